@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from hitl.boards.contract import BoardLink
-from hitl.boards.urls import BAUD, open_link, parse_url
+from hitl.boards.known import DEFAULT_URL
+from hitl.boards.urls import open_link, parse_url
 from hitl.building.build import PLAIN
 from hitl.comparison.back_to_back import Ladder, ProgressWatch, climb
 from hitl.comparison.back_to_back import back_to_back as compared
@@ -34,7 +35,7 @@ from rtsim.core.tag import Duration
 from rtsim.engine.faults.reading import Given
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Outcome
-from rtsim.runs.simulation import MAX, Pace
+from rtsim.runs.pace import MAX, Pace
 
 
 class _WithPage:
@@ -138,7 +139,7 @@ def pitl(
     controllers: Mapping[str, str | Path],
     /,
     *,
-    board: str = "board:uno",
+    board: str = DEFAULT_URL,
     firmware: Path | None = None,
     pace: Pace | str | float = MAX,
     latency: Latencies = None,
@@ -236,7 +237,8 @@ class BoardUnderTest:
         if at.emulated and str(runs).endswith(".hex"):
             image = self._folder / runs
         elif at.emulated:
-            image = firmware_of(interface_beside(self._folder, runs), baud=at.baud or BAUD).path
+            source = interface_beside(self._folder, runs)
+            image = firmware_of(source, baud=at.baud, board=at.description).path
         link = open_link(self.url, image)
         self._stack.callback(link.close)
         return link

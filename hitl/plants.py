@@ -19,7 +19,9 @@ from rtsim.engine.faults import Fault
 from rtsim.engine.faults.reading import Given, gather
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.runs.simulation import MAX, Pace, RunResult, simulate
+from rtsim.runs.pace import MAX, Pace
+from rtsim.runs.result import RunResult
+from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 

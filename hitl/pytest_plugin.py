@@ -30,9 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option ``--board=URL``: the board of the fixtures ``board`` and ``pitl``."""
     parser.getgroup("rtsim").addoption(
         "--board",
-        default="board:uno",
+        default=None,
         metavar="URL",
-        help="Board of the fixtures board and pitl: board:uno is emulated (the default); "
+        help="Board of the fixtures board and pitl: board:NAME is emulated (the default); "
         "serial:///dev/ttyACM0?baud=500000 and serial://COM3 are real.",
     )
 
@@ -94,10 +94,11 @@ def back_to_back(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...
 @pytest.fixture
 def board(request: pytest.FixtureRequest) -> Iterator[BoardUnderTest]:
     """The board of ``--board``; ``board.open("pid.toml:single")`` opens its line."""
+    from hitl.boards.known import DEFAULT_URL
     from hitl.contexts import BoardUnderTest
 
     with ExitStack() as stack:
-        url = str(request.config.getoption("--board"))
+        url = str(request.config.getoption("--board") or DEFAULT_URL)
         yield BoardUnderTest(url, stack, request.path.parent)
 
 

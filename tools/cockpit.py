@@ -12,7 +12,7 @@ from rtsim.core.signals import Vector
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import ExternalInputPart
+from rtsim.scenario.standard_components import ExternalInputComponent
 from rtsim.testing.determinism import trace_of
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs/pictures/cockpit.png"
@@ -40,9 +40,9 @@ class Moved:
 def draw_cockpit(path: Path = PICTURE) -> None:
     """As it is flown by that stick."""
     flown = load_scenario("f16-by-hand", {"step": str(TAG_S)})
-    part = flown.part("stick")
-    assert isinstance(part, ExternalInputPart)
-    part.inlet = ExternalInput("stick", part.inlet.signals, Moved())
+    part = flown.component("stick")
+    assert isinstance(part, ExternalInputComponent)
+    part.external_input = ExternalInput("stick", part.external_input.signals, Moved())
     seen = Playback(trace_of(flown, until=SECONDS))
     scene, surface = F16Scene(seen.about), pygame.Surface(SIZE)
     for tenth in range(10 * SECONDS + 1):  # gates are counted on the way

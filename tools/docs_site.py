@@ -47,7 +47,7 @@ def for_the_site(text: str, page: str) -> str:
         out += [_LINK.sub(link, text[end : code.start()]), code[0]]
         end = code.end()
     text = "".join([*out, _LINK.sub(link, text[end:])])
-    text = re.sub(r"^```python file=(\S+)$", r'```python title="\1"', text, flags=re.M)
+    text = re.sub(r"^```(python|c) file=(\S+)$", r'```\1 title="\2"', text, flags=re.M)
     return re.sub(r"^ {3}(?=\|)", "    ", text, flags=re.M)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.core.signals import Vector
-from rtsim.models.f16.published import LEAST_S, Held, case_of, hold_against_nasa
+from rtsim.models.f16.published import LEAST_S, Comparison, case_of, compare_with_nasa
 from rtsim.record.ending import RunEnding
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Outcome
@@ -58,7 +58,7 @@ def read_csv(path: Path) -> Vector:
 def main(recording: Path, path: Path | None, as_json: bool) -> None:
     """Largest difference of each quantity from NASA's sim_05, and whether it is allowed."""
     flown = Recording.open(recording)
-    held = hold_against_nasa(flown, None if path is None else read_csv(path))
+    held = compare_with_nasa(flown, None if path is None else read_csv(path))
     outcome = outcome_of(held)
     one = held[0]
     if as_json:
@@ -90,7 +90,7 @@ def main(recording: Path, path: Path | None, as_json: bool) -> None:
     sys.exit(outcome.value)
 
 
-def outcome_of(held: Sequence[Held]) -> Outcome:
+def outcome_of(held: Sequence[Comparison]) -> Outcome:
     """Failed where a quantity is out; else undecided where too little was compared."""
     return Outcome.of_all(
         Outcome.FAILED if not h.ok else Outcome.PASSED if h.enough else Outcome.UNDECIDED

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from hitl.boards import BoardError, simavr
-from hitl.firmware.flags import CORE
+from hitl.boards.known import BOARDS
 from tools import x11
 
 
@@ -34,8 +34,12 @@ def _programs(*names: str) -> Callable[[], str]:
 
 
 def _avr() -> str:
-    core = Path(os.environ.get("RTSIM_ARDUINO_AVR") or CORE, "cores", "arduino", "Arduino.h")
-    return _programs("avr-gcc", "avr-g++", "make")() or ("" if core.is_file() else str(core))
+    cores = [b.compiler.core for b in BOARDS.values() if b.compiler.prefix == "avr-"]
+    for core in filter(None, cores):
+        path = Path(os.environ.get(core.variable) or core.folder, "cores", "arduino", "Arduino.h")
+        if not path.is_file():
+            return str(path)
+    return _programs("avr-gcc", "avr-g++", "make")()
 
 
 def _simavr() -> str:

@@ -1,4 +1,4 @@
-"""An emulated Arduino Uno: it runs the unchanged flash image, in lockstep, cycle by cycle."""
+"""An emulated board: it runs the unchanged flash image, in lockstep, cycle by cycle."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from hitl.boards import uno, wire
+from hitl.boards import wire
 from hitl.boards.contract import BoardError, Edge, Pwm, Stamped
+from hitl.boards.description import BoardDescription, Uart
+from hitl.boards.known import DEFAULT_BOARD
 from hitl.boards.process import EmulatorProcess
 from hitl.boards.wire import In, Input, Out, WireEvent
 
 SLICE = 1_600_000
 """Most cycles per request: the emulator answers so often that a hang is told from work."""
 _MOST_KEPT = 1 << 20
-_MOST_MILLIVOLTS = 5000
 _OTHER_BITS = 0x5A
 
 
@@ -23,20 +24,25 @@ class EmulatedPins:
 
     def __init__(self, board: EmulatedBoard) -> None:
         self._board = board
+        self._description = board.description
+        self._names = {} if board.description.pins is None else board.description.pins.names
         self._levels: dict[int, bool] = {}
         self._edges: deque[Edge] = deque(maxlen=_MOST_KEPT)
 
     def write(self, pin: str, level: bool) -> None:
-        self._board._input(In.LEVEL, uno.pin(pin), int(bool(level)))
+        self._board._input(In.LEVEL, self._description.pin(pin), int(bool(level)))
 
     def set_volts(self, pin: str, volts: float) -> None:
-        channel = uno.channel(pin)
-        if not 0.0 <= volts <= _MOST_MILLIVOLTS / 1000:
-            raise BoardError(f"{volts!r} V at pin {pin}: the voltage at an Uno must be 0 to 5 V")
+        board = self._description
+        channel, most = board.channel(pin), board.require_pins().volts
+        if not 0.0 <= volts <= most:
+            raise BoardError(
+                f"{volts!r} V at pin {pin}: the voltage at {board.phrase} must be 0 to {most:g} V"
+            )
         self._board._input(In.VOLTS, channel, round(volts * 1000))
 
     def read(self, pin: str) -> bool:
-        return self._levels.get(uno.pin(pin), False)
+        return self._levels.get(self._description.pin(pin), False)
 
     def edges(self) -> list[Edge]:
         edges = list(self._edges)
@@ -44,12 +50,15 @@ class EmulatedPins:
         return edges
 
     def pwm(self, pin: str) -> Pwm | None:
-        return uno.pwm(pin, self._board.peek(*uno.REGISTERS))
+        self._description.pin(pin)
+        pins = self._description.require_pins()
+        window = pins.registers
+        return pins.pwm(pin, self._board.peek(window.address, window.length))
 
     def _took(self, event: WireEvent) -> None:
         self._levels[event.which] = bool(event.value)
-        if event.which in uno.NAMES:
-            self._edges.append(Edge(event.cycle, uno.NAMES[event.which], bool(event.value)))
+        if event.which in self._names:
+            self._edges.append(Edge(event.cycle, self._names[event.which], bool(event.value)))
 
 
 class EmulatedBoard:
@@ -59,15 +68,20 @@ class EmulatedBoard:
     messages call ``name``.  ``baud`` is the rate of the host's end of the line in bit/s; ``None``
     means the rate that the firmware sets.  If the two rates differ by more than 4.5 %, the bytes of
     both directions are garbled and counted.  A byte takes ten bit times.  ``patience`` is the
-    timeout for one answer of the emulator, s of the wall clock.  Raises :class:`BoardError` if the
+    timeout for one answer of the emulator, s of the wall clock.  ``description`` is that of the
+    emulated board (``None``: the default board's).  Raises :class:`BoardError` if the
     emulator cannot be started or does not accept the image.
     """
 
     def __init__(
         self, image: bytes, command: Sequence[str | Path], name: str,
         baud: int | None = None, patience: float | None = None,
+        description: BoardDescription | None = None,
     ) -> None:  # fmt: skip
+        self.description = description or DEFAULT_BOARD
         more = {} if patience is None else {"patience": patience}
+        pins = self.description.pins
+        self._pin_count = wire.MOST_PINS if pins is None else pins.count
         self._process = EmulatorProcess(command, f"the emulated board ({name})", **more)
         self._reached = 0
         self._inputs: list[Input] = []
@@ -82,7 +96,7 @@ class EmulatedBoard:
         try:
             self._process.ask("L", image)
             if baud is not None:
-                self._process.ask("B", round(10 * uno.CLOCK_HZ / baud).to_bytes(4, "little"))
+                self._process.ask("B", round(10 * self.clock_hz / baud).to_bytes(4, "little"))
         except BaseException:
             self.close()
             raise
@@ -94,7 +108,7 @@ class EmulatedBoard:
 
     @property
     def clock_hz(self) -> int:
-        return uno.CLOCK_HZ
+        return self.description.clock_hz
 
     @property
     def cycles(self) -> int:
@@ -107,9 +121,15 @@ class EmulatedBoard:
     @property
     def baud(self) -> float:
         """The baud rate that the firmware has set, bit/s."""
-        status, _, _, _, low, high = self.peek(0xC0, 6)
-        divisor = (high & 0x0F) << 8 | low
-        return uno.CLOCK_HZ / ((divisor + 1) * (8 if status & 2 else 16))
+        uart = self._uart()
+        window = uart.registers
+        return uart.rate(self.peek(window.address, window.length), self.clock_hz)
+
+    @property
+    def line_on(self) -> bool:
+        """True once the firmware has switched the serial line on."""
+        uart = self._uart()
+        return uart.on(self.peek(uart.registers.address, uart.registers.length))
 
     def advance(self, cycles: int) -> None:
         if cycles < 0:
@@ -133,7 +153,7 @@ class EmulatedBoard:
     def wait(self, timeout: float) -> bool:
         self._process.check()
         if not self._arrived:
-            self._run(self._reached + max(0, round(timeout * uno.CLOCK_HZ)), until_byte=True)
+            self._run(self._reached + max(0, round(timeout * self.clock_hz)), until_byte=True)
         return bool(self._arrived)
 
     def reset(self) -> None:
@@ -154,6 +174,12 @@ class EmulatedBoard:
     def close(self) -> None:
         self._process.close()
 
+    def _uart(self) -> Uart:
+        uart = self.description.uart
+        if uart is None:
+            raise BoardError(f"the description of {self.description.phrase} has no uart; add one")
+        return uart
+
     def _input(self, kind: In, which: int, value: int, at: int | None = None) -> None:
         self._process.check()
         if len(self._inputs) >= wire.MOST_EVENTS:
@@ -171,7 +197,7 @@ class EmulatedBoard:
             inputs, self._inputs = self._inputs, []
             answer = self._process.ask("A", wire.advance(goal, inputs, until_byte), "A")
             try:
-                reached, events = wire.advanced(answer, self._reached, goal)
+                reached, events = wire.advanced(answer, self._reached, goal, self._pin_count)
             except BoardError as error:
                 self._process.lied(error)
             self._reached = reached

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hitl.boards.contract import Board, BoardError, BoardLink, Pins, Stamped
+from hitl.boards.known import DEFAULT_URL
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.faults.activity import FAR_NS, Activity
@@ -61,7 +62,7 @@ class FaultyLink:
             if not hasattr(link, needs):
                 raise BoardError(
                     f"fault {activity.fault.name}: the host cannot {needs} a board over this "
-                    "line; use the emulated board board:uno, or remove the fault"
+                    f"line; use the emulated board {DEFAULT_URL}, or remove the fault"
                 )
         self._by_request = [a for a in resets if _by_request(a)]
         self._by_time = [a for a in resets if not _by_request(a)]

@@ -10,10 +10,10 @@ _DATA, _END, _SEGMENT, _START_SEGMENT, _LINEAR, _START_LINEAR = range(6)
 _MOST_FILE_BYTES = 1 << 20
 
 
-def read_image(path: Path, flash: int) -> bytes:
+def read_image(path: Path, flash: int, begins: int = 0) -> bytes:
     """Read the image in the file ``path``.
 
-    Returns its bytes from address 0, at most ``flash`` of them; gaps are 0xff.  Raises
+    Returns its bytes from the address ``begins``, at most ``flash`` of them; gaps are 0xff.  Raises
     :class:`BoardError` if the file cannot be read or is not a valid image (see :func:`parse`).
     """
     try:
@@ -26,15 +26,15 @@ def read_image(path: Path, flash: int) -> bytes:
             f"{path} is larger than {_MOST_FILE_BYTES} bytes, the limit for firmware; "
             "name an Intel HEX file"
         )
-    return parse(text.decode("ascii", "replace"), flash, str(path))
+    return parse(text.decode("ascii", "replace"), flash, str(path), begins)
 
 
-def parse(text: str, flash: int, name: str = "image") -> bytes:
+def parse(text: str, flash: int, name: str = "image", begins: int = 0) -> bytes:
     """Parse the Intel HEX records in ``text``.
 
-    Returns the bytes from address 0, at most ``flash`` of them; gaps are 0xff.  Raises
+    Returns the bytes from the address ``begins``, at most ``flash`` of them; gaps are 0xff.  Raises
     :class:`BoardError` with ``name`` and the line number for a malformed record, a wrong checksum,
-    a byte beyond the flash, an address that occurs twice, or a missing end record.
+    a byte outside of the flash, an address that occurs twice, or a missing end record.
     """
     image, given = bytearray(), bytearray(flash)
     base, ended = 0, False
@@ -46,7 +46,7 @@ def parse(text: str, flash: int, name: str = "image") -> bytes:
             raise BoardError(f"{where}: a line follows the end record; build the firmware again")
         kind, address, data = _record(line.strip(), where)
         if kind == _DATA:
-            _place(image, given, base + address, data, where)
+            _place(image, given, base + address - begins, data, where)
         elif kind in (_SEGMENT, _LINEAR) and len(data) == 2:
             base = int.from_bytes(data, "big") << (4 if kind == _SEGMENT else 16)
         elif kind == _END:
@@ -80,6 +80,8 @@ def _record(line: str, where: str) -> tuple[int, int, bytes]:
 
 def _place(image: bytearray, given: bytearray, start: int, data: bytes, where: str) -> None:
     end, flash = start + len(data), len(given)
+    if start < 0:
+        raise BoardError(f"{where}: the record begins {-start} bytes before the board's flash")
     if end > flash:
         raise BoardError(
             f"{where}: the record ends at byte {end}, but the board has {flash} bytes of flash"

@@ -1,4 +1,8 @@
-"""The emulator avr8js: find Node, which runs it, and download the package once."""
+"""Emulators that Node runs, avr8js by default: find Node, and download the package once.
+
+The folder of an adapter has the name of its npm package, and contains ``board.cjs``,
+``package.json`` and ``package-lock.json``.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +26,23 @@ GET_NODE = "pip install 'rtsim[pitl]'   (or install Node 20 or newer)"
 GET_AVR8JS = "rtsim board install"
 
 
-def command() -> list[str | Path]:
-    """Return the command that starts the emulator avr8js.
+def command(files: Path = FILES, get: str = GET_AVR8JS) -> list[str | Path]:
+    """Return the command that starts the emulator whose adapter is in the folder ``files``.
 
-    Raises :class:`BoardError` if Node or avr8js is missing; the message says what to type.
+    Raises :class:`BoardError` if Node or the emulator is missing; the message says what to type,
+    ``get`` for the emulator.
     """
     node = find_node()
-    if not (library() / "package.json").is_file():
-        raise BoardError(f"the emulator avr8js is not installed; type: {GET_AVR8JS}")
-    return [node, FILES / "board.cjs", library()]
+    there = library(files)
+    if not (there / "package.json").is_file():
+        raise BoardError(f"the emulator {files.name} is not installed; type: {get}")
+    return [node, files / "board.cjs", there]
 
 
-def library() -> Path:
-    """Return the folder of avr8js, which need not exist yet: one folder for each lock file."""
-    locked = store.hash_of(FILES / "package-lock.json")[:12]
-    return store.root().parent / "boards" / f"avr8js-{locked}" / "node_modules" / "avr8js"
+def library(files: Path = FILES) -> Path:
+    """Return the folder of the emulator, which need not exist yet: one for each lock file."""
+    name, locked = files.name, store.hash_of(files / "package-lock.json")[:12]
+    return store.root().parent / "boards" / f"{name}-{locked}" / "node_modules" / name
 
 
 def find_node() -> Path:
@@ -92,15 +98,15 @@ def _npm() -> list[str]:
     raise BoardError(f"npm, which downloads the emulator, was not found; type: {GET_NODE}")
 
 
-def install() -> Path:
-    """Download the avr8js version that the lock file pins, unless it is installed already.
+def install(files: Path = FILES) -> Path:
+    """Download the version that the lock file pins, unless it is installed already.
 
     Returns the package's folder.  The package is downloaded to a temporary folder and then renamed.
     So two processes can install at once, and an interrupted download leaves no partial package.
     Raises :class:`BoardError` if Node or npm is missing, the download fails, or the cache folder
     cannot be written.
     """
-    target = library()
+    target = library(files)
     if (target / "package.json").is_file():
         return target
     find_node()
@@ -114,17 +120,17 @@ def install() -> Path:
             "set RTSIM_CACHE_DIR to a writable folder"
         ) from None
     with scratch as name:
-        work = Path(name) / "avr8js"
+        work = Path(name) / files.name
         work.mkdir()
         for file in _LOCKED:
-            shutil.copy(FILES / file, work)
+            shutil.copy(files / file, work)
         _fetch(npm, work)
         try:
             work.rename(home)
         except OSError:
             if not (target / "package.json").is_file():  # else another process was faster
                 raise BoardError(
-                    f"cannot install avr8js: {home} exists and is no avr8js; remove it"
+                    f"cannot install {files.name}: {home} exists and is no {files.name}; remove it"
                 ) from None
     return target
 
@@ -138,14 +144,18 @@ def _fetch(npm: list[str], folder: Path) -> None:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise BoardError(
-            f"npm did not download avr8js within {_PATIENCE_S:g} s; check the network"
+            f"npm did not download {folder.name} within {_PATIENCE_S:g} s; check the network"
         ) from None
     except OSError as error:
         raise BoardError(f"cannot run {npm[0]}: {error.strerror}") from None
-    if done.returncode != 0 or not (folder / "node_modules/avr8js/package.json").is_file():
+    if (
+        done.returncode != 0
+        or not (folder / "node_modules" / folder.name / "package.json").is_file()
+    ):
         said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
         raise BoardError(
-            f"npm could not download avr8js; check the network and its proxy. npm printed:\n{said}"
+            f"npm could not download {folder.name}; check the network and its proxy. "
+            f"npm printed:\n{said}"
         )
 
 

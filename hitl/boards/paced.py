@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from hitl.boards.contract import BoardError
+from hitl.boards.known import DEFAULT_URL
 from hitl.boards.paced_line import Timing
 from hitl.boards.urls import parse_url
 from rtsim.core.clock import stopwatch
@@ -55,7 +56,7 @@ def check_posix() -> None:
     if not POSIX:
         raise BoardError(
             "a board in real time needs a pseudo-terminal, and Windows has none; "
-            "use board:uno in lockstep, or a board at a real port: serial://COM3"
+            f"use {DEFAULT_URL} in lockstep, or a board at a real port: serial://COM3"
         )
 
 
@@ -75,7 +76,7 @@ class PacedBoard:
         check_posix()
         if not parse_url(url).emulated:
             raise BoardError(
-                f"{url} is a real port; only an emulated board can be served; type: board:uno"
+                f"{url} is a real port; only an emulated board can be served; type: {DEFAULT_URL}"
             )
         self._patience = patience
         self._over: str | None = None

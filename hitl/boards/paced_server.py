@@ -27,8 +27,6 @@ from rtsim.timing import scheduling
 _BOOT_S = 0.05
 """Longest time of the board from power-on until its firmware switches the UART on."""
 _BOOT_SLICE_S = 0.001
-_UART_CONTROL = 0xC1
-_UART_ON = 0x18
 
 
 class _Anything(Wake):
@@ -54,7 +52,7 @@ def _booted(url: str, firmware: Path) -> EmulatedBoard:
     try:
         for _ in range(round(_BOOT_S / _BOOT_SLICE_S)):
             board.advance(round(board.clock_hz * _BOOT_SLICE_S))
-            if board.peek(_UART_CONTROL, 1)[0] & _UART_ON:
+            if board.line_on:
                 return board
     except BaseException:
         board.close()

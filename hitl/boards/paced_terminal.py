@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from hitl.boards.contract import BoardError
+from hitl.boards.known import DEFAULT_URL
 
 MOST_READ = 4096
 _HUNG_UP = 0x10  # POLLHUP, which Windows lacks
@@ -26,7 +27,7 @@ class Terminal:
         if sys.platform == "win32" or not hasattr(os, "openpty"):
             raise BoardError(
                 "a served board needs a pseudo-terminal, and Windows has none; "
-                "use board:uno in lockstep, or a board at a real port: serial://COM3"
+                f"use {DEFAULT_URL} in lockstep, or a board at a real port: serial://COM3"
             )
         import tty
 

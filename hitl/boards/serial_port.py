@@ -29,8 +29,8 @@ def pyserial() -> Any:
 class SerialLink:
     """A :class:`hitl.boards.contract.BoardLink` over the port ``port`` at ``baud`` bit/s, 8N1.
 
-    Opening the port resets an Uno (by DTR); its boot loader then uses the line for about a second.
-    Raises :class:`hitl.boards.contract.BoardGone` if the port cannot be opened.
+    Opening the port resets most boards (by DTR); the boot loader then uses the line for about a
+    second.  Raises :class:`hitl.boards.contract.BoardGone` if the port cannot be opened.
     """
 
     def __init__(self, port: str, baud: int) -> None:

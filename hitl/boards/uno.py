@@ -1,14 +1,28 @@
-"""The Arduino Uno R3: its pins by their printed names, and the PWM that its timers make.
+"""The Arduino Uno R3 with the ATmega328P: its description, and the registers of its emulators.
 
 Source of registers and modes: data sheet of the ATmega328P, DS40002061B, tables 14-8, 15-5, 17-8.
 """
 
 from __future__ import annotations
 
-from hitl.boards.contract import BoardError, Pwm
+from hitl.boards import node, simavr
+from hitl.boards.contract import Pwm
+from hitl.boards.description import (
+    ArduinoCore,
+    BoardDescription,
+    BoardPins,
+    Compiler,
+    CTypes,
+    Emulator,
+    Flasher,
+    Line,
+    Memory,
+    Uart,
+    Window,
+)
+from hitl.interface.shipped import FIRMWARE
 
 CLOCK_HZ = 16_000_000
-FLASH = 32 * 1024
 PORT_B, PORT_C, PORT_D = 0, 8, 16
 NUMBERS = (
     {f"D{i}": PORT_D + i for i in range(8)}
@@ -16,8 +30,6 @@ NUMBERS = (
     | {f"A{i}": PORT_C + i for i in range(6)}
 )
 """Number of a pin: 8 * port + bit."""
-NAMES = {number: name for name, number in NUMBERS.items()}
-CHANNELS = {f"A{i}": i for i in range(6)}
 REGISTERS = (0x44, 0x79)
 """First address and count of the bytes that :func:`pwm` needs: Timer 0 to the end of Timer 2."""
 
@@ -37,30 +49,11 @@ _FAST_16 = {5: 0xFF, 6: 0x1FF, 7: 0x3FF, 14: "icr", 15: "ocr"}
 _CENTRED_16 = {1: 0xFF, 2: 0x1FF, 3: 0x3FF, 8: "icr", 9: "ocr", 10: "icr", 11: "ocr"}
 
 
-def pin(name: str) -> int:
-    """Return the number of the pin ``name``.  Raises :class:`BoardError` for an unknown pin."""
-    if name not in NUMBERS:
-        raise BoardError(f"an Uno has no pin {name!r}; it has D0 to D13 and A0 to A5")
-    return NUMBERS[name]
-
-
-def channel(name: str) -> int:
-    """Return the ADC channel of the pin ``name``.
-
-    Raises :class:`BoardError` if the pin has no ADC channel.
-    """
-    if name not in CHANNELS:
-        raise BoardError(f"pin {name!r} of an Uno has no ADC channel; A0 to A5 have one")
-    return CHANNELS[name]
-
-
 def pwm(name: str, registers: bytes) -> Pwm | None:
     """Return the PWM signal that a timer makes at the pin ``name``, or ``None`` without PWM.
 
-    ``registers`` are the bytes of :data:`REGISTERS`.  Raises :class:`BoardError` for an unknown
-    pin.
+    ``registers`` are the bytes of :data:`REGISTERS`.
     """
-    pin(name)
     if name not in _OUTPUTS:
         return None
 
@@ -89,3 +82,90 @@ def pwm(name: str, registers: bytes) -> Pwm | None:
         return None
     high = (value + 1) / period if mode in fast else 2 * value / period
     return Pwm(high if connected == 2 else 1.0 - high, CLOCK_HZ / divider / period)
+
+
+def _uart_on(registers: bytes) -> bool:
+    """Return True if the receiver or the transmitter is on (UCSR0B)."""
+    return bool(registers[1] & 0x18)
+
+
+def _rate(registers: bytes, clock_hz: int) -> float:
+    """Return the rate that UBRR0 and U2X0 set, bit/s."""
+    status, _, _, _, low, high = registers
+    divisor = (high & 0x0F) << 8 | low
+    return clock_hz / ((divisor + 1) * (8 if status & 2 else 16))
+
+
+UNO = BoardDescription(
+    name="uno",
+    title="Arduino Uno",
+    phrase="an Uno",
+    mcu="ATmega328P",
+    processor="avr",
+    clock_hz=CLOCK_HZ,
+    types=CTypes(int_bytes=2, pointer_bytes=2, double_bytes=4),
+    memory=Memory(
+        flash=32 * 1024,
+        ram=2048,
+        boot_loader=512,  # optiboot
+        least_stack=64,  # an interrupt of the serial line needs about half of it
+        ram_begins=0x800100,  # after the registers
+    ),
+    compiler=Compiler(  # as in Arduino's platform.txt
+        prefix="avr-",
+        install="sudo apt install gcc-avr avr-libc arduino-core-avr",
+        machine=("-mmcu=atmega328p", "-DF_CPU=16000000L"),
+        defines=("-DARDUINO=10819", "-DARDUINO_AVR_UNO", "-DARDUINO_ARCH_AVR"),
+        flags=(
+            "-Os", "-g", "-flto", "-ffunction-sections", "-fdata-sections", "-ffp-contract=off",
+            "-DDECIMAL_DIG=__DECIMAL_DIG__",  # Debian's avr-libc and gcc do not agree on its name
+        ),
+        c=("-std=gnu11", "-fno-fat-lto-objects"),
+        cpp=(
+            "-std=gnu++11", "-fpermissive", "-fno-exceptions", "-fno-threadsafe-statics",
+            "-Wno-error=narrowing",
+        ),
+        link=("-fuse-linker-plugin", "-Wl,--gc-sections"),
+        hex=("-O", "ihex", "-R", ".eeprom"),
+        core=ArduinoCore(
+            folder="/usr/share/arduino/hardware/arduino/avr",  # Debian's arduino-core-avr
+            variable="RTSIM_ARDUINO_AVR",
+            variant="standard",
+        ),
+    ),
+    hal=FIRMWARE / "uno",
+    main="uno.ino",
+    line=Line(
+        baud=500_000,  # the clock can be divided to it exactly
+        most_baud=1_000_000,  # the buffer holds 63 bytes; at 2 Mbaud one comes every 80 cycles
+        samples=8,  # U2X
+        most=4096,
+        other_samples={(CLOCK_HZ, 57_600): 16},  # Arduino's core, as old boot loaders did
+        taking=257,
+        handling=(1600, 11, 38),  # docs/decisions/114
+    ),
+    flasher=Flasher(
+        program="avrdude",
+        arguments=(
+            "-p", "atmega328p", "-c", "arduino", "-P", "{port}", "-b", "{baud}", "-D",
+            "-U", "flash:w:{image}:i",
+        ),
+        install="sudo apt install avrdude   (macOS: brew install avrdude; Windows: winget install "
+        "avrdude)",
+    ),
+    usb=((0x2341, 0x0043), (0x2341, 0x0001), (0x2A03, 0x0043)),
+    pins=BoardPins(
+        numbers=NUMBERS,
+        count=24,  # three ports
+        channels={f"A{i}": i for i in range(6)},
+        volts=5.0,
+        registers=Window(*REGISTERS),
+        pwm=pwm,
+    ),
+    uart=Uart(registers=Window(0xC0, 6), on=_uart_on, rate=_rate),
+    emulators={
+        "avr8js": Emulator(node.command, node.install),
+        "simavr": Emulator(simavr.command),
+    },
+    io_node=True,
+)  # fmt: skip

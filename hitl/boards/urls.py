@@ -1,10 +1,11 @@
 """Board URLs: one form for emulated boards, one for boards at a serial port.
 
 ====================================  =====================================================
-``board:uno``                         emulated, by avr8js
-``board:uno?backend=simavr``          emulated, by simavr
-``board:uno?baud=115200``             emulated; the host's end of the line has this rate
+``board:NAME``                        emulated, by the first emulator of the board NAME
+``board:NAME?backend=EMULATOR``       emulated, by EMULATOR
+``board:NAME?baud=115200``            emulated; the host's end of the line has this rate
 ``serial:///dev/ttyACM0?baud=500000`` a real board at a serial port
+``serial:///dev/ttyACM0?board=NAME``  the real board NAME; without this option the default board
 ``serial://COM3``                     a real board at a serial port on Windows
 ====================================  =====================================================
 """
@@ -12,24 +13,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from hitl.boards import node, simavr, uno
 from hitl.boards.contract import BoardError, BoardLink
+from hitl.boards.description import BoardDescription
 from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.intel_hex import read_image
+from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL, board_named
 from hitl.boards.serial_port import SerialLink
 
-BAUD = 500_000
-"""Default rate of a serial port, bit/s; an Uno's 16 MHz clock can divide to it exactly."""
-_BACKENDS: dict[str, Callable[[], list[str | Path]]] = {
-    "avr8js": node.command,
-    "simavr": simavr.command,
-}
-_FORMS = "board:uno, serial:///dev/ttyACM0?baud=500000 or serial://COM3"
+BAUD = DEFAULT_BOARD.line.baud
+"""Default rate of the default board's serial port, bit/s."""
+_FORMS = f"{DEFAULT_URL}, serial:///dev/ttyACM0?baud=500000 or serial://COM3"
 
 
 @dataclass(frozen=True)
@@ -39,10 +36,23 @@ class BoardUrl:
     text: str
     emulated: bool
     place: str
-    """The kind of an emulated board, or the name of the port."""
+    """The name of an emulated board, or of the port."""
     baud: int | None
     """Rate of the line, bit/s; ``None`` if the URL names none."""
-    backend: str = "avr8js"
+    backend: str = ""
+    """Emulator of an emulated board."""
+    board: str = DEFAULT_BOARD.name
+    """Name of the board."""
+
+    @property
+    def description(self) -> BoardDescription:
+        """The description of the board."""
+        return board_named(self.board, self.text)
+
+    @property
+    def rate(self) -> int:
+        """Rate of the line, bit/s: that of the URL, else that of the board's firmware."""
+        return self.baud or self.description.line.baud
 
 
 def parse_url(text: str) -> BoardUrl:
@@ -56,18 +66,26 @@ def parse_url(text: str) -> BoardUrl:
         raise BoardError(f"{text!r} is not a board URL; expected {_FORMS}") from None
     if parts.scheme == "board":
         options = _options(text, parts.query, ("backend", "baud"))
-        if parts.path != "uno" or parts.netloc:
-            raise BoardError(f"{text}: the only emulated board is an Uno; type: board:uno")
-        backend = _one_of("back end", options.get("backend", "avr8js"), tuple(_BACKENDS), text)
-        return BoardUrl(text, True, "uno", _baud(text, options), backend)
+        if parts.netloc:
+            raise BoardError(f"{text!r} is not a board URL; expected {_FORMS}")
+        board = board_named(parts.path, text)
+        emulators = tuple(board.emulators)
+        if not emulators:
+            raise BoardError(
+                f"{text}: {board.phrase} has no emulator; use a real one, for example "
+                f"serial:///dev/ttyACM0?board={board.name}"
+            )
+        backend = _one_of("back end", options.get("backend", emulators[0]), emulators, text)
+        return BoardUrl(text, True, board.name, _baud(text, options), backend, board.name)
     if parts.scheme == "serial":
-        options = _options(text, parts.query, ("baud",))
+        options = _options(text, parts.query, ("baud", "board"))
         place = unquote(parts.netloc + parts.path)
         if not place.strip("/"):
             raise BoardError(
                 f"{text}: the URL names no port; type: serial:///dev/ttyACM0 or serial://COM3"
             )
-        return BoardUrl(text, False, place, _baud(text, options))
+        name = board_named(options.get("board", DEFAULT_BOARD.name), text).name
+        return BoardUrl(text, False, place, _baud(text, options), board=name)
     raise BoardError(f"{text!r} is not a board URL; expected {_FORMS}")
 
 
@@ -80,7 +98,7 @@ def open_link(url: str, firmware: Path | None = None) -> BoardLink:
     at = parse_url(url)
     if at.emulated:
         return open_board(url, firmware)
-    return SerialLink(at.place, at.baud or BAUD)
+    return SerialLink(at.place, at.rate)
 
 
 def open_board(url: str, firmware: Path | None) -> EmulatedBoard:
@@ -93,12 +111,14 @@ def open_board(url: str, firmware: Path | None) -> EmulatedBoard:
     if not at.emulated:
         raise BoardError(
             f"{url} is a real board, which has its own clock: lockstep and pins need an emulated "
-            "board; type: board:uno"
+            f"board; type: {DEFAULT_URL}"
         )
     if firmware is None:
         raise BoardError(f"{url} has no firmware: name an Intel HEX file for the emulated board")
-    image = read_image(firmware, uno.FLASH)
-    return EmulatedBoard(image, _BACKENDS[at.backend](), at.backend, at.baud)
+    board = at.description
+    image = read_image(firmware, board.memory.flash, board.memory.flash_begins)
+    command = board.emulator(at.backend).command()
+    return EmulatedBoard(image, command, at.backend, at.baud, description=board)
 
 
 def _options(text: str, query: str, known: tuple[str, ...]) -> dict[str, str]:

@@ -18,6 +18,9 @@ Any request may be answered by E, the text of an error.  If flag 1 of ``advance`
 stops at the end of the next byte that it sends.  Inputs and events are records of 12 bytes: ``u64
 cycle, u8 kind, u8 which, u16 value``.  The emulator may stop early, after 65536 events; rtsim then
 requests the remaining cycles again.
+
+An emulator of a processor with longer addresses serves, in P, the registers that the description of
+its board reads (``BoardPins.registers`` and ``Uart.registers``) at addresses of 16 bits.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ UNTIL_BYTE = 1
 _ADVANCE = struct.Struct("<QB")
 _CYCLE = struct.Struct("<Q")
 _RECORD = struct.Struct("<QBBH")
-_PINS = 24
+MOST_PINS = 256
 _GREETING = ("rtsim-board", "1")
 
 
@@ -84,10 +87,13 @@ def advance(target: int, inputs: Iterable[Input], until_byte: bool) -> bytes:
     return head + b"".join(_RECORD.pack(i.cycle, i.kind, i.which, i.value) for i in inputs)
 
 
-def advanced(body: bytes, start: int, target: int) -> tuple[int, list[WireEvent]]:
+def advanced(
+    body: bytes, start: int, target: int, pins: int = MOST_PINS
+) -> tuple[int, list[WireEvent]]:
     """Decode the answer A to a request to run from the cycle ``start`` to ``target``.
 
-    Returns the cycle reached and the events.  Raises :class:`BoardError` for an impossible answer.
+    ``pins`` is the number of the board's pins.  Returns the cycle reached and the events.  Raises
+    :class:`BoardError` for an impossible answer.
     """
     if len(body) < _CYCLE.size or (len(body) - _CYCLE.size) % _RECORD.size:
         raise BoardError(
@@ -98,7 +104,7 @@ def advanced(body: bytes, start: int, target: int) -> tuple[int, list[WireEvent]
         raise BoardError(f"cycle {reached}; expected a cycle from {start} to {target}")
     events, last = [], start
     for cycle, kind, which, value in _RECORD.iter_unpack(body[_CYCLE.size :]):
-        if kind not in Out.__members__.values() or which >= _PINS:
+        if kind not in Out.__members__.values() or which >= pins:
             raise BoardError(f"an unknown event of kind {kind} at pin {which}")
         if value > 255 or (kind == Out.BYTE and not last < cycle <= reached):
             raise BoardError(

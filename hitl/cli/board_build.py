@@ -1,4 +1,4 @@
-"""The command ``rtsim board build``: make the firmware of a controller, and its Arduino sketch."""
+"""The command ``rtsim board build``: make the firmware of a controller, and its sketch."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from hitl.cli.common import refuse_warnings, warnings_option
+from hitl.boards.known import DEFAULT_BOARD
+from hitl.cli.common import board_option, chosen, refuse_warnings, warnings_option
 from hitl.firmware import Firmware, firmware
-from hitl.firmware.compiling import RAM
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import load_interface
 from hitl.protocol.line import BaudRate
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_result
 
 
 @click.command()
@@ -24,13 +24,18 @@ from rtsim.cli.common import json_option, reports_errors, show_json
     "controller's name.  [default: no sketch is written]",
 )  # fmt: skip
 @click.option(
-    "--baud", default=500_000, show_default=True, help="Bit rate of the serial line, bit/s."
-)
+    "--baud", type=int, default=None,
+    help=f"Bit rate of the serial line, bit/s.  [default: {DEFAULT_BOARD.line.baud}]",
+)  # fmt: skip
+@board_option
 @warnings_option
 @json_option
 @reports_errors
-def build(interface: str, folder: Path | None, baud: int, strictness: str, as_json: bool) -> None:
-    """Build the firmware of INTERFACE for an Arduino Uno.
+def build(
+    interface: str, folder: Path | None, baud: int | None, board_name: str | None,
+    strictness: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Build the firmware of INTERFACE for a board.
 
     INTERFACE is FILE.toml or FILE.toml:VARIANT. If rtsim ships an image of this firmware, the
     command uses that image and compiles nothing. Exit status 0 if the firmware was made, 1 if the
@@ -41,20 +46,21 @@ def build(interface: str, folder: Path | None, baud: int, strictness: str, as_js
       rtsim board build motor.toml:float
       rtsim board build motor.toml:float -o sketches
     """
-    rate = BaudRate(baud)
+    board = chosen(board_name)
+    rate = BaudRate.of(board, board.line.baud if baud is None else baud)
     loaded = load_interface(interface)
-    place = sketch_of(loaded, baud).write(folder) if folder else None
-    made = firmware(loaded, baud=baud)
+    place = sketch_of(loaded, rate.baud, board).write(folder) if folder else None
+    made = firmware(loaded, baud=rate.baud, board=board)
     refuse_warnings({loaded.name: made.warnings}, strictness, as_json)
     if place:
         shutil.copyfile(made.path, place / f"{loaded.name}.hex")
     if as_json:
-        show_json(_described(made, place))
+        show_result(_described(made, place))
         return
     click.echo(made.warnings, nl=False, err=True)
     origin = "ships with rtsim" if made.prebuilt else "built"
     click.echo(f"{loaded.name}: build {made.build:08x}, {origin}, {made.compiler}")
-    left = f"{RAM - made.ram_bytes} bytes are left for the stack"
+    left = f"{made.stack_bytes} bytes are left for the stack"
     click.echo(f"{made.flash_bytes} bytes of flash, {made.ram_bytes} bytes of RAM; {left}")
     click.echo(str(rate))
     click.echo(f"image: {place / f'{loaded.name}.hex' if place else made.path}")
@@ -65,6 +71,7 @@ def build(interface: str, folder: Path | None, baud: int, strictness: str, as_js
 def _described(made: Firmware, place: Path | None) -> dict[str, object]:
     return {
         "name": made.interface.name,
+        "board": made.board.name,
         "build": f"{made.build:08x}",
         "baud": made.baud,
         "flash_bytes": made.flash_bytes,

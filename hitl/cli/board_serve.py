@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from hitl.boards.known import DEFAULT_URL
 from hitl.boards.paced import PacedBoard, Status
 from hitl.boards.urls import parse_url
 from hitl.cli.images import controller_option, firmware_option, image_for
@@ -25,7 +26,7 @@ _EVERY_S = 0.5
 
 
 @click.command()
-@click.argument("url", default="board:uno")
+@click.argument("url", default=DEFAULT_URL)
 @firmware_option
 @controller_option
 @click.option(
@@ -50,14 +51,15 @@ def serve(
     \b
     Examples:
       rtsim board serve -c motor.toml:float
-      rtsim board serve --firmware motor.hex --link /tmp/uno
+      rtsim board serve --firmware motor.hex --link board-port
     """
-    image = image_for(parse_url(url), firmware, controller)
+    place = parse_url(url)
+    image = image_for(place, firmware, controller)
     with sigterm_interrupts(), _ctrl_c(), PacedBoard(url, image.path, link=link) as board:
         baud = nominal(board.baud)
         at = f"serial://{link.absolute() if link else board.port}?baud={baud}"
         with suppress(KeyboardInterrupt):
-            _greet(board, at, baud, as_json)
+            _greet(board, at, BaudRate.of(place.description, baud), as_json)
             _watch(board, at, shown=sys.stderr.isatty() and not as_json)
         _sum_up(board.status(), as_json)
 
@@ -75,15 +77,15 @@ def _ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _greet(board: PacedBoard, at: str, baud: int, as_json: bool) -> None:
+def _greet(board: PacedBoard, at: str, rate: BaudRate, as_json: bool) -> None:
     if as_json:
-        told = {"url": at, "port": board.port, "baud": baud, "emulator": board.emulator}
+        told = {"url": at, "port": board.port, "baud": rate.baud, "emulator": board.emulator}
         click.echo(json.dumps(told))
         return
     click.echo(at)
     click.echo(f"Emulated by {board.emulator}, in real time. Opening the port resets the board.")
-    if not BaudRate(baud).good:
-        click.echo(str(BaudRate(baud)))
+    if not rate.good:
+        click.echo(str(rate))
     click.echo(f"Next, in another terminal:   rtsim link-test '{at}'")
     click.echo("Ctrl-C stops the board.")
 

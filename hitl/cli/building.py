@@ -6,7 +6,7 @@ import click
 
 from hitl.building.build import build as built
 from hitl.cli.common import build_option, refuse_warnings, warnings_option
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_result
 
 
 @click.command()
@@ -31,7 +31,7 @@ def build(interface: str, kind: str, strictness: str, as_json: bool) -> None:
     made = built(interface, kind)
     refuse_warnings({made.interface.name: made.warnings}, strictness, as_json)
     if as_json:
-        show_json(
+        show_result(
             {
                 "program": str(made.program),
                 "compiler": made.compiler,

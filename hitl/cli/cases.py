@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hitl.building.build import FLAGS
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.trust import trust_option
 
 
@@ -46,7 +46,7 @@ def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
 
     rerun = load_and_rerun(file, kind, silence)
     if as_json:
-        show_json(rerun.to_json())
+        show_result(rerun.to_json(), rerun.outcome.value, rerun.error)
     else:
         saved = rerun.case
         click.echo(f"{saved.interface} ({rerun.kind}): {rerun.steps} of {len(saved.tags)} steps")

@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from hitl.boards.description import BoardDescription
+from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL, board_named
 from hitl.building.build import COVERAGE, FLAGS, PLAIN, Build, build
 from hitl.building.coverage import Coverage, CoverageError, measured
 from hitl.controllers.sil import SilController
 from rtsim.cli.common import NO, tell
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys
-from rtsim.scenario.controller_part import ControllerPart
+from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def names_a_board(function: _Function) -> _Function:
+    """Write the default board into the help text: ``{url}`` is its URL, ``{board}`` its name."""
+    text = (function.__doc__ or "").replace("{url}", DEFAULT_URL)
+    function.__doc__ = text.replace("{board}", DEFAULT_BOARD.name)
+    return function
+
+
+def chosen(name: str | None) -> BoardDescription:
+    """The board that ``--board NAME`` names; the default board if it is not given."""
+    return DEFAULT_BOARD if name is None else board_named(name)
+
+
 _SERVED = "@tcp://"
+board_option = click.option(
+    "--board", "board_name", default=None, metavar="NAME",
+    help="Board by its name; an unknown name lists all boards.  "
+    f"[default: {DEFAULT_BOARD.name}]",
+)  # fmt: skip
 controllers_option = click.option(
     "-c",
     "--controller",
@@ -81,7 +103,7 @@ def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> 
     if strictness == ERROR and warned:
         text = "".join(warned.values()).rstrip()
         names = ", ".join(warned)
-        tell("Warnings", f"the compiler warns of {names} (--warnings error):\n{text}", as_json)
+        tell("Warnings", f"the compiler warns of {names} (--warnings error):\n{text}", as_json, NO)
         sys.exit(NO)
 
 
@@ -149,7 +171,7 @@ def parse_controllers(values: Sequence[str], scenario: Scenario) -> dict[str, st
     has one controller.  Raises :class:`ScenarioError` for a value that names no controller or no
     file.
     """
-    known = list(scenario.of(ControllerPart))
+    known = list(scenario.of(ControllerComponent))
     if not known:
         raise ScenarioError(f"scenario {scenario.name} has no controller that C could replace")
     if not values:

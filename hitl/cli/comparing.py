@@ -12,7 +12,7 @@ import click
 
 from hitl.comparison.back_to_back import BackToBack, Ladder, ProgressWatch
 from hitl.comparison.tolerances import one_after_the_other
-from hitl.results.faults import all_acted
+from hitl.results.faults import all_acted, faults_of
 from hitl.results.files import check_result
 from rtsim.cli.common import NO, F
 from rtsim.cli.faults import faults_option
@@ -73,6 +73,13 @@ class ComparisonOptions:
         if self.strict and result.ok and not all_acted(result.pairs):
             return NO
         return result.outcome.value
+
+    def why(self, result: BackToBack | Ladder) -> str:
+        """Why the exit status is not 0; empty if it is 0."""
+        if not result.ok:
+            return result.in_words
+        idle = [fault.name for fault in faults_of(result.pairs) if not fault.activations]
+        return f"faults that never acted: {', '.join(idle)}" if self.strict and idle else ""
 
     def writers(self) -> dict[Path, Writer]:
         """The function that writes each result file, by path.

@@ -8,15 +8,16 @@ from pathlib import Path
 import click
 
 from hitl.boards import BoardError
+from hitl.boards.known import board_named
 from hitl.building.header import MARK, header_text
 from hitl.building.toolchain import BuildError, CannotBuild
-from hitl.cli.common import refuse_warnings, warnings_option
+from hitl.cli.common import names_a_board, refuse_warnings, warnings_option
 from hitl.firmware.compiling import NoTools
 from hitl.firmware.fitting import fit
 from hitl.interface import InterfaceError, load_interface
 from hitl.interface.targets import TARGETS
 from hitl.results.files import check_result, write
-from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_json, tell
+from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_result, tell
 
 
 @click.command()
@@ -52,13 +53,21 @@ def header(interface: str, path: Path | None) -> None:
     "--target", type=click.Choice(sorted(TARGETS)), default="host", show_default=True,
     help="Target whose compiler, types and memory the controller has to fit.",
 )  # fmt: skip
+@click.option(
+    "--board", "board_name", default=None, metavar="NAME",
+    help="Board whose compiler, types and memory the controller has to fit, in place of a target. "
+    "An unknown name lists all boards.  [default: none]",
+)  # fmt: skip
 @warnings_option
 @json_option
 @reports_errors
-def check(interface: str, target: str, strictness: str, as_json: bool) -> None:
-    """Check whether the controller of INTERFACE fits a target.
+@names_a_board
+def check(
+    interface: str, target: str, board_name: str | None, strictness: str, as_json: bool
+) -> None:
+    """Check whether the controller of INTERFACE fits a target or a board.
 
-    The command compiles and links the controller for the target. Exit status 0 if the controller
+    The command compiles and links the controller for it. Exit status 0 if the controller
     fits, 1 if it does not fit, 2 if this could not be decided, for example because the target's
     compiler is missing. The command then lists what it has checked and what it has not.
 
@@ -66,14 +75,17 @@ def check(interface: str, target: str, strictness: str, as_json: bool) -> None:
     Examples:
       rtsim sil check motor.toml
       rtsim sil check motor.toml:float --target avr
+      rtsim sil check motor.toml:float --board {board}
     """
+    board = None if board_name is None else board_named(board_name)
+    where = target if board is None else board.name
     loaded = load_interface(interface)
     try:
-        found = fit(loaded, target)
+        found = fit(loaded, target, board=board)
     except (CannotBuild, NoTools):
         raise
     except (InterfaceError, BuildError, BoardError) as error:
-        tell(type(error).__name__, str(error), as_json)
+        tell(type(error).__name__, str(error), as_json, NO)
         sys.exit(NO)
     refuse_warnings({loaded.name: found.warnings}, strictness, as_json)
     sizes = {
@@ -84,18 +96,21 @@ def check(interface: str, target: str, strictness: str, as_json: bool) -> None:
     if as_json:
         schema = f"{loaded.schema:016x}"
         told = {"name": loaded.name, "target": target, "schema": schema, **sizes}
+        if board is not None:
+            told |= {"target": board.processor, "board": board.name}
         told |= {"fits": found.decided or None, "checked": list(found.checked)}
         told |= {"not_checked": found.unchecked, "warnings": found.warnings}
-        show_json(told)
-        sys.exit(0 if found.decided else FAILED)
+        status = 0 if found.decided else FAILED
+        show_result(told, status, f"not checked: {found.unchecked}")
+        sys.exit(status)
     click.echo(found.warnings, nl=False, err=True)
     if found.decided:
         listed = ", ".join(f"{count} {name}" for name, count in sizes.items())
-        click.echo(f"{loaded.name} fits {target}: {listed}")
+        click.echo(f"{loaded.name} fits {where}: {listed}")
         for text in found.checked:
             click.echo(text)
     else:
-        click.echo(f"could not decide whether {loaded.name} fits {target}")
+        click.echo(f"could not decide whether {loaded.name} fits {where}")
         click.echo(f"checked: {'; '.join(found.checked)}")
         click.echo(f"not checked: {found.unchecked}")
     sys.exit(0 if found.decided else FAILED)

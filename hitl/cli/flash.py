@@ -1,4 +1,4 @@
-"""The command ``rtsim flash``: write firmware to a board with avrdude, and check the board."""
+"""The command ``rtsim flash``: write firmware to a board, and check the board."""
 
 from __future__ import annotations
 
@@ -7,55 +7,54 @@ import shutil
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import click
 
 from hitl.boards.contract import BoardError
+from hitl.boards.description import BoardDescription, Flasher
 from hitl.boards.intel_hex import read_image
+from hitl.boards.known import DEFAULT_BOARD
 from hitl.boards.serial_port import SerialLink
-from hitl.boards.urls import BAUD, parse_url
+from hitl.boards.urls import BoardUrl, parse_url
+from hitl.cli.common import board_option, chosen
 from hitl.cli.images import BoardImage, image_of
 from hitl.cli.link_words import about_board, board_json
 from hitl.protocol.errors import SilentBoard
-from hitl.protocol.line import MOST_BAUD, BaudRate
+from hitl.protocol.line import BaudRate
 from hitl.protocol.messages import HelloReply
 from hitl.testing.link_trial import meet
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
 
-BOOT_BAUD = 115_200
-ROOM = 32 * 1024 - 512
-"""Bytes of flash of an Uno that the boot loader does not use."""
+_BOOT_BAUD = DEFAULT_BOARD.flasher.baud if DEFAULT_BOARD.flasher else None
 _PATIENCE_S = 120.0
 _LAST_LINES = 8
-_GET_AVRDUDE = (
-    "sudo apt install avrdude   (macOS: brew install avrdude; Windows: winget install avrdude)"
-)
 
 
 @click.command()
 @click.argument("firmware", metavar="FIRMWARE.hex|INTERFACE.toml")
 @click.option("--port", required=True, help="Serial port of the board: /dev/ttyACM0 or COM3.")
 @click.option(
-    "--baud", type=click.IntRange(300, MOST_BAUD), default=None,
+    "--baud", type=click.IntRange(min=300), default=None,
     help="Bit rate of the firmware's serial line, bit/s.  [default: the rate of the URL in --port, "
-    f"or {BAUD}]",
+    f"or {DEFAULT_BOARD.line.baud}]",
 )  # fmt: skip
 @click.option(
-    "--boot-baud", type=click.IntRange(300, 2_000_000), default=BOOT_BAUD, show_default=True,
-    help="Bit rate of the boot loader, bit/s; older boot loaders need 57600.",
+    "--boot-baud", type=click.IntRange(300, 2_000_000), default=None,
+    help="Bit rate of the boot loader, bit/s; older boot loaders need 57600.  "
+    f"[default: {_BOOT_BAUD}]",
 )  # fmt: skip
 @click.option("--no-verify", is_flag=True, help="Do not ask the board for its identity.")
-@click.option("--dry-run", is_flag=True, help="Only print the command line of avrdude.")
+@click.option("--dry-run", is_flag=True, help="Only print the command line of the flasher.")
+@board_option
 @json_option
 @reports_errors
 def flash(
-    firmware: str, port: str, baud: int | None, boot_baud: int, no_verify: bool, dry_run: bool,
-    as_json: bool,
+    firmware: str, port: str, baud: int | None, boot_baud: int | None, no_verify: bool,
+    dry_run: bool, board_name: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Write firmware to the Arduino Uno at --port.
+    """Write firmware to the board at --port.
 
     FIRMWARE.hex is an image. For an interface file, the command takes the firmware of its
     controller and builds it if necessary. It then asks the board for its identity, and fails if
@@ -66,50 +65,68 @@ def flash(
       rtsim flash motor.toml:float --port /dev/ttyACM0
       rtsim flash blink.hex --port COM3 --no-verify
     """
-    place, of_port = _place(port)
+    place, of_port, board = _place(port, board_name)
+    flasher = board.flasher
+    if flasher is None:
+        raise BoardError(
+            f"rtsim cannot flash {board.phrase}: its description names no flasher; use the board's "
+            "own tools, and then rtsim link-test"
+        )
     if None not in (baud, of_port) and baud != of_port:
         raise BoardError(f"--baud {baud} contradicts --port {port}; leave one of the two rates out")
-    rate = BaudRate(baud or of_port or BAUD)
-    image = image_of(firmware, rate.baud)
-    read_image(image.path, ROOM)
-    command = command_line(image.path, place, boot_baud)
+    most = board.line.most_baud
+    if baud is not None and baud > most:
+        raise click.BadParameter(f"{baud} is not in the range 300<=x<={most}.", param_hint="--baud")
+    rate = BaudRate.of(board, baud or of_port or board.line.baud)
+    image = image_of(firmware, rate.baud, board)
+    read_image(image.path, board.memory.room, board.memory.flash_begins)
+    command = flasher.command(image.path, place, boot_baud or flasher.baud)
     if dry_run:
         _show(command, None, image, rate, as_json)
         return
     line = ProgressLine(firmware, enabled=sys.stderr.isatty() and not as_json)
     with sigterm_interrupts(), closing(line):
         line.say(f"writing {image.path.name} through {place} (some seconds) …")
-        _write(command, place)
+        _write(command, place, board, flasher)
         line.say("asking the board for its identity …")
-        board = None if no_verify else _asked(place, image, rate.baud)
-    _show(command, board, image, rate, as_json)
+        found = None if no_verify else _asked(place, image, rate.baud)
+    _show(command, found, image, rate, as_json)
 
 
-def _place(port: str) -> tuple[str, int | None]:
-    """The port's name, and the bit rate that its URL gives (``None``: it gives none)."""
+def _place(port: str, board_name: str | None) -> tuple[str, int | None, BoardDescription]:
+    """The port's name, the bit rate of its URL (``None``: it gives none), and the board.
+
+    The board is that of --board, else that of the URL.
+    """
     if not port.startswith(("serial:", "board:")):
-        return port, None
+        return port, None, chosen(board_name)
     at = parse_url(port)
     if at.emulated:
         raise BoardError(
             f"{port} is an emulated board, which needs no flashing; give the port of a real board, "
             "for example: --port /dev/ttyACM0"
         )
-    return at.place, at.baud
+    return at.place, at.baud, _board_at(at, board_name)
 
 
-def command_line(image: Path, port: str, boot_baud: int) -> list[str]:
-    """The avrdude command that writes ``image`` through an Uno's boot loader (avrdude's manual)."""
-    return [
-        "avrdude", "-p", "atmega328p", "-c", "arduino", "-P", port, "-b", str(boot_baud),
-        "-D", "-U", f"flash:w:{image}:i",
-    ]  # fmt: skip
+def _board_at(at: BoardUrl, board_name: str | None) -> BoardDescription:
+    """The board; raises :class:`BoardError` if --board and the URL name different boards."""
+    if board_name is None:
+        return at.description
+    board = chosen(board_name)
+    if at.board not in (DEFAULT_BOARD.name, board.name):
+        raise BoardError(
+            f"--board {board.name} contradicts --port {at.text}; leave one of the two boards out"
+        )
+    return board
 
 
-def _write(command: list[str], port: str) -> None:
+def _write(command: list[str], port: str, board: BoardDescription, flasher: Flasher) -> None:
     found = shutil.which(command[0])
     if found is None:
-        raise BoardError(f"flashing needs avrdude, which is not installed; type: {_GET_AVRDUDE}")
+        raise BoardError(
+            f"flashing needs {flasher.program}, which is not installed; type: {flasher.install}"
+        )
     try:
         done = subprocess.run(
             [found, *command[1:]], capture_output=True, text=True, errors="replace",
@@ -117,17 +134,18 @@ def _write(command: list[str], port: str) -> None:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise BoardError(
-            f"avrdude did not end within {_PATIENCE_S:g} s; press the board's reset button and try "
-            "again"
+            f"{flasher.program} did not end within {_PATIENCE_S:g} s; press the board's reset "
+            "button and try again"
         ) from None
     except OSError as error:
         raise BoardError(f"cannot run {found}: {error.strerror}") from None
     if done.returncode:
         said = "\n".join((done.stderr + done.stdout).strip().splitlines()[-_LAST_LINES:])
         raise BoardError(
-            f"avrdude could not flash the board at {port} (exit status {done.returncode}); check "
-            "that the board is an Uno and that no other program uses the port. avrdude printed:\n"
-            f"{said}"
+            f"{flasher.program} could not flash the board at {port} (exit status "
+            f"{done.returncode}); check that the board is {board.phrase} and that no other program "
+            "uses the port. "
+            f"{flasher.program} printed:\n{said}"
         )
 
 
@@ -148,7 +166,7 @@ def _show(
     if as_json:
         told = None if board is None else board_json(board)
         line = {"rate": rate.baud, "error_percent": rate.error_percent, "good": rate.good}
-        show_json({"command": command, "image": str(image.path), "baud": line, "board": told})
+        show_result({"command": command, "image": str(image.path), "baud": line, "board": told})
         return
     click.echo(shlex.join(command))
     click.echo(f"line        {rate}")

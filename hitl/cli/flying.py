@@ -23,8 +23,7 @@ from hitl.cli.common import (
 from hitl.comparison.execution import Execution
 from hitl.comparison.mismatches import mismatches, too_slow
 from hitl.controllers.sil import SilController
-from rtsim.cli.common import FAILED, json_option, reports_errors, show_json
-from rtsim.cli.flight import RunOptions, flight_options, fly
+from rtsim.cli.common import FAILED, json_option, reports_errors, show_result
 from rtsim.cli.latency import (
     Given,
     allowed,
@@ -33,12 +32,14 @@ from rtsim.cli.latency import (
     parse_latencies,
     print_latencies,
 )
+from rtsim.cli.run_options import RunOptions, run_options
+from rtsim.cli.running import run_command
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES, ControllerTask
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError
-from rtsim.runs.simulation import MAX
-from rtsim.scenario.controller_part import ControllerPart
+from rtsim.runs.pace import MAX
+from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 
 _COLUMNS = (
@@ -51,7 +52,7 @@ _COLUMNS = (
 
 
 @click.command("fly")
-@flight_options
+@run_options
 @controllers_option
 @build_option
 @coverage_option
@@ -74,7 +75,7 @@ _COLUMNS = (
 @json_option
 @reports_errors
 def fly_in_c(
-    flight: RunOptions,
+    options: RunOptions,
     controllers: tuple[str, ...],
     kind: str,
     counted_into: Path,
@@ -108,13 +109,13 @@ def fly_in_c(
         times = parse_latencies(latencies, list(given))
         made = {name: in_c(reference, kind, keys) for name, reference in given.items()}
         for name, controller in made.items():
-            part = scenario.of(ControllerPart)[name]
+            part = scenario.of(ControllerComponent)[name]
             notes.extend(mismatches(name, part.controller, controller, part.period))
             scenario.replace_controller(
                 name, controller, latency=allowed(times).get(name), late=late, failure=failure
             )
             notes.extend(too_slow(name, part.compute, part.period))
-        if flight.pace != MAX:
+        if options.pace != MAX:
             for name in given:
                 _check_latency(name, scenario)
         counted = stack.enter_context(
@@ -122,25 +123,26 @@ def fly_in_c(
         )
 
     with stack:
-        flown = fly(flight, quiet=as_json, prepare=prepare)
-    tasks = [task for task in flown.outcome.system.controllers if task.name in given]
+        summary = run_command(options, quiet=as_json, prepare=prepare)
+    tasks = [task for task in summary.result.system.controllers if task.name in given]
     if as_json:
         told = {task.name: _told(task, given[task.name]) for task in tasks}
         more = {"build": kind, "controllers": told, "notes": notes, **counted.to_json()}
         more |= {"latency": latencies_to_json(times)} if times else {}
-        show_json({**flown.summary(), **more})
+        status = summary.status or (FAILED if counted.failed else 0)
+        show_result({**summary.to_json(), **more}, status, summary.why or counted.failed)
     else:
-        flown.print(lambda: _print(tasks, given, times, counted))
+        summary.print(lambda: _print(tasks, given, times, counted))
         for note in notes:
             console().print(f"note: {note}", style="yellow", highlight=False)
-    flown.exit()
+    summary.exit()
     if counted.failed:
         sys.exit(FAILED)
 
 
 def _check_latency(name: str, scenario: Scenario) -> None:
     """Refuse a latency of 0 in real time: a process outside cannot answer at once."""
-    part = scenario.of(ControllerPart)[name]
+    part = scenario.of(ControllerComponent)[name]
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         half = 0.005 if part.period is None else part.period.seconds / 2
         raise ScenarioError(

@@ -9,19 +9,21 @@ from typing import Any
 
 import click
 
+from hitl.cli.common import names_a_board
 from hitl.protocol.line import BaudRate
 from hitl.rigs import running
 from hitl.rigs.controller import RigController
 from hitl.rigs.diagram import svg
 from hitl.rigs.file import load_rig
 from hitl.rigs.rig import Rig
-from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import RunOptions, flight_options, fly
+from rtsim.cli.common import json_option, reports_errors
+from rtsim.cli.run_options import RunOptions, run_options
+from rtsim.cli.running import run_command
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.components.controller_task import LATE_POLICIES, ControllerTask
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.scenario.controller_part import ControllerPart
+from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "rigs" / "illumination"
@@ -57,7 +59,7 @@ def _example(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 @click.command("hitl")
-@flight_options
+@run_options
 @click.option(
     "--rig", "file", required=True, metavar="FILE", help="Rig file: the signal at each pin."
 )
@@ -90,8 +92,9 @@ def _example(context: click.Context, _: click.Parameter, value: bool) -> None:
 )  # fmt: skip
 @json_option
 @reports_errors
+@names_a_board
 def hitl(
-    flight: RunOptions,
+    options: RunOptions,
     file: str,
     name: str | None,
     board: str | None,
@@ -102,7 +105,7 @@ def hitl(
     """Run SCENARIO with a rig in place of its controller.
 
     The rig's I/O node is a board that drives the input pins of the device under test and reads its
-    output pins. If the I/O node is board:uno, all boards are emulated and run in lockstep, so no
+    output pins. If the I/O node is {url}, all boards are emulated and run in lockstep, so no
     hardware is necessary. If it is at a serial port, the scenario runs in real time (--pace 1).
     Exit status 0 if the run reached its end, 1 if --strict was not met, 2 if the run failed.
 
@@ -115,35 +118,35 @@ def hitl(
     if board is not None:
         rig = rig.on(board)
     typed = click.get_current_context().get_parameter_source("pace")
-    asked = flight.pace if typed is click.core.ParameterSource.COMMANDLINE else None
-    flight = replace(flight, pace=running.pace_for(rig, asked))
+    asked = options.pace if typed is click.core.ParameterSource.COMMANDLINE else None
+    options = replace(options, pace=running.pace_for(rig, asked))
     taken = ""
 
     def prepare(scenario: Scenario) -> None:
         nonlocal taken
         taken = _place(scenario, name)
-        part = scenario.of(ControllerPart)[taken]
+        part = scenario.of(ControllerComponent)[taken]
         if part.period is None:
             raise ScenarioError(
                 f"{taken} has no period, and a rig needs one; give the controller a period"
             )
         running.check_watchdog(rig, part.period)
-        paced = flight.pace != running.MAX
+        paced = options.pace != running.MAX
         controller = RigController(rig, part.period, paced=paced)
         scenario.replace_controller(taken, controller, latency=latency, late=late)
         _check_latency(taken, part)
 
-    flown = fly(flight, quiet=as_json, prepare=prepare)
-    task = next(t for t in flown.outcome.system.controllers if t.name == taken)
+    summary = run_command(options, quiet=as_json, prepare=prepare)
+    task = next(t for t in summary.result.system.controllers if t.name == taken)
     if as_json:
-        show_json({**flown.summary(), "rig": _told(task, rig)})
+        summary.show_json(rig=_told(task, rig))
     else:
-        flown.print(lambda: _print(task, rig))
-    flown.exit()
+        summary.print(lambda: _print(task, rig))
+    summary.exit()
 
 
 def _place(scenario: Scenario, name: str | None) -> str:
-    known = list(scenario.of(ControllerPart))
+    known = list(scenario.of(ControllerComponent))
     if name is not None:
         if name not in known:
             raise UnknownName("controller", name, known, f"scenario {scenario.name}")
@@ -157,7 +160,7 @@ def _place(scenario: Scenario, name: str | None) -> str:
     return known[0]
 
 
-def _check_latency(name: str, part: ControllerPart) -> None:
+def _check_latency(name: str, part: ControllerComponent) -> None:
     """Refuse a latency of 0: a rig cannot answer at once."""
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         assert part.period is not None
@@ -198,7 +201,11 @@ def _print(task: ControllerTask, rig: Rig) -> None:
         f"{told['repeated']} requests repeated; "
         f"the watchdog drove the fail-safe values {told['silences']} times"
     )
-    console().print(f"{BaudRate(rig.baud)}; {controller.budget}", soft_wrap=True, markup=False)
+    console().print(
+        f"{BaudRate.of(rig.description, rig.baud)}; {controller.budget}",
+        soft_wrap=True,
+        markup=False,
+    )
     if running.free_running(rig) and rig.devices:
         names = ", ".join(device.name for device in rig.devices)
         console().print(

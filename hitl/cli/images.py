@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 
 from hitl.boards.contract import BoardError
-from hitl.boards.urls import BAUD, BoardUrl
+from hitl.boards.description import BoardDescription
+from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL
+from hitl.boards.urls import BoardUrl
 from hitl.interface import Interface, load_interface
 
 firmware_option = click.option(
@@ -32,16 +34,18 @@ class BoardImage:
     baud: int | None = None
 
 
-def image_of(reference: str, baud: int | None = None) -> BoardImage:
+def image_of(
+    reference: str, baud: int | None = None, board: BoardDescription = DEFAULT_BOARD
+) -> BoardImage:
     """The image of ``FILE.hex``, or of an interface file, whose firmware is built if necessary.
 
-    ``baud`` is the bit rate of the serial line, bit/s (``None``: rtsim's default).
+    ``baud`` is the bit rate of the serial line, bit/s (``None``: the default rate of ``board``).
     """
     if reference.lower().endswith((".hex", ".ihex")):
         return BoardImage(Path(reference), baud=baud)
     from hitl.firmware import firmware
 
-    found = firmware(load_interface(reference), baud=baud or BAUD)
+    found = firmware(load_interface(reference), baud=baud, board=board)
     return BoardImage(found.path, found.interface, found.build, found.baud)
 
 
@@ -53,7 +57,7 @@ def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardI
     or if the board is not emulated and so runs the firmware that it was flashed with.
     """
     if not at.emulated:
-        raise BoardError(f"{at.text} is not an emulated board; an emulated board is: board:uno")
+        raise BoardError(f"{at.text} is not an emulated board; an emulated board is: {DEFAULT_URL}")
     if file is not None:
         interface = None if controller is None else load_interface(controller)
         return BoardImage(file, interface, baud=at.baud)
@@ -62,4 +66,4 @@ def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardI
             f"{at.text} has no firmware; give an image or a controller: "
             "--firmware FILE.hex   or   -c INTERFACE.toml"
         )
-    return image_of(controller, at.baud)
+    return image_of(controller, at.baud, at.description)

@@ -12,10 +12,12 @@ from typing import Any
 import click
 
 from hitl.boards.contract import BoardError, BoardLink
+from hitl.boards.description import BoardDescription
 from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.paced import PacedBoard
 from hitl.boards.serial_port import SerialLink
-from hitl.boards.urls import BAUD, BoardUrl, open_link, parse_url
+from hitl.boards.urls import BoardUrl, open_link, parse_url
+from hitl.cli.common import names_a_board
 from hitl.cli.images import BoardImage, controller_option, firmware_option, image_for
 from hitl.cli.link_words import about_board, about_trial, board_json, trial_json
 from hitl.interface import load_interface
@@ -23,7 +25,7 @@ from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
 from hitl.protocol.verdicts import of_board
 from hitl.testing.link_trial import LinkTrial, meet, try_link
-from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.common import NO, json_option, reports_errors, show_result
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
 from rtsim.core.clock import stopwatch
@@ -42,20 +44,21 @@ _EVERY_NS = 200_000_000
 @click.option("--paced", is_flag=True, help="Run an emulated board in real time, behind a port.")
 @json_option
 @reports_errors
+@names_a_board
 def link_test(
     url: str, firmware: Path | None, controller: str | None, count: int, paced: bool, as_json: bool
 ) -> None:
     """Test the serial line to the board at URL.
 
     The command prints the board's identity, lost messages, round-trip times, the offset of the
-    board's clock, and the time budget of a step. URL is board:uno,
+    board's clock, and the time budget of a step. URL is {url},
     serial:///dev/ttyACM0?baud=500000 or serial://COM3. Exit status 0 if the line and the board are
     good, 1 if a message was lost, repeated or damaged or if the board does not carry the
     controller of -c, 2 if the test could not be made.
 
     \b
     Examples:
-      rtsim link-test board:uno -c motor.toml:float
+      rtsim link-test {url} -c motor.toml:float
       rtsim link-test serial:///dev/ttyACM0 -c motor.toml:float --count 1000
     """
     at = parse_url(url)
@@ -71,16 +74,19 @@ def link_test(
             status = None if server is None else server.status()
     wrong = _wrong(trial.board, image)
     own_time = at.emulated and not paced
+    exit_status = 0 if trial.ok and wrong is None else NO
+    why = wrong or "a message was lost, repeated or damaged"
     if as_json:
         pacing = {"pacing": None if status is None else status.to_json()}
-        show_json({**_told(trial, image, wrong, own_time), **pacing})
+        told = _told(trial, image, wrong, own_time, at.description)
+        show_result({**told, **pacing}, exit_status, why)
     else:
-        _show(trial, image, own_time)
+        _show(trial, image, own_time, at.description)
         if status is not None:
             click.echo(f"pacing      {status.timing.in_words}")
         if wrong is not None:
             click.secho(f"wrong       {wrong}", fg="red")
-    sys.exit(0 if trial.ok and wrong is None else NO)
+    sys.exit(exit_status)
 
 
 def _expected(
@@ -110,7 +116,7 @@ def _opened(
                 yield port, baud, board
         return
     with closing(open_link(at.text, image.path if at.emulated else None)) as link:
-        yield link, at.baud or BAUD, None
+        yield link, at.rate, None
 
 
 def _watch(line: ProgressLine) -> Callable[[int, int], None]:
@@ -133,13 +139,15 @@ def _wrong(board: HelloReply, image: BoardImage) -> str | None:
     return None if error is None else str(error)
 
 
-def _budget(trial: LinkTrial, image: BoardImage) -> Budget | None:
-    return None if image.interface is None else Budget.of(image.interface, trial.baud)
+def _budget(trial: LinkTrial, image: BoardImage, board: BoardDescription) -> Budget | None:
+    if image.interface is None:
+        return None
+    return Budget.of(image.interface, trial.baud, clock_hz=board.clock_hz, line=board.line)
 
 
-def _show(trial: LinkTrial, image: BoardImage, own_time: bool) -> None:
-    lines = about_board(trial.board, image.interface) + about_trial(trial, own_time)
-    budget = _budget(trial, image)
+def _show(trial: LinkTrial, image: BoardImage, own_time: bool, board: BoardDescription) -> None:
+    lines = about_board(trial.board, image.interface) + about_trial(trial, own_time, board)
+    budget = _budget(trial, image, board)
     if budget is None:
         lines.append("budget      add -c INTERFACE.toml to see the time budget of a step")
     else:
@@ -148,12 +156,14 @@ def _show(trial: LinkTrial, image: BoardImage, own_time: bool) -> None:
         click.echo(text)
 
 
-def _told(trial: LinkTrial, image: BoardImage, wrong: str | None, own_time: bool) -> dict[str, Any]:
-    budget = _budget(trial, image)
+def _told(
+    trial: LinkTrial, image: BoardImage, wrong: str | None, own_time: bool, board: BoardDescription
+) -> dict[str, Any]:
+    budget = _budget(trial, image, board)
     more = {} if budget is None else {"rate_hz": budget.rate_hz, "holds": budget.holds}
     return {
         "board": board_json(trial.board),
-        **trial_json(trial, own_time),
+        **trial_json(trial, own_time, board),
         "wrong": wrong,
         "budget": None if budget is None else {**asdict(budget), **more},
     }

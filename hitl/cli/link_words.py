@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from hitl.boards.description import BoardDescription
+from hitl.boards.known import DEFAULT_BOARD
 from hitl.comparison.execution import FEWEST_FOR_P99, p99
 from hitl.interface import Interface
 from hitl.protocol.codec import name_hash
@@ -15,9 +17,10 @@ from hitl.results.target import bars
 from hitl.testing.link_trial import LinkTrial
 from rtsim.core.signals import Vector
 
+_USUAL = 115_200
+"""The rate that users expect, bit/s."""
 _WIDE = 4.0
 """If the largest value exceeds the smallest by more than this factor, bins are logarithmic."""
-_UNO_HZ = 16_000_000
 
 
 def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
@@ -38,13 +41,16 @@ def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
     ]
 
 
-def about_trial(trial: LinkTrial, own_time: bool) -> list[str]:
+def about_trial(
+    trial: LinkTrial, own_time: bool, at: BoardDescription = DEFAULT_BOARD
+) -> list[str]:
     """Lines of text on the line, the round trips and the clock.
 
-    ``own_time``: the times are in the board's own time, else in that of the host's clock.
+    ``own_time``: the times are in the board's own time, else in that of the host's clock.  ``at``
+    describes the board.
     """
     lines = [
-        f"line        {_rate(trial)}",
+        f"line        {_rate(trial, at)}",
         f"echo        {trial.sent} sent, {len(trial.trips)} answered, {trial.lost} lost, "
         f"{trial.repeated} repeated, {trial.garbage} damaged",
     ]
@@ -69,14 +75,19 @@ def about_trial(trial: LinkTrial, own_time: bool) -> list[str]:
     return lines
 
 
-def _rate(trial: LinkTrial) -> str:
-    rate = BaudRate(trial.baud, trial.board.clock_hz)
+def _line_rate(trial: LinkTrial, at: BoardDescription) -> BaudRate:
+    return BaudRate(trial.baud, trial.board.clock_hz, at.line)
+
+
+def _rate(trial: LinkTrial, at: BoardDescription) -> str:
+    rate = _line_rate(trial, at)
     if not rate.good:
         return str(rate)
-    listed = ", ".join(map(str, offered(trial.board.clock_hz)))
+    listed = ", ".join(map(str, offered(trial.board.clock_hz, at.line)))
     text = f"{rate}; {trial.board.clock_hz / 1e6:g} MHz divides well to {listed}"
-    if trial.board.clock_hz == _UNO_HZ:
-        text += f", and not to 115200 ({BaudRate(115200).error_percent:+.1f} %)"
+    usual = BaudRate(_USUAL, at.clock_hz, at.line)
+    if trial.board.clock_hz == at.clock_hz and not usual.good:
+        text += f", and not to {_USUAL} ({usual.error_percent:+.1f} %)"
     return text
 
 
@@ -104,14 +115,16 @@ def board_json(board: HelloReply) -> dict[str, Any]:
     }
 
 
-def trial_json(trial: LinkTrial, own_time: bool) -> dict[str, Any]:
+def trial_json(
+    trial: LinkTrial, own_time: bool, at: BoardDescription = DEFAULT_BOARD
+) -> dict[str, Any]:
     """The result of a link test as plain data; keys ending in ``_ns`` are times in ns."""
-    delays, clock, rate = trial.delays_ns, trial.clock, BaudRate(trial.baud, trial.board.clock_hz)
+    delays, clock, rate = trial.delays_ns, trial.clock, _line_rate(trial, at)
     quantiles = {"min": 0.0, "median": 0.5, "p99": 0.99, "max": 1.0}
     return {
         "ok": trial.ok,
         "baud": {"rate": trial.baud, "error_percent": rate.error_percent, "good": rate.good},
-        "offered_baud": offered(trial.board.clock_hz),
+        "offered_baud": offered(trial.board.clock_hz, at.line),
         "sent": trial.sent,
         "answered": len(trial.trips),
         "lost": trial.lost,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from hitl.boards.known import DEFAULT_URL
 from hitl.cli.common import parse_controllers, refuse_warnings, warnings_option
 from hitl.cli.comparing import ComparisonOptions, comparison_options, watch_of
 from hitl.comparison.back_to_back import Ladder, climb
@@ -18,16 +19,16 @@ from hitl.firmware import Firmware
 from hitl.protocol.line import in_words as rate_in_words
 from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
-from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import parse_settings
+from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.segments import open_recorder
+from rtsim.cli.settings import parse_settings
 from rtsim.cli.tables import console
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
 from rtsim.equations.compiling import announced
-from rtsim.runs.simulation import MAX
+from rtsim.runs.pace import MAX
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 
@@ -43,11 +44,11 @@ SHIPPED = {
 @click.option(
     "--board",
     "url",
-    default="board:uno",
+    default=DEFAULT_URL,
     show_default=True,
     metavar="URL",
-    help="Board that runs the C: board:uno[?backend=simavr] is emulated, serial:///dev/ttyACM0 and "
-    "serial://COM3 are real.",
+    help=f"Board that runs the C: {DEFAULT_URL}[?backend=simavr] is emulated, "
+    "serial:///dev/ttyACM0 and serial://COM3 are real.",
 )
 @click.option(
     "-c",
@@ -151,8 +152,14 @@ def pitl(
             line.say(f"writing {file} …")
             write(result, file)
     files = [*writers, *([recorder.path] if recorder is not None and recorder.started else [])]
-    _show(result, both, files, times, as_json)
-    sys.exit(asked.status(result))
+    status, why = asked.status(result), asked.why(result)
+    if as_json:
+        images = {name: _told(image) for name, image in both.images.items()}
+        more = {"firmware": images, "files": [str(f) for f in files]}
+        show_result({**result.to_json(), **more, **faults_to_json(result.pairs)}, status, why)
+    else:
+        _show(result, files, times)
+    sys.exit(status)
 
 
 def _controllers(
@@ -160,7 +167,7 @@ def _controllers(
 ) -> dict[str, str]:
     """Interface files by controller; if none are given, the files that ship for this scenario."""
     name, interface = SHIPPED.get(reference, ("", ""))
-    if not controllers and name in scenario.parts:
+    if not controllers and name in scenario.components:
         controllers = (f"{name}={interface}",)
     return parse_controllers(controllers, scenario)
 
@@ -179,13 +186,7 @@ def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
             out.print(text, soft_wrap=True, markup=False)
 
 
-def _show(result: Ladder, both: OnBoards, files: list[Path], times: Given, as_json: bool) -> None:
-    if as_json:
-        images = {name: _told(image) for name, image in both.images.items()}
-        more = {"firmware": images, "files": [str(f) for f in files]}
-        more |= faults_to_json(result.pairs)
-        show_json({**result.to_json(), **more})
-        return
+def _show(result: Ladder, files: list[Path], times: Given) -> None:
     out = console()
     out.print(Tables(result), crop=False)
     for file in files:

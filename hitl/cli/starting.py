@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.core.errors import ScenarioError
 
 MOTOR = "motor"
@@ -72,7 +72,7 @@ def init(folder: Path, example: str, as_json: bool) -> None:
     """
     written = write_starter(folder, example)
     if as_json:
-        show_json({"files": [str(path) for path in written]})
+        show_result({"files": [str(path) for path in written]})
         return
     for path in written:
         click.echo(str(path))

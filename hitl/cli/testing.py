@@ -25,13 +25,13 @@ from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.controllers.sil import SilController
 from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
-from rtsim.cli.common import FAILED, json_option, reports_errors, show_json
+from rtsim.cli.common import FAILED, json_option, reports_errors, show_result
 from rtsim.cli.faults import note_lines
-from rtsim.cli.flight import parse_settings
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.segments import open_recorder
+from rtsim.cli.settings import parse_settings
 from rtsim.cli.tables import console
 from rtsim.equations.compiling import announced
 from rtsim.scenario.loading import load_scenario
@@ -108,18 +108,17 @@ def test(
             line.say(f"writing {file} …")
             write(result, file)
     files = [*writers, *([recorder.path] if recorder is not None and recorder.started else [])]
-    _show(result, files, times, counted, as_json)
-    status = asked.status(result)
-    sys.exit(FAILED if counted.failed and not status else status)
-
-
-def _show(
-    result: BackToBack, files: list[Path], times: Given, counted: Counting, as_json: bool
-) -> None:
+    status = asked.status(result) or (FAILED if counted.failed else 0)
     if as_json:
         more = {**faults_to_json(result.pairs), **counted.to_json()}
-        show_json({**result.to_json(), "files": [str(f) for f in files], **more})
-        return
+        data = {**result.to_json(), "files": [str(f) for f in files], **more}
+        show_result(data, status, asked.why(result) or counted.failed)
+    else:
+        _show(result, files, times, counted)
+    sys.exit(status)
+
+
+def _show(result: BackToBack, files: list[Path], times: Given, counted: Counting) -> None:
     out = console()
     out.print(Tables(result), crop=False)
     for file in files:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from hitl.comparison.conditions import Conditions, LoopRun, ProgressWatch
 from hitl.comparison.driving import drive
 from hitl.comparison.execution import Execution, clock_of, timed
-from hitl.comparison.exercise import Effects, FlightCoverage, ended, reached_the_end
+from hitl.comparison.exercise import Effects, FlightCoverage
 from hitl.comparison.flight import LoopComparison
 from hitl.comparison.flights import LATE, MISSED, compare_flights
 from hitl.comparison.ladder import Ladder
@@ -48,11 +48,12 @@ from rtsim.components.allowed_latency import Latencies, latency_in_words
 from rtsim.components.controller import Controller
 from rtsim.core.tag import Duration
 from rtsim.record import fault_marks
+from rtsim.record.ending import RunEnding
 from rtsim.record.fault_marks import Acted
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Tolerance
-from rtsim.runs.simulation import MAX, Pace
+from rtsim.runs.pace import MAX, Pace
 from rtsim.scenario.scenario import Scenario
 
 __all__ = [
@@ -153,7 +154,7 @@ def climb(
     sides = [design, *(_Side.of(rung, conditions) for rung in rungs)]
     conditions.watch.checked()
     if closed or given is None:
-        design.flown = LoopRun(conditions.fly_design(), {}, None)
+        design.flown = LoopRun(conditions.fly_design(), {})
     flown = design.recording if design.flown else given
     _refuse_unknown(rules, sides[1:], flown if closed else None)
     _refuse_unknown_in_files(sides[1:], flown)
@@ -315,8 +316,8 @@ class _Pair:
             out += too_slow(name, self.conditions.compute(name), period)
         if given is not None and given.truncated:
             out.append(f"the recording that gives the inputs was cut off: {given.truncated}")
-        elif given is not None and given.footer is not None and not reached_the_end(given):
-            out.append(f"the recording that gives the inputs {ended(given)}")
+        elif given is not None and not (ending := RunEnding.of(given)).complete:
+            out.append(f"the recording that gives the inputs {ending.in_brief}")
         return tuple(out)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from hitl.comparison.both import Observer
@@ -19,9 +19,12 @@ from rtsim.engine.trace import INSERTED
 from rtsim.record.file import FileRecorder
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.runs.replay import fed_inlets
-from rtsim.runs.simulation import MAX, FedInputs, Pace, Progress, RunResult, simulate
-from rtsim.scenario.controller_part import ControllerPart, taking_over
+from rtsim.runs.pace import MAX, Pace
+from rtsim.runs.replay import fed_external_inputs
+from rtsim.runs.request import Connections, FedInputs, Output, Progress, RunRequest
+from rtsim.runs.result import RunResult
+from rtsim.runs.simulation import run
+from rtsim.scenario.controller_component import ControllerComponent, taking_over
 from rtsim.scenario.scenario import Scenario
 
 
@@ -48,8 +51,6 @@ class LoopRun(NamedTuple):
     recording: Recording
     started: dict[str, Controller]
     """The controllers that replaced the reference models in this run, by name."""
-    outcome: RunResult | None
-    """``None`` if an error ended the run."""
     error: str = ""
     held_up: bool = False
     """This host fell behind the clock, which ended the run."""
@@ -106,14 +107,14 @@ class Conditions:
 
     def _refuse_unknown_lines(self) -> None:
         """Refuse faults on lines of unknown controllers before a board is contacted."""
-        known = self.scenario.of(ControllerPart)
+        known = self.scenario.of(ControllerComponent)
         for fault in self.scenario.declared_faults:
             if fault.kind.level == "line" and fault.part not in known:
                 raise fault.error(UnknownName("controller", fault.part, sorted(known)))
 
-    def part(self, name: str) -> ControllerPart:
+    def part(self, name: str) -> ControllerComponent:
         """The controller part ``name``; :class:`ScenarioError` if it is no controller."""
-        return self.scenario.controller_part(
+        return self.scenario.controller_component(
             name, f"{name} is not a controller, so C cannot replace it"
         )
 
@@ -170,12 +171,9 @@ class Conditions:
             latency = latency_of(name, self.latency)
             if latency is not None:
                 scenario.allow(name, latency)
-        recorder = MemoryRecorder()
-        outcome = simulate(
-            scenario, seed=self.seed, until=self.until, recorder=recorder, observe=self.watch.flight
-        )
-        _not_interrupted(outcome)
-        return recorder.recording()
+        result = run(self._request(scenario, MemoryRecorder())).checked()
+        _not_interrupted(result)
+        return result.recording()
 
     def fly(
         self,
@@ -199,14 +197,11 @@ class Conditions:
                 failure=self.failure,
             )
         inserted = [e.tag.ns for e in baseline.events if e.kind == INSERTED]
-        fed = FedInputs(fed_inlets(scenario, baseline), inserted=inserted)
-        paced = (pace if isinstance(pace, Pace) else Pace.of(pace)).rate is not None
-        error, outcome, held_up, environment = "", None, False, False
+        fed = FedInputs(fed_external_inputs(scenario, baseline), inserted=inserted)
+        request = replace(self._request(scenario, recorder), pace=Pace.of(pace), fed=fed)
+        error, held_up, environment = "", False, False
         try:
-            outcome = simulate(
-                scenario, seed=self.seed, pace=pace, until=self.until, recorder=recorder, fed=fed,
-                observe=self.watch.flight,
-            )  # fmt: skip
+            _not_interrupted(run(request).checked())
         except ScenarioError:
             raise
         except OverrunError as problem:
@@ -216,9 +211,13 @@ class Conditions:
         except RtsimError as problem:
             error = "\n".join([str(problem), *getattr(problem, "__notes__", ())])
             environment = getattr(problem, "environment", False)
-        if outcome is not None:
-            _not_interrupted(outcome)
-        return LoopRun(_recorded(recorder), started, outcome, error, held_up, environment, paced)
+        paced = request.pace.rate is not None
+        return LoopRun(_recorded(recorder), started, error, held_up, environment, paced)
+
+    def _request(self, scenario: Scenario, recorder: FileRecorder | MemoryRecorder) -> RunRequest:
+        """The request of a run under these conditions."""
+        live = Connections(observe=self.watch.flight)
+        return RunRequest(scenario, self.seed, until=self.until, output=Output(recorder), live=live)
 
 
 def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:
@@ -247,6 +246,6 @@ def _started_by(controller: Controller, make: Callable[[], Controller]) -> Contr
     return out
 
 
-def _not_interrupted(outcome: RunResult) -> None:
-    if outcome.reason == "interrupted":
-        raise KeyboardInterrupt(f"interrupted at {outcome.ended}")
+def _not_interrupted(result: RunResult) -> None:
+    if result.reason == "interrupted":
+        raise KeyboardInterrupt(f"interrupted at {result.ended}")

@@ -13,17 +13,9 @@ from hitl.comparison.sides import displayed
 from rtsim.components.controller import Controller
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.trace import request_topic
+from rtsim.record.ending import RunEnding
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import SignalResult, short
-
-_ENDS = {
-    "end": "reached its end at",
-    "terminal": "ended at a terminal guard at",
-    "interrupted": "was interrupted at",
-    "quit": "was ended by a command to quit at",
-    "restored": "went back to a checkpoint at",
-    "error": "ended in an error at",
-}
 
 
 @dataclass(frozen=True)
@@ -140,7 +132,7 @@ class FlightCoverage:
         """From the rows that both runs have (``paired``) and the recordings by side."""
         tracks = [t for t in paired.tracks.values() if t.spec.deterministic and len(t)]
         last = max((int(t.ns.max()) for t in tracks), default=-1)
-        ends = {side: ended(flight) for side, flight in flights.items()}
+        ends = {side: RunEnding.of(flight).in_brief for side, flight in flights.items()}
         compared = sum(bool(r.rows) for r in results)
         return cls(compared, sum(len(t) for t in tracks), last, ends)
 
@@ -160,18 +152,6 @@ class FlightCoverage:
             "to_s": max(self.last_ns, 0) / NS_PER_S,
             "ended": dict(self.endings),
         }
-
-
-def ended(recording: Recording) -> str:
-    """How a run ended, by its footer: the predicate of a sentence, ``reached its end at 3 s``."""
-    footer = recording.footer or {}
-    at = short(Tag(int(footer.get("ended", max(recording.end_ns, 0)))))
-    return f"{_ENDS.get(str(footer.get('reason', '')), 'was cut off at')} {at}"
-
-
-def reached_the_end(recording: Recording) -> bool:
-    """True if the run reached its end time, or ended at a terminal guard."""
-    return (recording.footer or {}).get("reason") in ("end", "terminal")
 
 
 def _effective(answers: TrackData, end_ns: int) -> NDArray[np.bool_]:

@@ -8,9 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from hitl.boards.description import BoardDescription
+from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL
 from hitl.boards.paced import check_posix
 from hitl.boards.serial_port import pyserial
-from hitl.boards.urls import BAUD, parse_url
+from hitl.boards.urls import parse_url
 from hitl.building.build import build
 from hitl.comparison.back_to_back import Rung
 from hitl.controllers.board import BoardController
@@ -28,8 +30,6 @@ from rtsim.engine.faults.line_kinds import BoardFault
 from rtsim.scenario.scenario import Scenario
 
 HOST, BOARD = "host C", "board"
-_PROCESSOR = "avr"
-"""The processor of the emulated board; a real board reports its types when it is connected."""
 
 
 class OnBoards(NamedTuple):
@@ -78,11 +78,12 @@ def rungs(
     for types that the board's processor does not have, :class:`ScenarioError` for two controllers
     on one real board, :class:`BoardError` if an emulated board cannot be paced on this system.
     """
-    emulated = parse_url(url).emulated
+    at = parse_url(url)
+    emulated = at.emulated
     if not emulated and len(controllers) > 1:
         raise ScenarioError(
             f"the board at {url} can run one controller only, not {', '.join(controllers)}; give "
-            "one of them, or emulate the boards: --board board:uno"
+            f"one of them, or emulate the boards: --board {DEFAULT_URL}"
         )
     if not emulated and firmware is not None:
         raise ScenarioError(
@@ -93,12 +94,13 @@ def rungs(
         check_posix()
         pyserial()
     interfaces = {name: load_interface(reference) for name, reference in controllers.items()}
-    for interface in interfaces.values() if emulated else ():
-        check_processor(interface)
+    for interface in interfaces.values() if emulated else ():  # a real one reports its types
+        check_processor(interface, at.description)
     images = {}
     if emulated and firmware is None:
-        baud = parse_url(url).baud or BAUD
-        images = {n: firmware_of(i, baud=baud) for n, i in interfaces.items()}
+        images = {
+            n: firmware_of(i, baud=at.baud, board=at.description) for n, i in interfaces.items()
+        }
     hosts = {n: SilController(build(i), cases=cases) for n, i in interfaces.items()}
     kept = {name: own_values(host) for name, host in hosts.items()}
 
@@ -136,28 +138,28 @@ def check_faults(scenario: Scenario, board: Rung, url: str) -> None:
         if issubclass(fault.kind, BoardFault) and fault.part in board.controllers:
             raise ScenarioError(
                 f"fault {fault.name}: the board at {url} cannot be {fault.kind.needs} from here; "
-                "run on board:uno, or leave the fault out"
+                f"run on {DEFAULT_URL}, or leave the fault out"
             )
 
 
-def check_processor(interface: Interface) -> None:
-    """:class:`InterfaceError` where an Uno cannot hold a type, with the variant that fits."""
+def check_processor(interface: Interface, board: BoardDescription = DEFAULT_BOARD) -> None:
+    """:class:`InterfaceError` for a type that ``board`` lacks, with the variant that fits."""
     try:
-        check_target(interface, _PROCESSOR)
+        check_target(interface, board.target)
     except InterfaceError as error:
-        fitting = _fitting(interface)
+        fitting = _fitting(interface, board)
         if not fitting:
             raise
         text = str(error).partition(";")[0]
         raise InterfaceError(f"{text}; type: {interface.path.name}:{fitting[0]}") from None
 
 
-def _fitting(interface: Interface) -> list[str]:
-    """The variants that the processor can hold."""
+def _fitting(interface: Interface, board: BoardDescription) -> list[str]:
+    """The variants whose types the board has."""
     out = []
     for variant in tomllib.loads(interface.path.read_text(encoding="utf-8")).get("variants", {}):
         try:
-            check_target(load_interface(f"{interface.path}:{variant}"), _PROCESSOR)
+            check_target(load_interface(f"{interface.path}:{variant}"), board.target)
         except InterfaceError:
             continue
         out.append(variant)

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from hitl.boards.contract import BoardError as LinkError
 from hitl.boards.contract import BoardLink
 from hitl.boards.faulty import FaultyLink, faulty
+from hitl.boards.known import DEFAULT_URL
 from hitl.boards.paced_line import Timing
-from hitl.boards.urls import BAUD, parse_url
+from hitl.boards.urls import parse_url
 from hitl.controllers.board_line import CycleLine, line_to
 from hitl.controllers.board_link import build_of, link_of
 from hitl.controllers.case import Case
@@ -49,7 +50,7 @@ class _Answer(NamedTuple):
 class BoardController:
     """The controller of an interface file on a board; :meth:`fresh` connects to it and starts it.
 
-    ``values``: parameters by name.  ``url``: the board, ``board:uno`` or ``serial://PORT``.
+    ``values``: parameters by name.  ``url``: the board, ``board:NAME`` or ``serial://PORT``.
     ``firmware``: an Intel HEX file for an emulated board (``None``: the firmware of the interface).
     ``link``: opens another line than that of ``url``.  ``silence``: longest time in which a request
     has to be answered, s.  ``patience``: longest time for connecting, starting and stopping, s.
@@ -70,7 +71,7 @@ class BoardController:
         source: Interface | str | Path,
         values: Mapping[str, object] | None = None,
         *,
-        url: str = "board:uno",
+        url: str = DEFAULT_URL,
         firmware: Path | None = None,
         link: Callable[[], BoardLink] | None = None,
         silence: float = 10.0,
@@ -95,14 +96,16 @@ class BoardController:
         self.silence, self.patience, self.paced = silence, patience, paced
         self.own_time = not paced
         self.warnings = warnings
-        self._stamped = not paced and parse_url(url).emulated
+        at = parse_url(url)
+        self._line = at.description.line
+        self._stamped = not paced and at.emulated
         """Each byte is stamped with the cycle in which it arrived."""
         self.took_ns, self.cycles, self.exchange_ns = array("q"), array("q"), array("q")
         """For each step: execution time, ns of the board's clock; the same in cycles; time of the
         exchange, from the first byte of the request to the last byte of the reply, ns."""
         self.stack = 0
         """The most bytes of stack that were ever in use."""
-        self.baud = parse_url(url).baud or BAUD
+        self.baud = at.rate
         self._cases, self._build = cases, build
         self._evidence = Evidence(
             self.interface, self.p, "board", cases, "to repeat it on the host"
@@ -117,7 +120,9 @@ class BoardController:
         self._open: Conversation | None = None
         self._link: BoardLink | None = None
         self._spoiled: FaultyLink | None = None
-        self._budget = Budget.of(self.interface, self.baud)
+        self._budget = Budget.of(
+            self.interface, self.baud, clock_hz=at.description.clock_hz, line=self._line
+        )
         self._asked = Tag(-1)
         self._answer: _Answer | None = None
         self._stamps, self._sent_ns = (0, 0, 0, 0), 0
@@ -310,7 +315,8 @@ class BoardController:
     def _budgeted(self, execution_ns: int = 0) -> Budget:
         """The time budget with the clock of the connected board."""
         assert self._session.board is not None
-        return Budget.of(self.interface, self.baud, execution_ns, self._session.board.clock_hz)
+        clock_hz = self._session.board.clock_hz
+        return Budget.of(self.interface, self.baud, execution_ns, clock_hz, self._line)
 
     def _waited(self, first_ns: int) -> int:
         """Time of all repeats of the latest request, if the first came after ``first_ns``."""

@@ -9,7 +9,7 @@ from hitl.boards.contract import BoardError, BoardLink
 from hitl.boards.paced import PacedBoard
 from hitl.boards.paced_line import Timing
 from hitl.boards.serial_port import SerialLink
-from hitl.boards.urls import BAUD, open_link, parse_url
+from hitl.boards.urls import open_link, parse_url
 from hitl.firmware import firmware
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import Interface
@@ -23,7 +23,7 @@ class ServedLink:
         """How well the emulator kept up with the clock; ``None`` until the line is closed."""
         self._served = PacedBoard(url, image)
         try:
-            self.baud = round(self._served.baud) or BAUD
+            self.baud = round(self._served.baud) or parse_url(url).rate
             self._port = SerialLink(self._served.port, self.baud)
         except BaseException:
             self._served.close()
@@ -60,12 +60,13 @@ def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> 
     if not at.emulated:
         return open_link(url)
     if image is None:
-        image = firmware(interface, baud=at.baud or BAUD).path
+        image = firmware(interface, baud=at.baud, board=at.description).path
     return ServedLink(url, image) if paced else open_link(url, image)
 
 
 def build_of(interface: Interface, url: str) -> int | None:
     """The build that the board at ``url`` has to report; ``None`` if every build is accepted."""
-    if parse_url(url).emulated or not interface.sources:
+    at = parse_url(url)
+    if at.emulated or not interface.sources:
         return None  # it runs the given image; or its firmware is not of a C controller
-    return sketch_of(interface, BAUD).build
+    return sketch_of(interface, board=at.description).build

@@ -1,4 +1,4 @@
-"""Compile a sketch with avr-gcc and Arduino's core, and keep the image."""
+"""Compile a sketch with the compiler of its board, and keep the image."""
 
 from __future__ import annotations
 
@@ -11,24 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hitl.boards import BoardError
-from hitl.boards.uno import FLASH
+from hitl.boards.description import BoardDescription
 from hitl.building import store
 from hitl.building.arguments import check_arguments
 from hitl.building.complaints import in_few_words, no_c
 from hitl.building.toolchain import BuildError, CompilerOutput, Toolchain, named
 from hitl.building.unit import SUPPORT
-from hitl.firmware import flags as how
-from hitl.firmware.sketch import Sketch
+from hitl.firmware.flags import linker_flags
+from hitl.firmware.sketch import SHARED_FOLDER, Sketch
 
-BOOT_LOADER = 512
-"""Flash used by the boot loader optiboot, bytes."""
-RAM = 2048
-"""RAM of an Uno, bytes."""
-_RAM_BEGINS = 0x800100
-"""First address of the RAM for the linker, after the registers."""
-LEAST_STACK = 64
-"""Least stack, bytes; an interrupt of the serial line needs about half of it."""
-_TOOLS = ("avr-gcc", "avr-g++", "avr-gcc-ar", "avr-objcopy", "avr-size")
+_TOOLS = ("gcc", "g++", "gcc-ar", "objcopy", "size")
 _COMPILED = (".c", ".cpp", ".ino")
 _WARNINGS = ("-Wall", "-Wextra")
 IMAGE, PROGRAM, ABOUT = "firmware.hex", "firmware.elf", "about.json"
@@ -54,44 +46,57 @@ class FirmwareImage:
 def compiled(sketch: Sketch) -> FirmwareImage:
     """Compile ``sketch``, or return the image that was kept.
 
-    Raises :class:`NoTools` if tools are missing, :class:`BoardError` if the Uno is too small, and
+    Raises :class:`NoTools` if tools are missing, :class:`BoardError` if the board is too small, and
     :class:`InterfaceError` or :class:`BuildError` with file and line for an error in the C.
     """
     return _Job(sketch).image()
 
 
 class _Tools:
-    """The installed avr-gcc and Arduino core."""
+    """The installed compiler of a board, and the Arduino core if the board needs one."""
 
-    def __init__(self, name: str) -> None:
-        absent = [tool for tool in _TOOLS if shutil.which(tool) is None]
-        core = Path(os.environ.get("RTSIM_ARDUINO_AVR") or how.CORE)
-        if not (core / "cores" / "arduino" / "Arduino.h").is_file():
-            absent.append(f"Arduino's core in {core}")
+    def __init__(self, name: str, board: BoardDescription) -> None:
+        self.how = how = board.compiler
+        absent = [how.tool(t) for t in _TOOLS if shutil.which(how.tool(t)) is None]
+        self.core = Path()
+        self.include: tuple[str, ...] = ()
+        self.files: list[Path] = []
+        if how.core is not None:
+            core = Path(os.environ.get(how.core.variable) or how.core.folder)
+            self.core, variant = (core / part for part in how.core.parts)
+            if not (self.core / "Arduino.h").is_file():
+                absent.append(f"Arduino's core in {core}")
         if absent:
             raise NoTools(
                 f"cannot build the firmware of {name} without {', '.join(absent)}; type: "
-                f"{how.INSTALL}"
+                f"{how.install}"
             )
-        self.core = core / "cores" / "arduino"
-        self.include = (f"-I{self.core}", f"-I{core / 'variants' / 'standard'}")
-        self.files = [p for p in self.core.iterdir() if p.is_file()]
-        self.files += (core / "variants" / "standard").glob("*.h")
-        self.gcc = named("avr-gcc")
-        self.identity = [self.gcc.identity(), str(core)]
+        self.gcc = named(how.tool("gcc"))
+        self.identity: list[object] = [self.gcc.identity()]
+        if how.core is not None:
+            self.include = (f"-I{self.core}", f"-I{variant}")
+            self.files = [p for p in self.core.iterdir() if p.is_file()]
+            self.files += variant.glob("*.h")
+            self.identity.append(str(core))
 
     def run(self, tool: str, *arguments: str | Path, folder: Path) -> CompilerOutput:
-        return Toolchain((tool,), self.gcc.version).run(arguments, folder)
+        """Run the program of the board's compiler that ``tool`` names, such as gcc."""
+        return Toolchain((self.how.tool(tool),), self.gcc.version).run(arguments, folder)
 
     def compile(self, source: Path, into: Path, *more: str | Path) -> str:
         """Compile ``source`` and return the warnings."""
-        tool, dialect = ("avr-gcc", how.C) if source.suffix == ".c" else ("avr-g++", how.CPP)
-        common = (*how.MACHINE, *how.ARDUINO, *how.FLAGS, *dialect, *self.include, *more)
+        how = self.how
+        tool, dialect = ("gcc", how.c) if source.suffix == ".c" else ("g++", how.cpp)
+        common = (*how.machine, *how.defines, *how.flags, *dialect, *self.include, *more)
         return self.run(tool, *common, "-c", source, "-o", into, folder=into.parent).warnings
 
-    def archive(self) -> Path:
-        """Return the compiled core of Arduino, which all sketches share."""
-        stem = f"arduino-core-{_key(self.identity, how.FLAGS, how.C, how.CPP)}"
+    def archive(self) -> Path | None:
+        """Return the compiled core of Arduino, which all sketches share; ``None`` without one."""
+        how = self.how
+        if how.core is None:
+            return None
+        flags = (how.machine, how.defines, how.flags, how.c, how.cpp)
+        stem = f"arduino-core-{_key(self.identity, *flags)}"
         if kept := store.find(stem, (_CORE,)):
             return kept / _CORE
         with store.workshop() as work:
@@ -102,7 +107,7 @@ class _Tools:
             for source in sorted(p for p in self.files if p.suffix in (".c", ".cpp")):
                 objects.append(work / f"{source.name}.o")
                 self.compile(source, objects[-1], "-w")
-            self.run("avr-gcc-ar", "rcs", made / _CORE, *objects, folder=work)
+            self.run("gcc-ar", "rcs", made / _CORE, *objects, folder=work)
             folder = store.root() / f"{stem}-{snapshot.digest}"
             store.settle(made, folder, snapshot, (_CORE,))
         return folder / _CORE
@@ -110,11 +115,13 @@ class _Tools:
 
 class _Job:
     def __init__(self, sketch: Sketch) -> None:
-        self.sketch, self.tools = sketch, _Tools(sketch.name)
+        self.sketch, self.board = sketch, sketch.board
+        self.tools = _Tools(sketch.name, sketch.board)
 
     def image(self) -> FirmwareImage:
         sketch, contents = self.sketch, (IMAGE, PROGRAM, ABOUT)
-        stem = f"{sketch.name}-uno-{_key(self.tools.identity, sketch.key, _WARNINGS)}"
+        key = _key(self.tools.identity, sketch.key, _WARNINGS)
+        stem = f"{sketch.name}-{self.board.name}-{key}"
         folder = store.find(stem, contents)
         if folder is None:
             core = self.tools.archive()
@@ -126,10 +133,10 @@ class _Job:
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         made_by, said = self.tools.gcc.version, about["warnings"]
         image = FirmwareImage(folder / IMAGE, about["flash"], about["ram"], made_by, said)
-        _check_room(sketch.name, image.flash_bytes, image.ram_bytes)
+        _check_room(self.board, sketch.name, image.flash_bytes, image.ram_bytes)
         return image
 
-    def _made(self, work: Path, core: Path) -> Path:
+    def _made(self, work: Path, core: Path | None) -> Path:
         interface = self.sketch.interface
         for number, source in enumerate(interface.sources):
             if not source.name.endswith(_COMPILED):
@@ -138,7 +145,7 @@ class _Job:
         made.mkdir()
         objects: list[Path] = []
         warnings = ""
-        in_order = sorted(self.sketch.files, key=lambda name: (name.endswith(".ino"), name))
+        in_order = sorted(self.sketch.files, key=lambda name: (name == self.sketch.main, name))
         for name in in_order:  # as in the Makefile, because the linker's order changes the image
             if name.endswith(_COMPILED):
                 objects.append(work / f"{len(objects)}.o")
@@ -149,15 +156,18 @@ class _Job:
                 warnings += said if users else ""
         self._check_calls()
         program = made / PROGRAM
-        link = (*how.MACHINE, *how.FLAGS, *self.sketch.flags, *how.LINK)
+        how, hal = self.board.compiler, (place / SHARED_FOLDER).as_posix()
+        link = (*how.machine, *how.flags, *self.sketch.flags, *linker_flags(self.board, hal))
+        parts = objects if core is None else [*objects, core]
         try:
-            self.tools.run("avr-gcc", *link, "-o", program, *objects, core, "-lm", folder=work)
+            self.tools.run("gcc", *link, "-o", program, *parts, "-lm", folder=work)
         except BuildError as error:
-            if refusal := _too_large(self.sketch.name, str(error)):
+            if refusal := overflow_error(self.board, self.sketch.name, str(error)):
                 raise refusal from error
             raise
-        self.tools.run("avr-objcopy", *how.HEX, program, made / IMAGE, folder=work)
-        flash, ram = _sizes(self.tools.run("avr-size", "-A", program, folder=work).output)
+        self.tools.run("objcopy", *how.hex, program, made / IMAGE, folder=work)
+        said = self.tools.run("size", "-A", program, folder=work).output
+        flash, ram = _sizes(self.board, said)
         about = {"flash": flash, "ram": ram, "warnings": warnings}
         (made / ABOUT).write_text(json.dumps(about), encoding="utf-8")
         return made
@@ -169,10 +179,11 @@ class _Job:
         return [] if asked else list(_WARNINGS)
 
     def _check_calls(self) -> None:
-        """Check the types in calls with the board's compiler, for which an int has two bytes."""
+        """Check the types in calls with the board's compiler; its int may have two bytes."""
         interface = self.sketch.interface
         folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]
-        flags = [*how.MACHINE, *how.ARDUINO, *how.C, *folders, *interface.flags]
+        how = self.board.compiler
+        flags = [*how.machine, *how.defines, *how.c, *folders, *interface.flags]
         check_arguments(interface, self.tools.gcc, flags)
 
     def _compile(self, source: Path, into: Path, *more: str) -> str:
@@ -186,41 +197,54 @@ class _Job:
             raise BuildError(said) from error
 
 
-def _sizes(said: str) -> tuple[int, int]:
+def _sizes(board: BoardDescription, said: str) -> tuple[int, int]:
     """Return the bytes of flash and of static data."""
-    found = dict(re.findall(r"^\.(text|data|bss|noinit)\s+(\d+)", said, re.M))
-    size = {name: int(found.get(name, 0)) for name in ("text", "data", "bss", "noinit")}
-    return size["text"] + size["data"], size["data"] + size["bss"] + size["noinit"]
+    found = {name: int(size) for name, size in re.findall(r"^\.(\S+)\s+(\d+)", said, re.M)}
+    memory = board.memory
+    flash, ram = (
+        sum(found.get(name, 0) for name in names)
+        for names in (memory.flash_sections, memory.ram_sections)
+    )
+    return flash, ram
 
 
-def _check_room(name: str, flash: int, ram: int) -> None:
-    if flash > FLASH - BOOT_LOADER:
-        raise _too_much_flash(name, flash)
-    if ram > RAM - LEAST_STACK:
-        raise _too_much_ram(name, ram)
+def _check_room(board: BoardDescription, name: str, flash: int, ram: int) -> None:
+    memory = board.memory
+    if flash > memory.room:
+        raise _too_much_flash(board, name, flash)
+    if ram > memory.ram - memory.least_stack:
+        raise _too_much_ram(board, name, ram)
 
 
-def _too_large(name: str, said: str) -> BoardError | None:
+def overflow_error(board: BoardDescription, name: str, said: str) -> BoardError | None:
     """Return the error for a memory overflow that the linker reports, or ``None``."""
-    if over := re.search(r"region `text' overflowed by (\d+) bytes", said):
-        return _too_much_flash(name, FLASH + int(over[1]))
-    ends = re.findall(r"address 0x([0-9a-f]+) of .* is not within region `data'", said)
+    memory = board.memory
+    over = dict(re.findall(r"region `(\S+)' overflowed by (\d+) bytes", said))
+    if memory.flash_region in over:
+        return _too_much_flash(board, name, memory.flash + int(over[memory.flash_region]))
+    if memory.ram_region in over:
+        return _too_much_ram(board, name, memory.ram + int(over[memory.ram_region]))
+    region = re.escape(memory.ram_region)
+    ends = re.findall(rf"address 0x([0-9a-f]+) of .* is not within region `{region}'", said)
     if ends:
-        return _too_much_ram(name, max(int(end, 16) for end in ends) - _RAM_BEGINS)
+        return _too_much_ram(board, name, max(int(end, 16) for end in ends) - memory.ram_begins)
     return None
 
 
-def _too_much_flash(name: str, flash: int) -> BoardError:
+def _too_much_flash(board: BoardDescription, name: str, flash: int) -> BoardError:
+    beside = " in addition to its boot loader" if board.memory.boot_loader else ""
     return BoardError(
-        f"{name} needs {flash} bytes of flash, but an Uno has {FLASH - BOOT_LOADER} in addition to "
-        "its boot loader; make the controller smaller"
+        f"{name} needs {flash} bytes of flash, but {board.phrase} has {board.memory.room}{beside}; "
+        "make the controller smaller"
     )
 
 
-def _too_much_ram(name: str, ram: int) -> BoardError:
+def _too_much_ram(board: BoardDescription, name: str, ram: int) -> BoardError:
+    memory = board.memory
     return BoardError(
-        f"{name} has {ram} bytes of static data, but an Uno has {RAM} bytes of RAM and needs at "
-        f"least {LEAST_STACK} of them for the stack; make the static objects smaller"
+        f"{name} has {ram} bytes of static data, but {board.phrase} has {memory.ram} bytes of RAM "
+        f"and needs at least {memory.least_stack} of them for the stack; make the static objects "
+        "smaller"
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hitl.boards.description import BoardDescription
+from hitl.boards.known import board_of
 from hitl.building.build import build
 from hitl.building.toolchain import Toolchain
-from hitl.firmware.compiling import RAM, NoTools
+from hitl.firmware.compiling import NoTools
 from hitl.firmware.firmware import Firmware, firmware
 from hitl.interface import Interface
 from hitl.interface.targets import check_target
@@ -31,18 +33,26 @@ class Fit:
         return not self.unchecked
 
 
-def fit(interface: Interface, target: str = HOST, toolchain: Toolchain | None = None) -> Fit:
+def fit(
+    interface: Interface, target: str = HOST, toolchain: Toolchain | None = None,
+    board: BoardDescription | None = None,
+) -> Fit:  # fmt: skip
     """Compile and link the controller of ``interface`` for ``target``; builds are kept.
 
-    ``target`` is ``"host"`` or ``"avr"``, and ``toolchain`` the host's compiler.  Raises
+    ``target`` is ``"host"`` or a processor, and ``toolchain`` the host's compiler.  ``board`` is a
+    board with this processor (``None``: the first one).  It replaces ``target``.  Raises
     :class:`InterfaceError`, :class:`BuildError` or :class:`BoardError` if the controller does not
     fit, and :class:`CannotBuild` if no compiler works.
     """
-    check_target(interface, target)
-    if target == HOST:
-        return _on_host(interface, toolchain)
+    if board is None:
+        check_target(interface, target)
+        if target == HOST:
+            return _on_host(interface, toolchain)
+        board = board_of(target)
+    target = board.target.name
+    check_target(interface, board.target)
     try:
-        made = firmware(interface)
+        made = firmware(interface, board=board)
     except NoTools as error:
         host = _on_host(interface, toolchain)
         checked = (f"the types of its signals for {target}", *host.checked)
@@ -57,12 +67,11 @@ def _on_host(interface: Interface, toolchain: Toolchain | None) -> Fit:
 
 def _built(made: Firmware) -> str:
     image = "; the image of these sources ships with rtsim" if made.prebuilt else ""
-    return f"compiled and linked for an Uno by {made.compiler}{image}"
+    return f"compiled and linked for {made.board.phrase} by {made.compiler}{image}"
 
 
 def _room(made: Firmware) -> str:
-    left = RAM - made.ram_bytes
     return (
-        f"{made.flash_bytes} bytes of flash, {made.ram_bytes} bytes of static RAM; {left} bytes of "
-        "RAM are left for the stack"
+        f"{made.flash_bytes} bytes of flash, {made.ram_bytes} bytes of static RAM; "
+        f"{made.stack_bytes} bytes of RAM are left for the stack"
     )

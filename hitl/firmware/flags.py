@@ -1,75 +1,105 @@
-"""Compiler flags of a sketch, as in Arduino's platform.txt; its Makefile has the same flags."""
+"""The Makefile of a sketch: it passes the compiler flags of the board's description."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
 
-MACHINE = ("-mmcu=atmega328p", "-DF_CPU=16000000L")
-ARDUINO = ("-DARDUINO=10819", "-DARDUINO_AVR_UNO", "-DARDUINO_ARCH_AVR")
-FLAGS = (
-    "-Os", "-g", "-flto", "-ffunction-sections", "-fdata-sections", "-ffp-contract=off",
-    "-DDECIMAL_DIG=__DECIMAL_DIG__",  # Debian's avr-libc and gcc do not agree on its name
-)  # fmt: skip
-C = ("-std=gnu11", "-fno-fat-lto-objects")
-CPP = (
-    "-std=gnu++11", "-fpermissive", "-fno-exceptions", "-fno-threadsafe-statics",
-    "-Wno-error=narrowing",
-)  # fmt: skip
-LINK = ("-fuse-linker-plugin", "-Wl,--gc-sections")
-HEX = ("-O", "ihex", "-R", ".eeprom")
-CORE = "/usr/share/arduino/hardware/arduino/avr"
-"""Folder of Debian's package arduino-core-avr."""
-INSTALL = "sudo apt install gcc-avr avr-libc arduino-core-avr"
+from hitl.boards.description import BoardDescription
 
-_MAKEFILE = """\
-# {name}: `make` builds {name}.hex for an Arduino Uno, `make flash PORT=/dev/ttyACM0` writes it.
+_START = """\
+# {name}: `make` builds {name}.hex for {phrase}{writes}.
 # {install}
+"""
+_CORE = """\
 ARDUINO ?= {core}
+"""
+_NAMES = """\
 PORT    ?= /dev/ttyACM0
 FLAGS   := {flags}
 C       := {c}
 CPP     := {cpp}
 
-core    := $(sort $(wildcard $(addprefix $(ARDUINO)/cores/arduino/*,.c .cpp)))
+"""
+_CORE_FILES = """\
+core    := $(sort $(wildcard $(addprefix $(ARDUINO)/{cores}/*,.c .cpp)))
+"""
+_FILES = """\
 own     := $(sort $(wildcard src/*/*.c src/*/*.cpp))
-objects := $(addprefix build/,$(addsuffix .o,$(own)) {name}.ino.o)
-include := -I$(ARDUINO)/cores/arduino -I$(ARDUINO)/variants/standard
+objects := $(addprefix build/,$(addsuffix .o,$(own)) {main}.o)
+include :={include}
 
 {name}.hex: build/{name}.elf
-\tavr-objcopy {hex} $< $@
-\tavr-size -A $< | grep -E '^.(text|data|bss|noinit) '
-build/{name}.elf: $(objects) build/core.a
-\tavr-gcc $(FLAGS) {link} -o $@ $^ -lm
-build/core.a: $(patsubst $(ARDUINO)/cores/arduino/%,build/core/%.o,$(core))
+\t{objcopy} {hex} $< $@
+\t{size} -A $< | grep -E '^.({sections}) '
+build/{name}.elf: $(objects){archive}
+\t{gcc} $(FLAGS) {link} -o $@ $^ -lm
+"""
+_CORE_RULES = """\
+build/core.a: $(patsubst $(ARDUINO)/{cores}/%,build/core/%.o,$(core))
 \trm -f $@
-\tavr-gcc-ar rcs $@ $^
-build/core/%.c.o: $(ARDUINO)/cores/arduino/%.c
+\t{ar} rcs $@ $^
+build/core/%.c.o: $(ARDUINO)/{cores}/%.c
 \t@mkdir -p $(@D)
-\tavr-gcc $(FLAGS) -w $(C) $(include) -c $< -o $@
-build/core/%.cpp.o: $(ARDUINO)/cores/arduino/%.cpp
+\t{gcc} $(FLAGS) -w $(C) $(include) -c $< -o $@
+build/core/%.cpp.o: $(ARDUINO)/{cores}/%.cpp
 \t@mkdir -p $(@D)
-\tavr-g++ $(FLAGS) -w $(CPP) $(include) -c $< -o $@
+\t{cxx} $(FLAGS) -w $(CPP) $(include) -c $< -o $@
+"""
+_RULES = """\
 build/%.c.o: %.c $(wildcard src/*/*.h)
 \t@mkdir -p $(@D)
-\tavr-gcc $(FLAGS) $(C) $(include) -c $< -o $@
+\t{gcc} $(FLAGS) $(C) $(include) -c $< -o $@
 build/%.cpp.o: %.cpp $(wildcard src/*/*.h)
 \t@mkdir -p $(@D)
-\tavr-g++ $(FLAGS) $(CPP) $(include) -c $< -o $@
+\t{cxx} $(FLAGS) $(CPP) $(include) -c $< -o $@
+"""
+_SKETCH_RULE = """\
 build/%.ino.o: %.ino $(wildcard src/*/*.h)
 \t@mkdir -p $(@D)
-\tavr-g++ $(FLAGS) $(CPP) $(include) -x c++ -include Arduino.h -c $< -o $@
+\t{cxx} $(FLAGS) $(CPP) $(include) -x c++ -include Arduino.h -c $< -o $@
+"""
+_FLASH = """\
 flash: {name}.hex
-\tavrdude -p atmega328p -c arduino -P $(PORT) -b 115200 -D -U flash:w:$<:i
+\t{flash}
+"""
+_END = """\
 clean:
 \trm -rf build {name}.hex
 .PHONY: flash clean
 """
 
 
-def makefile(name: str, flags: Iterable[str]) -> str:
-    """Return the Makefile of the sketch ``name``; ``flags`` are added to those of the machine."""
-    return _MAKEFILE.format(
-        name=name, install=INSTALL, core=CORE, flags=shlex.join([*MACHINE, *ARDUINO, *flags]),
-        c=shlex.join(C), cpp=shlex.join(CPP), link=shlex.join(LINK), hex=shlex.join(HEX),
+def makefile(board: BoardDescription, name: str, main: str, flags: Iterable[str], hal: str) -> str:
+    """Return the Makefile of the sketch ``name`` for ``board``.
+
+    ``main`` is the sketch's main file.  ``flags`` are added to those of the board.  ``hal`` is the
+    folder of the board's files in the sketch.
+    """
+    gcc, flasher = board.compiler, board.flasher
+    core = gcc.core
+    cores, variant = core.parts if core else ("", "")
+    parts = [
+        _START, _CORE if core else "", _NAMES, _CORE_FILES if core else "", _FILES,
+        _CORE_RULES if core else "", _RULES, _SKETCH_RULE if main.endswith(".ino") else "",
+        _FLASH if flasher else "", _END,
+    ]  # fmt: skip
+    command = flasher.command("$<", "$(PORT)", flasher.baud) if flasher else []
+    sections = dict.fromkeys((*board.memory.flash_sections, *board.memory.ram_sections))
+    return "".join(parts).format(
+        name=name, main=main, phrase=board.titled,
+        writes=", `make flash PORT=/dev/ttyACM0` writes it" if flasher else "",
+        install=gcc.install, core=core.folder if core else "", cores=cores,
+        include=f" -I$(ARDUINO)/{cores} -I$(ARDUINO)/{variant}" if core else "",
+        archive=" build/core.a" if core else "",
+        flags=shlex.join([*gcc.machine, *gcc.defines, *flags]),
+        c=shlex.join(gcc.c), cpp=shlex.join(gcc.cpp), hex=shlex.join(gcc.hex),
+        link=shlex.join(linker_flags(board, hal)), sections="|".join(sections),
+        flash=" ".join(command), gcc=gcc.tool("gcc"), cxx=gcc.tool("g++"), ar=gcc.tool("gcc-ar"),
+        objcopy=gcc.tool("objcopy"), size=gcc.tool("size"),
     )  # fmt: skip
+
+
+def linker_flags(board: BoardDescription, hal: str) -> list[str]:
+    """Return the linker flags of ``board``; ``hal`` is the folder of the files of its HAL."""
+    return [flag.replace("{hal}", hal) for flag in board.compiler.link]

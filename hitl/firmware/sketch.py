@@ -1,11 +1,11 @@
-"""The sketch of a controller: a folder that Arduino IDE, arduino-cli and make can build.
+"""The sketch of a controller: a folder that make, and for an Arduino its own tools, can build.
 
 ::
 
-    NAME/NAME.ino                the serial line, and sleep
-    NAME/src/rtsim/              dispatcher, protocol and the code for the Uno
+    NAME/NAME.ino                the board's main file: the serial line, and sleep
+    NAME/src/rtsim/              dispatcher, protocol and the HAL: the files for the board
     NAME/src/controller/         the generated unit, the controller's sources and headers
-    NAME/Makefile                for Debian's gcc-avr avr-libc arduino-core-avr
+    NAME/Makefile                for the board's compiler
 """
 
 from __future__ import annotations
@@ -14,28 +14,34 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hitl.boards import BoardError
+from hitl.boards.description import BoardDescription
+from hitl.boards.known import DEFAULT_BOARD
 from hitl.building.unit import SUPPORT
-from hitl.firmware.flags import FLAGS, makefile
+from hitl.firmware.flags import makefile
 from hitl.firmware.sources import Flags, gathered, prologue, text_of
 from hitl.firmware.unit import unit_text
 from hitl.interface import Interface
 from hitl.interface.shipped import FIRMWARE
 from hitl.interface.targets import check_target
-from hitl.protocol.line import MOST_BAUD, BaudRate
+from hitl.protocol.line import BaudRate
 from hitl.protocol.messages import MOST_PAYLOAD
 from hitl.protocol.verdicts import payload_needed
 
 LEAST_PAYLOAD = 64
 """Least size of the largest payload, bytes; parameters are sent in pieces of this size."""
 UNIT = "rtsim_unit.c"
-_RTSIM, _CONTROLLER = "src/rtsim/", "src/controller/"
+SHARED_FOLDER = "src/rtsim"
+"""Folder of the dispatcher, the protocol and the HAL in a sketch."""
+_RTSIM, _CONTROLLER = f"{SHARED_FOLDER}/", "src/controller/"
 _MARK = _RTSIM + "board.h"
-_OWN = ("board/board.c", "board/board.h", "protocol/protocol.c", "protocol/protocol.h",
-        "protocol/messages.h", "uno/uno.c", "uno/uno.h")  # fmt: skip
+SHARED = ("board/board.c", "board/board.h", "protocol/protocol.c", "protocol/protocol.h",
+          "protocol/messages.h")  # fmt: skip
+"""Files of all boards, below the folder of the project's C."""
+CHECKS = "rtsim_checks.h"
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ class Sketch:
     """Texts by path in the sketch's folder."""
     flags: tuple[str, ...]
     """Compiler flags that the Makefile and this package pass, but not Arduino IDE."""
+    board: BoardDescription = field(default=DEFAULT_BOARD, repr=False)
 
     @property
     def name(self) -> str:
@@ -61,6 +68,11 @@ class Sketch:
     def key(self) -> str:
         """Hash of all files, which identifies their image."""
         return _hash(self.files)
+
+    @property
+    def main(self) -> str:
+        """Path of the board's main file in the sketch's folder."""
+        return self.name + Path(self.board.main).suffix
 
     @property
     def users(self) -> set[str]:
@@ -89,18 +101,21 @@ class Sketch:
         return place
 
 
-def sketch_of(interface: Interface, baud: int) -> Sketch:
-    """Return the sketch of ``interface`` for an Uno with a serial line of ``baud`` bit/s.
+def sketch_of(
+    interface: Interface, baud: int | None = None, board: BoardDescription = DEFAULT_BOARD
+) -> Sketch:
+    """Return the sketch of ``interface`` for ``board`` with a serial line of ``baud`` bit/s.
 
-    Raises :class:`InterfaceError` with the line of a signal whose type an AVR lacks, and
-    :class:`BoardError` if the rate is too high, a step does not fit a frame, or a library is
-    needed.
+    Without ``baud`` the line has the board's default rate.  Raises :class:`InterfaceError` with the
+    line of a signal whose type the processor lacks, and :class:`BoardError` if the rate is too
+    high, a step does not fit a frame, or a library is needed.
     """
-    check_target(interface, "avr")
-    BaudRate(baud)
-    if baud > MOST_BAUD:
-        text = f"at {baud} baud bytes arrive faster than an Uno can take them"
-        raise BoardError(f"{text}; choose at most {MOST_BAUD}")
+    check_target(interface, board.target)
+    baud = baud or board.line.baud
+    BaudRate.of(board, baud)
+    if baud > board.line.most_baud:
+        text = f"at {baud} baud bytes arrive faster than {board.phrase} can take them"
+        raise BoardError(f"{text}; choose at most {board.line.most_baud}")
     payload = max(LEAST_PAYLOAD, payload_needed(interface))
     if payload > MOST_PAYLOAD:
         raise BoardError(
@@ -112,31 +127,44 @@ def sketch_of(interface: Interface, baud: int) -> Sketch:
             text = f"{interface.name} needs the library {name}, which Arduino tools cannot link"
             raise BoardError(f"{text}; name the library's source files under sources")
     flags = Flags.of(interface).others
-    unbuilt = _files(interface, 0, 0, payload, flags)
+    unbuilt = _files(interface, 0, 0, payload, flags, board)
     build = int(_hash(unbuilt)[:8], 16)
-    return Sketch(interface, baud, build, _files(interface, baud, build, payload, flags), flags)
+    files = _files(interface, baud, build, payload, flags, board)
+    return Sketch(interface, baud, build, files, flags, board)
 
 
-def own_files(payload: int) -> dict[str, str]:
-    """Return the files, by path, that all sketches with this largest payload share."""
-    files = {_RTSIM + Path(path).name: text_of(FIRMWARE / path) for path in _OWN}
-    files[_RTSIM + "rtsim_checks.h"] = text_of(SUPPORT / "rtsim_checks.h")
+def own_files(payload: int, board: BoardDescription = DEFAULT_BOARD) -> dict[str, str]:
+    """Return the files, by path, that all sketches for ``board`` with this largest payload share.
+
+    Raises :class:`BoardError` if a file of the HAL has the name of a file of all boards.
+    """
+    files = {_RTSIM + Path(path).name: text_of(FIRMWARE / path) for path in SHARED}
+    files[_RTSIM + CHECKS] = text_of(SUPPORT / CHECKS)
+    for path in board.hal_files:
+        if _RTSIM + path.name in files:
+            raise BoardError(f"{path} has the name of a file of all boards; rename it")
+        if path.name != board.main:
+            files[_RTSIM + path.name] = text_of(path)
     largest = prologue([f"#define RTSIM_MAX_PAYLOAD {payload}"], "protocol.h")
     files[_RTSIM + "protocol.h"] = largest + files[_RTSIM + "protocol.h"]
     return files
 
 
 def _files(
-    interface: Interface, baud: int, build: int, payload: int, flags: tuple[str, ...]
-) -> dict[str, str]:
-    name, files = interface.name, own_files(payload)
-    sketch = text_of(FIRMWARE / "uno" / "uno.ino")
-    for header in ("board.h", "uno.h"):
+    interface: Interface, baud: int, build: int, payload: int, flags: tuple[str, ...],
+    board: BoardDescription,
+) -> dict[str, str]:  # fmt: skip
+    name, files = interface.name, own_files(payload, board)
+    sketch = text_of(board.hal / board.main)
+    headers = [path.name for path in board.hal_files if path.suffix == ".h"]
+    for header in ("board.h", *headers):
         sketch = sketch.replace(f'#include "{header}"', f'#include "{_RTSIM}{header}"')
-    files[f"{name}.ino"] = prologue([f"#define RTSIM_BAUD {baud}"], f"{name}.ino") + sketch
+    main = name + Path(board.main).suffix
+    files[main] = prologue([f"#define RTSIM_BAUD {baud}"], main) + sketch
     for file, text in gathered(interface, unit_text(interface, build), UNIT).items():
         files[_CONTROLLER + file] = text
-    files["Makefile"] = makefile(name, (*FLAGS, *flags))
+    flags = (*board.compiler.flags, *flags)
+    files["Makefile"] = makefile(board, name, main, flags, SHARED_FOLDER)
     return files
 
 

@@ -19,7 +19,7 @@ _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)
 _COMPILED = (".c", ".cpp", ".cc", ".cxx", ".s", ".ino")
 _FOLDERS = ("-iquote", "-isystem", "-I")
 _MOST_BYTES = 1 << 20
-"""Most bytes of one file; an Uno has 32 KB of flash."""
+"""Most bytes of one file."""
 
 
 @dataclass(frozen=True)

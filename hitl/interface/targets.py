@@ -17,32 +17,31 @@ class Target:
     lacks: Mapping[str, str] = field(default_factory=dict)
 
 
-TARGETS = {
-    t.name: t
-    for t in (
-        Target("host"),
-        Target(
-            "avr",
-            {"float64": "its double has 4 bytes; use float32, or a variant with real = 'float32'"},
-        ),
-    )
-}
+_SINGLE = "its double has 4 bytes; use float32, or a variant with real = 'float32'"
 
 
-def check_target(interface: Interface, name: str) -> Target:
-    """Check that the target ``name`` has the types of all signals, and return the target.
+def processor(name: str, double_bytes: int = 8) -> Target:
+    """Return the target of a processor whose ``double`` has ``double_bytes`` bytes."""
+    return Target(name, {"float64": _SINGLE} if double_bytes == 4 else {})
+
+
+TARGETS = {t.name: t for t in (Target("host"), processor("avr", double_bytes=4))}
+
+
+def check_target(interface: Interface, name: str | Target) -> Target:
+    """Check that a target (or the target called ``name``) has the types of all signals; return it.
 
     Raises :class:`InterfaceError` with the line of the first signal whose type it lacks, and
     :class:`UnknownName` for an unknown target.
     """
-    if name not in TARGETS:
+    if isinstance(name, str) and name not in TARGETS:
         raise UnknownName("target", name, sorted(TARGETS), f"building {interface.name}")
-    target = TARGETS[name]
+    target = TARGETS[name] if isinstance(name, str) else name
     for place in interface.fields:
         reason = target.lacks.get(place.signal.type)
         if reason:
             raise InterfaceError(
                 f"{interface.path}:{place.line}: {place.signal.name} is {place.signal.type}, "
-                f"which {name} does not have: {reason}"
+                f"which {target.name} does not have: {reason}"
             )
     return target

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from hitl.boards.description import BoardDescription, Line
+from hitl.boards.known import DEFAULT_BOARD
 from hitl.interface import Interface
 from hitl.protocol.codec import Codec
 from hitl.protocol.framing import wire_size
@@ -16,52 +18,50 @@ BITS_PER_BYTE = 10
 MOST_ERROR_PERCENT = 1.0
 """Largest error of the board's rate, %; the adapter at the other end has an error, too."""
 _SAME_RATE = 0.03
-MOST_BAUD = 1_000_000
-"""Fastest rate.  The firmware takes a byte in about 265 cycles and buffers 63.  At 2 Mbaud a byte
-would arrive every 80 cycles."""
-UNO_HZ = 16_000_000
-_TAKING = 257
-"""Cycles in which the firmware takes a byte from its buffer."""
-_HANDLING = (1600, 11, 38)
-"""Cycles between a request's last byte and its reply's first, without the step: for an exchange,
-for each byte of the request, and for each byte of the reply."""
-_COMMON = (9600, 19200, 38400, 57600, 76800, 115200, 230400, 250000, 500000, MOST_BAUD)
-_NORMAL_SPEED = (16_000_000, 57_600)
-"""Clock, Hz, and rate for which Arduino's core does not use U2X, as old boot loaders did."""
+MOST_BAUD = DEFAULT_BOARD.line.most_baud
+"""Fastest rate of the default board, bit/s."""
+_CLOCK_HZ, _LINE = DEFAULT_BOARD.clock_hz, DEFAULT_BOARD.line
+_COMMON = (9600, 19200, 38400, 57600, 76800, 115200, 230400, 250000, 500000, 1000000)
 
 
 @dataclass(frozen=True)
 class BaudRate:
-    """A baud rate as a USART divides it from its clock: ``clock / (8 (UBRR + 1))``, with U2X.
+    """A baud rate as the UART of ``line`` divides it from the clock ``clock_hz``.
 
-    Source: ATmega328P data sheet, "Internal Clock Generation - The Baud Rate Generator".  For 57600
-    baud at 16 MHz, Arduino's core uses ``clock / (16 (UBRR + 1))``, which is 2.1 % off.  Raises
-    :class:`ScenarioError` for a rate that no divider makes.
+    Both are the default board's if they are not given.  Raises :class:`ScenarioError` for a rate
+    that no divider makes.
     """
 
     baud: int
-    clock_hz: int = 16_000_000
+    clock_hz: int = _CLOCK_HZ
+    line: Line = field(default=_LINE, repr=False, hash=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.baud <= self.clock_hz // self._divider or self.ubrr > 4095:
+        fastest = self.clock_hz // self._samples
+        if not 0 < self.baud <= fastest or self.steps > self.line.most * self.line.fractions:
             text = f"no divider makes {self.baud} baud from a clock of {self.clock_hz} Hz"
-            raise ScenarioError(f"{text}; choose {_listed(self.clock_hz)}")
+            raise ScenarioError(f"{text}; choose {_listed(self.clock_hz, self.line)}")
+
+    @classmethod
+    def of(cls, board: BoardDescription, baud: int) -> BaudRate:
+        """Return the rate ``baud``, bit/s, at ``board``."""
+        return cls(baud, board.clock_hz, board.line)
 
     @property
-    def ubrr(self) -> int:
-        """The divider register's value (UBRR) whose rate is nearest."""
-        clock = self.clock_hz / self._divider
-        below = max(int(clock // self.baud) - 1, 0)
-        return min(below, below + 1, key=lambda n: abs(clock / (n + 1) - self.baud))
+    def steps(self) -> int:
+        """The divider whose rate is nearest, in units of ``1 / line.fractions``."""
+        clock = self.clock_hz * self.line.fractions / self._samples
+        below = max(int(clock // self.baud), self.line.fractions)
+        return min(below, below + 1, key=lambda n: abs(clock / n - self.baud))
 
     @property
-    def _divider(self) -> int:
-        return 16 if (self.clock_hz, self.baud) == _NORMAL_SPEED else 8
+    def _samples(self) -> int:
+        return self.line.other_samples.get((self.clock_hz, self.baud), self.line.samples)
 
     @property
     def actual(self) -> float:
-        """The rate that the USART makes, bit/s."""
-        return self.clock_hz / (self._divider * (self.ubrr + 1))
+        """The rate that the UART makes, bit/s."""
+        return self.clock_hz * self.line.fractions / (self._samples * self.steps)
 
     @property
     def error_percent(self) -> float:
@@ -76,21 +76,21 @@ class BaudRate:
     def __str__(self) -> str:
         if self.good:
             return f"{self.baud} baud ({self.error_percent:+.1f} %)"
-        rates = _listed(self.clock_hz)
+        rates = _listed(self.clock_hz, self.line)
         return f"{self.baud} baud is {self.error_percent:+.1f} % off at the board; choose {rates}"
 
 
-def offered(clock_hz: int = 16_000_000) -> tuple[int, ...]:
-    """Return the common rates, bit/s, that are usable with this clock.
+def offered(clock_hz: int = _CLOCK_HZ, line: Line = _LINE) -> tuple[int, ...]:
+    """Return the common rates, bit/s, that are usable with this clock and this UART.
 
     Their error is below 1 %, and the firmware can take bytes that fast.
     """
-    rates = (r for r in _COMMON if r <= clock_hz // 8)
-    return tuple(r for r in rates if BaudRate(r, clock_hz).good)
+    rates = (r for r in _COMMON if r <= min(clock_hz // line.samples, line.most_baud))
+    return tuple(r for r in rates if BaudRate(r, clock_hz, line).good)
 
 
-def _listed(clock_hz: int) -> str:
-    return ", ".join(map(str, offered(clock_hz)))
+def _listed(clock_hz: int, line: Line) -> str:
+    return ", ".join(map(str, offered(clock_hz, line)))
 
 
 def nominal(actual: float) -> int:
@@ -99,23 +99,25 @@ def nominal(actual: float) -> int:
     return name if abs(actual / name - 1.0) < _SAME_RATE else round(actual)
 
 
-def in_words(baud: int, clock_hz: int) -> str:
+def in_words(baud: int, clock_hz: int, line: Line = _LINE) -> str:
     """Describe the rate of a board that answers; over USB, no divider needs to make it."""
     try:
-        return str(BaudRate(baud, clock_hz))
+        return str(BaudRate(baud, clock_hz, line))
     except ScenarioError:
         return f"{baud} baud"
 
 
-def handling_ns(request_bytes: int, reply_bytes: int, baud: int, clock_hz: int = UNO_HZ) -> int:
+def handling_ns(
+    request_bytes: int, reply_bytes: int, baud: int, clock_hz: int = _CLOCK_HZ, line: Line = _LINE
+) -> int:
     """Return the firmware's time for one exchange, ns, without the step and the transmission.
 
     In this time the firmware checks and unpacks the request, packs the reply with its checksum, and
     starts to send it.  If bytes arrive faster than the firmware takes them, it also takes the
-    buffered ones.  The cycles were counted on an emulated Uno (docs/decisions/114).
+    buffered ones.  ``line`` has the cycles, counted on an emulated board (docs/decisions/114).
     """
-    waiting = max(0, _TAKING - BITS_PER_BYTE * clock_hz // baud) * request_bytes
-    fixed, a_request_byte, a_reply_byte = _HANDLING
+    waiting = max(0, line.taking - BITS_PER_BYTE * clock_hz // baud) * request_bytes
+    fixed, a_request_byte, a_reply_byte = line.handling
     cycles = fixed + a_request_byte * request_bytes + a_reply_byte * reply_bytes + waiting
     return cycles * NS_PER_S // clock_hz
 
@@ -140,12 +142,17 @@ class Budget:
 
     @classmethod
     def of(
-        cls, interface: Interface, baud: int, execution_ns: int = 0, clock_hz: int = UNO_HZ
+        cls,
+        interface: Interface,
+        baud: int,
+        execution_ns: int = 0,
+        clock_hz: int = _CLOCK_HZ,
+        line: Line = _LINE,
     ) -> Budget:
         """Return the budget of the controller of ``interface`` at ``baud`` bit/s.
 
         ``execution_ns`` is the longest step so far by the board's clock, 0 if it is unknown.
-        ``clock_hz`` is the board's processor clock.
+        ``clock_hz`` is the board's processor clock, and ``line`` its serial line.
         """
         sizes = (
             wire_size(LAYOUTS[MessageKind.STEP][1].size + Codec(interface.input_fields).bytes),
@@ -156,7 +163,7 @@ class Budget:
         request_ns, reply_ns = (wire_ns(size, baud) for size in sizes)
         return cls(
             *sizes, request_ns, reply_ns, execution_ns, round(interface.period.ns),
-            handling_ns(*sizes, baud, clock_hz),
+            handling_ns(*sizes, baud, clock_hz, line),
         )  # fmt: skip
 
     @property

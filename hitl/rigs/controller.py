@@ -41,7 +41,7 @@ def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
     ``probe`` is called with each voltage between boards.  Raises
     :class:`hitl.boards.contract.BoardError` if a board cannot be opened.
     """
-    image = firmware(node_interface(), baud=rig.baud).path
+    image = firmware(node_interface(), baud=rig.baud, board=rig.description).path
     boards: dict[str, EmulatedBoard] = {}
     try:
         boards[NODE] = open_board(rig.url, image)
@@ -96,7 +96,7 @@ class RigController:
             silence=silence, patience=patience, cases=None, paced=paced,
         )  # fmt: skip
         self._writer = NodeWriter(rig)
-        size = Budget.of(node, rig.baud).request_bytes
+        size = Budget.of(node, rig.baud, line=rig.description.line).request_bytes
         self._reader = NodeReader(rig, self.node.outputs, delay_ns(size, rig.baud))
 
     def _wired(self) -> WiredBoards:

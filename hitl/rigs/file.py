@@ -6,7 +6,7 @@
     watchdog = 0.1                     # s of silence until the fail-safe values are set
 
     [node]
-    board = "board:uno"                # or serial:///dev/ttyACM0
+    board = "board:NAME"               # or serial:///dev/ttyACM0
     baud = 500000
 
     [to_pins]
@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from hitl.boards import BoardError, parse_url
-from hitl.boards.urls import BAUD
+from hitl.boards.known import DEFAULT_URL
 from hitl.interface.fields import number
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.interface.tables import Table
@@ -148,19 +148,27 @@ class _Reader:
 
     def _node(self) -> tuple[str, int]:
         table = Table(self.lines, NODE, self.top.table(NODE), ("board", "baud"))
-        url = table.text("board") if "board" in table.data else "board:uno"
-        baud = table.data.get("baud", BAUD)
+        url = table.text("board") if "board" in table.data else DEFAULT_URL
         key = "board"
         try:
-            if parse_url(url).baud is not None:
+            at = parse_url(url)
+            board = at.description
+            baud = table.data.get("baud", board.line.baud)
+            if not board.io_node:
+                raise ScenarioError(
+                    f"the firmware of the I/O node does not run on {board.phrase}; write "
+                    f"{DEFAULT_URL}"
+                )
+            if at.baud is not None:
                 raise ScenarioError(
                     f"{url} contains a baud rate; write baud = ... on a line of its own"
                 )
             key = "baud"
             if isinstance(baud, bool) or not isinstance(baud, int):
                 raise ScenarioError(f"baud = {baud!r} is not a whole number; write baud = 500000")
-            if not BaudRate(baud).good:
-                raise ScenarioError(str(BaudRate(baud)))
+            rate = BaudRate.of(board, baud)
+            if not rate.good:
+                raise ScenarioError(str(rate))
         except RtsimError as error:
             raise table.error(key, str(error)) from None
         return url, baud
@@ -213,13 +221,15 @@ class _Reader:
             if not firmware.is_file():
                 text = f"there is no file {firmware}; paths are relative to {self.path.parent}"
                 raise table.error("firmware", text)
-            board = table.text("board") if "board" in row else "board:uno"
+            board = table.text("board") if "board" in row else DEFAULT_URL
             try:
-                emulated = parse_url(board).emulated
+                at = parse_url(board)
             except BoardError as error:
                 raise table.error("board", str(error)) from None
-            if not emulated:
-                text = f"{board} is a real board, but a device must be emulated; write board:uno"
+            if not at.emulated:
+                text = (
+                    f"{board} is a real board, but a device must be emulated; write {DEFAULT_URL}"
+                )
                 raise table.error("board", text)
             out.append(RigDevice(name, board, firmware))
         return tuple(out)

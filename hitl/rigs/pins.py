@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from enum import IntEnum
 
+from hitl.boards.known import DEFAULT_BOARD
 from hitl.interface.shipped import FIRMWARE
 
 PINS = (*(f"D{n}" for n in range(2, 14)), *(f"A{n}" for n in range(6)))
@@ -15,8 +16,8 @@ ADC_PINS = PINS[12:]
 MOST_PULSES = 4
 """Most pins whose edges get time stamps."""
 NO_PIN = 255
-CLOCK_HZ = 16_000_000
-SUPPLY_V = 5.0
+CLOCK_HZ = DEFAULT_BOARD.clock_hz
+SUPPLY_V = DEFAULT_BOARD.require_pins().volts
 ADC_STEPS = 1024
 DUTY_STEPS = 255
 INTERFACE = FIRMWARE / "io_node" / "io_node.toml"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hitl.boards import parse_url
+from hitl.boards.description import BoardDescription
 from hitl.interface import Field, Interface
 from hitl.interface.lines import Lines
 from hitl.rigs.pins import MOST_PULSES, NO_PIN, NUMBER, PINS, NodeKind
@@ -154,6 +155,11 @@ class Rig:
         bare, _, query = url.partition("?")
         rest = "&".join(part for part in query.split("&") if part and not part.startswith("baud="))
         return replace(self, board=f"{bare}?{rest}" if rest else bare, baud=baud)
+
+    @property
+    def description(self) -> BoardDescription:
+        """The description of the I/O node's board."""
+        return parse_url(self.board).description
 
     @property
     def url(self) -> str:

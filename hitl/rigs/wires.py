@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from hitl.boards import uno
+from hitl.boards import parse_url
+from hitl.boards.description import BoardPins, ranges
 from hitl.interface.fields import number
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.rigs.pins import FROM_PINS, TO_PINS
@@ -66,9 +67,16 @@ def _end(row: dict[str, Any], key: str, rig: Rig) -> RigEnd:
     known = (NODE, *(d.name for d in rig.devices))
     if board not in known:
         raise UnknownName("board", board, known)
-    if pin not in uno.NUMBERS:
-        raise UnknownName("pin", pin, uno.NUMBERS, board)
+    numbers = _pins(board, rig).numbers
+    if pin not in numbers:
+        raise UnknownName("pin", pin, numbers, board)
     return RigEnd(board, pin)
+
+
+def _pins(board: str, rig: Rig) -> BoardPins:
+    """Return the pins of the board that wires call ``board``."""
+    urls = {NODE: rig.board, **{d.name: d.board for d in rig.devices}}
+    return parse_url(urls[board]).description.require_pins()
 
 
 def _low_pass(row: dict[str, Any]) -> LowPass | None:
@@ -89,8 +97,11 @@ def _low_pass(row: dict[str, Any]) -> LowPass | None:
 
 def _fits(wire: RigWire, rig: Rig) -> None:
     """Check that the pins at both ends fit the wire's direction and kind."""
-    if wire.low_pass is not None and wire.target.pin not in uno.CHANNELS:
-        raise ValueError(f"{wire.target} has no ADC channel; a low pass must end at A0 to A5")
+    channels_there = _pins(wire.target.board, rig).channels
+    if wire.low_pass is not None and wire.target.pin not in channels_there:
+        raise ValueError(
+            f"{wire.target} has no ADC channel; a low pass must end at {ranges(channels_there)}"
+        )
     for end, kinds, does in ((wire.source, TO_PINS, "drives"), (wire.target, FROM_PINS, "reads")):
         if end.board != NODE:
             continue

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from hitl.boards import uno
 from hitl.boards.contract import BoardError, Edge, Stamped
 from hitl.boards.emulated import EmulatedBoard, EmulatedPins
 from hitl.rigs.analog import Capacitor
@@ -56,6 +55,12 @@ class WiredBoards:
         self._slice = slice_cycles
         self._probe = probe
         self._hz = self._node.clock_hz
+        for name, board in boards.items():
+            if board.clock_hz != self._hz:
+                raise BoardError(
+                    f"the clock of {name} has {board.clock_hz} Hz, and that of {NODE} {self._hz} "
+                    "Hz; wired boards must have the same clock"
+                )
         self._lines = [
             _Line(w, None if w.low_pass is None else Capacitor(w.low_pass, self._hz)) for w in wires
         ]
@@ -178,9 +183,12 @@ class WiredBoards:
             if line.capacitor is None:
                 continue
             source = line.wire.source
+            board = self._boards[source.board]
+            pins = board.description.require_pins()
             if source.board not in registers:
-                registers[source.board] = self._boards[source.board].peek(*uno.REGISTERS)
-            pwm = uno.pwm(source.pin, registers[source.board])
+                window = pins.registers
+                registers[source.board] = board.peek(window.address, window.length)
+            pwm = pins.pwm(source.pin, registers[source.board])
             duty = float(line.level) if pwm is None else pwm.duty
             volts = line.capacitor.volts(self.cycles)
             line.capacitor.drive(self.cycles, SUPPLY_V * duty)
@@ -189,7 +197,7 @@ class WiredBoards:
     def _set_level(self, line: _Line, level: bool) -> None:
         target = line.wire.target
         self._boards[target.board].pins.write(target.pin, level)
-        if target.pin in uno.CHANNELS:
+        if target.pin in self._boards[target.board].description.require_pins().channels:
             self._set_volts(line, SUPPLY_V * level)
         elif self._probe is not None:
             self._probe(self.cycles, target, SUPPLY_V * level)

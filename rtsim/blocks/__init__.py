@@ -1,4 +1,7 @@
-"""Block diagrams: blocks wired by name into a diagram that becomes a Model (docs/blocks.md)."""
+"""Block diagrams: named blocks and wires form a diagram, which becomes a Model.
+
+docs/blocks.md has examples.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Blocks without memory: their output is a function of what comes in, element by element.
+"""Blocks without memory: the output is a function of the inputs, element by element.
 
-They work on signals and on events: where any input is an event, so is the output, and it happens
-where all of its event inputs do; inputs that are signals are read then.
+The inputs may be signals or events.  If at least one input is an event, the output is an event: it
+occurs when all event inputs occur at the same instant, and the inputs that are signals are read at
+that instant.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _OUT = (Port("y", None, None),)
 
 
 class Memoryless(Block):
-    """Base: one output ``y``, of the kind and size of its inputs."""
+    """Base class: one output ``y`` of the kind and size of the inputs."""
 
     outputs = _OUT
 
@@ -46,17 +47,17 @@ class Memoryless(Block):
         return {"y": Wire(kind, known[0].size, self.unit_of(known))}
 
     def unit_of(self, wires: Sequence[Wire]) -> str:  # noqa: ARG002
-        """Of the output."""
+        """Return the unit of the output."""
         return units.ANY
 
     def check(self, name: str, wires: Wires) -> None:
         sizes = {port.name: wires[port.name].size for port in self.inputs}
         if len(set(sizes.values())) > 1:
-            said = ", ".join(f"{port} {size}" for port, size in sizes.items())
-            raise ShapeError(f"inputs of {name} have different sizes ({said}); give all the same")
+            listed = ", ".join(f"{port} {size}" for port, size in sizes.items())
+            raise ShapeError(f"inputs of {name} have different sizes ({listed}); make them equal")
 
     def made(self, wires: Wires, text: str, **rest: Any) -> Equations:
-        """``text`` with ``{i}`` behind each port, as output or at each event."""
+        """Return equations from ``text``, for signals or events; ``{i}`` follows each port name."""
         text = each(wires[self.inputs[0].name].size, text)
         on = tuple(p.name for p in self.inputs if wires[p.name].kind == "event")
         return Equations(when=(When(on, text),), **rest) if on else Equations(output=text, **rest)
@@ -68,7 +69,10 @@ def _inputs(names: Sequence[str], size: int | None = None) -> tuple[Port, ...]:
 
 @dataclass(frozen=True)
 class Gain(Memoryless):
-    """``y = gain * u``; the unit of ``gain`` makes that of ``y``, where both are known."""
+    """``y = gain * u``.
+
+    ``unit`` is the unit of ``gain``.  The unit of ``y`` is that of ``gain * u`` if both are known.
+    """
 
     gain: float = 1.0
     unit: str = units.ANY
@@ -109,8 +113,8 @@ class Sum(Memoryless):
         for port, unit in known.items():
             if not units.same(unit, wanted):
                 raise ScenarioError(
-                    f"{name} adds {wanted} and {unit} ({port}): nothing converts on the way; "
-                    "put a Gain with the right unit before it"
+                    f"{name} cannot add {wanted} and {unit} ({port}); wires do not convert units. "
+                    "Put a Gain with the unit of the conversion before it"
                 )
 
     def equations(self, wires: Wires) -> Equations:
@@ -148,8 +152,9 @@ class Product(Memoryless):
 class Expression(Memoryless):
     """``y = function(a, b, …)``: a pure function of scalars, whose arguments are the inputs.
 
-    ``t`` among the arguments is the time in s.  Where it jumps by itself (``1 if a > 2 else 0``) no
-    tag is made, and a solver steps over it: use a LevelCrossing, or a Quantiser.
+    An argument ``t`` is the simulated time in s.  A jump within the function, as in
+    ``1 if a > 2 else 0``, creates no tag, and a solver does not locate it.  Use a LevelCrossing or
+    a Quantiser for a jump.
     """
 
     def __init__(self, function: Function, unit: str = units.ANY) -> None:
@@ -164,7 +169,9 @@ class Expression(Memoryless):
         self.function, self.unit, self._name = function, unit, plain.__name__
         self.inputs = _inputs([a for a in self.arguments if a != "t"], 1)
         if not self.inputs:
-            raise ScenarioError(f"Expression {self._name} has no input; give it arguments")
+            raise ScenarioError(
+                f"the function {self._name} of an Expression has no argument except t; add one"
+            )
 
     @property
     def label(self) -> str:
@@ -186,7 +193,7 @@ class Expression(Memoryless):
 
 @dataclass(frozen=True)
 class Saturation(Memoryless):
-    """``u`` within ``low`` and ``high``.  It bends there and makes no tag."""
+    """Limit ``u`` to ``low`` … ``high``.  Reaching a limit creates no tag."""
 
     low: float = -1.0
     high: float = 1.0
@@ -195,7 +202,7 @@ class Saturation(Memoryless):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.low < self.high:
-            raise ScenarioError(f"Saturation({self.low}, {self.high}); give low < high")
+            raise ScenarioError(f"Saturation({self.low}, {self.high}): give low < high")
 
     @property
     def label(self) -> str:
@@ -214,9 +221,10 @@ class Saturation(Memoryless):
 
 @dataclass(frozen=True)
 class Quantiser(Memoryless):
-    """The multiple of ``interval`` next to ``u``: halves go up.
+    """Round ``u`` to the nearest multiple of ``interval``; halves are rounded up.
 
-    Of a signal it jumps at a tag of its own, where ``u`` crosses the middle between two multiples.
+    If ``u`` is a signal, each jump of ``y`` has a tag: the time at which ``u`` crosses the middle
+    between two multiples.
     """
 
     interval: float = 1.0
@@ -225,7 +233,7 @@ class Quantiser(Memoryless):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.interval > 0:
-            raise ScenarioError(f"Quantiser({self.interval}); give an interval > 0")
+            raise ScenarioError(f"Quantiser({self.interval}): give an interval > 0")
 
     @property
     def label(self) -> str:

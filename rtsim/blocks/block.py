@@ -1,8 +1,9 @@
-"""A block: its ports, and its equations as small statements that a diagram puts together.
+"""A block: its ports, and its equations as small statements that a diagram combines.
 
-The equations are Python statements over the names of ports, states, memory, parameters and ``t``
-(s).  They are the only source: the diagram renames them into one function, which runs compiled or
-plain.  Which output depends directly on which input is read off them, and not declared.
+The equations are Python statements with the names of ports, states, memory, parameters and ``t``
+(s).  The diagram renames them and combines them into one function, which runs compiled or in plain
+Python.  rtsim reads from the statements which output depends directly on which input; blocks do not
+declare this.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from rtsim.core.tag import Period
 from rtsim.equations.model import Guard, Timer
 
 Kind = Literal["signal", "event"]
-"""A signal has a value at all times; an event happens at instants, and has one there."""
+"""A signal has a value at all times; an event has a value only at the instants of the event."""
 
 
 @dataclass(frozen=True)
 class Wire:
-    """What a wire carries: ``size`` numbers, in ``unit``."""
+    """The kind of a wire, the number of its elements, and their unit."""
 
     kind: Kind = "signal"
     size: int = 1
@@ -36,26 +37,26 @@ class Wire:
 
 @dataclass(frozen=True)
 class Port:
-    """Where wires end.  ``kind`` or ``size`` ``None``: any."""
+    """An input or output of a block.  ``None`` as ``kind`` or ``size`` allows any."""
 
     name: str
     kind: Kind | None = "signal"
     size: int | None = 1
     unit: str = ANY
     optional: bool = False
-    """It need not be wired."""
+    """Whether the input may stay open."""
     remedy: str = ""
-    """What to do where a wire of the other kind comes."""
+    """The advice in the error message for a wire of the wrong kind."""
 
 
 @dataclass(frozen=True)
 class When:
-    """What happens at an instant at which all of ``on`` happen: event inputs, guards or timers.
+    """Statements that run at an instant at which all of ``on`` occur.
 
-    ``do`` may set event outputs, states and memory.  It reads signals as x-, and what it sets
-    becomes x+.  ``then`` runs behind everything else of the instant: it may only fill elements of
-    memory at computed indices, from names that ``do`` set.  ``rest`` stands in for ``do`` where the
-    crossings that set it off accumulate (Zeno).
+    ``on`` names event inputs, guards or timers.  ``do`` may set event outputs, states and memory.
+    It reads signals as x-; the values that it sets become x+.  ``then`` runs after all other
+    statements of the instant.  It may only set elements of memory at computed indices, to values of
+    names that ``do`` set.  ``rest`` replaces ``do`` if the crossings in ``on`` accumulate (Zeno).
     """
 
     on: tuple[str, ...]
@@ -66,12 +67,13 @@ class When:
 
 @dataclass(frozen=True)
 class Equations:
-    """What a block computes.
+    """The equations of a block.
 
-    ``output`` sets signal outputs, ``rate`` sets ``d_NAME`` for each state, ``guard`` sets each of
-    ``guards``.  An array port or state is ``name[0]``, ``name[1]``, …; ``states[:]``, ``rates[:]``
-    and ``parameters[:]`` are all of the block's as vectors.  Names of temporaries begin with ``_``.
-    ``functions`` are what the text calls, and constant arrays.
+    ``output`` sets the signal outputs, ``rate`` sets ``d_NAME`` for each state NAME, and ``guard``
+    sets each of ``guards``.  The elements of an array are ``name[0]``, ``name[1]``, …;
+    ``states[:]``, ``rates[:]`` and ``parameters[:]`` are all states, rates and parameters of the
+    block as vectors.  Names of temporaries begin with ``_``.  ``functions`` are the functions and
+    constant arrays that the text uses.
     """
 
     states: Signals = Signals()
@@ -85,18 +87,18 @@ class Equations:
     when: tuple[When, ...] = ()
     functions: Mapping[str, Any] = field(default_factory=dict)
     meets: Mapping[str, str] = field(default_factory=dict)
-    """By event input: the timer at each of whose ticks it must happen."""
+    """By event input: a timer; the event must occur at each tick of the timer."""
 
 
 Wires = Mapping[str, Wire]
-"""By port; a port that is not wired is not in it."""
+"""The wires at the inputs of a block, by port; open inputs are missing."""
 
 
 class Block:
-    """Base of all blocks; a user's own are made alike.
+    """Base class of all blocks, those of rtsim and those of users.
 
-    ``inputs`` and ``outputs`` are known before anything is wired; what depends on the wires (the
-    size of a sum) is asked of :meth:`carries` and :meth:`equations` when they are.
+    ``inputs`` and ``outputs`` do not depend on the wires.  What depends on them, such as the size
+    of a sum, is returned by :meth:`carries` and :meth:`equations`.
     """
 
     inputs: tuple[Port, ...] = ()
@@ -104,11 +106,11 @@ class Block:
 
     @property
     def label(self) -> str:
-        """What it is, for a drawing."""
+        """The text in a drawing."""
         return type(self).__name__
 
     def carries(self, wires: Wires) -> dict[str, Wire]:  # noqa: ARG002
-        """What its outputs carry, as far as that is known from what its inputs do."""
+        """Return the wires at the outputs, by port, that ``wires`` at the inputs determine."""
         return {
             port.name: Wire(port.kind, port.size, port.unit)
             for port in self.outputs
@@ -116,11 +118,11 @@ class Block:
         }
 
     def equations(self, wires: Wires) -> Equations:
-        """Once all of its wires are known."""
+        """Return the equations; ``wires`` are all wires at its inputs, by port."""
         raise NotImplementedError
 
     def __post_init__(self) -> None:
-        """Of blocks that are data classes: what is declared as a number or a period is one."""
+        """Check numbers and periods of a block that is a dataclass."""
         for declared in fields(self):  # type: ignore[arg-type]
             value, what = getattr(self, declared.name), f"{type(self).__name__}({declared.name}="
             if declared.type == "float" or (declared.type == "float | None" and value is not None):
@@ -131,11 +133,11 @@ class Block:
                 Period.of(value)
 
     def check(self, name: str, wires: Wires) -> None:
-        """Raise :class:`ScenarioError` where it cannot work with what is wired to it."""
+        """Raise :class:`ScenarioError` if the block cannot work with ``wires``."""
 
 
 def each(size: int, text: str) -> str:
-    """``text`` for each element: ``{i}`` becomes nothing for a scalar, else ``[0]``, ``[1]``, …"""
+    """Return ``text`` for each element; ``{i}`` is ``[0]``, ``[1]``, …; empty for a scalar."""
     if size == 1:
         return text.replace("{i}", "")
     return "\n".join(text.replace("{i}", f"[{k}]") for k in range(size))
@@ -147,16 +149,19 @@ def elements(name: str, size: int) -> list[str]:
 
 
 def shape(size: int) -> tuple[int, ...]:
-    """Of a signal with ``size`` elements."""
+    """Return the shape of a signal with ``size`` elements."""
     return () if size == 1 else (size,)
 
 
 Numbers = float | Sequence[float] | np.ndarray
-"""One, or several as a sequence or an array of one dimension."""
+"""One number, or several as a sequence or a one-dimensional array."""
 
 
 def number(value: object, what: str) -> float:
-    """``value``; ``what`` ends where it stands, as in ``Gain(gain=``."""
+    """Return ``value`` as a float; raises :class:`ScenarioError` if it is not a number.
+
+    ``what`` is the text before the value in the message, as in ``Gain(gain=``.
+    """
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if not isinstance(value, Real) or math.isnan(value):
@@ -165,7 +170,7 @@ def number(value: object, what: str) -> float:
 
 
 def numbers(value: Numbers, what: str = "(") -> tuple[float, ...]:
-    """One or several."""
+    """Return one or several numbers as a tuple; ``what`` as in :func:`number`."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if not isinstance(value, (tuple, list)):
@@ -176,11 +181,11 @@ def numbers(value: Numbers, what: str = "(") -> tuple[float, ...]:
 
 
 def start(values: tuple[float, ...]) -> float | tuple[float, ...]:
-    """As a signal's ``initial``."""
+    """Return ``values`` as a signal's ``initial``: a float or a tuple."""
     return values[0] if len(values) == 1 else values
 
 
 Function = Callable[..., Any]
 
 BEGIN = Timer(None, 0)
-"""Once, at the start."""
+"""A timer that ticks once, at the start."""

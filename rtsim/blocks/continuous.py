@@ -1,4 +1,4 @@
-"""Blocks with continuous state: integrator, system of differential equations."""
+"""Blocks with continuous states: integrator, system of differential equations."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ from rtsim.equations.model import Guard, Model
 
 @dataclass(frozen=True)
 class Integrator(Block):
-    """``y = initial + integral of u``; several elements where ``initial`` has several.
+    """``y = initial + integral of u``, with as many elements as ``initial``.
 
-    An event at ``reset`` sets it: to the event's value, or to ``reset_to`` where that is given.  An
-    event at ``impulse`` adds its value: the integral of a Dirac impulse of that weight.  Where both
-    happen at once, the impulse adds to what was reset.  ``low``, ``high``: it stays within, and
-    stands at a limit until ``u`` leads away from it; both are found as events.  ``rest``: where
-    crossings that set it accumulate (Zeno), it comes to this and stands, until it is set again.
+    - An event at ``reset`` sets the state to the event's value, or to ``reset_to`` if given.
+    - An event at ``impulse`` adds its value to the state, as a Dirac impulse of that weight at
+      ``u`` would.  If both events occur at one instant, the reset comes first.
+    - ``low`` and ``high`` limit the state.  The state stays at a limit until ``u`` points away
+      from the limit.  Reaching and leaving a limit are located as events.
+    - ``rest`` is the value to which the state is set, and at which it stays, if the crossings that
+      set it accumulate (Zeno).  The next event at ``reset`` or ``impulse`` ends this.
     """
 
     initial: Numbers = 0.0
@@ -70,18 +72,27 @@ class Integrator(Block):
         super().__post_init__()
         limited = self.low is not None or self.high is not None
         if limited and self.size > 1:
-            raise ScenarioError("an Integrator with limits has one element; add one for each")
+            raise ScenarioError(
+                f"an Integrator with limits must have one element, got {self.size}; "
+                "add one Integrator for each element"
+            )
         low = -np.inf if self.low is None else self.low
         high = np.inf if self.high is None else self.high
         if limited and not (low < high and low <= numbers(self.initial)[0] <= high):
-            raise ScenarioError(f"Integrator starts at {self.initial}, limits {low:g} … {high:g}")
+            raise ScenarioError(
+                f"Integrator(initial={self.initial}, low={low:g}, high={high:g}): "
+                "give low < high and an initial value within them"
+            )
         if limited and self.rest is not None:
-            raise ScenarioError("an Integrator has either limits or a rest; take one of them away")
+            raise ScenarioError(
+                "an Integrator cannot have both limits and rest=; leave out low= and high=, "
+                "or leave out rest="
+            )
 
     def check(self, name: str, wires: Wires) -> None:
         if self.rest is not None and not {"reset", "impulse"} & set(wires):
             raise ScenarioError(
-                f"{name} has a rest, and no crossing sets it; wire its reset or its impulse"
+                f"{name} has rest=, but no event can set its state; wire its reset or its impulse"
             )
 
     def equations(self, wires: Wires) -> Equations:
@@ -113,7 +124,7 @@ class Integrator(Block):
     def _resting(
         self, states: Signals, parameters: list[Signal], output: str, when: list[When]
     ) -> Equations:
-        """``stands`` is 1 from the accumulation of crossings to what sets it next."""
+        """``stands`` is 1 from the accumulation of crossings to the next reset or impulse."""
         rest = each(self.size, "x{i} = rest") + "\nstands = 1.0"
         return Equations(
             states=states,
@@ -127,7 +138,7 @@ class Integrator(Block):
     def _limited(
         self, states: Signals, parameters: list[Signal], output: str, when: list[When]
     ) -> Equations:
-        """``at`` is -1 or 1 at a limit; there the state stands while ``u`` leads beyond it."""
+        """``at`` is -1 or 1 at a limit; the state is constant while ``u`` points beyond it."""
         guards, text = [], ["leaves = at * u if at != 0.0 else 1.0"]
         if self.high is not None:
             parameters.append(Signal("high", self.unit, initial=self.high))
@@ -155,30 +166,31 @@ class Integrator(Block):
 
 
 def _released(when: When) -> When:
-    """What sets the state from outside takes it off the limit."""
+    """Return ``when``, extended so that a reset or impulse also releases the limit."""
     return When(when.on, f"{when.do}\nat = 0.0")
 
 
 class Differential(Block):
     """A system of differential equations: a :class:`Model` with a port for each of its signals.
 
-    Outputs are the model's outputs, or its states where it has none.  ``feedthrough=False`` says
-    that they do not depend on its inputs, which cannot be seen from outside.
+    Its outputs are the model's outputs, or the model's states if it has no outputs.
+    ``feedthrough=False`` declares that the outputs do not depend on the inputs at the same instant;
+    rtsim cannot find this out from the function.
     """
 
     def __init__(self, model: Model, *, feedthrough: bool = True) -> None:
         if not isinstance(model, Model):
             raise ScenarioError(
-                f"Differential takes a Model, not a {type(model).__name__}; "
-                "a Diagram is a block as it is"
+                f"Differential needs a Model, got a {type(model).__name__}; "
+                "add a Diagram directly, without Differential"
             )
         extras = ("update", "project", "guard", "tick")
         bad = [name for name in extras if getattr(model, name) is not None]
         if bad or model.discrete.size:
             what = bad[0] if bad else "discrete signals"
             raise ScenarioError(
-                f"model {model.name} has {what}, which a block has not; "
-                "make it a plant of the scenario, and wire the two"
+                f"model {model.name} has {what}, which a block cannot have; "
+                "add the model to the scenario as a plant, and connect the diagram to it"
             )
         self.model, self.feedthrough = model, feedthrough and model.output is not None
         self.inputs = tuple(Port(s.name, "signal", s.size, s.unit) for s in model.inputs)

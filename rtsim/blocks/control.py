@@ -1,4 +1,4 @@
-"""PID controllers: continuous, and sampled."""
+"""PID controllers: continuous and sampled."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rtsim.core.tag import Duration, Period
 
 @dataclass(frozen=True)
 class PID(Block):
-    """``y = kp u + ki integral(u) + kd u'``, within ``low`` and ``high``.
+    """``y = kp u + ki integral(u) + kd u'``, limited to ``low`` … ``high``.
 
-    The derivative is that of ``u`` behind a lag of ``1 / filter`` s.  Where the output is limited,
-    the integral is led back at ``tracking`` (1/s; ``ki / kp`` unless said), so that it does not
-    wind up.
+    ``u'`` is the derivative of ``u`` after a first-order filter with time constant ``1 / filter``
+    s.  While the output is limited, back-calculation with the gain ``tracking`` (1/s; default
+    ``ki / kp``) prevents integrator wind-up.
     """
 
     kp: float = 1.0
@@ -35,7 +35,7 @@ class PID(Block):
         super().__post_init__()
         if not (self.low < self.high and self.filter > 0):
             raise ScenarioError(
-                f"PID within {self.low:g} … {self.high:g}, filter {self.filter:g}; "
+                f"PID(low={self.low:g}, high={self.high:g}, filter={self.filter:g}): "
                 "give low < high and filter > 0 (1/s)"
             )
 
@@ -63,10 +63,10 @@ class PID(Block):
 
 @dataclass(frozen=True)
 class SampledPID(PID):
-    """The same, computed each ``period`` s and held: it reads ``u`` as x-.
+    """A :class:`PID` that is computed every ``period`` s and held; it reads ``u`` as x-.
 
-    The integral is a sum (forward), the derivative's filter is taken backwards, which is stable at
-    any period.
+    The integral uses the forward Euler method.  The filter of the derivative uses backward Euler,
+    which is stable for any period.
     """
 
     period: Duration | Period = 0.1

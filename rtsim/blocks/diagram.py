@@ -1,4 +1,4 @@
-"""Diagram: blocks wired by name, which becomes a Model.
+"""Diagrams: blocks wired by name.  A diagram becomes a Model.
 
 ::
 
@@ -8,8 +8,9 @@
     d.add("acceleration", Gain(-4.0), "x")
     model = d.model()
 
-Blocks may be added in any order, and wires may lead to what is added later.  A diagram can be a
-block of another; it is taken apart there, so that it delays nothing and hides no loop.
+Blocks may be added in any order, and a source may be a block that is added later.  A diagram can be
+a block of another diagram.  It is flattened there, so it adds no delay, and algebraic loops through
+it are found.
 """
 
 from __future__ import annotations
@@ -19,28 +20,29 @@ from rtsim.equations.model import Model
 
 
 class Diagram(WiredBlocks):
-    """Blocks, the wires between them, and what goes in and out.
+    """Blocks, the wires between them, inputs and outputs.
 
-    ``assumptions`` and ``limits`` are those of the model.
+    ``assumptions`` and ``limits`` become those of the model.
     """
 
     def model(self) -> Model:
-        """The diagram as a :class:`Model`.
+        """Return the diagram as a :class:`Model`.
 
-        Raises :class:`ScenarioError` where it is not complete, and for an algebraic loop, by name.
+        Raises :class:`ScenarioError` if the diagram is incomplete or has an algebraic loop; the
+        message names the blocks.
         """
         from rtsim.blocks.generate import generate  # a diagram can be drawn without a compiler
 
         return generate(self)
 
     def mermaid(self) -> str:
-        """The diagram drawn: Mermaid text, as Markdown pages show it."""
+        """Return a drawing of the diagram as Mermaid text for Markdown pages."""
         from rtsim.blocks.drawing import mermaid
 
         return mermaid(self)
 
     def dot(self) -> str:
-        """The diagram drawn: Graphviz text; ``dot -Tsvg`` makes a picture of it."""
+        """Return a drawing of the diagram as Graphviz text; ``dot -Tsvg`` makes a picture of it."""
         from rtsim.blocks.drawing import dot
 
         return dot(self)

@@ -1,4 +1,4 @@
-"""A diagram as text that others draw: Mermaid in Markdown, Graphviz by ``dot``."""
+"""A diagram as text for drawing programs: Mermaid (Markdown) and Graphviz (``dot``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rtsim.blocks.wiring import WiredBlocks
 from rtsim.core.errors import ScenarioError
 
 _RESERVED = {"call", "class", "click", "default", "end", "flowchart", "graph", "style", "subgraph"}
-"""Words of Mermaid that no node may be called."""
+"""Keywords of Mermaid, which cannot be names of nodes."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def _identifier(path: str) -> str:
 
 
 def _carried(diagram: WiredBlocks) -> Mapping[Place, Wire]:
-    """What is carried where; nothing is known of a diagram that is not finished."""
+    """Return what each output carries; empty for a diagram that is not complete."""
     try:
         return flatten(diagram).carried
     except ScenarioError:
@@ -36,7 +36,7 @@ def _carried(diagram: WiredBlocks) -> Mapping[Place, Wire]:
 
 
 def _start(scope: Scope, end: WireEnd) -> str:
-    """The node that a wire comes from: the block, also where it stands in a diagram within."""
+    """Return the node at which a wire begins: a block, possibly in a nested diagram."""
     block, port = scope.diagram.source(end)
     if not block:
         return scope.prefix + port
@@ -52,7 +52,7 @@ def _edges(scope: Scope, carried: Mapping[Place, Wire]) -> Iterator[_Edge]:
             place = scope.resolve(end)
             start = _start(scope, end)
         except ScenarioError:
-            return  # not wired to anything yet
+            return  # the other end is not wired yet
         event = place is not None and place in carried and carried[place].kind == "event"
         yield _Edge(start, target, label, event)
 
@@ -77,16 +77,16 @@ def _node(form: str, path: str, name: str, label: str = "") -> str:
 
 @dataclass(frozen=True)
 class _Forms:
-    """How a language says what is drawn.
+    """Text templates of a drawing language.
 
-    In braces: ``path``, or ``id`` where that must be a word; ``name``; ``label``.
+    Placeholders: ``path``, or ``id`` if only a word is allowed; ``name``; ``label``.
     """
 
     oval: str
-    """An input or an output."""
+    """An input or an output of the diagram."""
     block: str
     opens: str
-    """A diagram within."""
+    """The start of a nested diagram."""
     closes: str
 
     def nodes(self, diagram: WiredBlocks) -> Iterator[str]:
@@ -124,7 +124,7 @@ _DOT = _Forms(
 
 
 def mermaid(diagram: WiredBlocks) -> str:
-    """Dashed arrows are events."""
+    """Return Mermaid text; dashed arrows are events."""
     lines = ["flowchart LR", *_MERMAID.nodes(diagram)]
     for edge in _edges(Scope(diagram), _carried(diagram)):
         arrow = "-.->" if edge.event else "-->"
@@ -134,7 +134,7 @@ def mermaid(diagram: WiredBlocks) -> str:
 
 
 def dot(diagram: WiredBlocks) -> str:
-    """Dashed arrows are events."""
+    """Return Graphviz text; dashed arrows are events."""
     lines = [
         f'digraph "{diagram.name}" {{'.replace("\\", "/"),
         "  rankdir=LR; nodesep=0.35; ranksep=0.6;",

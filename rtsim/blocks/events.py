@@ -1,7 +1,7 @@
-"""What a diagram does at instants: clauses that guards, timers and other events set off.
+"""The clauses of a diagram, which run at instants: guards, timers or other events trigger them.
 
-Signals are read as x-.  Events go from block to block within the instant, in the order of their
-wires; what the clauses set is written when all of them have run.
+Clauses read signals as x-.  Events propagate from block to block within an instant, along the
+wires.  The values that clauses set are written after all clauses have run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rtsim.blocks.source import indented
 from rtsim.blocks.text import renamed, statements
 
 Node = tuple[str, str]
-"""A signal: block and output port.  An event's node is ``("@block", "number of its clause")``."""
+"""A signal is (block, output port); a clause is ``("@block", "number of the clause")``."""
 
 
 def event_node(block: str, clause: int) -> Node:
@@ -25,7 +25,7 @@ def event_node(block: str, clause: int) -> Node:
 
 
 class SignalNodes(Protocol):
-    """What the clauses need of the model that is put together: its signals and their order."""
+    """The signals of the model in construction and their order, as the clauses need them."""
 
     flat: Flat
     layout: Layout
@@ -33,19 +33,19 @@ class SignalNodes(Protocol):
     needs: dict[Node, set[Node]]
     """By node, the nodes that are computed before it."""
     values: dict[Node, list[str]]
-    """By node, what stands for each element."""
+    """By node, the expression of each element."""
     order: list[Node]
 
     def elements(self, name: str, size: int, pattern: str = ...) -> list[str]:
-        """The names of ``size`` elements."""
+        """Return the names of ``size`` elements."""
         ...
 
     def signals_read(self, placed: PlacedBlock, reads: Iterable[str]) -> set[Node]:
-        """The signals behind the names that equations of a block read."""
+        """Return the signals that are the sources of the names in ``reads``."""
         ...
 
     def items(self, needed: Iterable[Node]) -> list[list[str]]:
-        """The lines of all signals behind ``needed``, in their order."""
+        """Return the lines that compute ``needed`` and all that it needs, in their order."""
         ...
 
 
@@ -55,7 +55,7 @@ class Events:
     def __init__(self, generator: SignalNodes) -> None:
         self._of = generator
         self._setters: dict[Node, list[Node]] = {}
-        """The clauses that make an event output happen."""
+        """By event output, the clauses that set it."""
         for name, placed in generator.placed.items():
             outputs = {port.name for port in placed.flat.block.outputs}
             for i, when in enumerate(placed.equations.when):
@@ -65,8 +65,8 @@ class Events:
             size = generator.flat.carried[name, port].size
             generator.values[name, port] = generator.elements(f"{name}_{port}", size, "{0}_{1}")
 
-    def said(self, node: Node) -> str:
-        """A clause, by the output that it makes."""
+    def named(self, node: Node) -> str:
+        """Return a name for a clause in messages: the path of its first event output."""
         placed, when = self._clause(node)
         outputs = sorted(_sets(when.do) & {port.name for port in placed.flat.block.outputs})
         return ".".join((placed.flat.path, *outputs[:1]))
@@ -76,11 +76,11 @@ class Events:
         return placed, placed.equations.when[int(node[1])]
 
     def add_nodes(self) -> None:
-        """Each clause and what it needs."""
+        """Add each clause and the nodes that it needs."""
         for name, placed in self._of.placed.items():
             for i, when in enumerate(placed.equations.when):
-                said = (*statements(when.do), *statements(when.rest))
-                reads = set().union(*(s.reads for s in said), when.on)
+                run = (*statements(when.do), *statements(when.rest))
+                reads = set().union(*(s.reads for s in run), when.on)
                 needed = self._of.signals_read(placed, reads)
                 for port in reads:
                     place = placed.flat.sources.get(port)
@@ -91,7 +91,7 @@ class Events:
                 self._of.needs[event_node(name, i)] = needed
 
     def check(self) -> None:
-        """That events happen at the instants that their blocks are made for."""
+        """Check that events occur at the instants that their blocks require."""
 
         def makers(place: Node) -> list[tuple[PlacedBlock, tuple[str, ...]]]:
             clauses = map(self._clause, self._setters.get(place, ()))
@@ -103,11 +103,11 @@ class Events:
     # -- in an instant ---------------------------------------------------------------------------
 
     def resting(self, guard: int) -> bool:
-        """Whether a clause that this guard sets off says what it comes to."""
+        """Return whether a clause that this guard triggers has ``rest``."""
         return any(self._clause(node)[1].rest for node in self._possible("guards", (guard,)))
 
     def _possible(self, source: str, guards: Container[int]) -> list[Node]:
-        """The clauses that timers, or one of ``guards``, may set off, in their order."""
+        """Return, in order, the clauses that timers or any of ``guards`` can trigger."""
         out: list[Node] = []
         for node in self._of.order:
             if node[0].startswith("@") and self._may_happen(node, source, set(out), guards):
@@ -115,7 +115,7 @@ class Events:
         return out
 
     def items(self, source: str, *, stop: bool = False) -> list[list[str]]:
-        """Lines of ``reset`` and ``stop`` (source ``guards``), or of ``tick`` (``timers``)."""
+        """Return lines of ``reset`` or ``stop`` (source ``guards``) or ``tick`` (``timers``)."""
         possible = self._possible(source, range(len(self._of.layout.guards)))
         first, clauses, commit, late = [], [], [], []
         signals: set[Node] = set()
@@ -161,7 +161,7 @@ class Events:
         return f"{block}_{port}_on != 0.0"
 
     def _locals(self, placed: PlacedBlock) -> dict[str, list[str]]:
-        """States and memory that any clause sets are local variables until all have run."""
+        """Return local variables for states and memory that a clause sets, by name."""
         eq = placed.equations
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in eq.when))
         return {
@@ -171,7 +171,7 @@ class Events:
         }
 
     def _around(self, placed: PlacedBlock, clauses: list[Node]) -> tuple[list[str], list[str]]:
-        """Before the clauses of a block, and when all have run."""
+        """Return the lines before the clauses of a block, and the lines after all clauses."""
         begin, end = [], []
         whens = [self._clause(n)[1] for n in clauses]
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in whens))

@@ -1,4 +1,4 @@
-"""A diagram taken apart: blocks alone, each input with the output that it reads, all checked."""
+"""A flattened diagram: elementary blocks only, each input with its source, all wires checked."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rtsim.core.signals import Signals
 
 @dataclass
 class FlatBlock:
-    """One block; ``name`` is an identifier, ``path`` as people write it (``cart.spring``)."""
+    """One block; ``name`` is an identifier, ``path`` is for messages (``cart.spring``)."""
 
     name: str
     path: str
     block: Block
     sources: dict[str, Place] = field(default_factory=dict)
-    """By input port: the block (its :attr:`name`; empty for the diagram's inputs) and its port."""
+    """By input port, the source: block :attr:`name` (empty for a diagram's input) and port."""
     wires: dict[str, Wire] = field(default_factory=dict)
-    """What its inputs carry."""
+    """By input port, the kind, size and unit that arrive there."""
 
 
 @dataclass(frozen=True)
 class Flat:
-    """All blocks by name, in the order of their names: how they were added does not show."""
+    """All blocks, sorted by name, so that the order in which they were added has no effect."""
 
     diagram: WiredBlocks
     inputs: Signals
@@ -40,7 +40,7 @@ class Flat:
 
 @dataclass(frozen=True)
 class Scope:
-    """A diagram in its place within others."""
+    """A diagram, and the diagrams that contain it."""
 
     diagram: WiredBlocks
     prefix: str = ""
@@ -60,7 +60,7 @@ class Scope:
                 yield self, name, block
 
     def within(self) -> Iterator[Scope]:
-        """All diagrams in this one."""
+        """Yield all diagrams within this diagram, at any depth."""
         for name, block in self.diagram.blocks.items():
             if isinstance(block, WiredBlocks):
                 inner = self.inner(name)
@@ -68,10 +68,10 @@ class Scope:
                 yield from inner.within()
 
     def resolve(self, end: WireEnd, seen: tuple[tuple[str, str], ...] = ()) -> Place | None:
-        """The block and the output behind ``end``, through diagrams in and out; ``None``: none."""
+        """Return the block and output that drive ``end``, across nested diagrams, or ``None``."""
         step = (self.prefix, str(end))
         if step in seen:
-            raise ScenarioError(f"the wire from {end} leads to itself; wire it to a block")
+            raise ScenarioError(f"the wire from {end} returns to itself; wire it to a block")
         block, port = self.diagram.source(end)
         seen = (*seen, step)
         if block:
@@ -90,7 +90,11 @@ def identifier(path: str) -> str:
 
 
 def flatten(diagram: WiredBlocks) -> Flat:
-    """Raises :class:`ScenarioError` for what is not wired, not known, or does not fit."""
+    """Return the flattened diagram.
+
+    Raises :class:`ScenarioError` for an open input, an unknown name, or a wire whose ends do not
+    match.
+    """
     top = Scope(diagram)
     found: dict[str, FlatBlock] = {}
     open_ends: list[str] = []
@@ -99,7 +103,8 @@ def flatten(diagram: WiredBlocks) -> Flat:
         flat = FlatBlock(identifier(path), path, block)
         if flat.name in found:
             raise ScenarioError(
-                f"{found[flat.name].path} and {path} would both be {flat.name}; rename one of them"
+                f"{found[flat.name].path} and {path} would both be named {flat.name} in the model; "
+                "rename one of them"
             )
         found[flat.name] = flat
         for port in block.inputs:
@@ -112,7 +117,7 @@ def flatten(diagram: WiredBlocks) -> Flat:
     if open_ends:
         raise ScenarioError(
             f"not wired in diagram {diagram.name}: {', '.join(sorted(open_ends))}; "
-            "wire each to an output, an input of the diagram, or a Constant"
+            "wire each of these inputs to an output, an input of the diagram, or a Constant"
         )
     outputs = {name: _shown(top, name, end) for name, end in diagram.shown.items()}
     blocks = dict(sorted(found.items()))
@@ -125,7 +130,7 @@ def flatten(diagram: WiredBlocks) -> Flat:
 
 
 def _check_inputs(flat: Flat, scope: Scope) -> None:
-    """What a diagram within another declares of its inputs; an event may come in there too."""
+    """Check size and unit of the inputs of a nested diagram; they may also carry events."""
     assert scope.outer is not None
     for signal in scope.diagram.signals:
         end = scope.outer.diagram.wires.get((scope.name, signal.name))
@@ -138,12 +143,15 @@ def _check_inputs(flat: Flat, scope: Scope) -> None:
 def _shown(top: Scope, name: str, end: WireEnd) -> Place:
     place = top.resolve(end)
     if place is None:
-        raise ScenarioError(f"output {name} of diagram {top.diagram.name} reads an open input")
+        raise ScenarioError(
+            f"output {name} of diagram {top.diagram.name} comes from an input that is not wired; "
+            "wire that input"
+        )
     return place
 
 
 def _carried(diagram: WiredBlocks, blocks: dict[str, FlatBlock]) -> dict[Place, Wire]:
-    """What every output carries; sizes and kinds go from block to block along the wires."""
+    """Return kind, size and unit of every output; they propagate from block to block."""
     known: dict[Place, Wire] = {
         ("", s.name): Wire("signal", s.size, s.unit) for s in diagram.signals
     }
@@ -170,7 +178,7 @@ def _carried(diagram: WiredBlocks, blocks: dict[str, FlatBlock]) -> dict[Place, 
 
 
 def _circle(flat: FlatBlock, blocks: dict[str, FlatBlock], known: dict[Place, Wire]) -> list[str]:
-    """From a block whose input is not known back to one that was met before."""
+    """Return a loop of blocks: follow unknown inputs backwards until a block repeats."""
     path: list[str] = []
     name = flat.name
     while name not in path:
@@ -192,14 +200,16 @@ def _check_wire(flat: Flat, end: str, port: Port, place: Place, wire: Wire) -> N
     if port.kind not in (None, wire.kind):
         if wire.kind == "event":
             raise ScenarioError(
-                f"{source} is an event, and {end} takes a signal; put a ZeroOrderHold between them"
+                f"{source} is an event, but {end} needs a signal; put a ZeroOrderHold between them"
             )
         remedy = port.remedy or "put a PeriodicSampler, a Sampler or a LevelCrossing between them"
-        raise ScenarioError(f"{source} is a signal, and {end} takes events; {remedy}")
+        raise ScenarioError(f"{source} is a signal, but {end} needs events; {remedy}")
     if port.size not in (None, wire.size):
-        raise ShapeError(f"{source} has {wire.size} elements, and {end} takes {port.size}")
+        raise ShapeError(
+            f"{source} has size {wire.size}, but {end} needs size {port.size}; make them equal"
+        )
     if not units.same(wire.unit, port.unit):
         raise ScenarioError(
-            f"{source} is in {wire.unit}, {end} takes {port.unit}: nothing converts on the way; "
-            "put a Gain between them whose unit makes the one into the other"
+            f"{source} is in {wire.unit}, but {end} needs {port.unit}; wires do not convert units. "
+            "Put a Gain with the unit of the conversion between them"
         )

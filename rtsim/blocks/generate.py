@@ -1,4 +1,4 @@
-"""From a diagram to a Model: what each function needs of the blocks, in the order of evaluation."""
+"""Generate a Model from a diagram: the statements for each function, in evaluation order."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ ARGUMENTS = "t, x, z, u, p"
 
 
 def generate(diagram: WiredBlocks) -> Model:
-    """The model of ``diagram``; raises :class:`ScenarioError`."""
+    """Return the model of ``diagram``; raises :class:`ScenarioError` if the diagram is invalid."""
     return Generator(flatten(diagram)).model()
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """An output of the model, or a state that is one already."""
+    """An output of the model, and its source."""
 
     signal: Signal
     place: Node
 
 
 class Generator:
-    """Puts the functions of one model together."""
+    """Generates the functions of one model."""
 
     def __init__(self, flat: Flat) -> None:
         self.flat = flat
@@ -43,7 +43,7 @@ class Generator:
         self.needs: dict[Node, set[Node]] = {}
         self.values: dict[Node, list[str]] = {}
         self.lines: dict[Node, list[str]] = {}
-        """Of each signal that is computed; one that is a state, an input … has none."""
+        """The lines that compute each signal; a signal that is a state or an input has none."""
         for signal in flat.inputs:
             first = flat.inputs.slice(signal.name).start
             self.values["", signal.name] = [f"u[{first + i}]" for i in range(signal.size)]
@@ -58,24 +58,24 @@ class Generator:
         self.order = evaluation_order(nodes, self.needs)
         if len(self.order) < len(nodes):
             loop = find_loop(nodes, self.order, self.needs)
-            raise algebraic_loop([self._said(node) for node in loop])
+            raise algebraic_loop([self._named(node) for node in loop])
         self.events.check()
         for node in self.order:
             if not node[0].startswith("@"):
                 self._evaluate(*node)
         self.computed = [node for node in self.order if self.lines.get(node)]
-        """Signals that take lines, in their order."""
+        """Signals that need lines to compute, in their order."""
 
     def _carries(self, placed: PlacedBlock, port: str) -> str:
         return self.flat.carried[placed.name, port].kind
 
-    def _said(self, node: Node) -> str:
+    def _named(self, node: Node) -> str:
         if node[0].startswith("@"):
-            return self.events.said(node)
+            return self.events.named(node)
         return f"{self.placed[node[0]].flat.path}.{node[1]}"
 
     def signals_read(self, placed: PlacedBlock, reads: Iterable[str]) -> set[Node]:
-        """The signals behind the inputs, and behind own outputs, that equations read."""
+        """Return the signals that are the sources of the names in ``reads``."""
         out = set()
         for name in reads:
             place = placed.flat.sources.get(name)
@@ -84,7 +84,7 @@ class Generator:
         return out
 
     def _evaluate(self, block: str, port: str) -> None:
-        """What stands for a signal, and the lines that compute it."""
+        """Set the expressions of a signal, and the lines that compute it."""
         placed = self.placed[block]
         of, _ = needed_for([port], placed.output)
         if not of:
@@ -107,13 +107,13 @@ class Generator:
 
     @staticmethod
     def elements(name: str, size: int, pattern: str = "{0}[{1}]") -> list[str]:
-        """The names of ``size`` elements; ``name`` itself where there is one."""
+        """Return the names of ``size`` elements; ``name`` itself if there is only one."""
         return [name] if size == 1 else [pattern.format(name, i) for i in range(size)]
 
     # -- the functions ---------------------------------------------------------------------------
 
     def items(self, needed: Iterable[Node]) -> list[list[str]]:
-        """The lines of all signals behind ``needed``, in their order."""
+        """Return the lines that compute ``needed`` and all that it needs, in their order."""
         return [self.lines[self.computed[i]] for i in self._behind(needed)]
 
     def _behind(self, needed: Iterable[Node]) -> list[int]:
@@ -121,7 +121,7 @@ class Generator:
         return [i for i, node in enumerate(self.computed) if node in wanted]
 
     def _of_blocks(self, name: str, out: str, which: str, doc: str) -> FunctionBody:
-        """The function of rates or guards."""
+        """Return the function of rates or guards."""
         needed: set[Node] = set()
         items = []
         for placed in self.placed.values():
@@ -142,8 +142,8 @@ class Generator:
             wire = self.flat.carried[place]
             if wire.kind == "event":
                 raise ScenarioError(
-                    f"output {name} of diagram {self.flat.diagram.name} is an event; "
-                    "hold it by a ZeroOrderHold, and show that"
+                    f"output {name} of diagram {self.flat.diagram.name} is an event, but an output "
+                    "must be a signal; wire the event to a ZeroOrderHold and output that"
                 )
             first = self.values[place][0]
             same = [s for s in states if s.name == name]
@@ -161,8 +161,8 @@ class Generator:
         states, discrete = self._states(), Signals(*layout.memory)
         if not states.size:
             raise ScenarioError(
-                f"diagram {diagram.name} has no continuous state; add an Integrator, "
-                "or make it a PythonController"
+                f"diagram {diagram.name} has no continuous state, which a plant needs; add an "
+                "Integrator, or write a PythonController instead"
             )
         _ = states + discrete + flat.inputs + outputs  # names must differ
         say = f"of diagram {diagram.name}".replace('"', "'").replace("\\", "/")
@@ -210,14 +210,14 @@ class Generator:
         return [value for s in shown for value in self.values[s.place]]
 
     def _guards(self) -> tuple[Guard, ...]:
-        """Each says whether anything that it sets off comes to rest."""
+        """Return the guards, each marked if a clause that it triggers has ``rest``."""
         return tuple(
             replace(guard, stops=self.events.resting(i))
             for i, guard in enumerate(self.layout.guards)
         )
 
     def _states(self) -> Signals:
-        """The states; one that is nothing but the rate of another says so."""
+        """Return the states; a state that equals the rate of another gets ``derivative_of``."""
         named = {
             f"x[{p.x + p.equations.states.slice(s.name).start}]": i
             for i, (p, s) in enumerate(

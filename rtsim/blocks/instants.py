@@ -1,4 +1,4 @@
-"""At which instants an event happens, as far as the timers behind it say so."""
+"""Check that events occur at the instants at which blocks need them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.equations.model import Timer
 
 Makers = Callable[[Place], list[tuple[PlacedBlock, tuple[str, ...]]]]
-"""The clauses that make an event happen: of which block, and on what."""
+"""Maps an event to the clauses that produce it: for each, its block and its causes."""
 
 
 def check_meetings(placed: PlacedBlock, makers: Makers) -> None:
-    """Raise :class:`ScenarioError` where an input does not happen at the ticks it must meet."""
+    """Raise :class:`ScenarioError` if an event input does not occur at a tick that requires it."""
     for port, name in placed.equations.meets.items():
         place, own = placed.flat.sources[port], placed.equations.timers[name]
         if not _meets(place, own, makers):
-            heard = " and ".join(dict.fromkeys(_causes(place, makers))) or "never"
+            occurs = " and ".join(dict.fromkeys(_causes(place, makers))) or "never"
             raise ScenarioError(
-                f"{placed.flat.path} works {_said(own)}, and what is wired to {port} happens "
-                f"{heard}: not at each of its instants; give both the same period and offset, "
-                f"or put a ZeroOrderHold before {placed.flat.path}, which is then read at its ticks"
+                f"{placed.flat.path} ticks {_in_words(own)}, but the event at its input {port} "
+                f"occurs {occurs}, so some ticks have no event; give both the same period and "
+                f"offset, or put a ZeroOrderHold before {placed.flat.path}"
             )
 
 
 def _meets(place: Place, own: Timer, makers: Makers) -> bool:
-    """Whether the event happens at all ticks of ``own``, once it happens at all."""
+    """Return whether the event occurs at all ticks of ``own`` from its first occurrence on."""
     return any(
         all(_at_ticks(placed, cause, own, makers) for cause in on) for placed, on in makers(place)
     )
@@ -42,7 +42,10 @@ def _at_ticks(placed: PlacedBlock, cause: str, own: Timer, makers: Makers) -> bo
 
 
 def _covers(timer: Timer, own: Timer) -> bool:
-    """Of ticks that are rounded to whole ns: an offset of 1/3 s is no third of a second."""
+    """Return whether ``timer`` ticks at all ticks of ``own``.
+
+    Ticks are compared as they are rounded to whole ns, so an offset of 1/3 s is not exact.
+    """
     if timer.period is None or own.period is None:
         return timer == own
     every = timer.period.ns
@@ -53,13 +56,15 @@ def _causes(place: Place, makers: Makers) -> Iterator[str]:
     for placed, on in makers(place):
         for cause in on:
             if cause in placed.equations.timers:
-                yield _said(placed.equations.timers[cause])
+                yield _in_words(placed.equations.timers[cause])
             elif cause in placed.flat.sources:
                 yield from _causes(placed.flat.sources[cause], makers)
             else:
                 yield f"at crossings of {placed.flat.path}"
 
 
-def _said(timer: Timer) -> str:
+def _in_words(timer: Timer) -> str:
     offset = f"{timer.offset_ns / NS_PER_S:g} s"
-    return f"once, at {offset}" if timer.period is None else f"each {timer.period} from {offset} on"
+    if timer.period is None:
+        return f"once, at {offset}"
+    return f"every {timer.period} from {offset} on"

@@ -1,4 +1,4 @@
-"""Where each block's states, memory, parameters, guards and timers stand in the model's vectors."""
+"""The positions of each block's states, memory, parameters, guards and timers in the model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rtsim.core.signals import Signal
 from rtsim.equations.model import Guard, Timer
 
 Values = Mapping[tuple[str, str], list[str]]
-"""What stands for each element of an output, by block and port."""
+"""By block and port of an output, the expression of each element."""
 
 
 @dataclass
 class PlacedBlock:
-    """A block in its place."""
+    """A block and its positions in the vectors of the model."""
 
     flat: FlatBlock
     equations: Equations
@@ -30,7 +30,7 @@ class PlacedBlock:
     guards: dict[str, int] = field(default_factory=dict)
     timers: dict[str, int] = field(default_factory=dict)
     places: dict[str, tuple[str, int, int]] = field(default_factory=dict)
-    """Of states, rates, memory and parameters: vector, first element, size."""
+    """By name of a state, rate, memory or parameter: vector, first element, size."""
 
     def __post_init__(self) -> None:
         eq = self.equations
@@ -60,14 +60,17 @@ class PlacedBlock:
         return statements(self.equations.output)
 
     def unknown(self, name: str) -> ModelError:
-        return ModelError(f"block {self.flat.path} ({self.flat.block.label}): {name} is not known")
+        return ModelError(
+            f"block {self.flat.path} ({self.flat.block.label}): no statement of its equations sets "
+            f"its output {name}; set it in output="
+        )
 
     def element(
         self, values: Values, suffix: str = "", own: Mapping[str, list[str]] | None = None
     ) -> Element:
-        """What stands for a name of the block's equations.
+        """Return a function that replaces the names in the block's equations.
 
-        ``own``: names that stand for local variables here; temporaries end in ``suffix``.
+        ``own`` maps names to local variables.  Temporaries get the ending ``suffix``.
         """
         flat, places, functions = self.flat, self.places, self.equations.functions
         local = own or {}
@@ -116,7 +119,7 @@ def _in_vector(letter: str, first: int, size: int, index: ast.expr | None) -> as
 
 @dataclass
 class Layout:
-    """The whole model's."""
+    """The vectors of the whole model, and the position of each block in them."""
 
     placed: dict[str, PlacedBlock] = field(default_factory=dict)
     states: list[Signal] = field(default_factory=list)
@@ -154,7 +157,7 @@ class Layout:
     def _timer(
         self, known: dict[tuple[object, int], int], timer: Timer, draws: tuple[str, ...]
     ) -> int:
-        """Timers that tick alike are one."""
+        """Return the number of a timer; timers with equal ticks are merged."""
         key = timer.period, timer.offset_ns
         if key not in known:
             known[key] = len(self.timers)
@@ -165,7 +168,10 @@ class Layout:
 
 
 def _names(block: str, eq: Equations) -> Iterator[tuple[str, str]]:
-    """What states and memory are called in the model: as the block where they are its output."""
+    """Yield the name of each state and memory signal in the model.
+
+    A signal that is the block's output has the name of the block.
+    """
     shown = plain_values(statements(eq.output)) or {}
     for signal in (*eq.states, *eq.memory):
         same = [

@@ -1,4 +1,4 @@
-"""Linear blocks with continuous state: state space, transfer function."""
+"""Linear blocks with continuous states: state space, transfer function."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from rtsim.core.signals import Signal, Signals
 
 
 class StateSpace(Block):
-    """``x' = A x + B u``, ``y = C x + D u``; ``u`` and ``y`` have as many elements as B and C say.
+    """``x' = A x + B u``, ``y = C x + D u`` with A (n, n), B (n, m), C (r, n) and D (r, m).
 
-    ``impulse`` (as many elements as ``u``) is a Dirac impulse at ``u``: it adds ``B`` times its
-    value to ``x``.  That goes where ``D`` is 0; otherwise the output would be an impulse itself.
+    An event at ``impulse`` (m,) is a Dirac impulse at ``u``: it adds ``B`` times its value to
+    ``x``.  It is allowed only if ``D`` is 0; otherwise the output would contain an impulse.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class StateSpace(Block):
     def check(self, name: str, wires: Wires) -> None:
         if "impulse" in wires and self.d.any():
             raise ScenarioError(
-                f"{name} passes its input straight on (D is not 0): an impulse there makes its "
-                "output infinite; build it from integrators, and give the impulse to one of them"
+                f"{name} has D != 0, so an impulse at its input makes its output infinite; build "
+                "it from Integrators, and wire the impulse to one of them"
             )
 
     def equations(self, wires: Wires) -> Equations:
@@ -93,9 +93,9 @@ def _array(name: str, given: object) -> np.ndarray:
     try:
         made = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ScenarioError(f"StateSpace: {name} is no matrix of numbers ({error})") from error
+        raise ScenarioError(f"StateSpace: {name} is not a matrix of numbers ({error})") from error
     if not np.isfinite(made).all():
-        raise ScenarioError(f"StateSpace: {name} holds what is not finite")
+        raise ScenarioError(f"StateSpace: {name} has an element that is not finite")
     return made
 
 
@@ -107,9 +107,10 @@ def _shaped(name: str, given: np.ndarray, wanted: tuple[int, ...], what: str) ->
 
 
 class TransferFunction(StateSpace):
-    """``numerator(s) / denominator(s)``, highest power first; at rest at the start.
+    """``numerator(s) / denominator(s)``, coefficients of the highest power of s first.
 
-    Its states are the integrators of the controllable canonical form, the last one the innermost.
+    The states are those of the controllable canonical form: each but the last has the next state
+    as its derivative.  All states are 0 at the start.
     """
 
     def __init__(
@@ -126,8 +127,8 @@ class TransferFunction(StateSpace):
         n = len(below) - 1
         if n < 1 or len(np.trim_zeros(above, "f")) > n + 1:
             raise ScenarioError(
-                f"TransferFunction({list(numerator)}, {list(denominator)}): the denominator must "
-                "have a power of s, and no lower one than the numerator"
+                f"TransferFunction({list(numerator)}, {list(denominator)}): the degree of the "
+                "denominator must be at least 1, and at least that of the numerator"
             )
         above = np.concatenate((np.zeros(max(0, n + 1 - len(above))), above))[-(n + 1) :] / below[0]
         below = below / below[0]
@@ -145,7 +146,7 @@ class TransferFunction(StateSpace):
 
 
 def _linear(*terms: tuple[np.ndarray, list[str]]) -> str:
-    """A sum of products; factors of 0 and 1 are not written."""
+    """Return a sum of products as text; factors of 0 and 1 are not written."""
     out = ""
     for factors, names in terms:
         for factor, name in zip(factors.tolist(), names, strict=True):

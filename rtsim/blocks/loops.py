@@ -1,4 +1,4 @@
-"""The order in which blocks are evaluated, and loops in which there is none."""
+"""The order in which blocks are evaluated, and algebraic loops, which have no such order."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ N = TypeVar("N", bound=Hashable)
 
 
 def algebraic_loop(path: Sequence[str]) -> ScenarioError:
-    """The error that names a loop; ``path`` in the direction of the signals."""
+    """Return the error that names a loop; ``path`` is in the direction of the signals."""
     return ScenarioError(
-        f"algebraic loop: {' -> '.join((*path, path[0]))}: each needs the value of the one before "
-        "at the same instant; break it by an Integrator or a TransferFunction (a small lag), by a "
-        "UnitDelay or a ZeroOrderHold where it is sampled, or solve it for one of them by hand"
+        f"algebraic loop: {' -> '.join((*path, path[0]))}: each value needs the previous one at "
+        "the same instant. Insert an Integrator or a TransferFunction (a small lag). In a sampled "
+        "loop, insert a UnitDelay or a ZeroOrderHold. Or solve the equations for one value by hand"
     )
 
 
 def evaluation_order(nodes: Iterable[N], needs: Mapping[N, Iterable[N]]) -> list[N]:
-    """Each behind all that it needs, ties in the order given.
+    """Return ``nodes`` so that each follows all nodes that it needs, else in the order given.
 
-    Returns fewer where there is a loop: :func:`find_loop` names it.
+    The nodes of a loop, and those that need them, are missing; :func:`find_loop` finds the loop.
     """
     rank = {node: i for i, node in enumerate(nodes)}
     by_rank = list(rank)
@@ -47,7 +47,7 @@ def evaluation_order(nodes: Iterable[N], needs: Mapping[N, Iterable[N]]) -> list
 
 
 def find_loop(nodes: Sequence[N], ordered: Sequence[N], needs: Mapping[N, Iterable[N]]) -> list[N]:
-    """One loop among the nodes that found no place in the order, in the signals' direction."""
+    """Return one loop among the nodes missing in ``ordered``, in the direction of the signals."""
     done = set(ordered)
     stuck = {node for node in nodes if node not in done}
     path: list[N] = []
@@ -61,7 +61,7 @@ def find_loop(nodes: Sequence[N], ordered: Sequence[N], needs: Mapping[N, Iterab
 
 
 def reachable(start: Iterable[N], needs: Mapping[N, Iterable[N]]) -> set[N]:
-    """``start`` and all that it needs, however far."""
+    """Return ``start`` and all nodes that it needs, directly or indirectly."""
     found = set(start)
     waiting = list(found)
     while waiting:

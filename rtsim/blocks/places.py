@@ -1,16 +1,16 @@
-"""Where a wire of a diagram begins and ends: a block, and a port of it."""
+"""The ends of a wire of a diagram: a block and one of its ports."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 Place = tuple[str, str]
-"""A block's name and a port of it; the name is empty for the diagram's own inputs."""
+"""The name of a block, and a port; the name is empty for an input of the diagram."""
 
 
 @dataclass(frozen=True)
 class WireEnd:
-    """One end of a wire as it was written; ``port`` is empty where the block has only one."""
+    """One end of a wire as the user wrote it; ``port`` is empty if the user gave none."""
 
     block: str
     port: str

@@ -1,7 +1,8 @@
-"""Between signals and events: samplers, holds, delays, crossings.
+"""Blocks between signals and events: samplers, holds, delays, level crossings.
 
-A sampler reads its signal as x-, the value before anything changes at its instant; what follows it
-along wires of events happens in the same instant, and a hold makes it a signal again, from x+ on.
+A sampler reads its signal as x-, the value before the changes at that instant.  Blocks that are
+connected by events react at the same instant.  A hold converts an event to a signal, which has the
+new value from x+ on.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from rtsim.equations.model import Guard, Timer
 
 
 def timer(period: Duration | Period, offset: Duration = 0) -> Timer:
-    """Ticks at ``offset + k * period`` s, exactly."""
+    """Return a timer with exact ticks at ``offset + k * period`` s."""
     return Timer(Period.of(period), to_ns(offset, "offset"))
 
 
 @dataclass(frozen=True)
 class PeriodicSampler(Block):
-    """``u`` as an event, each ``period`` s."""
+    """Sample ``u``: an event with the value of ``u`` every ``period`` s."""
 
     period: Duration | Period
     offset: Duration = 0
@@ -60,7 +61,7 @@ class PeriodicSampler(Block):
 
 @dataclass(frozen=True)
 class Sampler(Block):
-    """``u`` as an event, whenever ``trigger`` happens."""
+    """Sample ``u``: an event with the value of ``u`` at each event ``trigger``."""
 
     inputs = (Port("u", "signal", None), Port("trigger", "event", None))
     outputs = (Port("y", "event", None),)
@@ -74,9 +75,9 @@ class Sampler(Block):
 
 @dataclass(frozen=True)
 class LevelCrossing(Block):
-    """An event where ``u`` crosses ``level``: rising (``direction`` 1), falling (-1) or both (0).
+    """An event when ``u`` crosses ``level``: rising (``direction`` 1), falling (-1) or both (0).
 
-    Located to the ns.  Its value is ``u`` there.
+    The crossing is located to 1 ns.  The value of the event is ``u`` at that time.
     """
 
     level: float = 0.0
@@ -111,7 +112,7 @@ class LevelCrossing(Block):
 
 @dataclass(frozen=True)
 class _Held(Block):
-    """Base: as many elements as ``initial``."""
+    """Base class of holds; input and output have as many elements as ``initial``."""
 
     initial: Numbers = 0.0
     unit: str = units.ANY
@@ -121,7 +122,7 @@ class _Held(Block):
     @property
     def inputs(self) -> tuple[Port, ...]:  # type: ignore[override]
         kind = "event" if self.period is None else "signal"
-        remedy = "it is held already; leave the hold out, or give it a period= to sample anew"
+        remedy = "remove the hold, because signals need none, or give it a period= to sample"
         return (Port("u", kind, self.size, self.unit, remedy=remedy),)  # type: ignore[arg-type]
 
     @property
@@ -136,7 +137,7 @@ class _Held(Block):
         return Signal(name, self.unit, shape=shape(self.size), initial=start(numbers(self.initial)))
 
     def taking(self, memory: Signals, output: str, do: str) -> Equations:
-        """``do`` at each event, or at each tick where there is a ``period``."""
+        """Return equations that run ``do`` at each event, or at each tick if ``period`` is set."""
         on, timers = "u", {}
         if self.period is not None:
             on, timers = "tick", {"tick": timer(self.period, self.offset)}
@@ -145,7 +146,10 @@ class _Held(Block):
 
 @dataclass(frozen=True)
 class ZeroOrderHold(_Held):
-    """The value of the last event at ``u``.  With a ``period``: ``u`` is a signal, sampled so."""
+    """Hold the value of the last event at ``u``.
+
+    With ``period`` (s), ``u`` is a signal, which the block samples with that period.
+    """
 
     @property
     def label(self) -> str:
@@ -158,7 +162,10 @@ class ZeroOrderHold(_Held):
 
 @dataclass(frozen=True)
 class FirstOrderHold(_Held):
-    """On from the last event along the line through the last two; level behind the first."""
+    """Continue the line through the last two events; constant after the first event.
+
+    With ``period`` (s), ``u`` is a signal, which the block samples with that period.
+    """
 
     @property
     def label(self) -> str:
@@ -180,10 +187,11 @@ class FirstOrderHold(_Held):
 
 @dataclass(frozen=True)
 class UnitDelay(Block):
-    """An event each ``period`` s: what ``u`` was one period before.
+    """An event every ``period`` s with the value that ``u`` had one period before.
 
-    ``u`` is a signal, or events that happen at each of these instants; others between them are
-    passed over.  Its own output does not wait for its input, so that it may close a loop of events.
+    ``u`` is a signal or an event.  An event must occur at each tick of the block; events between
+    the ticks are ignored.  The output does not depend on the input at the same instant, so a loop
+    of events can contain this block.
     """
 
     period: Duration | Period
@@ -217,11 +225,12 @@ class UnitDelay(Block):
 
 
 class TransportDelay(Block):
-    """``y(t) = u(t - delay)``; ``initial`` before that.
+    """``y(t) = u(t - delay)``; before ``delay`` s, ``y`` is ``initial``.
 
-    ``u`` is sampled ``samples`` times in a delay, at tags of their own, and ``y`` is a polynomial
-    through the samples about: a cubic, or a line with ``interpolation="linear"``.  With h the time
-    between samples the error is of order h^4, or h^2; a jump of ``u`` becomes a ramp as long as h.
+    ``u`` is sampled ``samples`` times per ``delay``; each sample has a tag.  ``y`` interpolates
+    between neighbouring samples with a cubic, or with a line if ``interpolation="linear"``.  If h
+    is the time between samples, the error is of order h^4 (cubic) or h^2 (line).  A jump of ``u``
+    becomes a ramp of length h.
     """
 
     inputs = (Port("u"),)
@@ -235,9 +244,11 @@ class TransportDelay(Block):
         unit: str = units.ANY,
     ) -> None:
         if interpolation not in ("linear", "cubic"):
-            raise ScenarioError(f"interpolation {interpolation!r}; give 'linear' or 'cubic'")
+            raise ScenarioError(
+                f"TransportDelay(interpolation={interpolation!r}): give 'linear' or 'cubic'"
+            )
         if samples < 2:
-            raise ScenarioError(f"TransportDelay with {samples} samples; give at least 2")
+            raise ScenarioError(f"TransportDelay(samples={samples}): give at least 2")
         if exact_seconds(delay, "delay") <= 0:
             raise ScenarioError(f"TransportDelay({delay!r}): give a delay > 0 s")
         number(initial, "TransportDelay(initial=")
@@ -253,7 +264,7 @@ class TransportDelay(Block):
 
     def equations(self, wires: Wires) -> Equations:  # noqa: ARG002
         n = self.samples + 2
-        # the oldest sample stands where the next will: a delay and one step ago
+        # The buffer is a ring: the next sample overwrites the oldest, one delay and one step old.
         a, b, c, d = (f"buffer[(int(at) + {i}) % {n}]" for i in range(4))
         text = [f"_s = (t - since) / {self.step.seconds!r}", f"_b = {b}", f"_c = {c}"]
         if self.cubic:

@@ -1,4 +1,4 @@
-"""A vector for the time of one call, on the stack: an equation runs thousands of times a second."""
+"""A vector on the stack for one call; no memory is allocated when equations are evaluated."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from rtsim.equations.compiling import when_compiling
 from rtsim.equations.numba_private import value_of
 
 MOST = 4096
-"""Elements (32 kB) on the stack, which has some MB at best; longer ones are allocated."""
+"""Maximum number of elements on the stack (32 kB); longer vectors are allocated on the heap."""
 
 
 def scratch(size: int) -> Vector:
-    """``size`` zeros; where it is compiled, ``size`` is a literal.
+    """Return ``size`` zeros; in compiled code, ``size`` must be a literal.
 
-    Compiled code makes them in the frame of the function in which the call stands, and they end
-    with it.  An overload would have a frame of its own, so this is lowered where it stands.
+    Compiled code puts the vector in the stack frame of the calling function, where it lives until
+    that function returns.  A numba overload would have a frame of its own, so the call is lowered
+    in place.
     """
     return np.zeros(size)
 
 
 @when_compiling
 def _in_the_frame() -> None:
-    """The compiled form."""
+    """Register the compiled form of :func:`scratch` with numba."""
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils

@@ -1,4 +1,8 @@
-"""Functions as text, long ones in pieces: a compiler's time grows faster than what it compiles."""
+"""Functions as text.
+
+Long functions are split into pieces, because compile time grows faster than the length of a
+function.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +26,16 @@ from rtsim.equations.compiling import compiled
 from rtsim.equations.source_hash import source_hash
 
 LINES = 60
-"""Of one piece."""
+"""Maximum number of lines in one piece."""
 _SET = re.compile(r"\s*([A-Za-z_]\w*) = ")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]) -> str:
-    """``def name(arguments)`` of ``items``, each some lines that stay together.
+    """Return the text of ``def name(arguments)`` with the lines of ``items``.
 
-    What a later piece needs of an earlier one, numbers all, goes through a vector ``w``.
+    The lines of one item stay together in one piece.  A vector ``w`` passes numbers from one piece
+    to later pieces.
     """
     pieces = _pieces(items)
     if len(pieces) == 1:
@@ -53,7 +58,7 @@ def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class FunctionBody:
-    """One function: which of the signals it needs, by their numbers in order, and what it does."""
+    """One function: the numbers of the signals that it needs, in order, and its further lines."""
 
     name: str
     out: str
@@ -65,7 +70,7 @@ class FunctionBody:
 def functions(
     arguments: str, doc: str, signals: Sequence[Sequence[str]], bodies: Sequence[FunctionBody]
 ) -> list[str]:
-    """``bodies`` as text; where they are long, pieces that compute ``signals`` serve them all."""
+    """Return ``bodies`` as text; long bodies share the pieces that compute ``signals``."""
     wholes = [[*(signals[i] for i in body.needed), *body.rest] for body in bodies]
     if all(sum(map(len, whole)) <= LINES for whole in wholes):
         return [
@@ -91,7 +96,7 @@ def functions(
 
 
 class _Shared:
-    """Pieces of signals, and the vector through which they and their readers meet."""
+    """Pieces that compute signals, and the vector that passes values between the pieces."""
 
     def __init__(
         self,
@@ -125,7 +130,7 @@ class _Shared:
         return [*self.loads(self._uses[k] - self._sets[k]), *self.pieces[k], *stores]
 
     def called_by(self, body: FunctionBody) -> list[int]:
-        """The pieces that hold what it needs, and all that these need."""
+        """Return the pieces that ``body`` needs, directly or indirectly."""
         found = {self._piece_of[i] for i in body.needed}
         waiting = list(found)
         while waiting:
@@ -162,11 +167,11 @@ def indented(lines: Sequence[str]) -> list[str]:
 
 
 def module(text: str, names: Mapping[str, Any]) -> ModuleType:
-    """``text``, in which ``names`` are known, as a module.
+    """Return ``text`` as a module in which ``names`` are defined.
 
-    It is also written to a file beside the compiled models: there its machine code is kept under
-    its name, and a debugger finds its lines.  What the file holds is never read; where it cannot
-    be written the model is compiled in each process.
+    The text is also written to a file in the cache folder, so that numba can cache the machine code
+    and a debugger can show the lines.  The file is never executed.  If it cannot be written, each
+    process compiles the model again.
     """
     key = hashlib.sha256(text.encode())
     key.update(source_hash(*(part for item in sorted(names.items()) for part in item)).encode())
@@ -185,7 +190,7 @@ def module(text: str, names: Mapping[str, Any]) -> ModuleType:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all; an equal file stays, for its machine code goes with its date."""
+    """Write the whole file at once; keep an equal file, because the cache compares its date."""
     try:
         if path.read_text(encoding="utf-8") == text:
             return

@@ -1,4 +1,4 @@
-"""Sources: what has no input.  Where one jumps or bends there is a tag at that instant."""
+"""Sources: blocks without inputs.  Each jump or bend of a source has a tag."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rtsim.equations.model import Timer
 
 
 class Source(Block):
-    """Base: one output ``y`` of one element."""
+    """Base class of sources: one output ``y`` with one element."""
 
     unit: str = units.ANY
 
@@ -25,12 +25,12 @@ class Source(Block):
         return (Port("y", unit=self.unit),)
 
     def numbers(self, **values: float) -> Signals:
-        """Parameters in the unit of the output."""
+        """Return ``values`` as parameters in the unit of the output."""
         return Signals(*(Signal(name, self.unit, initial=v) for name, v in values.items()))
 
 
 def _switched(begins_ns: int, parameters: Signals, output: str) -> Equations:
-    """``on`` is 0.0 up to that instant, 1.0 from then on."""
+    """Return equations in which ``on`` is 0.0 before ``begins_ns`` and 1.0 from then on."""
     return Equations(
         memory=Signals("on"),
         parameters=parameters,
@@ -42,7 +42,7 @@ def _switched(begins_ns: int, parameters: Signals, output: str) -> Equations:
 
 @dataclass(frozen=True)
 class Constant(Source):
-    """One number, or several; a parameter of the model."""
+    """A constant of one or several elements; it is a parameter of the model."""
 
     value: Numbers = 0.0
     unit: str = units.ANY
@@ -65,7 +65,7 @@ class Constant(Source):
 
 @dataclass(frozen=True)
 class Step(Source):
-    """``before`` up to ``time`` s, ``after`` from then on."""
+    """A step from ``before`` to ``after`` at ``time`` s."""
 
     time: Duration = 0
     before: float = 0.0
@@ -86,7 +86,7 @@ class Step(Source):
 
 @dataclass(frozen=True)
 class Ramp(Source):
-    """``initial`` up to ``time`` s, from then on ``slope`` more each second."""
+    """``initial`` up to ``time`` s, then rising by ``slope`` per second."""
 
     slope: float = 1.0
     time: Duration = 0
@@ -109,7 +109,7 @@ class Ramp(Source):
 
 @dataclass(frozen=True)
 class Sine(Source):
-    """``bias + amplitude * sin(2 pi frequency t + phase)``: Hz, rad."""
+    """``bias + amplitude * sin(2 pi frequency t + phase)``; frequency in Hz, phase in rad."""
 
     amplitude: float = 1.0
     frequency: float = 1.0
@@ -134,9 +134,10 @@ class Sine(Source):
 
 @dataclass(frozen=True)
 class SquareClock(Source):
-    """``high`` for ``width`` s of each ``period`` (half of it, unless said), else ``low``.
+    """A square wave: ``high`` for ``width`` s of each ``period`` s, else ``low``.
 
-    The first pulse begins at ``offset``; each edge stands exactly on its ns.
+    The first pulse begins at ``offset`` s.  The default ``width`` is half a period.  Each edge is
+    at an exact nanosecond.
     """
 
     period: Duration | Period = 1
@@ -154,7 +155,10 @@ class SquareClock(Source):
         period, offset = Period.of(self.period), to_ns(self.offset, "offset")
         width = round(period.ns / 2) if self.width is None else to_ns(self.width, "width")
         if not 0 < width < period.ns:
-            raise ScenarioError(f"SquareClock: width {width / 1e9:g} s of a period of {period}")
+            raise ScenarioError(
+                f"SquareClock: width {width / 1e9:g} s must be > 0 s and less than the period "
+                f"of {period}"
+            )
         return Equations(
             memory=Signals("on"),
             parameters=self.numbers(low=self.low, high=self.high),
@@ -165,10 +169,10 @@ class SquareClock(Source):
 
 
 class Waveform(Source):
-    """``samples``, one each ``step`` s and then from the first again, with what lies between.
+    """A periodic signal through ``samples``, which are ``step`` s apart.
 
-    ``interpolation``: ``"linear"``, or ``"hermite"``: a smooth curve whose slope at a sample is
-    that of the line between its neighbours.
+    Between samples it is interpolated.  ``interpolation`` is ``"linear"`` or ``"hermite"``: a
+    smooth curve whose slope at a sample is that of the line between the two neighbours.
     """
 
     def __init__(
@@ -179,10 +183,12 @@ class Waveform(Source):
         unit: str = units.ANY,
     ) -> None:
         if interpolation not in ("linear", "hermite"):
-            raise ScenarioError(f"interpolation {interpolation!r}; give 'linear' or 'hermite'")
+            raise ScenarioError(
+                f"Waveform(interpolation={interpolation!r}): give 'linear' or 'hermite'"
+            )
         self.samples = np.array(numbers(samples, "Waveform(samples="))
         if len(self.samples) < 2:
-            raise ScenarioError(f"a Waveform of {len(self.samples)} samples; give at least 2")
+            raise ScenarioError(f"a Waveform needs at least 2 samples, got {len(self.samples)}")
         self.step, self.smooth, self.unit = Period.of(step), interpolation == "hermite", unit
 
     @property
@@ -213,11 +219,12 @@ class Waveform(Source):
 
 @dataclass(frozen=True)
 class Noise(Source):
-    """Band-limited white noise: N(mean, deviation^2 / period), drawn each ``period`` s and held.
+    """Band-limited white noise: N(mean, deviation^2 / period), drawn every ``period`` s and held.
 
-    ``deviation`` is the root of the two-sided spectral density, in the unit of the output times
-    s^(1/2).  Flat up to about a third of ``1 / period`` Hz; the draws are those of a stream named
-    after the plant and the block, and do not depend on how steps are cut.
+    ``deviation`` is the square root of the two-sided spectral density, in the unit of the output
+    times s^(1/2).  The spectrum is flat up to about a third of ``1 / period`` Hz.  The numbers come
+    from a random stream named after the plant and the block; they do not depend on the steps of the
+    solver.
     """
 
     deviation: float = 1.0
@@ -232,7 +239,7 @@ class Noise(Source):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.deviation < 0:
-            raise ScenarioError(f"Noise(deviation={self.deviation!r}): give one >= 0")
+            raise ScenarioError(f"Noise(deviation={self.deviation!r}): give a number >= 0")
 
     def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
         period = Period.of(self.period)
@@ -247,7 +254,7 @@ class Noise(Source):
 
 
 class _Events(Block):
-    """Base: one output ``y`` of events, all of the same value."""
+    """Base class: one output ``y`` of events that all have the same value."""
 
     value: float
     unit: str
@@ -257,7 +264,7 @@ class _Events(Block):
         return (Port("y", "event", 1, self.unit),)
 
     def at(self, name: str, timer: Timer) -> Equations:
-        """An event whenever ``timer`` is due."""
+        """Return equations with an event at each tick of ``timer``."""
         return Equations(
             parameters=Signals(Signal("value", self.unit, initial=self.value)),
             timers={name: timer},
@@ -267,7 +274,7 @@ class _Events(Block):
 
 @dataclass(frozen=True)
 class EventClock(_Events):
-    """An event each ``period`` s, the first at ``offset``; its value is ``value``."""
+    """An event of value ``value`` every ``period`` s; the first is at ``offset`` s."""
 
     period: Duration | Period = 1
     offset: Duration = 0
@@ -284,7 +291,10 @@ class EventClock(_Events):
 
 @dataclass(frozen=True)
 class EventAt(_Events):
-    """One event at ``time`` s; at an impulse input, a Dirac impulse of weight ``value``."""
+    """One event of value ``value`` at ``time`` s.
+
+    At an input ``impulse`` it is a Dirac impulse of weight ``value``.
+    """
 
     time: Duration = 0
     value: float = 1.0

@@ -1,4 +1,4 @@
-"""Statements of a block's equations: what they read and set, and the same under other names."""
+"""Statements of a block's equations: the names that they read and set, and renaming."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from rtsim.core.errors import ModelError
 
 Element = Callable[[str, ast.expr | None], ast.expr | None]
-"""``(name, index)``: what stands for it; ``None`` leaves it as it is."""
+"""Maps ``(name, index)`` to its replacement; ``None`` leaves the name unchanged."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Statement:
 
 @lru_cache(maxsize=4096)
 def statements(text: str) -> tuple[Statement, ...]:
-    """The statements of ``text``.  Raises :class:`ModelError` where it is no Python."""
+    """Return the statements of ``text``; raises :class:`ModelError` for invalid Python."""
     try:
         trees = ast.parse(text).body
     except SyntaxError as error:
@@ -44,7 +44,8 @@ def _examined(tree: ast.stmt) -> Statement:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and id(node) not in stored:
             (sets if isinstance(node.ctx, ast.Store) else reads).add(node.id)
-    if isinstance(tree, ast.Expr) and isinstance(tree.value, ast.Call):  # it fills its arguments
+    # A call that is a statement fills its arguments.
+    if isinstance(tree, ast.Expr) and isinstance(tree.value, ast.Call):
         sets |= {a.id for a in tree.value.args if isinstance(a, ast.Name)}
         sets |= {
             a.value.id
@@ -55,7 +56,7 @@ def _examined(tree: ast.stmt) -> Statement:
 
 
 def needed_for(names: Iterable[str], of: Sequence[Statement]) -> tuple[list[Statement], set[str]]:
-    """The statements that ``names`` depend on, in order, and all that these read."""
+    """Return the statements on which ``names`` depend, in order, and the names that they read."""
     wanted, out = set(names), []
     for statement in reversed(of):
         if statement.sets & wanted:
@@ -83,12 +84,12 @@ class _Renamer(ast.NodeTransformer):
 
 
 def renamed(statement: Statement, element: Element) -> str:
-    """Its text, with each name and each element as ``element`` says."""
+    """Return the text of ``statement`` with names and elements replaced by ``element``."""
     return ast.unparse(_Renamer(element).visit(_copy(statement.tree)))
 
 
 def _copy(node: ast.AST) -> ast.AST:
-    """Deep, and several times faster than ``copy.deepcopy``."""
+    """Return a deep copy; several times faster than ``copy.deepcopy``."""
     fields = {}
     for name, value in ast.iter_fields(node):
         if isinstance(value, ast.AST):
@@ -104,12 +105,12 @@ def _copy(node: ast.AST) -> ast.AST:
 
 @lru_cache(maxsize=65536)
 def expression(text: str) -> ast.expr:
-    """``text`` as a tree that may stand in several places."""
+    """Return ``text`` as a tree, which may be used in several places."""
     return ast.parse(text, mode="eval").body
 
 
 def plain_values(of: Sequence[Statement]) -> Mapping[str, ast.expr] | None:
-    """``{target: value}`` where every statement sets one name or element to a name or element."""
+    """Return ``{target: value}`` if every statement only copies a name or element, else None."""
     out: dict[str, ast.expr] = {}
     for statement in of:
         tree = statement.tree

@@ -1,8 +1,8 @@
-"""Units as exponents of symbols: enough to check that both ends of a wire agree.
+"""Units as exponents of symbols, to check that the two ends of a wire agree.
 
-``"kg m^2/s"`` is ``{kg: 1, m: 2, s: -1}``.  SI's derived units stand for what they are made of, and
-``rad`` for none; all other symbols stand for themselves, and nothing is converted.  ``"1"`` means
-that none was declared, and goes with any.
+``"kg m^2/s"`` is ``{kg: 1, m: 2, s: -1}``.  Derived SI units are replaced by their base units, and
+``rad`` by no unit.  All other symbols are kept, and no value is converted.  ``"1"`` means that no
+unit was declared; it matches any unit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _FACTOR = re.compile(r"(?P<symbol>[^\W\d]+|%|°|1)(?:\^(?P<power>-?\d+(?:\.\d+)?
 
 @lru_cache(maxsize=4096)
 def exponents(unit: str) -> tuple[tuple[str, Fraction], ...]:
-    """Sorted; empty for ``"1"``.  Raises :class:`ScenarioError` for what is no unit."""
+    """Return (symbol, exponent) pairs, sorted; empty for ``"1"``.
+
+    Raises :class:`ScenarioError` if ``unit`` is not a unit.
+    """
     found: dict[str, Fraction] = {}
     for i, part in enumerate(unit.split("/")):
         factors = part.replace("*", " ").split()
@@ -49,12 +52,12 @@ def _made_of(symbol: str) -> tuple[tuple[str, Fraction], ...]:
 
 
 def same(a: str, b: str) -> bool:
-    """Whether a wire may lead from ``a`` to ``b``."""
+    """Return whether a wire may connect units ``a`` and ``b``."""
     return ANY in (a, b) or exponents(a) == exponents(b)
 
 
 def times(a: str, b: str, power: int = 1) -> str:
-    """The unit of ``a * b^power``; not known where one of the two is not."""
+    """Return the unit of ``a * b^power``; ``"1"`` (undeclared) if ``a`` or ``b`` is undeclared."""
     if ANY in (a, b):
         return ANY
     found = dict(exponents(a))

@@ -1,4 +1,4 @@
-"""What a diagram consists of: blocks by name and the wires between them, checked as declared."""
+"""The contents of a diagram: named blocks, and wires that are checked when they are declared."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rtsim.equations.model import Model
 
 
 class WiredBlocks:
-    """The blocks of a diagram, the wires between them, and what goes in and out.
+    """The blocks of a diagram, the wires between them, its inputs and its outputs.
 
-    :class:`~rtsim.blocks.diagram.Diagram` adds what can be made of them.  ``assumptions`` and
-    ``limits`` are those of the model.
+    :class:`~rtsim.blocks.diagram.Diagram` adds methods that make a model or a drawing.
+    ``assumptions`` and ``limits`` become those of the model.
     """
 
     def __init__(
@@ -25,24 +25,26 @@ class WiredBlocks:
         self.assumptions, self.limits = tuple(assumptions), tuple(limits)
         self.blocks: dict[str, Block | WiredBlocks] = {}
         self.wires: dict[Place, WireEnd] = {}
-        """By where each ends."""
+        """The source of each wire, by the input port at which the wire ends."""
         self.signals: list[Signal] = []
-        """Inputs."""
+        """The inputs of the diagram."""
         self.shown: dict[str, WireEnd] = {}
-        """Outputs, and where each comes from."""
+        """The outputs of the diagram by name, each with its source."""
 
     def add(self, name: str, block: Block | WiredBlocks, *sources: str, **named: str) -> str:
-        """A block called ``name``, its inputs wired: ``sources`` in their order, others by name.
+        """Add ``block`` under ``name`` and wire its inputs; return ``name``.
 
-        A source is ``"block.port"``, or ``"block"`` where it has one output, or an input of the
-        diagram.  Returns ``name``.
+        ``sources`` are wired to the block's inputs in their order, ``named`` sources to the inputs
+        of these names.  A source is ``"block.port"``, ``"block"`` if that block has one output, or
+        the name of an input of the diagram.  Raises :class:`ScenarioError` for an invalid name,
+        block or source.
         """
         if not isinstance(name, str):
             raise ScenarioError(f"add({name!r}, …): give the name first, then the block")
         if not name.isidentifier():
             raise ScenarioError(f"block name {name!r} is not an identifier; use letters, digits, _")
         if name in self.blocks or name in self._input_names():
-            raise ScenarioError(f"{name} stands in diagram {self.name} already; call it otherwise")
+            raise ScenarioError(f"diagram {self.name} already has {name}; use another name")
         if block is self:
             raise ScenarioError(f"diagram {self.name} cannot be a block of itself")
         if not isinstance(block, (Block, WiredBlocks)):
@@ -52,16 +54,16 @@ class WiredBlocks:
         if len(sources) > len(ports):
             raise ScenarioError(
                 f"{name} has {len(ports)} inputs ({', '.join(ports) or 'none'}), "
-                f"and {len(sources)} are given"
+                f"but {len(sources)} sources are given; leave out {len(sources) - len(ports)}"
             )
         for port, source in (*zip(ports, sources, strict=False), *named.items()):
             self.wire(source, f"{name}.{port}")
         return name
 
     def wire(self, source: str, *to: str) -> None:
-        """From an output to one or several inputs."""
+        """Add a wire from an output to one or several inputs."""
         if not to:
-            raise ScenarioError(f"the wire from {source} leads nowhere; name the inputs it goes to")
+            raise ScenarioError(f"the wire from {source} has no end; name at least one input")
         for text in to:
             end = WireEnd.of(text)
             if end.block not in self.blocks:
@@ -70,26 +72,26 @@ class WiredBlocks:
             place = (end.block, port)
             if not isinstance(source, str):
                 raise ScenarioError(
-                    f"{text} cannot be wired to {source!r}; give the name of a block or an input, "
-                    "such as that of a Constant"
+                    f"{text} cannot be wired to {source!r}; give the name of a block or of an "
+                    "input of the diagram. For a number, add a Constant"
                 )
             if place in self.wires:
                 raise ScenarioError(
                     f"{end.block}.{port} is wired twice: to {self.wires[place]} and to {source}; "
-                    "add the two with a Sum, or take one away"
+                    "add the two with a Sum, or remove one wire"
                 )
             self.wires[place] = WireEnd.of(source)
 
     def input(self, signal: str | Signal) -> str:
-        """An input of the diagram, such as ``"force [N]"``; returns its name."""
+        """Add an input to the diagram, such as ``"force [N]"``; return its name."""
         made = Signal.of(signal)
         if made.name in self.blocks or made.name in self._input_names():
-            raise ScenarioError(f"{made.name} stands in diagram {self.name} already")
+            raise ScenarioError(f"diagram {self.name} already has {made.name}; use another name")
         self.signals.append(made)
         return made.name
 
     def output(self, source: str, name: str = "") -> None:
-        """An output of the diagram, called as the block it comes from unless ``name`` says so."""
+        """Add an output to the diagram; without ``name`` it has the name of its source block."""
         name = name or WireEnd.of(source).block
         if name in self.shown:
             raise ScenarioError(
@@ -101,7 +103,7 @@ class WiredBlocks:
         return [s.name for s in self.signals]
 
     def _input(self, end: WireEnd) -> str:
-        """The port that ``end`` means."""
+        """Return the input port to which ``end`` refers."""
         ports = input_names(self.blocks[end.block])
         if end.port:
             if end.port not in ports:
@@ -110,7 +112,7 @@ class WiredBlocks:
         return _only(end.block, ports, "input")
 
     def source(self, end: WireEnd) -> Place:
-        """The output, or the diagram's own input, that ``end`` means."""
+        """Return the block output, or the input of the diagram, to which ``end`` refers."""
         if end.block in self._input_names() and not end.port:
             return "", end.block
         if end.block not in self.blocks:
@@ -130,10 +132,10 @@ class WiredBlocks:
 
 def _no_block(name: str, given: object) -> str:
     if isinstance(given, type) and issubclass(given, (Block, WiredBlocks)):
-        return f"{name} is the class {given.__name__}, no block; write {given.__name__}(…)"
+        return f"{name} is the class {given.__name__}, not a block; write {given.__name__}(…)"
     if isinstance(given, Model):
-        return f"{name} is a Model, no block; write Differential({given.name})"
-    return f"{name} is {given!r}, no block; give one of rtsim.blocks, or a Diagram"
+        return f"{name} is a Model, not a block; write Differential({given.name})"
+    return f"{name} is {given!r}, not a block; give a block of rtsim.blocks, or a Diagram"
 
 
 def input_names(block: Block | WiredBlocks) -> list[str]:
@@ -147,9 +149,9 @@ def output_names(block: Block | WiredBlocks) -> list[str]:
 
 
 def _only(block: str, ports: list[str], what: str) -> str:
-    """The one port that is meant where none is named: the only one, or the first of inputs."""
+    """Return the port to use if none is named: the only output, or the first input."""
     if not ports:
-        raise ScenarioError(f"{block} has no {what}")
+        raise ScenarioError(f"{block} has no {what}, so no wire can use it")
     if len(ports) == 1 or what == "input":
         return ports[0]
     raise ScenarioError(f"{block} has outputs {', '.join(ports)}; write '{block}.{ports[0]}'")

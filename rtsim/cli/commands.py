@@ -77,7 +77,10 @@ class Commands(click.Group):
 
 
 def load_command(name: str, target: str) -> click.Command:
-    """The command at ``module:name``; :class:`RtsimError` names a package that is broken."""
+    """Return the command at ``module:name``.
+
+    Raises :class:`RtsimError`, with the name of the package, if it cannot be imported.
+    """
     module, _, attribute = target.partition(":")
     try:
         command = getattr(importlib.import_module(module), attribute)
@@ -95,7 +98,7 @@ def load_command(name: str, target: str) -> click.Command:
 
 
 def help_of(target: str) -> str:
-    """What a command says of itself; a broken package does not keep the others from the help."""
+    """Return the docstring of a command, or the error if its package cannot be loaded."""
     try:
         return docstring_of(target)
     except (RtsimError, ImportError, SyntaxError) as error:

@@ -23,6 +23,8 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.raised import in_words, interrupt, on_ctrl_c, own_frames
 
 NO, FAILED, INTERRUPTED = 1, 2, 130
+_OUTCOMES = {0: "passed", NO: "failed"}
+"""By exit status; after any other one, nothing was decided."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,6 +34,26 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON o
 def show_json(data: object) -> None:
     """Print strict JSON; numbers that are not finite become text ("nan", "inf")."""
     click.echo(layout(_finite(data)))
+
+
+def show_result(data: Mapping[str, object], status: int = 0, why: str | None = None) -> None:
+    """Print ``data`` as JSON, with the three keys that every result of a command has.
+
+    ``status`` is the exit status of the command, and ``why`` says why it is not 0.
+    """
+    show_json(with_outcome(data, status, why))
+
+
+def with_outcome(
+    data: Mapping[str, object], status: int = 0, why: str | None = None
+) -> dict[str, object]:
+    """Return ``data`` with the keys ``outcome``, ``exit_status`` and ``why`` (docs/verdicts.md).
+
+    An ``outcome`` in ``data`` is kept; else it follows from ``status``.
+    """
+    outcome = data.get("outcome", _OUTCOMES.get(status, "undecided"))
+    why = why if status else None
+    return {**data, "outcome": outcome, "exit_status": status, "why": why}
 
 
 def show_json_rows(name: str, rows: Iterable[object], rest: Mapping[str, object]) -> None:
@@ -74,7 +96,8 @@ def reports_errors(command: F) -> F:
             with on_ctrl_c(interrupt):
                 return command(*args, **options)
         except KeyboardInterrupt as ended:
-            tell("Interrupted", str(ended) or "interrupted", options.get("as_json"))
+            why = str(ended) or "interrupted"
+            tell("Interrupted", why, options.get("as_json"), INTERRUPTED)
             sys.exit(INTERRUPTED)
         except click.ClickException:
             raise
@@ -92,10 +115,13 @@ def reports_errors(command: F) -> F:
     return run  # type: ignore[return-value]
 
 
-def tell(kind: str, message: str, as_json: object) -> None:
-    """Print one error on stderr, and with ``as_json`` also as JSON on stdout."""
+def tell(kind: str, message: str, as_json: object, status: int = FAILED) -> None:
+    """Print one error on stderr, and with ``as_json`` also as JSON on stdout.
+
+    ``status`` is the exit status with which the command ends.
+    """
     if as_json:
-        show_json({"error": {"type": kind, "message": message}})
+        show_result({"error": {"type": kind, "message": message}}, status, message)
     with suppress(OSError):  # a terminal that is gone
         click.secho(f"Error: {message}", err=True, fg="red")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.tables import Column, console, print_table
@@ -84,7 +84,9 @@ def diverge(
         line.close()
     if as_json:
         truncated = [recording.truncated for recording in recordings]
-        show_json({**verdict.to_json(), "truncated": truncated})
+        why = verdict.undecided if verdict.place is None else in_words(verdict.place)
+        data = {**verdict.to_json(), "truncated": truncated}
+        show_result(data, verdict.outcome.value, why)
     else:
         say_cut_off(*recordings)
         _print(verdict, console(), show_all)

@@ -7,7 +7,7 @@ import sys
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from rtsim.cli.common import FAILED, json_option, reports_errors
+from rtsim.cli.common import FAILED, json_option, reports_errors, with_outcome
 from rtsim.cli.json_text import layout
 from rtsim.cli.tables import console
 from rtsim.timing.doctor import examine
@@ -45,7 +45,8 @@ def doctor(seconds: float, realtime: bool, as_json: bool) -> None:
             seconds, progress, asked=SchedulingRequest.realtime() if realtime else None
         )
     if as_json:
-        click.echo(layout(diagnosis.to_json()))
+        status = 0 if diagnosis.decided else FAILED
+        click.echo(layout(with_outcome(diagnosis.to_json(), status, diagnosis.verdict)))
     else:
         console().print(diagnosis.table())
     if not diagnosis.decided:

@@ -9,17 +9,17 @@ from typing import Any
 
 import click
 
-from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import RunOptions, person_options
-from rtsim.cli.flight import fly as fly_flight
+from rtsim.cli.common import json_option, reports_errors
+from rtsim.cli.run_options import RunOptions, person_options
+from rtsim.cli.running import run_command
 from rtsim.cli.tables import console
 from rtsim.cli.window import HERE, Viewable, Viewed, place_options, quiet_option, what_became_of
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.pilot.flights import FLOWN_AS, Flyable
 from rtsim.pilot.launching import Window
-from rtsim.scenario.parts import ExternalInputPart
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ExternalInputComponent
 
 
 @click.command(cls=Viewable)
@@ -36,7 +36,7 @@ from rtsim.scenario.scenario import Scenario
 @partial(place_options, view=HERE)
 @quiet_option
 def fly(
-    flight: RunOptions, mapping: Path | None, window: Window | None, quiet: bool, as_json: bool
+    options: RunOptions, mapping: Path | None, window: Window | None, quiet: bool, as_json: bool
 ) -> None:
     """Fly SCENARIO by hand: f16, or FILE.py with an external input that a person controls.
 
@@ -52,46 +52,46 @@ def fly(
 
     Exit status: 0, 1 if --strict is not met, 2 for an error, 130 if the run was interrupted.
     """
-    flyable = FLOWN_AS.get(flight.scenario, Flyable(flight.scenario))
-    flight = replace(flight, scenario=flyable.scenario)
+    flyable = FLOWN_AS.get(options.scenario, Flyable(options.scenario))
+    options = replace(options, scenario=flyable.scenario)
     window = replace(window or Window(), mapping=mapping, quiet=quiet)
     if window.served is not None and (mapping is not None or quiet):
         raise ScenarioError(
             "--mapping and --quiet do not apply to a window on another machine; "
             "give them to rtsim view on that machine"
         )
-    flight = replace(flight, watched=window.served is None)
-    viewed = Viewed(window, lambda s: flyable.stick or inlet_of(s))
-    flown = fly_flight(flight, quiet=as_json, watch=viewed.watch)
-    latency = viewed.figures(flown.outcome.reason)
+    options = replace(options, watched=window.served is None)
+    viewed = Viewed(window, lambda s: flyable.stick or external_input_of(s))
+    summary = run_command(options, quiet=as_json, watch=viewed.watch)
+    latency = viewed.figures(summary.result.reason)
     if as_json:
-        show_json({**flown.summary(), "pilot": latency})
+        summary.show_json(pilot=latency)
     else:
-        flown.print(lambda: _print_latency(latency))
-    flown.exit()
+        summary.print(lambda: _print_latency(latency))
+    summary.exit()
 
 
-def inlet_of(scenario: Scenario) -> str:
+def external_input_of(scenario: Scenario) -> str:
     """Return the name of the scenario's only external input, which a stick can control.
 
     Raises :class:`ScenarioError` if there is not exactly one, or if a stick cannot move one of
     its signals: each must be a scalar with limits low < high.
     """
-    inlets = scenario.of(ExternalInputPart)
-    if len(inlets) != 1:
+    external_inputs = scenario.of(ExternalInputComponent)
+    if len(external_inputs) != 1:
         raise ScenarioError(
-            f"{scenario.name} has {len(inlets)} external inputs "
-            f"({', '.join(sorted(inlets)) or 'none'}), but a person controls exactly one; "
-            "declare it with scenario.inlet(name, signals, device)"
+            f"{scenario.name} has {len(external_inputs)} external inputs "
+            f"({', '.join(sorted(external_inputs)) or 'none'}), but a person controls exactly one; "
+            "declare it with scenario.external_input(name, signals, device)"
         )
-    ((name, part),) = inlets.items()
-    for signal in part.inlet.signals:
+    ((name, part),) = external_inputs.items()
+    for signal in part.external_input.signals:
         _check_moved(signal, f"{name}.{signal.name}")
     return name
 
 
 def _check_moved(signal: Signal, name: str) -> None:
-    """A stick's axis moves one number between two others."""
+    """Raise :class:`ScenarioError` if ``signal`` is an array, or has no range low < high."""
     if signal.shape:
         raise ScenarioError(
             f"{name} is an array of {signal.size} elements, but a stick can move only scalar "

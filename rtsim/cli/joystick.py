@@ -11,7 +11,7 @@ import click
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.joystick_screens import listing, step_screen
 from rtsim.cli.keyboard import Read, is_terminal, keyboard
@@ -77,7 +77,7 @@ def joystick(ctx: click.Context, once: bool, as_json: bool) -> None:
         if not found:
             raise NoJoystick(why_none())
         if as_json:
-            show_json({"devices": [one.to_plain() for one in found]})
+            show_result({"devices": [one.to_plain() for one in found]})
         else:
             out = Console(highlight=False)
             out.print(listing(found, devices.news, out.width))
@@ -122,14 +122,15 @@ def stick_of(scenario: str) -> Signals:
 
     Raises :class:`ScenarioError` if there is not exactly one external input that a stick can move.
     """
-    from rtsim.cli.fly import inlet_of
+    from rtsim.cli.fly import external_input_of
     from rtsim.pilot.flights import FLOWN_AS, Flyable
     from rtsim.scenario.loading import load_scenario
-    from rtsim.scenario.parts import ExternalInputPart
+    from rtsim.scenario.standard_components import ExternalInputComponent
 
     flyable = FLOWN_AS.get(scenario, Flyable(scenario))
     loaded = load_scenario(flyable.scenario, {})
-    return loaded.of(ExternalInputPart)[flyable.stick or inlet_of(loaded)].inlet.signals
+    name = flyable.stick or external_input_of(loaded)
+    return loaded.of(ExternalInputComponent)[name].external_input.signals
 
 
 @contextmanager

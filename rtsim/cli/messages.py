@@ -15,7 +15,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.cli.common import json_option, reports_errors, seconds, show_json_rows
+from rtsim.cli.common import json_option, reports_errors, seconds, show_json_rows, with_outcome
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.tables import Column, console, print_long_table
 from rtsim.core.errors import ScenarioError, UnknownName
@@ -73,7 +73,7 @@ def messages(
     hidden = max(0, found.count - limit) if limit else 0
     rows = itertools.islice(found.rows(), limit or None)
     if as_json:
-        last = {"hidden": hidden, "truncated": recorded.truncated}
+        last = with_outcome({"hidden": hidden, "truncated": recorded.truncated})
         show_json_rows("messages", rows, last)
         return
     say_cut_off(recorded)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.tables import console
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.tag import NS_PER_S, to_ns
@@ -86,7 +86,7 @@ def overrun_replay(
     about = [f"Reproduces {len(overruns)} overruns of {recording.name}. To run it:", again]
     write_faults(path, faults, about, force=force)
     if as_json:
-        show_json({"faults": len(faults), "overruns": len(overruns), "file": str(path)})
+        show_result({"faults": len(faults), "overruns": len(overruns), "file": str(path)})
         return
     out = console()
     text = f"{path}: {len(faults)} timing faults that reproduce {len(overruns)} overruns"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rtsim.cli.common import seconds, show_json
+from rtsim.cli.common import seconds, show_result
 from rtsim.cli.tables import console
 from rtsim.cli.window import typed
 from rtsim.core.errors import ScenarioError
@@ -47,7 +47,7 @@ def watch(
         "frames": frames,
     }
     if as_json:
-        show_json(result)
+        show_result(result)
         return
     if recorded.truncated:
         console().print(f"the recording was cut off: {recorded.truncated}", soft_wrap=True)

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
-from rtsim.runs.simulation import Progress
+from rtsim.runs.request import Progress
 
 _EVERY_NS = 200_000_000
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from rtsim.cli.common import json_option, reports_errors, seconds, show_json
+from rtsim.cli.common import json_option, reports_errors, seconds, show_result
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.core.errors import RecordingError, ScenarioError
@@ -129,7 +129,8 @@ def compare(
     if as_json:
         since = {} if shared is None else {"since_s": shared.seconds}
         truncated = [first.truncated, second.truncated]
-        show_json({**verdict.to_json(), "truncated": truncated, **since})
+        data = {**verdict.to_json(), "truncated": truncated, **since}
+        show_result(data, verdict.outcome.value, verdict.why)
     else:
         say_cut_off(first, second)
         if shared is not None:
@@ -258,7 +259,7 @@ def report(recording: Path, output: Path | None, after: str, as_json: bool) -> N
         ) from error
     if as_json:
         averages = outputs.as_json(recorded, after_ns)
-        show_json({"report": str(target), "truncated": recorded.truncated, **averages})
+        show_result({"report": str(target), "truncated": recorded.truncated, **averages})
     else:
         say_cut_off(recorded)
         console().print(f"report: {target}", soft_wrap=True)

@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from rtsim.cli.checkpoints import GoingOn
-from rtsim.cli.common import json_option, reports_errors, seconds, show_json
-from rtsim.cli.flight import RunOptions, fly
+from rtsim.cli.common import json_option, reports_errors, seconds, show_result
 from rtsim.cli.playback import watch
 from rtsim.cli.recordings import print_signals
+from rtsim.cli.run_options import RunOptions
+from rtsim.cli.running import run_command
 from rtsim.cli.tables import console
 from rtsim.cli.trust import trust_options
 from rtsim.cli.window import view_options
@@ -141,12 +142,13 @@ def replay(
             )
         return watch(recorded, times, window, pace, as_json)
     if then is not None:
-        take_over(recorded, times, NewFlight(pace, until, path, force), as_json)
+        options = RunOptions(pace=pace, until=until, path=path, force=force)
+        take_over(recorded, times, options, as_json)
     if path is not None or until is not None or pace != "max" or force:
         raise ScenarioError("-o, --until, --pace and --force work only with --then run; add it")
     checked = check(recorded, times, absolute, relative)
     if as_json:
-        show_json(checked.to_json())
+        show_result(checked.to_json(), checked.outcome.value, checked.why)
     else:
         _print(checked)
     sys.exit(checked.outcome.value)
@@ -162,6 +164,17 @@ class Checked:
     """How the recorded run ended."""
     verdict: Comparison | None = None
     growth: Growth | None = None
+
+    @property
+    def why(self) -> str:
+        """Why the outcome is failed or undecided; empty if it is passed."""
+        if self.outcome is Outcome.UNDECIDED:
+            computed = self.result["rows"] > self.result["fed_rows"]
+            return "there was no value to compare" if computed else _ALL_FED
+        text = self.result["difference"]
+        if text is None and self.verdict is not None:
+            text = self.verdict.why
+        return text or ""
 
     def to_json(self) -> dict[str, Any]:
         by = "bits" if self.verdict is None else "tolerance"
@@ -258,9 +271,7 @@ def _print(checked: Checked) -> None:
     if not checked.ending.complete and not result["truncated"]:
         out.print(f"the recorded run {checked.ending}", soft_wrap=True, markup=False)
     if checked.outcome is Outcome.UNDECIDED:
-        computed = result["rows"] > result["fed_rows"]
-        why = "there was no value to compare" if computed else _ALL_FED
-        out.print(f"could not be decided: {why}")
+        out.print(f"could not be decided: {checked.why}")
 
 
 def _span(result: dict[str, Any]) -> str:
@@ -299,21 +310,14 @@ def _print_tolerance(checked: Checked, verdict: Comparison) -> None:
         out.print(f"{_span(result)}: all {agreed} signals are within the tolerance; {computed}")
 
 
-@dataclass(frozen=True)
-class NewFlight:
-    """Options of the run that continues a recording."""
-
-    pace: str
-    until: str | None
-    path: Path | None
-    force: bool
-
-
-def take_over(recorded: Recording, times: list[int | None], new: NewFlight, as_json: bool) -> None:
+def take_over(
+    recorded: Recording, times: list[int | None], options: RunOptions, as_json: bool
+) -> None:
     """Continue a recorded run live from a moment of it; ends the command.
 
     ``times`` are ``--from`` and ``--to`` in ns.  The run is taken over at the later one; if both
-    are given, the part between them is replayed at the new pace first.
+    are given, the part between them is replayed at the new pace first.  ``options`` are those of
+    the run that continues.
     """
     first, last = times
     at = last if last is not None else first
@@ -321,18 +325,15 @@ def take_over(recorded: Recording, times: list[int | None], new: NewFlight, as_j
         raise ScenarioError(
             "--then run needs the time at which to take over; give --from T or --to T, in s"
         )
-    flight = RunOptions(
-        scenario="", pace=new.pace, seed=0, settings=(), faults=(), until=new.until,
-        path=new.path, no_record=False, force=new.force, overrun="catch_up", realtime=False,
-        plain=False, strict=False,
-    )  # fmt: skip
     begin = first if first is not None and first < at else None
-    checkpoint = moment(recorded, at, shown_from=begin, pace=flight.pacing())
-    flown = fly(flight, quiet=as_json, going_on=GoingOn.open(checkpoint, new.force))
+    checkpoint = moment(recorded, at, shown_from=begin, pace=options.pacing())
+    going_on = GoingOn.open(checkpoint, options.force)
+    summary = run_command(options, quiet=as_json, going_on=going_on)
     if as_json:
-        show_json({**flown.summary(), "continues": recorded.source, "at_s": checkpoint.tag.seconds})
+        more = {"continues": recorded.source, "at_s": checkpoint.tag.seconds}
+        summary.show_json(**more)
     else:
         taken = seconds(checkpoint.ns)
-        flown.print(lambda: console().print(f"taken over at {taken} s: {recorded.source}"))
-    flown.exit()
+        summary.print(lambda: console().print(f"taken over at {taken} s: {recorded.source}"))
+    summary.exit()
     sys.exit(0)

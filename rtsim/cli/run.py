@@ -12,10 +12,8 @@ from typing import Any
 import click
 
 from rtsim.cli.checkpoints import GoingOn
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.discrete_outputs import outputs_at_end, print_outputs
-from rtsim.cli.flight import FOR_A_PERSON, RunOptions, fly, optional_flight_options
-from rtsim.cli.flown import RunSummary
 from rtsim.cli.latency import (
     Given,
     allowed,
@@ -24,18 +22,21 @@ from rtsim.cli.latency import (
     parse_latencies,
     print_latencies,
 )
+from rtsim.cli.run_options import FOR_A_PERSON, RunOptions, optional_run_options
+from rtsim.cli.running import run_command
+from rtsim.cli.summary import RunSummary
 from rtsim.cli.trust import trust_options
 from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, told_of, typed
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window
-from rtsim.scenario.controller_part import ControllerPart
+from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.trust import anything_given
 
 
 @click.command(cls=Viewable)
-@optional_flight_options
+@optional_run_options
 @latency_option
 @click.option(
     "--from",
@@ -51,7 +52,7 @@ from rtsim.scenario.trust import anything_given
 @place_options
 @quiet_option
 def run(
-    flight: RunOptions,
+    options: RunOptions,
     latencies: tuple[str, ...],
     start: Path | None,
     window: Window | None,
@@ -80,32 +81,32 @@ def run(
         )
     viewed = None if window is None else Viewed(replace(window, quiet=quiet))
     if window is not None:
-        pace = flight.pace if typed("pace") else "1.0"
-        overrun = flight.overrun if typed("overrun") else FOR_A_PERSON
+        pace = options.pace if typed("pace") else "1.0"
+        overrun = options.overrun if typed("overrun") else FOR_A_PERSON
         here = window.served is None
-        flight = replace(flight, pace=pace, overrun=overrun, watched=here)
+        options = replace(options, pace=pace, overrun=overrun, watched=here)
     if start is None and anything_given():
         raise ScenarioError(
             "--scenario and --trust work only with --from CHECKPOINT; leave them out"
         )
     if start is not None:
-        go_on(flight, latencies, start, viewed, as_json)
+        go_on(options, latencies, start, viewed, as_json)
     given: Given = {}
 
     def prepare(scenario: Scenario) -> None:
         nonlocal given
-        given = parse_latencies(latencies, list(scenario.of(ControllerPart)), of_all=False)
+        given = parse_latencies(latencies, list(scenario.of(ControllerComponent)), of_all=False)
         for name, latency in allowed(given).items():
             scenario.allow(name, latency)
 
     watch = None if viewed is None else viewed.watch
-    flown = fly(flight, quiet=as_json, prepare=prepare, watch=watch)
+    summary = run_command(options, quiet=as_json, prepare=prepare, watch=watch)
     more = {"latency": latencies_to_json(given)} if given else {}
-    _show(flown, viewed, more, partial(print_latencies, given), as_json)
+    _show(summary, viewed, more, partial(print_latencies, given), as_json)
 
 
 def go_on(
-    flight: RunOptions,
+    options: RunOptions,
     latencies: tuple[str, ...],
     start: Path,
     viewed: Viewed | None,
@@ -113,12 +114,12 @@ def go_on(
 ) -> None:
     """Continue the run of the checkpoint ``start``; ends the command."""
     given = {
-        "SCENARIO": flight.scenario,
-        "--seed": flight.seed,
-        "--set": flight.settings,
-        "--faults": flight.faults,
-        "--plain": flight.plain,
-        "--checked": flight.checked,
+        "SCENARIO": options.scenario,
+        "--seed": options.seed,
+        "--set": options.settings,
+        "--faults": options.faults,
+        "--plain": options.plain,
+        "--checked": options.checked,
         "--latency": latencies,
     }
     for name, value in given.items():
@@ -127,23 +128,23 @@ def go_on(
                 f"the checkpoint of --from {start} determines the run, so {name} cannot be "
                 f"changed; leave {name} out"
             )
-    going_on = GoingOn.open(Checkpoint.open(start), flight.force)
+    going_on = GoingOn.open(Checkpoint.open(start), options.force)
     watch = None if viewed is None else viewed.watch
-    flown = fly(flight, quiet=as_json, going_on=going_on, watch=watch)
-    _show(flown, viewed, {}, lambda: None, as_json)
+    summary = run_command(options, quiet=as_json, going_on=going_on, watch=watch)
+    _show(summary, viewed, {}, lambda: None, as_json)
     sys.exit(0)
 
 
 def _show(
-    flown: RunSummary,
+    summary: RunSummary,
     viewed: Viewed | None,
     more: Mapping[str, Any],
     print_more: Callable[[], None],
     as_json: bool,
 ) -> None:
     """Print the summary of the run and exit with its status."""
-    seen = {} if viewed is None else {"view": viewed.figures(flown.outcome.reason)}
-    system = flown.outcome.system
+    seen = {} if viewed is None else {"view": viewed.figures(summary.result.reason)}
+    system = summary.result.system
     processes = outputs_at_end(system)
     more = {**more, **({"processes": processes} if processes else {})}
 
@@ -155,7 +156,7 @@ def _show(
                 click.echo(line)
 
     if as_json:
-        show_json({**flown.summary(), **more, **seen})
+        summary.show_json(**more, **seen)
     else:
-        flown.print(rest)
-    flown.exit()
+        summary.print(rest)
+    summary.exit()

@@ -4,75 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 from rtsim.cli.checkpoints import Wanted, in_a_file
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import Files
-from rtsim.engine.commands.inbox import Inbox
 from rtsim.record.claim import PathTaken
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import NullRecorder, Recorder
-from rtsim.runs.simulation import Pace, RecordingLost, RunResult
+from rtsim.record.memory_recorder import Recorder
+from rtsim.runs.request import RunRequest
+from rtsim.runs.result import RunResult
+from rtsim.runs.simulation import run
 
 
-@dataclass(frozen=True)
-class Segment:
-    """A segment of a run: its result, its recording and its checkpoints."""
+def run_segments(request: RunRequest, wanted: Wanted, stack: ExitStack) -> RunResult:
+    """Run all segments of a run and return the result of the last one, which holds the others.
 
-    outcome: RunResult
-    path: Path | None
-    checkpoints: tuple[Path, ...] = ()
-    lost: RecordingLost | None = None
-    """Why the recording is incomplete; ``None`` if it is complete."""
-
-
-def fly_legs(
-    fly: Callable[..., RunResult],
-    pace: Pace,
-    recorder: FileRecorder | None,
-    wanted: Wanted,
-    start: Checkpoint | None,
-    inbox: Inbox | None,
-    stack: ExitStack,
-) -> list[Segment]:
-    """Run all segments of a run and return them in order.
-
-    ``fly`` is :func:`simulate` with the arguments that all segments share.  ``recorder`` is the
-    recorder of the first segment, ``start`` its checkpoint; later recorders are entered into
-    ``stack``.  The rate at the end of a segment is the pace of the next one.
+    The recorder of ``request`` is that of the first segment; later recorders are entered into
+    ``stack``.  The rate at the end of a segment is the pace of the next one.  Raises the error
+    that ends the run; a result with a lost recording is returned.
     """
-    legs: list[Segment] = []
-    past = wanted.past(start)
+    past = wanted.past(request.start)
+    recorder = request.output.recorder
+    earlier: tuple[RunResult, ...] = ()
     while True:
-        path = None if recorder is None else recorder.path
-        start = None if start is None else in_a_file(start, path)
-        taking = wanted.taking(path, past, start)
-        into: Recorder = recorder or NullRecorder()
-        lost = None
-        try:
-            outcome = fly(pace=pace, recorder=into, start=start, checkpoints=taking)
-        except RecordingLost as error:
-            outcome, lost = error.outcome, error
-        kept = taking.keeper if taking is not None else None
-        left = tuple(kept.paths) if isinstance(kept, Files) else ()
-        legs.append(Segment(outcome, path, left, lost))
-        start = outcome.restored
-        if start is None:
-            return legs
+        path = _path(recorder)
+        if request.start is not None:
+            request = replace(request, start=in_a_file(request.start, path))
+        taking = wanted.taking(path, past, request.start)
+        result = replace(run(request.into(recorder, taking)), earlier=earlier)
+        if result.error is not None:
+            raise result.error
+        restored = result.restored
+        if restored is None:
+            return result
+        inbox = request.live.inbox
         assert inbox is not None
         try:
-            if path is not None:
-                recorder = stack.enter_context(next_recorder(legs[0].path or path))
+            first = result.segments[0].path
+            if first is not None:
+                recorder = stack.enter_context(next_recorder(first))
                 inbox.goes_on(recording=str(recorder.path))
         except BaseException as error:
-            inbox.close(f"the run could not continue from {start.tag}: {error}")
+            inbox.close(f"the run could not continue from {restored.tag}: {error}")
             raise
-        pace = replace(pace, rate=outcome.rate)
+        earlier = result.segments
+        pace = replace(request.pace, rate=result.rate)
+        request = replace(request, start=restored, pace=pace)
+
+
+def _path(recorder: Recorder | None) -> Path | None:
+    return recorder.path if isinstance(recorder, FileRecorder) else None
 
 
 def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> FileRecorder:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rtsim.core.errors import ScenarioError
-from rtsim.runs.outcome import RECORDER_DEATH
+from rtsim.runs.request import RECORDER_DEATH
 
 recording_options = (
     click.option(

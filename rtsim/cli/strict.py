@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rtsim.runs.simulation import RunResult
+from rtsim.runs.result import RunResult
 
 _NO_TIMING = (
     "note: --strict checked no timing: at --pace max no step waits for a clock, so nothing can be "
@@ -15,19 +15,12 @@ _NO_TIMING = (
 )
 
 
-def went_wrong(outcome: RunResult) -> bool:
-    """Return True if an answer was late, a request was missed, a frame overran or a fault idled."""
-    faults = outcome.system.faults
-    in_vain = faults is not None and not all(faults.counts.values())
-    return bool(outcome.overruns or outcome.late or outcome.missed or in_vain)
-
-
-def print_strict(outcomes: Iterable[RunResult]) -> None:
+def print_strict(results: Iterable[RunResult]) -> None:
     """Print a note if a segment did not follow the wall clock."""
-    if not all(outcome.certificate.paced for outcome in outcomes):
+    if not all(result.certificate.paced for result in results):
         click.echo(_NO_TIMING)
 
 
-def strict_to_json(outcome: RunResult) -> dict[str, Any]:
+def strict_to_json(result: RunResult) -> dict[str, Any]:
     """Return the result of ``--strict`` for one segment as plain data."""
-    return {"strict": {"timing_measured": outcome.certificate.paced}}
+    return {"strict": {"timing_measured": result.certificate.paced}}

@@ -25,8 +25,8 @@ from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.executive import StatePublisher
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
 from rtsim.pilot.launching import RelayProcess, ViewerProcess, Window
-from rtsim.scenario.parts import ExternalInputPart
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ExternalInputComponent
 
 if TYPE_CHECKING:
     from rtsim.pilot.loop import Cockpit
@@ -189,7 +189,7 @@ def typed(option: str) -> bool:
 
 
 class Viewed:
-    """The viewer of a run, for :func:`rtsim.cli.flight.fly`.
+    """The viewer of a run, for :func:`rtsim.cli.running.run_command`.
 
     ``stick`` returns the name of the scenario's external input that the viewer controls.
     """
@@ -264,13 +264,13 @@ def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
     They come from the file ``mapping``, or from rtsim's own mapping if that is ``None``, as for a
     window on another machine.  Raises :class:`RtsimError` for an invalid mapping.
     """
-    part = scenario.of(ExternalInputPart).get(stick)
+    part = scenario.of(ExternalInputComponent).get(stick)
     if part is None:
         return np.zeros(0)
     from rtsim.pilot.devices.mapping import read_mapping
     from rtsim.pilot.devices.writing import own_mapping
 
-    signals = part.inlet.signals
+    signals = part.external_input.signals
     values = own_mapping(signals) if mapping is None else read_mapping(mapping, signals)
     return np.array([value.safe for value in values])
 

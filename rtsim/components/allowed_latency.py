@@ -1,7 +1,7 @@
-"""What a computation is given from outside of a scenario: seconds, a named model, measured delays.
+"""The latency that a user allows a controller: seconds, a named model, or measured delays.
 
-A model that can be chosen by name, as in ``--latency gamma:2,0.001``, is in :data:`LATENCY_MODELS`;
-other packages add one by the entry point ``rtsim.latency_models`` (docs/extending.md).
+Models with a name, as in ``--latency gamma:2,0.001``, are in :data:`LATENCY_MODELS`; other packages
+add models by the entry point ``rtsim.latency_models`` (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from rtsim.core.extension_point import ExtensionPoint
 from rtsim.core.tag import Duration
 
 LatencyMaker = Callable[..., LatencyModel]
-"""Makes a model from numbers; the class of a model is one."""
+"""Makes a latency model from numbers, for example the class of the model."""
 
 
 def _checked(name: str, made: object) -> LatencyMaker:
     if not callable(made):
         raise ScenarioError(
-            f"latency model {name!r} is {made!r}; expected a class or function that makes a model "
-            "from numbers"
+            f"latency model {name!r} is {made!r}; expected a class or a function that makes a "
+            "model from numbers"
         )
     return made
 
@@ -45,21 +45,20 @@ LATENCY_MODELS: ExtensionPoint[LatencyMaker] = ExtensionPoint(
     },
     _checked,
 )  # fmt: skip
-"""What makes each model that can be chosen by name."""
+"""The class or function of each latency model, by name."""
 _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*(:|\Z)")
 
 
 def names_a_model(text: str) -> bool:
-    """Whether ``text`` is ``NAME:VALUES``, or a known name alone; seconds are not."""
+    """Return whether ``text`` is ``NAME:VALUES`` or a known name, and not seconds."""
     found = _NAMED.match(text)
     return found is not None and (found[2] == ":" or found[1] in LATENCY_MODELS)
 
 
 def latency_model(text: str) -> LatencyModel:
-    """The model for ``gamma:2,0.001`` or ``gamma:shape=2,scale=0.001``, by its name.
+    """Return a model from text like ``gamma:2,0.001`` or ``gamma:shape=2,scale=0.001``.
 
-    The numbers are those of the model's constructor.  Raises :class:`ScenarioError` for anything
-    else.
+    The numbers are arguments of the model's class.  Raises :class:`ScenarioError`.
     """
     name, _, rest = (part.strip() for part in text.partition(":"))
     make = LATENCY_MODELS.get_or_raise(name)
@@ -80,7 +79,7 @@ def latency_model(text: str) -> LatencyModel:
         ) from None
     model = make(*values, **named)
     if not callable(getattr(model, "delays", None)) or not isinstance(model.ordered, bool):
-        raise ScenarioError(f"latency model {name!r} makes {model!r}, which is no latency model")
+        raise ScenarioError(f"latency model {name!r} makes {model!r}, which is not a latency model")
     return model
 
 
@@ -93,33 +92,33 @@ def _number(text: str, number: str) -> float:
         return float(number)
     except ValueError:
         raise ScenarioError(
-            f"latency {text!r}: {number.strip()!r} is not a number; write it as gamma:2,0.001"
+            f"latency {text!r}: {number.strip()!r} is not a number; write, say, gamma:2,0.001"
         ) from None
 
 
 Allowed = Duration | Empirical
-"""What a computation is given from outside of a scenario: seconds, the text of a named model
-(:func:`latency_model`), or what was measured."""
+"""An allowed latency: seconds, the text of a named model (:func:`latency_model`), or measured
+delays."""
 
 
 def allowing(latency: Allowed) -> LatencyModel:
-    """The model that ``latency`` stands for: seconds, ``NAME:VALUES``, or what was measured."""
+    """Return the model of ``latency``: seconds, ``NAME:VALUES``, or measured delays."""
     if isinstance(latency, str) and names_a_model(latency):
         return latency_model(latency)
     return latency if isinstance(latency, Empirical) else Fixed(latency)
 
 
 Latencies = Allowed | Mapping[str, Allowed] | None
-"""For every controller that is meant, or by name; ``None`` leaves what the scenario declares."""
+"""One latency for all controllers, or one by name; ``None``: as the scenario declares."""
 
 
 def latency_of(name: str, latency: Latencies) -> Allowed | None:
-    """What controller ``name`` is given, where ``latency`` is for all or by name."""
+    """Return the allowed latency of controller ``name``."""
     return latency.get(name) if isinstance(latency, Mapping) else latency
 
 
 def latency_in_words(latency: Latencies) -> str:
-    """``0.02 s``, or where it was measured; by name where that is not the same for all."""
+    """Return ``latency`` as text, for example ``0.02 s``; by name if controllers differ."""
     if latency is None or latency == {}:
         return "as declared"
     if isinstance(latency, Mapping):
@@ -134,18 +133,20 @@ def latency_in_words(latency: Latencies) -> str:
 
 
 def to_plain(latency: Allowed) -> str | dict[str, object]:
-    """For a recording's header: all that a replay needs."""
+    """Return ``latency`` as plain data for the header of a recording."""
     if isinstance(latency, Empirical):
         return {"source": latency.source, "samples": list(latency.samples)}
     return str(latency)
 
 
 def from_plain(data: object) -> Allowed:
-    """What :func:`to_plain` wrote; a :class:`LatencyError` where it is something else."""
+    """Return the latency from the output of :func:`to_plain`; raises :class:`LatencyError`."""
     if isinstance(data, str):
         return data
     samples = data.get("samples") if isinstance(data, Mapping) else None
     if not isinstance(samples, list) or not all(type(s) is int for s in samples):
-        raise LatencyError("the header's latency is neither a text nor a list of samples in ns")
+        raise LatencyError(
+            "the latency in the header is neither a text nor a list of samples in ns"
+        )
     assert isinstance(data, Mapping)
     return Empirical(tuple(samples), str(data.get("source", "")))

@@ -1,7 +1,8 @@
-"""The message bus: everything that crosses a boundary, with three stamps.
+"""The message bus: messages between components, with three time stamps.
 
-``initiated``: the sender sampled its inputs.  ``completed``: it was done computing.  ``arrival``:
-effects happen, never before.  The bus holds what is in flight and hands it out in one total order.
+``initiated``: the sender sampled its inputs.  ``completed``: the sender finished its computation.
+``arrival``: the message takes effect.  The bus holds messages in transit and delivers them in one
+total order.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NEVER, Tag
 
 DELIVERED, LOST, COPY = 0, 1, 2
-"""Status of a message: it arrives, it never does, it arrives as a second copy."""
+"""Status of a message: it arrives, it is lost, it arrives as a second copy."""
 
 
 class Message(NamedTuple):
@@ -37,7 +38,7 @@ class Message(NamedTuple):
     status: int = DELIVERED
 
     def stamps(self) -> tuple[int, ...]:
-        """What a recording holds beside the payload, in the order of :data:`STAMPS`."""
+        """Return the integers of a recorded row, in the order of :data:`STAMPS`."""
         return (self.sequence, *self.initiated, *self.completed, *self.arrival, self.status)
 
 
@@ -56,23 +57,23 @@ LOST_ARRIVAL = Tag(-1, 0)
 
 @dataclass(frozen=True)
 class Topic:
-    """Who sends what, and how long it is under way."""
+    """The sender of a kind of message, its signals, and its latency."""
 
     name: str
     source: str
     signals: Signals
     transport: LatencyModel = ZERO
     immediate: bool = False
-    """A zero delay arrives at once, in the sender's own microstep: a declared order asks for it."""
+    """Whether a message without delay arrives in the sender's microstep, for a declared order."""
 
     @cached_property
     def stream(self) -> str:
-        """The random stream that its transport draws from."""
+        """The random stream for the latency of its transport."""
         return f"transport/{self.name}"
 
     @cached_property
     def link(self) -> str:
-        """What an error calls it."""
+        """Link name used in error messages."""
         return f"topic {self.name}"
 
     @cached_property
@@ -81,7 +82,7 @@ class Topic:
 
 
 class Bus:
-    """Messages in flight."""
+    """The topics and the messages in transit."""
 
     def __init__(self, streams: RandomStreams) -> None:
         self._streams = streams
@@ -92,16 +93,18 @@ class Bus:
 
     def add(self, topic: Topic) -> None:
         if topic.name in self.topics:
-            raise ScenarioError(f"topic {topic.name} has two senders; give one another name")
+            raise ScenarioError(
+                f"topic {topic.name} has two senders; give one of the senders another name"
+            )
         self.topics[topic.name] = topic
         self._sequence[topic.name] = 0
         self._last_arrival[topic.name] = Tag(-1, 0)
 
     def send(self, name: str, initiated: Tag, completed: Tag, payload: Vector) -> list[Message]:
-        """Put a message on its way; ``payload`` is copied.
+        """Send a message with a copy of ``payload`` (n,).
 
-        Returns what there is to record: the message, each copy of it that arrives, or the lost one.
-        Raises :class:`LatencyError` where the topic's transport model answers what no link can do.
+        Returns the messages to record: the message and its copies, or the lost message.  Raises
+        :class:`LatencyError` if the latency model of the topic returns an impossible delay.
         """
         topic = self.topics[name]
         sequence = self._sequence[name]
@@ -128,7 +131,7 @@ class Bus:
         return sent
 
     def inject(self, name: str, tag: Tag, payload: Vector) -> Message:
-        """A message on topic ``name`` from outside, there at ``tag``: no latency, no loss."""
+        """Add a message from a command, which arrives at ``tag`` without latency or loss."""
         topic = self.topics[name]
         sequence = self._sequence[name]
         self._sequence[name] = sequence + 1
@@ -141,25 +144,25 @@ class Bus:
     def _arrival(
         self, topic: Topic, initiated: Tag, completed: Tag, delay: int, first: bool
     ) -> Tag:
-        # The whole way counts for the microstep: computing in zero time and travelling in zero
-        # time is one zero delay, and a reply that took time to compute arrives at (ns, 0).
+        # The delay of computation and transport together decides the microstep: if both are zero
+        # the message arrives one microstep later, and a reply that took time arrives at (ns, 0).
         if delay == 0 and (topic.immediate or completed.ns > initiated.ns):
             arrival = completed
         else:
             arrival = completed.after(delay)
         if topic.transport.ordered:
             arrival = max(arrival, self._last_arrival[topic.name])
-            if first:  # later messages need not wait for a copy
+            if first:  # a later message does not wait for a copy
                 self._last_arrival[topic.name] = arrival
         return arrival
 
     @property
     def next_ns(self) -> int:
-        """The instant of the earliest arrival; far away when nothing is in flight."""
+        """Time of the earliest arrival, ns; :data:`NEVER` if no message is in transit."""
         return self._flight[0][0].ns if self._flight else NEVER.ns
 
     def due(self, tag: Tag) -> list[Message]:
-        """Take out what arrives at ``tag``, ordered by source and sequence."""
+        """Remove and return the messages that arrive at ``tag``, sorted by source and sequence."""
         out: list[Message] = []
         while self._flight and self._flight[0][0] <= tag:
             out.append(heapq.heappop(self._flight)[-1])
@@ -191,7 +194,7 @@ class Bus:
             heapq.heappush(self._flight, entry)
 
     def save(self) -> dict[str, Any]:
-        """Messages in flight and counters as plain data."""
+        """Return messages in transit and counters as plain data."""
         flight = [
             {
                 "topic": m.topic,

@@ -1,9 +1,9 @@
-"""Controllers: the contract every rung keeps, and the one that is a Python object.
+"""Controllers: the interface of all controllers, and the controller that is a Python function.
 
-What a controller may have beside the contract is in :mod:`rtsim.components.protocols`.
+:mod:`rtsim.components.protocols` has the optional methods of a controller.
 
-The executive samples a controller's inputs at a tag, sends them, and asks for the answer when it
-is due; where the controller lives never shows in the trace.
+The executive samples the inputs of a controller at a tag, sends them, and receives the answer when
+it is due.  The trace does not depend on the process or device that computes the answer.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from rtsim.equations.first_call import first_checked
 from rtsim.equations.reading_functions import never_written
 
 Law = Callable[[float, Vector, Vector, Vector, Vector], None]
-"""``(t, u, s, p, y)``: t in s, inputs u (m,), memory s (k,) in place, parameters p, fills y."""
+"""``(t, u, s, p, y)``: time t in s, inputs u (m,), parameters p; updates memory s (k,), fills y."""
 
 
 class Controller(Protocol):
-    """Wherever it runs: called with one request in flight at most."""
+    """Any controller, in this process or outside; it has at most one open request."""
 
     @property
     def inputs(self) -> Signals: ...
@@ -41,17 +41,17 @@ class Controller(Protocol):
 
     @property
     def outside(self) -> bool:
-        """True where something beyond this process decides when an answer comes."""
+        """Whether another process or a device decides when an answer comes."""
         ...
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Begin a step on ``inputs`` (m,), sampled at ``tag``; never blocks."""
+        """Start a step with ``inputs`` (m,), sampled at ``tag``; must not block."""
         ...
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """The answer (n,) to the request of ``tag``; ``None`` if it is not there.
+        """Return the answer (n,) to the request of ``tag``; ``None`` if it has not arrived.
 
-        Waits at most ``patience`` seconds of wall time.
+        ``patience``: timeout in s of wall time.
         """
         ...
 
@@ -59,10 +59,11 @@ class Controller(Protocol):
 
 
 class PythonController:
-    """A control law as a Python function: the design.
+    """A controller whose control law is a Python function.
 
-    ``parameters`` and ``memory`` are declared like signals; the law updates its memory in place
-    and must be a pure function of ``(t, u, s, p)``.
+    ``parameters`` and ``memory`` are declared like signals.  The law updates its memory in place
+    and must be a pure function of ``(t, u, s, p)``.  ``values`` are the parameters that differ from
+    their declaration, by name.
     """
 
     outside = False
@@ -94,7 +95,7 @@ class PythonController:
         self._u, self._y = np.zeros(inputs.size), self._unwritten()
 
     def _unwritten(self) -> Vector:
-        """Outputs before any was written: 0, or what an optional one holds for good."""
+        """Return outputs before the first step: 0, or the initial value if optional."""
         return Signals(
             *(s if s.optional else replace(s, initial=0.0) for s in self.outputs)
         ).initial()
@@ -105,16 +106,16 @@ class PythonController:
 
     @cached_property
     def _law(self) -> Callable[[float], object]:
-        """On vectors that stay where they are, so that a step hands over no more than t."""
+        """The law with fixed vectors, so that a step passes only t."""
         vectors = (self._u, self.s, self.p, self._y)
         return first_checked(
             self._native, vectors, lambda law: vars(self).update(_law=law, checked=True)
         )
 
     def ready(self, compile: Compilation) -> PythonController:
-        """A :meth:`fresh` one for a run whose functions are made ready in this way.
+        """Return a :meth:`fresh` copy that is compiled as ``compile`` says.
 
-        One that was not declared to be compiled is plain Python in each run.
+        A controller with ``compile=False`` is plain Python in each run.
         """
         self._check_written()
         out = self.fresh()
@@ -125,18 +126,18 @@ class PythonController:
         return out
 
     def _check_written(self) -> None:
-        """Raise :class:`ControllerError` where an output is never written."""
+        """Raise :class:`ControllerError` if the law never writes one of its outputs."""
         columns = [s.optional for s in self.outputs for _ in s.columns]
         for i in never_written(self.law, 4, self.outputs.size):
             if not columns[i]:
                 column = self.outputs.columns[i]
                 raise ControllerError(
-                    f"{self.name} never writes its output {column}: write y[{i}], leave the signal "
-                    f"out, or declare that it stays as it is: Signal({column!r}, optional=True)"
+                    f"{self.name} never writes its output {column}; write y[{i}], remove the "
+                    f"signal, or declare a constant output: Signal({column!r}, optional=True)"
                 )
 
     def fresh(self) -> PythonController:
-        """One like it at its declared start, with a memory of its own: each run has one."""
+        """Return a copy in its initial state with its own memory, for one run."""
         out = copy(self)
         out.p = self.parameters.initial(self.values)
         out.s = self.memory.initial()
@@ -165,7 +166,9 @@ class PythonController:
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
         if self._pending != tag:
-            raise ControllerError(f"asked for the answer of {tag}, but {self._pending} is pending")
+            raise ControllerError(
+                f"the answer of {tag} was requested, but the open request is of {self._pending}"
+            )
         self._pending = None
         return self._y
 
@@ -206,11 +209,11 @@ class PythonController:
 
 
 class FedController:
-    """Says again what a recording holds: replay of a controller that ran outside.
+    """Gives the recorded answers of a controller that ran outside, in a replay.
 
-    ``script`` maps the tag of a request to what was said each time it was asked for: ``None`` for
-    not there yet, a text for a failure, else the answer.  ``about`` is what the recording says of
-    the one that ran, ``parameters`` what it ran with, as initial values.
+    ``script`` has for the tag of each request the results of all its ``receive`` calls: ``None`` if
+    there was no answer yet, a text for a failure, else the answer.  ``about`` is the recorded
+    description of the controller; the initial values of ``parameters`` are its recorded parameters.
     """
 
     outside = False
@@ -240,12 +243,14 @@ class FedController:
         if isinstance(said, str):
             raise ControllerError(said)
         if said is not None and np.isnan(said).any():
-            self._history.checksum = None  # one that came too late: what it was is not known
+            self._history.checksum = (
+                None  # the answer came too late, so its values were not recorded
+            )
         self._history.heard(said)
         return said
 
     def describe(self) -> dict[str, Any]:
-        """What the recording says of the one that ran."""
+        """Return the recorded description of the controller."""
         return self._about
 
     def functions(self) -> Sequence[Any]:
@@ -255,15 +260,15 @@ class FedController:
         pass
 
     def save(self) -> dict[str, Any]:
-        """What the one that ran would save, so that either goes on from what the other saved."""
+        """Return the request log in the form that external controllers save and restore."""
         return self._history.save() if self._known else {"known": False}
 
     def asked_for(self, times: int) -> None:
-        """The request under way was asked for so often in vain before the run went on here."""
+        """Set how many ``receive`` calls of the open request had no answer before the restore."""
         self._history.open, self._history.asked = True, times
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """The memory of one that saved it its own way is not needed to say its answers again."""
+        """Restore the request log, if ``saved`` has one; recorded answers need no other memory."""
         self._history = RequestLog(self.inputs.size)
         self._known = "steps" in saved
         if not self._known:

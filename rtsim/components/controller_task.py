@@ -1,6 +1,6 @@
-"""A controller's ticks: its inputs are sampled and sent, its answer is taken when it is due.
+"""The task of a controller: it samples and sends the inputs and receives the answer when it is due.
 
-What does not go that way is an event in the recording: Late, Discarded, Missed, Failed.
+Every deviation is an event in the recording: Late, Discarded, Missed or Failed.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ FAILURE_POLICIES = ("end", "hold")
 
 @dataclass
 class ControllerRequest:
-    """A controller's request under way."""
+    """The open request of a controller."""
 
     tag: Tag
     due: Tag
     sent: int
-    """The clock's own ns when it was sent."""
+    """When it was sent, in ns of the clock."""
     late: bool = False
     asked: int = 0
-    """So often its answer was asked for in vain."""
+    """Number of ``receive`` calls without an answer."""
 
 
 class ControllerTask(Ticking):
@@ -70,7 +70,7 @@ class ControllerTask(Ticking):
         ):
             if policy not in known:
                 raise ScenarioError(
-                    f"{what} policy {policy!r} of {name}; choose one of {', '.join(known)}"
+                    f"unknown {what} policy {policy!r} of {name}; choose one of {', '.join(known)}"
                 )
         self.controller = controller
         self.wiring = wiring
@@ -78,16 +78,16 @@ class ControllerTask(Ticking):
         self.late = late
         self.failure = failure
         self.failed: str | None = None
-        """Why it is dead, where that does not end the run."""
+        """Why the controller failed, if the run continues without it; else None."""
         self.sequence = 0
         self.request: ControllerRequest | None = None
         self._stream, self._link = f"compute/{name}", f"the computation of {name}"
         self._unsent: ControllerError | None = None
         self._silence_s = silence_s(controller)
         self._own = own_time(controller)
-        """The controller, where it is late by its own time and not by the clock's."""
+        """The controller, if its own time decides whether it is late, and not the clock."""
         self.successors = successors
-        """Controllers that a declared order puts after this one: they hear it within the tag."""
+        """Controllers later in a declared order; they receive its answer at the same tag."""
         self.lates = 0
         self.missed = 0
 
@@ -97,12 +97,12 @@ class ControllerTask(Ticking):
 
     @property
     def forgets(self) -> bool:
-        """What it keeps cannot be saved: no run goes on from a checkpoint of it."""
+        """Whether its memory cannot be saved, so that no run can resume from a checkpoint."""
         return not isinstance(self.controller, Savable)
 
     @property
     def due_ns(self) -> int:
-        """When the answer under way is due; far away when none is, or when it was given up."""
+        """When the open answer is due, ns; :data:`FAR` if no request is open or it is late."""
         return FAR if self.request is None or self.request.late else self.request.due.ns
 
     def compiled(self) -> CompiledReaction | str:
@@ -111,9 +111,7 @@ class ControllerTask(Ticking):
             return f"{self.name} is not compiled"
         if self.failed is not None or (self.request is not None and self.request.late):
             return f"{self.name} failed, or is late"
-        return CompiledReaction(
-            "controller", self.wiring, native[0], native[1], self.compute
-        )
+        return CompiledReaction("controller", self.wiring, native[0], native[1], self.compute)
 
     @property
     def checked(self) -> bool:
@@ -138,8 +136,8 @@ class ControllerTask(Ticking):
         delays = draw(self.compute, environment.streams, self._stream, 8 * inputs.size, self._link)
         if len(delays) != 1:
             raise ControllerError(
-                f"the compute latency of {self.name} gave {len(delays)} delays; a computation "
-                "takes one time: put Loss and Duplicate on its transport"
+                f"the compute latency of {self.name} gave {len(delays)} delays instead of one; use "
+                "Loss and Duplicate for its transport"
             )
         self._send(tag, inputs)
         due = Tag(tag.ns + delays[0], 0) if delays[0] else tag
@@ -148,7 +146,7 @@ class ControllerTask(Ticking):
             self.answer(environment)
 
     def _unavailable(self, tag: Tag, environment: Environment) -> bool:
-        """True where a tick finds it dead or busy, which is recorded."""
+        """Return whether the controller has failed or is busy; records the missed tick."""
         if self.request is not None and self.request.late:
             try:
                 self._discard_late(self.request, tag, environment)
@@ -165,7 +163,7 @@ class ControllerTask(Ticking):
         return True
 
     def _discard_late(self, request: ControllerRequest, tag: Tag, environment: Environment) -> None:
-        """An answer that came after it was given up."""
+        """Discard the answer to a late request, if it has arrived now."""
         passed = 0.0 if self._own is None else (tag.ns - request.tag.ns) / NS_PER_S
         if self.controller.receive(request.tag, passed) is not None:
             text = f"the answer of {request.tag} was late"
@@ -183,11 +181,11 @@ class ControllerTask(Ticking):
         except ControllerError as error:
             if self.failure == "end" and not self.controller.outside:
                 raise
-            self._unsent = error  # told when the answer is due, as any other failure
+            self._unsent = error  # reported when the answer is due, like any other failure
 
     def _fail(self, tag: Tag, error: ControllerError, environment: Environment) -> None:
-        """End the run, or go on without it: what it said last holds."""
-        if self.name not in str(error):  # one interface file may fly as two
+        """End the run, or continue with the last outputs of the controller."""
+        if self.name not in str(error):  # two controllers can have the same interface file
             error.add_note(f"this was the scenario's controller {self.name!r}")
         if self.failure == "end":
             raise error
@@ -198,7 +196,7 @@ class ControllerTask(Ticking):
             self.controller.close()
 
     def answer(self, environment: Environment) -> None:
-        """The answer is due: send it on, or record that it is late."""
+        """Send the answer, which is due now, or record that it is late."""
         request = self.request
         assert request is not None
         try:
@@ -217,7 +215,7 @@ class ControllerTask(Ticking):
         environment.send(self.name, request.tag, request.due, answer)
 
     def _received(self, request: ControllerRequest, environment: Environment) -> Vector | None:
-        """The answer, checked; ``None`` where it is late."""
+        """Return the checked answer; ``None`` if it is late."""
         if self._unsent is not None:
             raise self._unsent
         answer = self.controller.receive(request.tag, self._patience(request, environment))
@@ -236,7 +234,7 @@ class ControllerTask(Ticking):
         return answer
 
     def _not_finite(self, tag: Tag, answer: Vector) -> ControllerError:
-        """What to say of such an answer; one that runs outside adds how to reproduce it."""
+        """Return the error for this answer; an external controller adds how to reproduce it."""
         bad = int(np.flatnonzero(~np.isfinite(answer))[0])
         text = f"{self.name} answered {answer[bad]} for {self.controller.outputs.columns[bad]}"
         if isinstance(self.controller, Explaining):
@@ -266,7 +264,7 @@ class ControllerTask(Ticking):
         environment.event(request.due, "Late", self.name, text, values)
         if self.late == "fail":
             raise ControllerError(
-                f"{text} (request of {request.tag}); allow more, or choose late='hold'"
+                f"{text} (request of {request.tag}); allow more time, or choose late='hold'"
             )
         if self.late == "stretch":
             answer = self.controller.receive(request.tag, self._silence_s)
@@ -281,7 +279,7 @@ class ControllerTask(Ticking):
         return None
 
     def _silent(self, tag: Tag) -> ControllerError:
-        """What to say of one that says nothing; it may know more itself."""
+        """Return the error for a missing answer; the controller may give details."""
         if isinstance(self.controller, Explaining):
             return self.controller.silent(tag)
         return ControllerError(
@@ -311,8 +309,8 @@ class ControllerTask(Ticking):
         dead = saved["failed"] is not None
         if saved["controller"] is None and saved["sequence"] and not dead:
             raise ScenarioError(
-                f"{self.name} ({type(self.controller).__name__}) did not save its memory, which "
-                "cannot be restored; give it save() and restore(), or replay the recording"
+                f"{self.name} ({type(self.controller).__name__}) saved no memory, so it cannot be "
+                "restored; give its class save() and restore(), or replay the recording"
             )
         super().restore(saved)
         self.sequence = saved["sequence"]

@@ -1,8 +1,8 @@
-"""Outside inputs: what a person, a device or a network decides while a run goes on.
+"""External inputs: signals that a person, a device or a network decides during a run.
 
-An inlet is read at each tag; what it says then is latched, recorded with the tag, and fed from the
-recording in a replay.  It never makes a tag of its own, unless it is declared an event input (an
-edge on a rig's pin), which interrupts the wait and inserts one.
+rtsim reads an external input at each tag, holds the value until the next tag, and records it.  A
+replay feeds the recorded values.  An external input does not make a tag of its own, except an event
+input (for example an edge on a rig's pin): that interrupts the wait and inserts a tag.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from rtsim.core.signals import Signals, Vector
 
 
 class InputDevice(Protocol):
-    """What stands behind an inlet; asked once at each tag, must not block.
+    """The source of an external input; rtsim calls it once at each tag, and it must not block.
 
-    One with an attribute ``stamps`` has these recorded with each of its values; see
+    If it has an attribute ``stamps``, these are recorded with each value; see
     :attr:`ExternalInput.stamps`.
     """
 
     def poll(self) -> Vector | None:
-        """New values (n,), or ``None`` where nothing changed."""
+        """Return new values (n,), or ``None`` if nothing changed."""
         ...
 
 
 class ExternalInput:
-    """A named outside input; ``wake`` makes it an event input that inserts a tag."""
+    """A named external input; ``wake`` makes it an event input, which can insert a tag."""
 
     def __init__(
         self, name: str, signals: Signals, device: InputDevice, wake: Wake | None = None
@@ -36,31 +36,31 @@ class ExternalInput:
         self.name = name
         self.signals = signals
         self.wake = wake
-        """Set by the device's side; all event inputs of one scenario share one."""
+        """The device sets it; all event inputs of one scenario share one object."""
         self._device = device
 
     @property
     def stamped(self) -> bool:
-        """Its device says when it was read, decoded and asked."""
+        """Whether the device gives time stamps."""
         return hasattr(self._device, "stamps")
 
     @property
     def stamps(self) -> tuple[int, int, int]:
-        """Of what was read last: ns of :data:`rtsim.core.clock.stopwatch`; only where it is
-        stamped."""
+        """When the last values were read, decoded and sampled, in ns of
+        :data:`rtsim.core.clock.stopwatch`; only if :attr:`stamped`."""
         stamps: tuple[int, int, int] = self._device.stamps  # type: ignore[attr-defined]
         return stamps
 
     def read(self, ns: int) -> Vector | None:  # noqa: ARG002
-        """What to latch at the tag at ``ns``."""
+        """Return the new values for the tag at ``ns``, or ``None``."""
         return self._device.poll()
 
     def go_to(self, ns: int) -> None:
-        """The run goes on from ``ns``; what a device outside says then is its own affair."""
+        """Continue the run from ``ns``; a live device needs no change."""
 
 
 class FedInput(ExternalInput):
-    """Says again what a recording holds, at the same tags; it makes none itself."""
+    """Gives the recorded values at the recorded tags; it inserts no tags."""
 
     def __init__(self, name: str, signals: Signals, values: Mapping[int, Vector]) -> None:
         super().__init__(name, signals, _Silent())

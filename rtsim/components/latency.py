@@ -1,9 +1,9 @@
-"""How long a computation or a link takes: latency models, and decorators that spoil them.
+"""Latency models of computations and links, and decorators that lose, copy or reorder messages.
 
-A model draws from the stream it is given and from nothing else.  It answers with one delay in ns
-for each copy that arrives: none for a lost message, two for a duplicated one.
+A model draws random numbers only from the stream in its arguments.  It returns one delay in ns for
+each copy that arrives: none for a lost message, two for a duplicated message.
 
-A model that can be chosen by name, as in ``--latency gamma:2,0.001``, is in
+Models with a name, as in ``--latency gamma:2,0.001``, are in
 :data:`rtsim.components.allowed_latency.LATENCY_MODELS`.
 """
 
@@ -24,39 +24,42 @@ from rtsim.core.tag import LONGEST_NS, NS_PER_S, Duration, to_ns
 
 
 class LatencyModel(Protocol):
-    """The contract; ``ordered`` promises that a later message never overtakes an earlier one."""
+    """A latency model; ``ordered``: a later message never overtakes an earlier one."""
 
     @property
     def ordered(self) -> bool: ...
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
-        """Delays in ns, one for each copy that arrives."""
+        """Return the delays in ns, one for each copy that arrives."""
         ...
 
 
 def draw(
     model: LatencyModel, streams: RandomStreams, stream: str, size_bytes: int, link: str
 ) -> tuple[int, ...]:
-    """Delays in ns from the named stream; a :class:`LatencyError` names the model and the link."""
-    if type(model) is Fixed:  # draws nothing, was checked when it was made
+    """Return delays in ns, drawn from random stream ``stream``.
+
+    Raises :class:`LatencyError` with the names of the model and the ``link`` for invalid delays.
+    """
+    if type(model) is Fixed:  # its delay was checked by its constructor
         return model.constant
     delays = model.delays(streams.stream(stream), size_bytes)
     if not isinstance(delays, tuple):
         raise LatencyError(
-            f"latency model {type(model).__name__} on {link} returned {delays!r}; it returns a "
+            f"latency model {type(model).__name__} on {link} returned {delays!r}; expected a "
             "tuple with one delay in ns for each copy that arrives"
         )
     for delay in delays:
         if type(delay) is not int or not 0 <= delay < LONGEST_NS:
             raise LatencyError(
                 f"latency model {type(model).__name__} on {link} returned a delay of {delay!r} ns; "
-                "a delay is a whole number of ns, >= 0: a message cannot arrive before it was sent"
+                "a delay must be an int >= 0, because a message cannot arrive before it is sent"
             )
     return delays
 
 
 def _ns(seconds: float) -> int:
-    """Nearest ns; refuses what is not a number."""
+    """Return the nearest ns; raises :class:`LatencyError` if ``seconds`` is not finite."""
     if not math.isfinite(seconds):
         raise LatencyError(f"a latency of {seconds} s was drawn; check the model's parameters")
     return round(seconds * NS_PER_S)
@@ -65,18 +68,18 @@ def _ns(seconds: float) -> int:
 def _at_least_zero(what: str, value: Duration) -> int:
     ns = to_ns(value, what)
     if ns < 0:
-        raise ScenarioError(f"{what} = {value!r} s is negative; a latency is >= 0")
+        raise ScenarioError(f"{what} = {value!r} s is negative; a latency must be >= 0")
     return ns
 
 
 def _probability(what: str, value: float) -> None:
     if not 0.0 <= value <= 1.0:
-        raise ScenarioError(f"{what} = {value!r} is not a probability; give 0 to 1")
+        raise ScenarioError(f"{what} = {value!r} is not a probability; give a number from 0 to 1")
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """Always the same; the default of every link is ``Fixed(0)``."""
+    """A constant latency; the default of every link is ``Fixed(0)``."""
 
     seconds: Duration = 0
     ordered: bool = field(default=True, init=False)
@@ -92,7 +95,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Evenly spread from ``low`` to ``high`` seconds."""
+    """A uniform distribution from ``low`` to ``high``, s."""
 
     low: float
     high: float
@@ -108,7 +111,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class TruncatedNormal:
-    """Normal with ``mean`` and ``deviation`` s, cut to ``low`` .. ``high``; one draw a message."""
+    """A normal distribution truncated to ``low`` .. ``high``; all values in s."""
 
     mean: float
     deviation: float
@@ -126,8 +129,8 @@ class TruncatedNormal:
         bounds = (normal.cdf(self.low), normal.cdf(self.high) if self.high < math.inf else 1.0)
         if bounds[1] - bounds[0] < 1e-9:
             raise ScenarioError(
-                f"TruncatedNormal: [{self.low}, {self.high}] s holds next to nothing of a normal "
-                f"of mean {self.mean} and deviation {self.deviation} s; widen it"
+                f"TruncatedNormal: [{self.low}, {self.high}] s has almost no probability with "
+                f"mean {self.mean} s and deviation {self.deviation} s; make the interval wider"
             )
         object.__setattr__(self, "_bounds", bounds)
 
@@ -140,7 +143,7 @@ class TruncatedNormal:
 
 @dataclass(frozen=True)
 class Gamma:
-    """``minimum`` plus a gamma of ``shape`` and ``scale`` s: the usual look of a network."""
+    """``minimum`` s plus a gamma distribution of ``shape`` and ``scale`` s, as in many networks."""
 
     shape: float
     scale: float
@@ -160,7 +163,7 @@ class Gamma:
 
 @dataclass(frozen=True)
 class SerialLine:
-    """Wire time: (payload + ``overhead``) bytes of ``bits_per_byte`` bits at ``baud``."""
+    """A serial line at ``baud``: (payload + ``overhead``) bytes of ``bits_per_byte`` bits."""
 
     baud: int
     bits_per_byte: int = 10
@@ -181,9 +184,9 @@ class SerialLine:
 
 @dataclass(frozen=True, repr=False)
 class Empirical:
-    """Draws again from measured delays (ns), each equally likely, each draw by itself.
+    """Draws from measured delays (ns), independently and with equal probability.
 
-    ``source`` says where they were measured.
+    ``source``: where the delays were measured.
     """
 
     samples: tuple[int, ...]
@@ -192,12 +195,14 @@ class Empirical:
 
     def __post_init__(self) -> None:
         if not self.samples:
-            raise ScenarioError("Empirical latency without samples; record a run that has some")
+            raise ScenarioError(
+                "Empirical latency has no samples; give at least one measured delay"
+            )
         low, high = min(self.samples), max(self.samples)
         if low < 0:
-            raise ScenarioError(f"Empirical latency holds {low} ns; samples are >= 0")
+            raise ScenarioError(f"Empirical latency has a sample of {low} ns; samples must be >= 0")
         if high >= LONGEST_NS:
-            raise ScenarioError(f"Empirical latency holds {high} ns, which no run lasts")
+            raise ScenarioError(f"Empirical latency has a sample of {high} ns, longer than any run")
 
     @classmethod
     def of(cls, samples_ns: Sequence[int], source: str = "") -> Empirical:
@@ -207,12 +212,12 @@ class Empirical:
         return (self.samples[int(stream.integers(len(self.samples)))],)
 
     def quantile(self, share: float) -> int:
-        """The smallest sample (ns) that at least ``share`` of them do not exceed."""
+        """Return the smallest sample (ns) that a ``share`` of all samples do not exceed."""
         rank = math.ceil(share * len(self.samples) - 1e-9)
         return sorted(self.samples)[max(rank, 1) - 1]
 
     def __repr__(self) -> str:
-        """Short, whatever their number, and another one for other samples."""
+        """Return a short text that identifies the samples by their hash."""
         told = hashlib.sha256(",".join(map(str, self.samples)).encode()).hexdigest()[:16]
         return (
             f"Empirical({len(self.samples)} samples, {min(self.samples)} to {max(self.samples)} ns,"
@@ -222,7 +227,7 @@ class Empirical:
 
 @dataclass(frozen=True)
 class Loss:
-    """Each message of ``inner`` is lost with ``probability``; a lost one is still recorded."""
+    """Loses each message with ``probability``; lost messages are still recorded."""
 
     inner: LatencyModel
     probability: float
@@ -235,7 +240,7 @@ class Loss:
         return self.inner.ordered
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
-        # Always draw both, so that the delays of what does arrive do not depend on what is lost.
+        # Draw both in any case, so that the delays of other messages do not depend on a loss.
         lost = stream.random() < self.probability
         delays = self.inner.delays(stream, size_bytes)
         return () if lost else delays
@@ -243,7 +248,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Duplicate:
-    """With ``probability`` a second copy follows after ``gap`` seconds."""
+    """Sends a second copy ``gap`` s later with ``probability``."""
 
     inner: LatencyModel
     probability: float
@@ -265,7 +270,7 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class Reorder:
-    """With ``probability`` a message is held back ``extra`` s, so that later ones may overtake."""
+    """Delays a message by ``extra`` s with ``probability``; later messages can overtake it."""
 
     inner: LatencyModel
     probability: float

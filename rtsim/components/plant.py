@@ -1,4 +1,4 @@
-"""A model at work: its state, its own grid, and the step it has taken ahead of time."""
+"""A plant in a run: the state of its model, its grid of steps, and its provisional step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rtsim.core.raised import blame
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.equations.addresses import AddressBlock
-from rtsim.equations.compiling import resident
+from rtsim.equations.compiling import evaluation_block, resident
 from rtsim.equations.model import BoundModel
 from rtsim.solve import GOOD, OUT_OF_BUDGET, TOO_SMALL, Solver
 from rtsim.solve.guard_watch import GuardWatch
@@ -22,14 +22,14 @@ from rtsim.solve.resident import NativeStep
 
 NONE_NS = -1
 _MOST_AT_ONCE = 64
-"""Steps taken without coming back: an interrupt and the progress line wait for no more."""
+"""Most steps in one call of a solver; an interrupt and the progress line wait for it."""
 
 
 class Plant:
     """One plant of a run.
 
-    ``values`` is ``[x, z, u, y]`` in one vector, so that one copy records it; ``x``, ``z``, ``u``
-    and ``y`` are views of it.  ``target_ns`` is where the provisional step ends.
+    ``values`` is ``[x, z, u, y]`` in one vector, so that one copy records all; ``x``, ``z``, ``u``
+    and ``y`` are views of it.  ``target_ns`` is the end of the provisional step.
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class Plant:
         self._grid_ns = step.tick(1)
         self.next_x = np.zeros(sizes[0])
         self.reads_plants = False
-        """Wired to another plant: its inputs are sampled at each of its own tags."""
+        """Whether it reads another plant; its inputs are then sampled at each of its tags."""
         self.stale = True
-        """A port that it reads was written since it last read its wires."""
+        """Whether a port that it reads has changed since the last :meth:`read_wires`."""
         self.unsettled = False
-        """Its wires were read, and are not its inputs yet."""
+        """Whether the wires were read, but :meth:`settle` has not made them the inputs yet."""
         self.touched = False
-        """z was written in this microstep."""
+        """Whether x or z was written in this microstep."""
         self.sources: Set[str] = set()
-        """Ports that its wires read."""
+        """Names of the ports that its inputs read."""
         self.budgeted = getattr(self.stepper, "unbounded", None) is not None
-        """Its solver may run out of its budget, which is recorded."""
+        """Whether its solver has a budget; steps beyond the budget are recorded."""
         self._new_frame = getattr(self.stepper, "new_frame", None) if self.budgeted else None
         self.watch: GuardWatch | None = None
         if model.guards:
@@ -81,12 +81,12 @@ class Plant:
         self.sample()
 
     def reads(self, ports: Set[str], plants: Container[str]) -> None:
-        """Its wires are connected: they read ``ports``, of which some are those of ``plants``."""
+        """Set the ports that the connected inputs read; some can be ports of ``plants``."""
         self.sources = ports
         self.reads_plants = any(name in plants for name in ports)
 
     def propagate(self, limit_ns: int) -> None:
-        """Step provisionally to the next grid point, to ``limit_ns``, or to where a guard fires."""
+        """Take a provisional step to the next grid point, ``limit_ns``, or the next guard event."""
         target = self._grid_ns if self._grid_ns < limit_ns else limit_ns
         try:
             if self.watch is None:
@@ -101,35 +101,35 @@ class Plant:
         self.target_ns = reached
 
     def _blame(self, error: BaseException) -> NoReturn:
-        """A function of the model raised; a solver may be up to a step beyond the present tag."""
+        """Raise an error for an exception of the model; the solver can be a step beyond the tag."""
         blame(f"{self.name} (model {self.bound.model.name})", Tag(self.ns), error)
 
     def _complain(self, bad: int, target: int) -> None:
         if bad == TOO_SMALL:
             raise ModelError(
                 f"{self.solver.name} finds no step small enough for the tolerance of {self.name} "
-                f"(model {self.bound.model.name}) between {Tag(self.ns)} and {Tag(target)}: allow "
-                "a larger tolerance, take a stiff solver, or mend the equations"
+                f"(model {self.bound.model.name}) between {Tag(self.ns)} and {Tag(target)}; allow "
+                "a larger tolerance, use a stiff solver, or correct the equations"
             )
         if bad == OUT_OF_BUDGET:
             raise ModelError(
                 f"the budget of {self.solver.name} was used up in {self.name} (model "
-                f"{self.bound.model.name}) between {Tag(self.ns)} and {Tag(target)}: allow more "
+                f"{self.bound.model.name}) between {Tag(self.ns)} and {Tag(target)}; allow more "
                 'evaluations, a larger tolerance, a shorter step, or fallback="step"'
             )
         column = self.bound.model.states.columns[bad]
         raise ModelError(
             f"state {column} of {self.name} (model {self.bound.model.name}) became "
             f"{self.next_x[bad]} between {Tag(self.ns)} and {Tag(target)}; the last good value is "
-            f"{self.x[bad]:g}: take a smaller step than {self.step}, or mend the equations"
+            f"{self.x[bad]:g}; use a smaller step than {self.step}, or correct the equations"
         )
 
     def run_on(self, limit_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Take several steps on the own grid, all before ``limit_ns``, and commit them.
 
-        For when nothing can happen in between and nobody waits: the same steps, without coming back
-        for each.  Returns their times (k,) in ns and what ``values`` was at each (k, n); ``None``
-        where it cannot be, or a single step would do.
+        The caller makes sure that no other event comes between these steps.  The results are those
+        of single steps.  Returns their times (k,) in ns and ``values`` at each time (k, n); returns
+        ``None`` if the solver has no such method, or fewer than two steps are left.
         """
         run = getattr(self.stepper, "run", None)
         if (
@@ -152,7 +152,7 @@ class Plant:
         except BaseException as error:
             self._blame(error)
         good = len(rows)
-        if good < len(times) - 1:  # the step that failed is taken again, alone, and then tells why
+        if good < len(times) - 1:  # a single step is tried next, and raises the error
             self.values[:] = rows[-1] if good else before
             self._k -= len(times) - 1 - good
             self._grid_ns = self.step.tick(self._k)
@@ -175,9 +175,7 @@ class Plant:
         """The output function and its vectors; None: the model has no outputs."""
         if not self.y.size:
             return None
-        vectors = (self.x, self.z, self.u, self.p, self.y)
-        output = self.bound.output
-        return AddressBlock.of((output.handle,), vectors, output)
+        return evaluation_block(self.bound.output, self.x, self.z, self.u, self.p, self.y)
 
     @property
     def position(self) -> tuple[int, int]:
@@ -195,19 +193,19 @@ class Plant:
 
     @property
     def fires(self) -> bool:
-        """A guard crossed zero at the present instant, and its reset is still to come."""
+        """Whether a guard crossed zero at the present time, before its reset."""
         return self.watch is not None and bool(self.watch.fired)
 
     def discard(self) -> None:
-        """Forget the provisional step; solver memory goes with it."""
+        """Discard the provisional step."""
         self.target_ns = NONE_NS
         if self.watch is not None:
             self.watch.fired = ()
 
     def commit(self) -> int:
-        """The provisional step becomes the state, and its outputs are sampled.
+        """Make the end of the provisional step the state, and compute the outputs.
 
-        Returns how many steps of the solver were beyond its budget or without a bound.
+        Returns the number of solver steps beyond the budget or without an error bound.
         """
         before = self._unbounded() if self.budgeted else 0
         self.ns = self.target_ns
@@ -239,12 +237,12 @@ class Plant:
             model = self.bound.model
             raise ModelError(
                 f"output {model.outputs.columns[bad]} of {self.name} (model {model.name}) is "
-                f"{self.y[bad]} at {Tag(self.ns)}; mend the output function, or keep its state and "
-                "inputs within its limits"
+                f"{self.y[bad]} at {Tag(self.ns)}; correct the output function, or keep state and "
+                "inputs within the limits of the model"
             )
 
     def changed(self) -> None:
-        """x, z, u or p was written from outside the solver."""
+        """Tell the solver that x, z, u or p has changed, and compute the outputs."""
         self.stepper.forget()
         if self.watch is not None:
             try:
@@ -254,14 +252,14 @@ class Plant:
         self.sample()
 
     def read_wires(self) -> None:
-        """Take in what the sources say now; :meth:`settle` makes it the inputs."""
+        """Read the sources of the inputs; :meth:`settle` makes the values the inputs."""
         if self.wiring is not None and (self.stale or self.reads_plants):
             self.stale = False
             self.unsettled = True
             self.wiring.gather()
 
     def settle(self) -> bool:
-        """After the writes of a microstep: true where x+ differs from x-."""
+        """Apply the writes of a microstep; returns whether x+ can differ from x-."""
         written, self.touched = self.touched, False
         self.unsettled = False
         if self.wiring is not None and self.wiring.into.tobytes() != self.u.tobytes():
@@ -272,7 +270,7 @@ class Plant:
         return written
 
     def save(self) -> dict[str, Any]:
-        """Committed state only: a provisional step is computed again."""
+        """Return the committed state; a provisional step is computed again after a restore."""
         return {
             "ns": self.ns,
             "k": self._k,

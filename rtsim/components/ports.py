@@ -1,7 +1,7 @@
-"""Ports and wires: who reads whose values.
+"""Ports and wires: the connections between components.
 
-A port is a named vector that others read: a plant's values, what a controller's messages brought,
-a source's settings.  A wiring fills one consumer's inputs from the ports it names.
+A port is a named vector that other components read: the values of a plant, the latest message of a
+controller, the values of a source.  A wiring copies values of ports into the inputs of a component.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 
 Source = str | float
-"""Where an input comes from: ``"part.signal"``, or a constant."""
+"""Source of an input: ``"component.signal"`` or a constant."""
 
 
 @dataclass(eq=False)
 class SignalPort:
-    """A named vector; ``value`` is overwritten in place, never replaced."""
+    """A named vector; ``value`` is always changed in place."""
 
     name: str
     signals: Signals
     value: Vector
     early: Vector = field(init=False)
-    """What declared successors read: ahead of ``value`` from an answer to the microstep's end."""
+    """The values for later controllers of a declared order.  After an answer they are newer than
+    ``value`` until the end of the microstep."""
 
     def __post_init__(self) -> None:
         self.early = self.value.copy()
 
     def put(self, payload: Vector) -> None:
-        """A message arrived, or a source was set: everybody reads it."""
+        """Write the values of a message or of a source, for all readers."""
         self.value[:] = payload
         self.early[:] = payload
 
 
 class Wiring:
-    """Fills ``into`` from ports, element by element, as declared by name."""
+    """Copies the elements of ports into ``into``, as declared by name."""
 
     def __init__(
         self, into: Vector, signals: Signals, sources: Mapping[str, Source], owner: str
@@ -57,9 +58,9 @@ class Wiring:
                 into[:] = np.where(_mask(signals, name), signals.initial({name: source}), into)
 
     def connect(self, ports: Mapping[str, SignalPort], early: Collection[str] = ()) -> set[str]:
-        """Resolve names once all ports exist; returns the names of the ports that are read.
+        """Resolve the names of the sources; returns the names of the ports that are read.
 
-        ``early`` names the ports of those that a declared order puts before the owner.
+        ``early``: ports of the controllers that come before the owner in a declared order.
         """
         runs: dict[str, tuple[list[int], list[int]]] = {}
         for name, source in sorted(self.sources.items()):
@@ -70,7 +71,7 @@ class Wiring:
             if where.stop - where.start != here.stop - here.start:
                 raise ShapeError(
                     f"input {name} of {self._owner} has {here.stop - here.start} elements, "
-                    f"{source} has {where.stop - where.start}"
+                    f"but {source} has {where.stop - where.start}"
                 )
             check_units(
                 source, port.signals[source.partition(".")[2]], self._signals[name], self._owner
@@ -94,8 +95,7 @@ class Wiring:
             into = range(self.into.size)[here] if isinstance(here, slice) else here.tolist()
             source = range(value.size)[there] if isinstance(there, slice) else there.tolist()
             found += [
-                (self.into[i : i + 1], value[j : j + 1])
-                for i, j in zip(into, source, strict=True)
+                (self.into[i : i + 1], value[j : j + 1]) for i, j in zip(into, source, strict=True)
             ]
         return found
 
@@ -106,14 +106,14 @@ class Wiring:
 
 
 def check_wired(signals: Signals, sources: Mapping[str, Source], owner: str) -> None:
-    """Raise :class:`ScenarioError` for an input that nothing is wired to, unless it is optional."""
+    """Raise :class:`ScenarioError` for an input without a source that is not optional."""
     missing = [s.name for s in signals if s.name not in sources and not s.optional]
     if missing:
-        given = ", ".join(f"{name!r}: 'part.signal'" for name in missing)
+        given = ", ".join(f"{name!r}: 'component.signal'" for name in missing)
         raise ScenarioError(
-            f"nothing is wired to {', '.join(missing)} of {owner}; give inputs={{{given}}}, with a "
-            "number in the place of 'part.signal' for what stays the same, or declare that it may "
-            f"be left out: Signal({missing[0]!r}, optional=True)"
+            f"no source is wired to {', '.join(missing)} of {owner}; give inputs={{{given}}}, "
+            "or a number for a constant input, or declare the input optional: "
+            f"Signal({missing[0]!r}, optional=True)"
         )
 
 
@@ -124,7 +124,7 @@ def _mask(signals: Signals, name: str) -> NDArray[np.bool_]:
 
 
 def _compact(indices: Iterable[int]) -> Any:
-    """A slice where the indices are consecutive (much faster to copy), else an index array."""
+    """Return a slice if the indices are consecutive (copies are much faster), else an array."""
     listed = list(indices)
     if listed == list(range(listed[0], listed[0] + len(listed))):
         return slice(listed[0], listed[0] + len(listed))
@@ -132,24 +132,26 @@ def _compact(indices: Iterable[int]) -> Any:
 
 
 def check_units(source: str, given: Signal, wanted: Signal, owner: str) -> None:
-    """Units on both ends of a wire must be the same; ``1`` (none declared) goes with any."""
+    """Raise :class:`ScenarioError` if the units differ; ``1`` (no unit) connects to any unit."""
     units = [s.unit.replace(" ", "") for s in (given, wanted)]
     if units[0] != units[1] and "1" not in units:
         raise ScenarioError(
-            f"{source} is in {given.unit}, {owner}.{wanted.name} is in {wanted.unit}: nothing "
-            "converts on the way; declare the same unit on both ends, or convert in the model"
+            f"{source} is in {given.unit}, but {owner}.{wanted.name} is in {wanted.unit}; declare "
+            "the same unit for both, or convert the value in the model"
         )
 
 
 def resolve(
     source: str, ports: Mapping[str, SignalPort], wanted_by: str
 ) -> tuple[SignalPort, slice]:
-    """The port and the place in it that ``"part.signal"`` names."""
-    part, dot, signal = source.partition(".")
+    """Return the port and the slice of it that ``source``, ``"component.signal"``, names."""
+    component, dot, signal = source.partition(".")
     if not dot:
-        raise ScenarioError(f"{wanted_by}: {source!r} names no signal; write 'part.signal'")
-    if part not in ports:
-        raise UnknownName("part", part, sorted(ports), wanted_by)
-    if signal not in ports[part].signals:
-        raise UnknownName("signal", signal, ports[part].signals.names, f"{part} ({wanted_by})")
-    return ports[part], ports[part].signals.slice(signal)
+        raise ScenarioError(f"{wanted_by}: {source!r} names no signal; write 'component.signal'")
+    if component not in ports:
+        raise UnknownName("component", component, sorted(ports), wanted_by)
+    if signal not in ports[component].signals:
+        raise UnknownName(
+            "signal", signal, ports[component].signals.names, f"{component} ({wanted_by})"
+        )
+    return ports[component], ports[component].signals.slice(signal)

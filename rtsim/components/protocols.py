@@ -1,30 +1,29 @@
-"""Protocols of controllers: what one may have beside the contract of ``Controller``.
+"""Optional protocols of controllers, in addition to ``Controller``.
 
-Each protocol here is optional, and stands for one thing that a controller can do.  A controller has
-a protocol when it has all of its members; it need not derive from the class.  One that has some
-members of a protocol and lacks another is refused when a scenario is built
-(:func:`check_controller`).
-What holds for a controller without a protocol is in the protocol's description.
+Each protocol stands for one ability of a controller.  A controller has a protocol if it has all
+members of the protocol; it need not derive from the class.  If a controller has only some members
+of a protocol, the build of the scenario fails (:func:`check_controller`).  The table shows what
+applies without a protocol.
 
 ================  =====================================  ==========================================
 protocol          members                                without it
 ================  =====================================  ==========================================
-Fresh             fresh()                                the one object serves every run
+Fresh             fresh()                                all runs share the one object
 Prepared          ready(compile)                         as Fresh
-OwnTime           own_time, advance(), anchor()          late by the clock of the run
-Patient           silence                                10 s of wall time count as silence
+OwnTime           own_time, advance(), anchor()          the clock of the run decides lateness
+Patient           silence                                a timeout of 10 s of wall time
 Explaining        silent(), explained()                  errors name the request and its inputs
-Savable           save(), restore()                      no run goes on from a checkpoint of it
-Replayed          asked_for()                            nothing to tell it after a restore
+Savable           save(), restore()                      no run can resume from a checkpoint
+Replayed          asked_for()                            nothing to set after a restore
 Stamped           stamps()                               no track ``measured/NAME``
 Described         describe()                             the header names its class
 Parametrised      parameters                             it has no parameters
-Assignable        parameters, values                     it keeps the parameters that it has
+Assignable        parameters, values                     its parameters stay as they are
 Tunable           parameters, values, tunable()          its parameters cannot be set or changed
-Sourced           functions()                            its class, where it runs in this process
+Sourced           functions()                            its class, if it runs in this process
 Interfaced        interface                              errors name no file and line
-FreeRunning       free_running                           it stands still when the run does
-Paced             paced                                  a restore does not touch its clock
+FreeRunning       free_running                           it pauses with the run
+Paced             paced                                  a restore does not set its clock
 ================  =====================================  ==========================================
 """
 
@@ -40,114 +39,115 @@ from rtsim.core.tag import Tag
 from rtsim.equations.compiling import Compilation
 
 SILENCE_S = 10.0
-"""Wall seconds after which a controller in lockstep counts as silent."""
+"""Timeout in s of wall time for a controller in lockstep."""
 
 
 @runtime_checkable
 class Fresh(Protocol):
-    """One that is started anew for each run: two runs share nothing."""
+    """A controller of which each run uses a new copy."""
 
     def fresh(self) -> Controller:
-        """One like it, at its start."""
+        """Return a copy in its initial state."""
         ...
 
 
 @runtime_checkable
 class Prepared(Protocol):
-    """One whose functions can be compiled for a run."""
+    """A controller whose functions can be compiled for a run."""
 
     def ready(self, compile: Compilation) -> Controller:
-        """A fresh one, compiled as the run is."""
+        """Return a new copy, compiled as ``compile`` says."""
         ...
 
 
 @runtime_checkable
 class OwnTime(Protocol):
-    """One with a clock of its own, such as an emulated board: its lateness is judged by that.
+    """A controller with its own clock, such as an emulated board; this clock decides lateness.
 
-    ``receive`` is given the time that is allowed since the request's tag, in s of its own time.
+    ``patience`` of ``receive`` is then the allowed time since the tag of the request, in s of this
+    clock.
     """
 
     @property
     def own_time(self) -> bool:
-        """False where it is late by the clock of the run after all."""
+        """False if the clock of the run decides lateness nevertheless."""
         ...
 
     def advance(self, tag: Tag) -> None:
-        """Let its time pass up to ``tag``.  ``receive`` reports what goes wrong meanwhile."""
+        """Advance its clock to ``tag``.  ``receive`` reports errors of this advance."""
         ...
 
     def anchor(self, tag: Tag) -> None:
-        """Its time is ``tag`` now: the simulation stood still while it was waited for."""
+        """Set its clock to ``tag`` after the simulation has waited for it."""
         ...
 
 
 @runtime_checkable
 class Patient(Protocol):
-    """One that says how long it may stay silent in lockstep."""
+    """A controller with its own timeout in lockstep."""
 
     @property
     def silence(self) -> float:
-        """Wall seconds, or seconds of its own time where it has that."""
+        """Timeout in s of wall time, or of its own clock if it has one."""
         ...
 
 
 @runtime_checkable
 class Explaining(Protocol):
-    """One that knows more about a failure than the simulation does."""
+    """A controller that can explain its failures."""
 
     def silent(self, tag: Tag) -> ControllerError:
-        """Why the request of ``tag`` was not answered."""
+        """Return an error that says why there is no answer to the request of ``tag``."""
         ...
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """``error`` of the request of ``tag``, with how to reproduce it."""
+        """Return ``error`` of the request of ``tag`` with instructions to reproduce it."""
         ...
 
 
 @runtime_checkable
 class Savable(Protocol):
-    """One whose memory is saved with the run, in a checkpoint, and restored."""
+    """A controller whose memory can be saved in a checkpoint and restored."""
 
     def save(self) -> dict[str, Any]:
-        """Its memory as plain data: numbers, text, lists and dicts."""
+        """Return the memory as plain data: numbers, text, lists and dicts."""
         ...
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Go on from what :meth:`save` returned, be it of another object like it."""
+        """Restore the output of :meth:`save`, also that of another object of its class."""
         ...
 
 
 @runtime_checkable
 class Replayed(Protocol):
-    """One that says again what was recorded, and has to know where it goes on."""
+    """A controller that gives recorded answers and needs its position after a restore."""
 
     def asked_for(self, times: int) -> None:
-        """The request under way was asked for so often in vain before the run went on here."""
+        """Set how many ``receive`` calls of the open request had no answer before the restore."""
         ...
 
 
 @runtime_checkable
 class Stamped(Protocol):
-    """One that measures its answers; they are recorded on the track ``measured/NAME``."""
+    """A controller that measures its answers; the track ``measured/NAME`` records the times."""
 
     def stamps(self) -> tuple[int, ...]:
-        """Of the latest answer: sent, begun, ended, received, in ns of one monotonic clock."""
+        """Return when the latest answer was sent, begun, ended and received, ns (one clock)."""
         ...
 
 
 @runtime_checkable
 class Described(Protocol):
-    """One that says in the recording's header what it is."""
+    """A controller that describes itself in the header of the recording."""
 
     def describe(self) -> dict[str, Any]:
-        """It as plain data, ``type`` included."""
+        """Return the description as plain data with an entry ``type``."""
         ...
 
 
 @runtime_checkable
 class Parametrised(Protocol):
-    """One that declares parameters; the recording holds their values."""
+    """A controller with declared parameters; the recording has their values."""
 
     @property
     def parameters(self) -> Signals: ...
@@ -155,41 +155,41 @@ class Parametrised(Protocol):
 
 @runtime_checkable
 class Assignable(Parametrised, Protocol):
-    """One whose parameters have values: one that takes another's place is given those of both."""
+    """A controller whose parameters have values; a replacement takes over those of both."""
 
     values: dict[str, object]
-    """By name those that differ from their declaration."""
+    """Values that differ from the declaration, by name."""
 
 
 @runtime_checkable
 class Tunable(Assignable, Protocol):
-    """One whose parameters are set by ``Scenario.set`` and change during a run."""
+    """A controller whose parameters ``Scenario.set`` can set and a run can change."""
 
     def tunable(self) -> Vector:
-        """(k,): the parameters in use, laid out as ``parameters``; changes are written into it."""
+        """Return the parameters in use (k,), laid out as ``parameters``; rtsim changes them."""
         ...
 
 
 @runtime_checkable
 class Sourced(Protocol):
-    """One that names the functions that it computes with: a change of their source is noticed."""
+    """A controller that names its functions, so that a replay can check their source."""
 
     def functions(self) -> Sequence[Any]:
-        """Functions or classes; none where nothing is computed here."""
+        """Return functions or classes; none if nothing is computed in this process."""
         ...
 
 
 class Places(Protocol):
-    """An interface file, or whatever else a controller's signals are declared in."""
+    """The declaration of a controller's signals, for example an interface file."""
 
     def place(self, table: str, key: str) -> str:
-        """Where ``key`` of ``table`` ("inputs", "outputs") is declared: file and line."""
+        """Return file and line of ``key`` in ``table`` ("inputs", "outputs")."""
         ...
 
 
 @runtime_checkable
 class Interfaced(Protocol):
-    """One whose signals are declared in a file: errors name the line."""
+    """A controller whose signals are declared in a file; errors name the line."""
 
     @property
     def interface(self) -> Places: ...
@@ -197,21 +197,21 @@ class Interfaced(Protocol):
 
 @runtime_checkable
 class FreeRunning(Protocol):
-    """One that may go on when the simulation stands, as a rig without a hold does."""
+    """A controller that can continue while the simulation is paused, like a rig without a hold."""
 
     @property
     def free_running(self) -> bool:
-        """True where it does: then no pause, no other rate and no checkpoint is accepted."""
+        """Whether it continues; if so, pauses, other rates and checkpoints are errors."""
         ...
 
 
 @runtime_checkable
 class Paced(Protocol):
-    """One that may be a board in real time."""
+    """A controller that can be a board in real time."""
 
     @property
     def paced(self) -> bool:
-        """True where its clock cannot be set back: then no restore is accepted."""
+        """Whether its clock cannot be set back; if so, a restore is an error."""
         ...
 
 
@@ -229,15 +229,15 @@ _SINGLE = ("fresh", "ready", "stamps", "describe", "functions", "asked_for")
 
 
 def check_controller(name: str, controller: object) -> None:
-    """Raise :class:`ScenarioError` for what breaks the contract, naming what is missing."""
+    """Raise :class:`ScenarioError` with the missing or wrong member of ``controller``."""
     kind = f"controller {name} ({type(controller).__name__})"
     if isinstance(controller, type):
         given = controller.__name__
-        raise ScenarioError(f"controller {name} is the class {given}; write {given}(...)")
+        raise ScenarioError(f"controller {name} is the class {given}; give an object: {given}(...)")
     for member in (*_VALUES, *_METHODS):
         if not hasattr(controller, member):
             raise ScenarioError(
-                f"{kind} has no {_called(member, _METHODS)}; a controller has "
+                f"{kind} has no {_called(member, _METHODS)}; a controller needs "
                 f"{', '.join(_VALUES)}, {_list(_METHODS)}"
             )
     for member in ("inputs", "outputs"):
@@ -251,14 +251,14 @@ def check_controller(name: str, controller: object) -> None:
         if hasattr(controller, member) and not callable(getattr(controller, member)):
             raise ScenarioError(
                 f"{member} of {kind} is a {type(getattr(controller, member)).__name__}; "
-                "it has to be a method"
+                "it must be a method"
             )
 
 
 def _check_whole(
     kind: str, controller: object, protocol: str, methods: Sequence[str], others: Sequence[str]
 ) -> None:
-    """All of a protocol's members or none of its methods."""
+    """Raise :class:`ScenarioError` unless the controller has all members of a protocol or none."""
     found = [method for method in methods if hasattr(controller, method)]
     flagged = [member for member in others if getattr(controller, member, None) is True]
     if not found and not flagged:
@@ -266,8 +266,8 @@ def _check_whole(
     for member in (*methods, *others):
         if not hasattr(controller, member):
             raise ScenarioError(
-                f"{kind} has {_called((*found, *flagged)[0], methods)} and no "
-                f"{_called(member, methods)}; {protocol} takes {_list((*others, *methods))} "
+                f"{kind} has {_called((*found, *flagged)[0], methods)} but no "
+                f"{_called(member, methods)}; {protocol} needs {_list((*others, *methods))} "
                 "(rtsim.components.protocols)"
             )
 
@@ -281,37 +281,37 @@ def _list(names: Sequence[str]) -> str:
 
 
 def own_time(controller: Controller) -> OwnTime | None:
-    """The controller, where it is late by a clock of its own."""
+    """Return the controller if its own clock decides lateness, else None."""
     return controller if isinstance(controller, OwnTime) and controller.own_time else None
 
 
 def silence_s(controller: Controller) -> float:
-    """Seconds after which it counts as silent in lockstep."""
+    """Return the timeout of ``controller`` in lockstep, s."""
     return float(controller.silence) if isinstance(controller, Patient) else SILENCE_S
 
 
 def parameters_of(controller: Controller) -> Signals:
-    """Its parameters; none where it does not declare any."""
+    """Return the declared parameters of ``controller``; empty if there are none."""
     return controller.parameters if isinstance(controller, Parametrised) else Signals()
 
 
 def values_of(controller: Controller) -> dict[str, object]:
-    """By name the parameters that are set."""
+    """Return the parameter values of ``controller`` by name."""
     return controller.values if isinstance(controller, Assignable) else {}
 
 
 def functions_of(controller: Controller) -> list[Any]:
-    """What it computes with in this process."""
+    """Return the functions or classes that ``controller`` uses in this process."""
     if isinstance(controller, Sourced):
         return list(controller.functions())
     return [] if controller.outside else [type(controller)]
 
 
 def free_running(controller: Controller) -> bool:
-    """It would go on alone while the simulation stands."""
+    """Return whether ``controller`` continues while the simulation is paused."""
     return isinstance(controller, FreeRunning) and controller.free_running
 
 
 def paced(controller: Controller) -> bool:
-    """It is a board in real time."""
+    """Return whether ``controller`` is a board in real time."""
     return isinstance(controller, Paced) and controller.paced

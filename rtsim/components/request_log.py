@@ -1,7 +1,7 @@
-"""What a controller that lives elsewhere was asked since its start, so that it can be asked again.
+"""The log of all requests to an external controller, to restore it by repeating them.
 
-Its memory is not known here.  Started anew and fed the same inputs in the same order it comes to
-the same memory; a checksum of its answers says whether it did.
+The memory of such a controller cannot be read.  After a new start the same inputs in the same order
+give the same memory; a checksum of the answers verifies this.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rtsim.core.tag import Tag
 
 _ROWS = 1024
 MOST_BYTES = 256 << 20
-"""Of inputs that are kept while running: more than two hours at 1 kHz with four inputs."""
+"""Of inputs that are kept while running: 90 minutes at 1 kHz with four inputs."""
 
 
 class RequestLog:
-    """The tags and inputs of every step since the start, while they are fewer than some bytes."""
+    """Tags and inputs of the latest requests (steps), at most ``most_bytes``."""
 
     def __init__(self, inputs: int, most_bytes: int = MOST_BYTES) -> None:
         self.width = inputs
@@ -31,18 +31,18 @@ class RequestLog:
         self._tags: list[NDArray[np.int64]] = []
         self._values: list[NDArray[np.float64]] = []
         self._flat: tuple[list[NDArray[Any]], list[NDArray[Any]]] = [], []
-        """The same blocks as vectors: made when a block is, not when thousands are saved."""
+        """The same blocks as vectors, made early so that a checkpoint takes less time."""
         self.steps = 0
-        """All of them, the forgotten ones too."""
+        """Number of steps since the start, with those that are no longer kept."""
         self.open = False
-        """The last step has no answer yet."""
+        """Whether the last step has no answer yet."""
         self.asked = 0
-        """So often its answer was asked for in vain."""
+        """Number of ``receive`` calls without an answer for the last step."""
         self.checksum: int | None = 0
-        """CRC-32 over all answers; ``None`` where one is not known."""
+        """CRC-32 of all answers; ``None`` if an answer is not known."""
 
     def add(self, tag: Tag, inputs: Vector) -> None:
-        """A step was asked for."""
+        """Add a request with ``inputs`` (m,)."""
         row = self.steps % _ROWS
         if row == 0:
             self._tags.append(np.empty((_ROWS, 2), np.int64))
@@ -57,7 +57,7 @@ class RequestLog:
         self.open, self.asked = True, 0
 
     def heard(self, answer: Vector | None) -> None:
-        """What was said of the last step; ``None``: nothing yet."""
+        """Add the answer (n,) to the last step; ``None`` if there is no answer yet."""
         if answer is None:
             self.asked += 1
             return
@@ -67,23 +67,23 @@ class RequestLog:
 
     @property
     def forgotten(self) -> int:
-        """Steps before the first that is kept."""
+        """Number of steps that are no longer kept."""
         return self.steps - (len(self._tags) * _ROWS - self._spare)
 
     @property
     def _spare(self) -> int:
-        """Rows of the last block that are free."""
+        """Number of free rows in the last block."""
         return -self.steps % _ROWS
 
     @property
     def tags(self) -> NDArray[np.int64]:
-        """(k, 2): ns and microstep."""
+        """Tags of the steps that are kept, (k, 2): ns and microstep."""
         rows: NDArray[np.int64] = self._joined(self._tags, (0, 2), np.int64)
         return rows
 
     @property
     def inputs(self) -> NDArray[np.float64]:
-        """(k, m), as many as are kept."""
+        """Inputs of the steps that are kept, (k, m)."""
         rows: NDArray[np.float64] = self._joined(self._values, (0, self.width), np.float64)
         return rows
 
@@ -94,7 +94,7 @@ class RequestLog:
         return rows[: len(rows) - self._spare]
 
     def save(self) -> dict[str, Any]:
-        """Plain data and vectors.  They are views of rows that nobody writes any more: no copy."""
+        """Return plain data and vectors, which are views of rows that do not change later."""
         return {
             "steps": self.steps,
             "open": self.open,
@@ -112,23 +112,23 @@ class RequestLog:
 
 
 def steps_of(saved: Mapping[str, Any], width: int, name: str) -> list[tuple[Tag, Vector]]:
-    """Every step of a saved history: its tag and inputs (m,).
+    """Return tag and inputs (m,) of every step of a saved log.
 
-    Raises :class:`ControllerError` where the first ones are no longer there, or it is of another
+    Raises :class:`ControllerError` if the first steps are missing, or if the log is of another
     controller.
     """
     tags = _rows(saved["tags"], 2, np.int64)
     inputs = _rows(saved["inputs"], width, np.float64) if width else np.empty((len(tags), 0))
     if len(tags) != len(inputs):
         raise ControllerError(
-            f"{name}: {len(tags)} tags and {len(inputs)} rows of {width} inputs were saved; "
-            "it has other inputs now"
+            f"{name}: {len(tags)} tags but {len(inputs)} rows of {width} inputs were saved; "
+            "the controller has other inputs now"
         )
     gone = saved["steps"] - len(tags)
     if gone:
         raise ControllerError(
-            f"{name} ran {saved['steps']} steps, and the inputs of the first {gone} were not kept "
-            f"(at most {MOST_BYTES >> 20} MB are): it cannot be fed them again; go on from an "
+            f"{name} cannot be restored: it ran {saved['steps']} steps, and the inputs of the "
+            f"first {gone} were not kept (at most {MOST_BYTES >> 20} MB are); resume from an "
             "earlier checkpoint"
         )
     return [(Tag(int(ns), int(step)), row) for (ns, step), row in zip(tags, inputs, strict=True)]
@@ -146,10 +146,10 @@ def feed(
     send: Callable[[Tag, Vector], None],
     receive: Callable[[Tag], Vector | None],
 ) -> None:
-    """Ask a controller that was started anew for every step of ``saved``, one after the other.
+    """Repeat every step of ``saved`` with a newly started controller.
 
-    ``send`` and ``receive`` keep ``history``.  An answer that was under way is left under way.
-    Raises :class:`ControllerError` where it does not answer, or answers otherwise than it did.
+    ``send`` and ``receive`` must add each step to ``history``.  An open request stays open.  Raises
+    :class:`ControllerError` if the controller does not answer, or if its answers differ.
     """
     steps = steps_of(saved, history.width, name)
     for k, (tag, inputs) in enumerate(steps):
@@ -157,13 +157,15 @@ def feed(
         if k == len(steps) - 1 and saved["open"]:
             break
         if receive(tag) is None:
-            raise ControllerError(f"{name} did not answer the step of {tag} when it was fed again")
+            raise ControllerError(
+                f"{name} did not answer the step of {tag} when its steps were repeated"
+            )
     if None not in (saved["checksum"], history.checksum) and (
         saved["checksum"] != history.checksum
     ):
         raise ControllerError(
-            f"{name} was fed its {len(steps)} steps again and answered otherwise than it did: "
-            "something beside its inputs decides (a clock, memory that was never set, another "
-            "build); it cannot be restored"
+            f"{name} cannot be restored: its {len(steps)} steps were repeated and gave other "
+            "answers, so they depend on more than its inputs (a clock, uninitialized memory, "
+            "another build)"
         )
     history.asked, history.checksum = saved["asked"], saved["checksum"]

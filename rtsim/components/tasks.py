@@ -1,7 +1,8 @@
-"""What reacts at a tag: discrete updates, sensors, noise; controllers have a room of their own.
+"""Tasks that react at tags: discrete updates, timers, sensors and noise.
 
-A reaction sees the values as they stood before its microstep and leaves its writes with the
-:class:`Moment`, which applies them together when all reactions of the microstep have run.
+A reaction reads the values from before its microstep.  Its writes take effect together with all
+others at the end of the microstep (:meth:`Environment.write`).  The task of a controller is in
+:mod:`rtsim.components.controller_task`.
 """
 
 from __future__ import annotations
@@ -25,42 +26,42 @@ from rtsim.equations.compiling import ABSENT
 from rtsim.equations.first_call import check, first_checked
 
 FAR = 2**63 - 1
-"""Later than anything that happens."""
+"""A time (ns) after the end of every run."""
 
 
 class Environment(Protocol):
-    """What a reaction may use besides its own values."""
+    """What a reaction can use besides its own values."""
 
     @property
     def streams(self) -> RandomStreams:
-        """Random numbers, by the name of what draws them."""
+        """Random streams by name."""
         ...
 
     @property
     def paced(self) -> bool:
-        """Somebody waits for a clock, at present: a command may change it."""
+        """Whether the run is paced to the wall clock now; a command can change it."""
         ...
 
     def now(self) -> int:
-        """The clock's own ns."""
+        """Return the time of the clock, ns."""
         ...
 
     def stretch(self, ns: int) -> None:
-        """Re-anchor the clock: simulated ``ns`` is now."""
+        """Set the reference point of the clock so that simulated ``ns`` is now."""
         ...
 
     def send(self, topic: str, initiated: Tag, completed: Tag, payload: Vector) -> None:
-        """Put a message on its way and record it; ``payload`` is copied."""
+        """Send and record a message with a copy of ``payload`` (n,)."""
         ...
 
     def write(self, vector: Vector, new: Vector, owner: Plant | SignalPort) -> None:
-        """Leave a write for the end of the microstep: vector, new content, whose it is."""
+        """Write ``new`` to ``vector`` of ``owner`` at the end of the microstep."""
         ...
 
     def event(
         self, tag: Tag, kind: str, source: str, text: str, values: Mapping[str, float]
     ) -> None:
-        """Record something that happened once."""
+        """Record an event."""
         ...
 
     def sampled(self, controller: str, tag: Tag, inputs: Vector, sequence: int) -> None:
@@ -68,12 +69,12 @@ class Environment(Protocol):
         ...
 
     def measured(self, controller: str, tag: Tag, stamps: tuple[int, ...]) -> None:
-        """Record what a request took on the wall."""
+        """Record the wall-clock times of a request."""
         ...
 
 
 class Task(Protocol):
-    """Reacts at its ticks."""
+    """Something that reacts at its ticks."""
 
     name: str
     period: Period | None
@@ -81,7 +82,7 @@ class Task(Protocol):
     next_ns: int
 
     def ticked(self) -> None:
-        """The present tick is being served; look to the next."""
+        """Advance ``next_ns`` from the present tick to the next."""
         ...
 
     def react(self, tag: Tag, environment: Environment) -> None: ...
@@ -96,7 +97,9 @@ class Ticking:
 
     def __init__(self, name: str, period: Period | None, offset_ns: int, priority: int) -> None:
         if offset_ns < 0:
-            raise ScenarioError(f"task {name} has an offset of {offset_ns} ns; it must be >= 0")
+            raise ScenarioError(
+                f"task {name} has an offset of {offset_ns} ns; an offset must be >= 0"
+            )
         self.name = name
         self.period = period
         self.offset_ns = offset_ns
@@ -134,7 +137,7 @@ class Ticking:
 
 
 class UpdateTask(Ticking):
-    """The discrete part of a model, at its own period."""
+    """The discrete update of a model, with its own period."""
 
     def __init__(self, plant: Plant, period: Period, offset_ns: int = 0, priority: int = 0) -> None:
         super().__init__(f"{plant.name}.update", period, offset_ns, priority)
@@ -159,7 +162,7 @@ class UpdateTask(Ticking):
             bad = plant.bound.model.discrete.columns[int(np.flatnonzero(~np.isfinite(z))[0])]
             raise ModelError(
                 f"update of {plant.name} (model {plant.bound.model.name}) made {bad} not finite "
-                f"at {tag}; mend the update function"
+                f"at {tag}; correct the update function"
             )
         environment.write(plant.z, z, plant)
 
@@ -178,7 +181,7 @@ class UpdateTask(Ticking):
 
 
 class TimerTask:
-    """The timers of a model: one reaction at each instant at which any of them ticks."""
+    """The timers of a model; it reacts once at each time at which one or more timers tick."""
 
     period: Period | None = None
 
@@ -202,7 +205,7 @@ class TimerTask:
         self._vectors = (self._x, self._z, u, plant.p)
         vectors = (self._due, *self._vectors)
         self._seen = np.zeros(len(self._timers))
-        """1 for each timer whose first tick was checked: it may go a way of its own."""
+        """1 for each timer whose first tick was checked; timers can run different code."""
         self._fast = plant.bound.tick.on(*vectors)
         self._tick = self._checked if plant.bound.tick.unchecked else self._fast
 
@@ -252,7 +255,7 @@ class TimerTask:
                 bad = signals.columns[int(np.flatnonzero(~np.isfinite(vector))[0])]
                 raise ModelError(
                     f"tick of {plant.name} (model {model.name}) made {bad} not finite at {tag}; "
-                    "mend the tick function"
+                    "correct the tick function"
                 )
         environment.write(plant.x, x.copy(), plant)
         environment.write(plant.z, z.copy(), plant)
@@ -318,10 +321,10 @@ class SensorTask(Ticking):
 
 
 class NoiseTask(Ticking):
-    """Draws N(mean, deviation^2 / dt) each dt and holds it: white noise for continuous dynamics.
+    """White noise for continuous dynamics: N(mean, deviation^2 / period), constant over a period.
 
-    ``deviation`` is the root of the two-sided spectral density; what it drives does not depend on
-    how steps are cut.
+    ``deviation`` is the root of the two-sided spectral density.  The noise does not depend on the
+    steps of the plants that it drives.
     """
 
     def __init__(
@@ -331,7 +334,7 @@ class NoiseTask(Ticking):
         if not (isfinite(mean) and isfinite(deviation) and deviation >= 0.0):
             raise ScenarioError(
                 f"noise {port.name} has mean {mean} and deviation {deviation}; "
-                "both are finite, and a deviation is >= 0"
+                "both must be finite, and the deviation >= 0"
             )
         self._port = port
         self._mean = mean

@@ -30,9 +30,9 @@ _HALF = (".part", ".tmp")
 
 
 def cache_folder() -> Path:
-    """``$RTSIM_CACHE_DIR`` if set, else the user's cache folder; it need not exist.
+    """Return ``$RTSIM_CACHE_DIR`` if set, else the user's cache folder; it need not exist.
 
-    If there is no home folder, it is a temporary folder for this process.
+    If there is no home folder, return a temporary folder for this process.
     """
     given = os.environ.get("RTSIM_CACHE_DIR")
     if given:
@@ -70,7 +70,7 @@ def _not_kept(folder: str, reason: str) -> None:
 
 
 def _say(text: str) -> None:
-    import logging  # not on the way of a run whose functions are all compiled
+    import logging  # imported late: most runs never need it
 
     logging.getLogger("rtsim").warning(text)
 
@@ -93,7 +93,7 @@ def prune(folder: Path, now_ns: int | None = None) -> None:
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Each with when it was read or written last (ns)."""
+    """Yield each entry and the time at which it was last read or written (ns)."""
     with suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             with suppress(OSError):

@@ -33,15 +33,15 @@ else:
 """Nanoseconds for measuring durations; only differences mean anything."""
 
 civil = time.time_ns
-"""Nanoseconds since 1970, UTC: a date for people.  It may jump, so do not measure with it."""
+"""Nanoseconds since 1970, UTC, for dates.  It may jump, so do not measure durations with it."""
 
 _loaded_ns = stopwatch()
 
 
 def age_ns() -> int:
-    """Age of this process [ns], to 10 ms: how long a user has waited since starting a command.
+    """Return the age of this process [ns], to 10 ms: the user's wait since a command started.
 
-    If the system does not report it, the time since this module was loaded.
+    If the system does not report the age, return the time since this module was loaded.
     """
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -56,16 +56,16 @@ MIN_SPIN_NS = 20_000
 MAX_SPIN_NS = 500_000
 MAX_SPIN_SHARE = 4
 """A tuned busy-wait window is at most 1/4 of the loop's period and at most 500 us.  Busy-waiting
-thus uses at most a quarter of one core, and at 200 Hz at most a tenth.  If sleeps end later than
-that, a longer window would not help; the timing certificate shows such wakes."""
+thus uses at most a quarter of one core, and at 200 Hz at most a tenth.  A longer window would not
+help if sleeps end even later; the timing certificate shows such wake-ups."""
 
 _LONGEST_SLEEP_S = 3600.0  # far deadlines are slept in pieces: no overflow in the C library
 _FAR_NS = 3_600_000_000_000
-_REHEARSAL_NS = 10_000  # a tail shorter than this is left alone
-_SPARE_NS = 20_000  # beyond what would have covered a sleep that came late
-_COARSE = 6  # CLOCK_MONOTONIC_COARSE: Linux moves it on at each tick
-_IN_THE_TAIL_NS = 30_000  # how long after the earliest end of a sleep a tick may best come
-_EASE_NS = 20  # less for each one that did not: some seconds at 1 kHz until all is given back
+_REHEARSAL_NS = 10_000  # no rehearsal in a busy-wait window shorter than this
+_SPARE_NS = 20_000  # margin added when a late sleep lengthens the window
+_COARSE = 6  # CLOCK_MONOTONIC_COARSE: Linux advances it at each scheduler tick
+_IN_WINDOW_NS = 30_000  # best time of a scheduler tick, after the earliest end of a sleep
+_EASE_NS = 20  # each sleep in time shortens the window by this: full effect in seconds at 1 kHz
 
 
 class Wake:
@@ -82,8 +82,8 @@ class Wake:
         self._gate.acquire()
 
     def set(self) -> None:
-        """End the current wait, or the next one if nobody waits now."""
-        with contextlib.suppress(RuntimeError):  # it was set already
+        """End the current wait, or the next wait if none is in progress."""
+        with contextlib.suppress(RuntimeError):  # the event was already set
             self._gate.release()
 
     def clear(self) -> None:
@@ -111,15 +111,15 @@ class Clock(Protocol):
     """Whether the clock waits.  If False, it never waits and no tag is ever late."""
 
     def now(self) -> int:
-        """The clock's own time [ns]; never goes back."""
+        """Return the clock's own time [ns]; it never goes back."""
         ...
 
     def wall(self, ns: int) -> int:
-        """W(ns): the clock's own time at which simulated ``ns`` is due."""
+        """Return W(ns): the clock's own time at which simulated ``ns`` is due."""
         ...
 
     def simulated(self, own: int) -> int:
-        """The simulated time [ns] at the clock's own time ``own`` [ns]: the inverse of W."""
+        """Return the simulated time [ns] at the clock's own time ``own`` [ns]: the inverse of W."""
         ...
 
     def anchor(self, ns: int, own: int | None = None) -> None:
@@ -130,9 +130,9 @@ class Clock(Protocol):
         ...
 
     def set_rate(self, rate: float | Fraction | None, ns: int, own: int | None = None) -> None:
-        """From simulated ``ns`` on, run at ``rate`` simulated seconds per second.
+        """Run at ``rate`` simulated seconds per second from simulated ``ns`` on.
 
-        ``None`` is as fast as possible.  ``ns`` and ``own`` set the reference point as in
+        ``None`` means as fast as possible.  ``ns`` and ``own`` set the reference point as in
         :meth:`anchor`.
         """
         ...
@@ -140,8 +140,8 @@ class Clock(Protocol):
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
         """Wait until simulated ``ns`` is due; never return True before that.
 
-        Returns False if ``wake`` was set before or during the wait: the caller looks at its inputs
-        and waits again.  If the deadline has passed, it returns at once.
+        Returns False if ``wake`` was set before or during the wait: the caller reads its inputs
+        and waits again.  If the deadline has passed, the method returns at once.
         """
         ...
 
@@ -151,7 +151,7 @@ class Clock(Protocol):
 
 
 def exact_rate(rate: float | Fraction) -> Fraction:
-    """``rate`` exactly (0.1 means one tenth); :class:`ScenarioError` unless finite and > 0."""
+    """Return ``rate`` exactly (0.1 is one tenth); ScenarioError unless it is finite and > 0."""
     if isinstance(rate, Fraction):
         exact = rate
     else:
@@ -167,7 +167,7 @@ def exact_rate(rate: float | Fraction) -> Fraction:
 class VirtualClock:
     """The clock of a run that is as fast as possible: it never waits.
 
-    Its own time is the latest simulated time that it was asked to wait for.
+    Its own time is the latest simulated time for which a wait was requested.
     """
 
     paced = False
@@ -271,7 +271,7 @@ class WallClock:
         return self._line.simulated(own)
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Once calibrated, without ``own``: now, or up to a tick later (:func:`until_quiet`)."""
+        """Set the reference point; without ``own``, up to one scheduler tick after now."""
         if own is None:
             now = self.now()
             own = now + self._until_quiet(ns, now)
@@ -361,7 +361,7 @@ class WallClock:
 
 
 def tick_ns() -> int:
-    """Time between two ticks of the system's scheduler [ns]; 0 if the system does not report it."""
+    """Return the period of the system's scheduler ticks [ns]; 0 if it is not reported."""
     if sys.platform != "linux":
         return 0
     try:
@@ -371,7 +371,7 @@ def tick_ns() -> int:
 
 
 def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
-    """How long after ``now_ns`` a loop should begin, so that no scheduler tick interrupts it [ns].
+    """Return the delay after ``now_ns`` [ns] with which no scheduler tick interrupts a loop.
 
     At a tick, Linux checks whether another thread has waited longer.  A loop that busy-waits or
     computes then loses its CPU until the next tick.  Ticks come at multiples of ``tick_ns`` of
@@ -384,11 +384,11 @@ def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
     divisor = math.gcd(period_ns, tick_ns)
     if not (period_ns and tick_ns) or divisor < 2 * tail_ns:
         return 0
-    return (max(0, tail_ns - _IN_THE_TAIL_NS) - now_ns) % divisor
+    return (max(0, tail_ns - _IN_WINDOW_NS) - now_ns) % divisor
 
 
 def tail_for(late: list[int], period_ns: int | None = None) -> int:
-    """The busy-wait window [ns] for ``late`` ends of sleeps [ns]: :meth:`WallClock.calibrate`."""
+    """Return the busy-wait window [ns] for sleeps that ended ``late`` [ns]; see ``calibrate``."""
     nearly_all = sorted(late)[math.ceil(0.99 * len(late)) - 1]
     return min(max(nearly_all * 2, MIN_SPIN_NS), _longest_tail(period_ns))
 

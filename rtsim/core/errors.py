@@ -55,7 +55,7 @@ class ControllerError(RtsimError):
     """A controller stopped, did not answer or answered wrongly."""
 
     environment: bool = False
-    """True if the surroundings failed, such as a host without memory, and not the controller."""
+    """True if the host caused the failure, for example because it had no memory left."""
 
 
 class LatencyError(RtsimError):

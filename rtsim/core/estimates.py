@@ -1,4 +1,4 @@
-"""Estimates from random outputs: means and their intervals, strata, averages, warm-up."""
+"""Estimates from random outputs: means, confidence intervals, strata, averages, warm-up."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Estimate:
 
 
 def interval(samples: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Student's confidence interval of the mean of independent ``samples`` (n,), n >= 2.
+    """Return Student's confidence interval of the mean of independent ``samples`` (n,), n >= 2.
 
     The samples must be approximately normal, as means of long runs are.  Raises
     :class:`ScenarioError` if samples are too few or not finite, or ``level`` is not in (0, 1).
@@ -58,13 +58,13 @@ def interval(samples: ArrayLike, level: float = LEVEL) -> Estimate:
 def stratified(
     strata: Sequence[ArrayLike], shares: Sequence[float], level: float = LEVEL
 ) -> Estimate:
-    """The mean of a population, with its interval, from samples (n_h,) of each of its strata.
+    """Return the mean of a population, with its interval, from samples (n_h,) of each stratum.
 
-    ``shares`` are the fractions of the population in each stratum, whatever was sampled; their sum
-    is 1.  The variance is the sum of share^2 s_h^2 / n_h; the interval is Student's with
-    Satterthwaite's degrees of freedom (Cochran, Sampling Techniques, 3rd ed., 1977, sections 5.3
-    and 5.4).  A stratum whose samples are all equal adds nothing to the interval, so take enough
-    samples of each.
+    ``shares`` are the fractions of the population in each stratum; they do not depend on the
+    numbers of samples, and their sum is 1.  The variance is the sum of share^2 s_h^2 / n_h; the
+    interval is Student's with Satterthwaite's degrees of freedom (Cochran, Sampling Techniques, 3rd
+    ed., 1977, sections 5.3 and 5.4).  A stratum whose samples are all equal adds nothing to the
+    interval, so take enough samples of each stratum.
     """
     if len(strata) != len(shares) or not strata:
         raise ScenarioError(
@@ -101,7 +101,7 @@ def _finite(samples: ArrayLike) -> Vector:
 
 
 def quantile(freedom: float, level: float) -> float:
-    """Student's t: the half-width, in standard errors, of an interval of confidence ``level``.
+    """Return Student's t: the half-width, in standard errors, of an interval of this ``level``.
 
     ``freedom`` is the number of degrees of freedom.
     """
@@ -111,7 +111,7 @@ def quantile(freedom: float, level: float) -> float:
 
 
 def batch_means(values: ArrayLike, batches: int = 20, level: float = LEVEL) -> Estimate:
-    """The mean of one long, stationary, autocorrelated series (n,), with its interval.
+    """Return the mean of one long, stationary, autocorrelated series (n,), with its interval.
 
     The series is cut into equal batches, and the means of the batches are treated as independent.
     This holds if a batch is much longer than the correlation time.  Values left over at the start
@@ -131,7 +131,7 @@ def batch_means(values: ArrayLike, batches: int = 20, level: float = LEVEL) -> E
 def time_average(
     ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: int, before: float = 0.0
 ) -> float:
-    """The time average from ``begin_ns`` to ``end_ns`` of a piecewise constant value.
+    """Return the time average from ``begin_ns`` to ``end_ns`` of a piecewise constant value.
 
     Each of ``values`` (n,) holds from its time in ``ns`` (n,), in ascending order, to the next;
     ``before`` is the value before the first.
@@ -150,7 +150,7 @@ def time_average(
 
 
 def line_average(ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: int) -> float:
-    """The time average from ``begin_ns`` to ``end_ns`` of a piecewise linear value.
+    """Return the time average from ``begin_ns`` to ``end_ns`` of a piecewise linear value.
 
     The lines connect ``values`` (n,) at ``ns`` (n,), in ascending order; two values at one time
     are a jump.
@@ -172,11 +172,11 @@ def line_average(ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: i
 
 
 def warm_up(values: ArrayLike, batch: int = 5) -> int:
-    """The number of first values to leave out as warm-up: MSER-5 (White, Cobb, Spratt, 2000).
+    """Return how many first values to leave out as warm-up: MSER-5 (White, Cobb, Spratt, 2000).
 
-    Of all cuts in the first half, it returns the cut after which the mean of the batches has the
-    smallest standard error.  It is a rule of thumb: if it returns half of the values, the run is
-    too short.
+    Of all cuts in the first half, this is the cut after which the mean of the batches has the
+    smallest standard error.  The method is a rule of thumb: if the result is half of the values,
+    the run is too short.
     """
     series = _finite(values)
     count = series.size // batch

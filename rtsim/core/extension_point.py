@@ -1,7 +1,7 @@
-"""Things that a user chooses by name: rtsim's own, and those that other packages add.
+"""Registries of objects that a user chooses by name, such as solvers.
 
-An installed package adds one by an entry point.  A scenario file, a test or a notebook adds one for
-its own process by :meth:`ExtensionPoint.add`.
+rtsim ships some of the objects.  An installed package adds an object by an entry point.  A scenario
+file, a test or a notebook adds an object for its own process by :meth:`ExtensionPoint.add`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
         self._loaded: dict[str, T] = {}
 
     def add(self, name: str, made: T) -> None:
-        """Add ``made`` for this process; the same name again replaces what was added before.
+        """Add ``made`` for this process; an object that was added under ``name`` is replaced.
 
         Raises :class:`ScenarioError` if ``name`` belongs to rtsim, or if ``made`` cannot be used.
         """
@@ -45,7 +45,10 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
         self._added[name] = self._check(name, made)
 
     def get_or_raise(self, name: str, where: str = "") -> T:
-        """The object called ``name``; :class:`UnknownName` lists the names that exist."""
+        """Return the object called ``name``.
+
+        Raises :class:`UnknownName`, with the names that exist.  ``where`` is part of the message.
+        """
         try:
             return self[name]
         except KeyError:
@@ -71,7 +74,7 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
         return sum(1 for _ in self)
 
     def _entries(self) -> dict[str, list[EntryPoint]]:
-        """Those of installed packages; a package that is on the path twice counts once."""
+        """Return the entry points by name; a package that is on the path twice counts once."""
         found: dict[str, list[EntryPoint]] = {}
         for entry in entry_points(group=self.group):
             others = found.setdefault(entry.name, [])

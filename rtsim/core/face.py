@@ -14,7 +14,7 @@ from importlib import import_module
 def face(
     package: str, names: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of ``package``.
+    """Return ``__getattr__`` and ``__dir__`` for ``package``.
 
     ``names`` are the public names by module: ``{"rtsim.core.tag": ("Tag",)}``.
     """

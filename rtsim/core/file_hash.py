@@ -21,7 +21,7 @@ MOST_FILES = 1000
 
 
 def file_hash(path: Path) -> str:
-    """The hash of a file as 64 hex digits; raises :class:`OSError` if it cannot be read."""
+    """Return the hash of a file as 64 hex digits; raises :class:`OSError` if it is unreadable."""
     found = {"": path.read_bytes()}
     _follow(found[""], "", [str(path.resolve().parent), *sys.path], found)
     out = hashlib.sha256()
@@ -31,7 +31,7 @@ def file_hash(path: Path) -> str:
 
 
 def _follow(source: bytes, package: str, folders: list[str], found: dict[str, bytes]) -> None:
-    """Add what ``source`` imports to ``found``, and what that imports."""
+    """Add the modules that ``source`` imports, directly or indirectly, to ``found``."""
     try:
         tree = ast.parse(source)
     except _UNREADABLE:
@@ -60,7 +60,7 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
 
 
 def _files(name: str, folders: list[str]) -> Iterator[tuple[str, Path]]:
-    """The module and the packages that it is in, as far as they are local."""
+    """Yield the name and file of a module and of the packages that contain it, if local."""
     parts = name.split(".")
     if parts[0] in _NOT_LOCAL:
         return

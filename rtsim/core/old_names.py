@@ -1,4 +1,4 @@
-"""Imports of modules by the names that they had up to version 0.1, with a warning.
+"""Old names of modules, classes and methods from version 0.1: they work, with a warning.
 
 An old name is removed in the second minor version after the rename (CHANGELOG.md).
 """
@@ -12,6 +12,7 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 _MOVED = {
     "rtsim.core": (
@@ -23,7 +24,7 @@ _MOVED = {
         "bus", "controller", "controller_task", "latency", "plant", "ports", "tasks",
     ),
     "rtsim.engine": ("checkpoint", "executive", "faults", "system", "trace"),
-    "rtsim.scenario": ("loading", "parts", "trust"),
+    "rtsim.scenario": ("loading", "trust"),
     "rtsim.runs": ("diverging", "replay", "simulation"),
 }  # fmt: skip
 _RENAMED = {
@@ -36,8 +37,12 @@ _RENAMED = {
     "rtsim.inlets": "rtsim.components.external_inputs",
     "rtsim.instant": "rtsim.engine.microsteps",
     "rtsim.models.earth": "rtsim.equations.earth",
+    "rtsim.models.f16.law": "rtsim.models.f16.controller",
+    "rtsim.parts": "rtsim.scenario.standard_components",
     "rtsim.record.tape": "rtsim.record.memory_recorder",
     "rtsim.resuming": "rtsim.runs.resume",
+    "rtsim.scenario.controller_part": "rtsim.scenario.controller_component",
+    "rtsim.scenario.parts": "rtsim.scenario.standard_components",
     "rtsim.scene": "rtsim.scenario.shown",
 }
 _NEW = _RENAMED | {
@@ -46,7 +51,7 @@ _NEW = _RENAMED | {
 
 
 def new_name(name: str) -> str | None:
-    """The present name of a module; ``None`` if ``name`` is not an old name."""
+    """Return the present name of a module; ``None`` if ``name`` is not an old name."""
     if name in _NEW:
         return _NEW[name]
     package, _, module = name.rpartition(".")
@@ -54,9 +59,9 @@ def new_name(name: str) -> str | None:
 
 
 def names_moved(module: str, to: Mapping[str, str]) -> Callable[[str], object]:
-    """``__getattr__`` of a module from which some names have moved to others; a use warns.
+    """Return a ``__getattr__`` for a module from which names have moved; a use of one warns.
 
-    ``to`` gives for each such name the module that has it now.
+    ``to`` gives for each moved name the module that has it now.
     """
 
     def get(name: str) -> object:
@@ -67,6 +72,44 @@ def names_moved(module: str, to: Mapping[str, str]) -> Callable[[str], object]:
         return getattr(import_module(new), name)
 
     return get
+
+
+def names_replaced(module: str, new: Mapping[str, str]) -> Callable[[str], object]:
+    """Return a ``__getattr__`` for a module some of whose names were replaced; a use warns.
+
+    ``new`` gives the present name in the same module for each old name.
+    """
+
+    def get(name: str) -> object:
+        if name not in new:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(
+            f"{module}.{name} is called {new[name]} now", DeprecationWarning, stacklevel=2
+        )
+        return getattr(import_module(module), new[name])
+
+    return get
+
+
+class OldName:
+    """An attribute of a class that gives the attribute ``new`` of the same object, and warns."""
+
+    def __init__(self, new: str) -> None:
+        self._new = new
+        self._old = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._old = name
+
+    def __get__(self, owner: object, kind: type | None = None) -> Any:
+        if owner is None:
+            return self
+        warnings.warn(
+            f"{type(owner).__name__}.{self._old} is called {self._new} now",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(owner, self._new)
 
 
 class _OldNames(MetaPathFinder, Loader):

@@ -39,7 +39,7 @@ _NOT_THE_USERS = (
 
 
 def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of an exception that lie in the user's own files, outermost first."""
+    """Return the frames of an exception that lie in the user's own files, outermost first."""
     return [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -48,7 +48,7 @@ def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def in_words(error: BaseException) -> str:
-    """Exception type, text and place: ``ZeroDivisionError: … (mine.py:12 in law)``."""
+    """Return exception type, text and place: ``ZeroDivisionError: … (mine.py:12 in control)``."""
     frames = own_frames(error)
     where = f" ({frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
     said = f": {error}" if str(error) else ""
@@ -69,7 +69,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def interrupt(*_: object) -> NoReturn:
-    """A signal handler."""
+    """Raise :class:`Interrupted`; a signal handler."""
     raise Interrupted
 
 
@@ -105,7 +105,7 @@ def on_ctrl_c(
 
 
 def from_outside(error: BaseException) -> bool:
-    """True if a signal asked the program to end; false if a component raised ``error`` itself.
+    """Return whether a signal asked the program to end; False if a component raised ``error``.
 
     If Python's default SIGINT handler is installed, a ``KeyboardInterrupt`` counts as Ctrl-C.
     """

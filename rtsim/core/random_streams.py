@@ -19,7 +19,7 @@ class RandomStreams:
         self._streams: dict[str, np.random.Generator] = {}
 
     def stream(self, name: str) -> np.random.Generator:
-        """The generator called ``name``; the same object each time."""
+        """Return the generator called ``name``; the same object each time."""
         if name not in self._streams:
             digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
             key = np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
@@ -27,7 +27,7 @@ class RandomStreams:
         return self._streams[name]
 
     def save(self) -> dict[str, Any]:
-        """Plain data: integers, strings and lists only."""
+        """Return the states of all streams as plain data: integers, strings and lists only."""
         streams = {n: _plain(g.bit_generator.state) for n, g in sorted(self._streams.items())}
         return {"seed": self.seed, "streams": streams}
 

@@ -1,4 +1,4 @@
-"""Named, typed vectors with units, and a hash by which both ends of a link compare their layouts.
+"""Named, typed vectors with units, and a hash with which two ends of a link compare layouts.
 
 Inside the runtime every vector is a flat float64 array, and a :class:`Signals` describes its
 elements.  ``type`` is the type on the other side of a boundary, such as ``float32`` in C.
@@ -84,7 +84,7 @@ class Signal:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """One name for each element: ``q_0 … q_3`` for an array, the name itself for a scalar."""
+        """One name per element: ``q_0 … q_3`` for an array, the signal's name for a scalar."""
         if not self.shape:
             return (self.name,)
         return tuple("_".join((self.name, *map(str, index))) for index in np.ndindex(*self.shape))
@@ -166,14 +166,14 @@ class Signals:
         return out
 
     def slice(self, name: str) -> slice:
-        """The position of ``name`` in the flat vector; :class:`UnknownName` if it is unknown."""
+        """Return the position of ``name`` in the flat vector; raises :class:`UnknownName`."""
         try:
             return self._slices[name]
         except KeyError:
             raise UnknownName("signal", name, self.names) from None
 
     def initial(self, values: Mapping[str, object] | None = None) -> Vector:
-        """A new flat vector (n,) of the declared initial values, replaced by ``values`` by name.
+        """Return a new flat vector (n,) of initial values; ``values`` (by name) override them.
 
         Raises :class:`UnknownName` for an unknown name, :class:`ShapeError` for a value of the
         wrong length and :class:`ScenarioError` for a value outside its range.
@@ -210,17 +210,17 @@ class Signals:
         return vector
 
     def prefixed(self, prefix: str) -> Signals:
-        """The same layout, with ``prefix`` in front of each name."""
+        """Return the same layout with ``prefix`` in front of each name."""
         return Signals(*(replace(s, name=prefix + s.name) for s in self))
 
     def to_json(self) -> list[dict[str, object]]:
-        """Plain data that :meth:`from_json` reads back; infinite bounds become ``None``."""
+        """Return plain data for :meth:`from_json`; infinite bounds become ``None``."""
         rows = []
         for s in self:
             row = asdict(s)
             row["shape"] = list(s.shape)
             row["initial"] = list(s.initial) if isinstance(s.initial, tuple) else s.initial
-            del row["optional"]  # of the scenario, and not of what a recording holds
+            del row["optional"]  # concerns the wiring only, so a recording does not hold it
             row["low"] = None if math.isinf(s.low) else s.low
             row["high"] = None if math.isinf(s.high) else s.high
             rows.append(row)
@@ -228,7 +228,7 @@ class Signals:
 
     @classmethod
     def from_json(cls, rows: list[dict[str, object]]) -> Signals:
-        """Read what :meth:`to_json` wrote; unknown keys are refused."""
+        """Return the signals that :meth:`to_json` wrote; raises TypeError for an unknown key."""
         out: list[Signal] = []
         for row in rows:
             values = dict(row)

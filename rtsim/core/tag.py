@@ -27,7 +27,7 @@ class Tag(NamedTuple):
     step: int = 0
 
     def after(self, delay_ns: int) -> Tag:
-        """The tag ``delay_ns`` later; a zero delay gives the next microstep.
+        """Return the tag ``delay_ns`` later; a zero delay gives the next microstep.
 
         Raises :class:`ValueError` for a negative delay.
         """
@@ -56,7 +56,7 @@ Duration = int | float | str | Fraction
 
 
 def exact_seconds(value: Duration, what: str = "duration") -> Fraction:
-    """``value`` in seconds as an exact fraction; 0.1 means one tenth, not the nearest double.
+    """Return ``value`` in s as an exact fraction; 0.1 means one tenth, not the nearest double.
 
     ``what`` names the value in the error.  Raises :class:`ScenarioError` if ``value`` is not a
     number of seconds or exceeds 146 years.
@@ -71,16 +71,16 @@ def exact_seconds(value: Duration, what: str = "duration") -> Fraction:
             "write 0.02, '1/50' or Fraction(1, 50)"
         ) from error
     if abs(exact) * NS_PER_S >= LONGEST_NS:
-        told = f"{float(exact):g}" if abs(exact) < 10**300 else str(value)[:40]
+        shown = f"{float(exact):g}" if abs(exact) < 10**300 else str(value)[:40]
         raise ScenarioError(
-            f"{what} {told} s exceeds the largest time of {LONGEST_NS // NS_PER_S:,} s "
+            f"{what} {shown} s exceeds the largest time of {LONGEST_NS // NS_PER_S:,} s "
             "(146 years); give a smaller value"
         )
     return exact
 
 
 def to_ns(value: Duration, what: str = "duration") -> int:
-    """``value`` seconds as the nearest whole number of ns; raises as :func:`exact_seconds`."""
+    """Return ``value`` seconds as the nearest whole ns; raises as :func:`exact_seconds` does."""
     exact = exact_seconds(value, what) * NS_PER_S
     return (2 * exact.numerator + exact.denominator) // (2 * exact.denominator)
 
@@ -102,12 +102,12 @@ class Period:
                 f"a period of {float(self.ns):g} ns is shorter than the time resolution of 1 ns; "
                 "give a period of at least 1e-9 s"
             )
-        # Ticks are computed in the frame: plain integers are ten times faster than a Fraction.
+        # Ticks are computed in the real-time loop, where integers are ten times faster.
         object.__setattr__(self, "_ratio", (self.ns.numerator, self.ns.denominator))
 
     @classmethod
     def of(cls, value: Duration | Period) -> Period:
-        """A period of ``value`` seconds; raises :class:`ScenarioError` unless it is > 0."""
+        """Return a period of ``value`` seconds; raises :class:`ScenarioError` unless it is > 0."""
         if isinstance(value, Period):
             return value
         exact = exact_seconds(value, "period")
@@ -121,12 +121,12 @@ class Period:
         return self._ratio
 
     def tick(self, k: int, offset_ns: int = 0) -> int:
-        """The time of tick ``k`` [ns]."""
+        """Return the time of tick ``k`` [ns]."""
         n, d = self._ratio
         return offset_ns + (2 * k * n + d) // (2 * d)
 
     def ticks_before(self, limit_ns: int, k: int, most: int) -> list[int]:
-        """The times [ns] of ticks ``k``, ``k + 1``, ... before ``limit_ns``; at most ``most``."""
+        """Return times [ns] of at most ``most`` ticks from tick ``k`` on, before ``limit_ns``."""
         n, d = self._ratio
         if d == 1:
             return list(range(k * n, min(limit_ns, (k + most) * n), n))
@@ -136,7 +136,7 @@ class Period:
         return found
 
     def index_after(self, ns: int, offset_ns: int = 0) -> int:
-        """The first ``k >= 0`` whose tick lies strictly after ``ns``."""
+        """Return the first ``k >= 0`` whose tick lies strictly after ``ns``."""
         k = max(0, int((ns - offset_ns) // self.ns) - 1)
         while self.tick(k, offset_ns) <= ns:
             k += 1

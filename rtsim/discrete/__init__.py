@@ -1,8 +1,8 @@
-"""Discrete events in a run: processes on a SimPy environment, and agents that move together.
+"""Discrete events in a run: SimPy processes, and populations of agents.
 
-``Processes`` is what a scenario declares, ``Agenda`` the SimPy environment that its set-up is
-given, ``population`` a model of many agents that see each other as they were.  docs/discrete.md
-has examples.
+A scenario declares ``Processes``.  Their set-up function receives an ``Agenda``, which is a SimPy
+environment.  ``population`` makes a model of many agents that are updated at the same time.
+docs/discrete.md has examples.
 """
 
 from __future__ import annotations

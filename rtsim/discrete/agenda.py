@@ -1,7 +1,7 @@
-"""A SimPy environment whose time is the run's: whole nanoseconds inside, seconds for its users.
+"""A SimPy environment with the simulated time of a run; its methods use s, the time is in whole ns.
 
-Processes, resources, stores, priority, pre-emption and interrupts are SimPy's own.  What processes
-do to the rest of the run is left here as a list of effects; who applies it is the task.
+SimPy provides processes, resources, stores, priorities, pre-emption and interrupts.  The effects of
+processes on the rest of the run are collected in a list, which the task applies.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
 from rtsim.discrete.waiting import WatchedProcess
 
 MOST_EVENTS = 1_000_000
-"""More than this at one instant is a Zeno error."""
+"""Maximum number of events at one instant; more are a Zeno error."""
 _EXACT_S = 1e6
-"""Below this a float of s that means whole ns is that after one product and one rounding."""
+"""Below this, one product and one rounding convert a float in s to the exact ns."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Changed:
-    """A parameter of a plant, or a source's value, becomes something else."""
+    """A new value for a parameter of a plant, or for a value of a source."""
 
     target: str
     value: object
@@ -48,7 +48,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Told:
-    """An event of the recording."""
+    """An event for the recording.  Its ``repr`` enters the checksum of checkpoints."""
 
     kind: str
     text: str
@@ -59,7 +59,7 @@ Effect = Sent | Changed | Told
 
 
 class DeclaredProcesses(Protocol):
-    """What an agenda needs of :class:`~rtsim.discrete.processes.Processes`."""
+    """The attributes of :class:`~rtsim.discrete.processes.Processes` that an agenda uses."""
 
     @property
     def setup(self) -> Callable[[Agenda], None]: ...
@@ -78,10 +78,10 @@ class DeclaredProcesses(Protocol):
 
 
 class Agenda(simpy.Environment):
-    """What processes live on: SimPy's ``process``, ``timeout``, ``event``, ..., and the run.
+    """The environment of processes: SimPy's ``process``, ``timeout``, ``event``, ..., and the run.
 
-    Delays and ``now`` are in s; a delay is taken to the nearest ns.  Tags are whole ns, so that
-    times never drift from those of the rest of the run.
+    Delays and ``now`` are in s.  A delay is rounded to the nearest ns.  Times are kept in whole ns,
+    so they do not drift from the other times of the run.
     """
 
     def __init__(
@@ -99,10 +99,10 @@ class Agenda(simpy.Environment):
         self.p = p
         self.effects: list[Effect] = []
         self.count = 0
-        """Events so far."""
+        """Number of events processed."""
         self._ns = 0
         self._events: list[tuple[int, EventPriority, int, Event]] = []
-        """Time, priority, number and event, as SimPy orders them."""
+        """Time, priority, number and event, in SimPy's order."""
         self._numbers = count()
         self._processes = processes
         self._on = on
@@ -115,25 +115,25 @@ class Agenda(simpy.Environment):
 
     @property
     def now(self) -> float:
-        """s since the start of the run."""
+        """Simulated time, s."""
         return self._ns / NS_PER_S
 
     @property
     def ns(self) -> int:
-        """The same exactly, in ns."""
+        """Simulated time, ns (exact)."""
         return self._ns
 
     @property
     def next_ns(self) -> int:
-        """When its next event is; far away where there is none."""
+        """Time of the next event, ns; ``FAR`` if there is none."""
         return self._events[0][0] if self._events else FAR
 
     def peek(self) -> float:
-        """s of the next event; infinite where there is none."""
+        """Return the time of the next event, s; infinite if there is none."""
         return self._events[0][0] / NS_PER_S if self._events else float("inf")
 
     def schedule(self, event: Event, priority: EventPriority = NORMAL, delay: float = 0) -> None:
-        """As SimPy's; ``delay`` in s.  What is infinitely far away never comes."""
+        """Schedule ``event`` after ``delay`` s, as in SimPy; an infinite delay never ends."""
         ns = self._ns
         if delay:
             if delay == float("inf"):
@@ -142,24 +142,24 @@ class Agenda(simpy.Environment):
         heappush(self._events, (ns, priority, next(self._numbers), event))
 
     def process(self, generator: Generator[Event, Any, Any]) -> simpy.Process:
-        """As SimPy's."""
+        """Start a process from ``generator``, as in SimPy."""
         return WatchedProcess(self, generator)
 
     def run(self, until: object = None) -> NoReturn:  # noqa: ARG002
-        """Not here."""
+        """Raise :class:`ScenarioError`: the run controls the time of an agenda."""
         raise ScenarioError(
-            f"{self.name}: the run drives an agenda's time; leave run() out of the set-up, and "
-            "yield the event that run(until) would wait for"
+            f"{self.name}: run() and step() cannot be called, because the run controls the time; "
+            "remove the call, and in a process yield the event to wait for"
         )
 
     def step(self) -> NoReturn:
-        """Not here."""
+        """Raise :class:`ScenarioError`: the run controls the time of an agenda."""
         self.run()
 
     # -- the run ---------------------------------------------------------------------------------
 
     def read(self, name: str) -> Any:
-        """An input as it stood before this microstep, or a parameter: a float, or an array."""
+        """Return an input as it was before this microstep, or a parameter: float or array."""
         if name in self._processes.parameters:
             return _value(self._processes.parameters, self.p, name)
         if name not in self._processes.inputs:
@@ -168,11 +168,14 @@ class Agenda(simpy.Environment):
         return _value(self._processes.inputs, self.inputs, name)
 
     def write(self, **values: object) -> None:
-        """Outputs; others hear of them in the next microstep, by one message for all."""
+        """Set outputs by name; one message with all outputs arrives in the next microstep."""
         self._put(self._processes.outputs, self.outputs, values, f"outputs of {self.name}")
 
     def send(self, topic: str, **values: object) -> None:
-        """One message on a topic that ``messages`` declares; what is not given is as declared."""
+        """Send a message on a topic that ``messages`` declares.
+
+        A signal that is not in ``values`` has its declared initial value.
+        """
         declared = self._processes.messages
         if topic not in declared:
             raise UnknownName("topic", topic, declared, f"messages of {self.name}")
@@ -181,38 +184,44 @@ class Agenda(simpy.Environment):
         self.effects.append(Sent(topic, payload))
 
     def change(self, target: str, value: object) -> None:
-        """``part.name`` becomes ``value`` at the end of this microstep.
+        """Set ``target``, such as ``"plant.mass"``, to ``value`` at the end of this microstep.
 
-        A parameter of a plant, or a source's value.
+        ``target`` is a parameter of a plant or a value of a source.
         """
         self.effects.append(Changed(target, value))
 
     def record(self, kind: str, text: str = "", **values: float) -> None:
-        """An event of the recording, such as ``Broken``."""
+        """Write an event of kind ``kind``, such as ``Broken``, to the recording."""
         self.effects.append(Told(kind, text, {k: float(v) for k, v in values.items()}))
 
     def inbox(self, topic: str) -> simpy.Store:
-        """Messages of ``topic`` from the first call on: dicts of values, as they arrive."""
+        """Return a store that receives the messages of ``topic`` from the first call on.
+
+        Each message is a dict of values by signal name.
+        """
         self._check_on(topic, "message")
         if topic not in self._inboxes:
             self._inboxes[topic] = simpy.Store(self)
         return self._inboxes[topic]
 
     def crossing(self, guard: str) -> Event:
-        """Happens when the guard, ``"plant.guard"``, fires next; x+ is to be read then."""
+        """Return an event that occurs when ``guard`` (``"plant.guard"``) fires next.
+
+        After it, ``read`` returns x+.
+        """
         self._check_on(guard, "guard")
         if guard not in self._crossings:
             self._crossings[guard] = self.event()
         return self._crossings[guard]
 
     def random(self, stream: str) -> np.random.Generator:
-        """A stream of its own: each name draws alike whatever is drawn from others."""
+        """Return the random stream of this name; its numbers do not depend on other streams."""
         return self._streams.stream(f"processes/{self.name}/{stream}")
 
     def _check_on(self, name: str, what: str) -> None:
         if name not in self._on:
             raise ScenarioError(
-                f"{self.name} does not listen for the {what} {name}; declare it: "
+                f"{self.name} does not receive the {what} {name}; declare it: "
                 f"on=({', '.join(map(repr, (*self._on, name)))},)"
             )
 
@@ -222,32 +231,34 @@ class Agenda(simpy.Environment):
         for name, value in values.items():
             if name not in signals:
                 raise UnknownName("signal", name, signals.names, where)
-            here = signals.slice(name)
-            if isinstance(value, int | float) and here.stop - here.start == 1 and isfinite(value):
-                vector[here.start] = value  # the usual one, and much faster
+            at = signals.slice(name)
+            if isinstance(value, int | float) and at.stop - at.start == 1 and isfinite(value):
+                vector[at.start] = value  # the usual case; this path is much faster
                 continue
             given = np.asarray(value, dtype=np.float64).ravel()
-            if given.size != here.stop - here.start:
+            if given.size != at.stop - at.start:
                 raise ShapeError(
-                    f"{name} of {where} has {here.stop - here.start} elements, got {given.size}"
+                    f"{name} of {where} has {at.stop - at.start} elements, got {given.size}"
                 )
             if not np.isfinite(given).all():
-                raise ModelError(f"{name} of {where} became {value} at {Tag(self.ns)}")
-            vector[here] = given
+                raise ModelError(
+                    f"{name} of {where} was set to {value} at {Tag(self.ns)}; it must be finite"
+                )
+            vector[at] = given
 
     # -- for the task ----------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The set-up."""
+        """Call the set-up function."""
         returned: object = self._processes.setup(self)
         if hasattr(returned, "throw"):
             raise ScenarioError(
-                f"the set-up of {self.name} is a process itself (it yields) and nothing starts it; "
-                "let it start one: def setup(agenda): agenda.process(...)"
+                f"the set-up function of {self.name} contains yield, so it never runs; move that "
+                "code to a process and start it: def setup(agenda): agenda.process(...)"
             )
 
     def hear(self, ns: int, name: str, payload: Vector | None) -> None:
-        """A message arrived, or, without a payload, a guard fired."""
+        """Handle a message that arrived or, if ``payload`` is None, a guard that fired."""
         self._ns = ns
         if payload is None:
             waited = self._crossings.pop(name, None)
@@ -258,10 +269,10 @@ class Agenda(simpy.Environment):
             self._inboxes[name].put({n: _value(signals, payload, n) for n in signals.names})
 
     topics: Mapping[str, Signals] = {}
-    """What each topic carries that it listens for."""
+    """The signals of each topic that the processes receive."""
 
     def react(self, ns: int) -> list[Effect]:
-        """All events up to ``ns``, in SimPy's order; what they did to others."""
+        """Process all events up to ``ns`` in SimPy's order; return their effects on the run."""
         self._ns = ns
         queue, left = self._events, MOST_EVENTS
         while queue and queue[0][0] <= ns:
@@ -275,8 +286,8 @@ class Agenda(simpy.Environment):
             left -= 1
             if left < 0:
                 raise ZenoError(
-                    f"more than {MOST_EVENTS} events of {self.name} at {Tag(ns)}: a process goes "
-                    "round without time passing; give it a timeout > 0"
+                    f"more than {MOST_EVENTS} events of {self.name} at {Tag(ns)}: simulated time "
+                    "does not advance in the loop of a process; give the loop a timeout > 0 s"
                 )
         self.count += MOST_EVENTS - left
         if self.outputs.tobytes() != self._sent.tobytes():
@@ -287,20 +298,20 @@ class Agenda(simpy.Environment):
 
 
 def _value(signals: Signals, vector: Vector, name: str) -> Any:
-    here = signals.slice(name)
+    at = signals.slice(name)
     shape = signals[name].shape
-    return vector[here].reshape(shape).copy() if shape else float(vector[here.start])
+    return vector[at].reshape(shape).copy() if shape else float(vector[at.start])
 
 
 def _whole_ns(delay: Any) -> int:
-    """``delay`` s in ns, as :func:`rtsim.core.tag.to_ns` has it, and fast for the usual ones."""
+    """Return ``delay`` (s) in ns like :func:`rtsim.core.tag.to_ns`; faster for short floats."""
     if isinstance(delay, float):
         if abs(delay) < _EXACT_S:
             return round(float(delay) * NS_PER_S)
         if not isfinite(delay):
-            raise ScenarioError(f"a delay of {delay} s; give a number of seconds >= 0")
+            raise ScenarioError(f"a delay is {delay} s; give a number of seconds >= 0")
         delay = float(delay)
     ns = to_ns(delay, "delay")
     if ns >= LONGEST_NS:
-        raise ScenarioError(f"a delay of {delay} s; give a shorter one")
+        raise ScenarioError(f"a delay of {delay} s is too long; give less than 146 years")
     return ns

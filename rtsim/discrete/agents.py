@@ -1,4 +1,4 @@
-"""Many agents of one kind in one model: each sees the others as they were."""
+"""Many agents of one kind in one model: each agent reads the states before the update."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rtsim.equations.compiling import check_arguments, compiled
 from rtsim.equations.model import Model, Update
 
 Rule = Callable[[int, float, Any, Vector, Vector, Any], None]
-"""``(i, t, before, u, p, after)``: agent ``i`` reads ``before``, writes ``after[signal, i]``."""
+"""``(i, t, before, u, p, after)``: agent ``i`` reads ``before`` and writes ``after[signal, i]``."""
 
 
 def population(
@@ -27,17 +27,23 @@ def population(
     in_turn: bool = False,
     assumptions: tuple[str, ...] = (),
 ) -> Model:
-    """``count`` agents, each with the signals ``each`` (scalars), that move together at an update.
+    """Return a model of ``count`` agents, which are all updated at the same time.
 
-    ``before`` and ``after`` are (signals of one, count).  A model without states: declare it as a
-    plant with an ``update_period``.  ``in_turn``: one after the other, each seeing those before it
-    as they are already; that is what makes a fox miss its rabbit, and is here to compare with.
+    Each agent has the scalar signals ``each``.  In ``rule``, ``before`` and ``after`` have shape
+    (signals of one agent, count).  The model has no continuous states: declare it as a plant with
+    an ``update_period``.  With ``in_turn=True`` the agents are updated one after the other, and
+    each reads the new values of the agents before it.  This is a known modelling error, offered
+    for comparison.
+
+    Raises :class:`ScenarioError` without agents or scalar signals, or for a wrong ``rule``.
     """
     if count < 1:
         raise ScenarioError(f"{name} has {count} agents; give at least 1")
     shaped = [s.name for s in each if s.shape]
     if shaped or not len(each):
-        raise ScenarioError(f"{name}: an agent has one scalar or more, not {shaped or 'none'}")
+        raise ScenarioError(
+            f"{name}: an agent needs one or more scalar signals, got {shaped or 'none'}"
+        )
     check_arguments(rule, "i, t, before, u, p, after", f"rule of {name}")
     return Model(
         name=name,
@@ -53,7 +59,7 @@ def population(
 
 @lru_cache
 def _update(rule: Rule, kinds: int, in_turn: bool) -> Update:
-    """Made and compiled once for populations of any size."""
+    """Return the update function; it is compiled once for populations of any size."""
     act = compiled(getattr(rule, "py_func", rule))
 
     def together(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
@@ -73,4 +79,4 @@ def _update(rule: Rule, kinds: int, in_turn: bool) -> Update:
 
 
 def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-    """Nothing flows."""
+    """Do nothing: the model has no continuous states."""

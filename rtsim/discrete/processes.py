@@ -1,4 +1,4 @@
-"""What a scenario declares of a discrete-event part: its set-up, and what goes in and out."""
+"""The declaration of a discrete-event component: its set-up function, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from rtsim.discrete.agenda import Agenda
 
 Setup = Callable[["Agenda"], None]
-"""Makes resources and starts processes (generators) on a fresh agenda, at the start of each run."""
+"""Makes resources and starts processes (generators) on a new agenda, at the start of each run."""
 
 
 @dataclass(frozen=True)
 class Processes:
     """Processes on a SimPy environment.
 
-    ``setup(agenda)`` makes all that they share: nothing of it may live elsewhere, for it is called
-    again for each run and for each return to a checkpoint.  ``inputs`` are read as they stand at a
-    tag, ``outputs`` go to others as a message whenever they change, ``messages`` are topics of
-    their own, by name: one message for each :meth:`~rtsim.discrete.agenda.Agenda.send`.
+    ``setup(agenda)`` creates all objects that the processes share.  It is called again for each run
+    and for each return to a checkpoint, so no shared object may exist outside it.
+
+    Processes read ``inputs`` as they are at a tag.  ``outputs`` are sent as a message whenever they
+    change.  ``messages`` are further topics by name; each call of
+    :meth:`~rtsim.discrete.agenda.Agenda.send` sends one message.
     """
 
     setup: Setup
@@ -37,9 +39,9 @@ class Processes:
     def __post_init__(self) -> None:
         if not callable(self.setup):
             raise ScenarioError(
-                f"the set-up of processes is {type(self.setup).__name__}; "
+                f"the set-up of processes is of type {type(self.setup).__name__}; "
                 "give a function of the agenda: def setup(agenda): agenda.process(...)"
             )
         both = [n for n in self.inputs.names if n in self.parameters]
         if both:
-            raise ScenarioError(f"{both[0]} is an input and a parameter; give one another name")
+            raise ScenarioError(f"{both[0]} is both an input and a parameter; rename one of them")

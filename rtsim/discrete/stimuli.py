@@ -1,8 +1,8 @@
-"""What processes were told since the start: enough to run them again up to any tag.
+"""The log of all that processes received since the start, to run them again up to any tag.
 
-A generator cannot be saved.  Processes are a function of their set-up, their random streams and
-what came from outside: inputs, parameters, messages and crossings, each at a microstep.  Those are
-kept; what happened in between follows from them.
+A generator cannot be saved.  The state of processes follows from their set-up, their random streams
+and the stimuli: inputs, parameters, messages and crossings, each with its microstep.  A checkpoint
+contains the stimuli.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 
 MOST_BYTES = 256 << 20
-"""Of what is kept while running."""
+"""Maximum size of the log, bytes."""
 SAMPLED = -1
-"""In the place of a name: inputs and parameters, where they are others than before."""
+"""The index of a row of inputs and parameters, which is written when one of them changed."""
 
 
 class Stimuli:
-    """In the order in which they acted; ``names`` are those that can be heard."""
+    """The stimuli in the order in which they acted; ``names`` are topics and guards."""
 
     def __init__(self, names: Sequence[str], sizes: Mapping[str, int], sampled: int) -> None:
         self._names = list(names)
@@ -32,10 +32,10 @@ class Stimuli:
         self._sizes = [sizes.get(name, 0) for name in names]
         self._sampled = sampled
         self._rows = array("q")
-        """Three words each: ns, microstep, which."""
+        """Three words for each row: ns, microstep, index of the name."""
         self._values = array("d")
         self.complete = True
-        """Nothing was left out for want of room."""
+        """False if a row was left out because the log was full."""
 
     def sampled(self, tag: Tag, vector: Vector) -> None:
         self._add(tag, SAMPLED, vector)
@@ -52,7 +52,7 @@ class Stimuli:
             self._values.frombytes(np.ascontiguousarray(values, dtype=np.float64).tobytes())
 
     def __iter__(self) -> Iterator[tuple[Tag, str | None, Vector]]:
-        """Tag, name (``None`` for what was sampled), values; empty for a crossing."""
+        """Yield tag, name (``None`` for inputs and parameters) and values (none for a crossing)."""
         values = np.array(self._values)
         at = 0
         for k in range(0, len(self._rows), 3):
@@ -63,7 +63,7 @@ class Stimuli:
             at += size
 
     def save(self) -> dict[str, Any]:
-        """Plain data and vectors."""
+        """Return the log as plain data and vectors."""
         return {
             "complete": self.complete,
             "names": list(self._names),
@@ -72,11 +72,14 @@ class Stimuli:
         }
 
     def restore(self, saved: Mapping[str, Any], owner: str) -> None:
-        """Raises :class:`CheckpointError` where it is of other processes, or not all was kept."""
+        """Restore a saved log.
+
+        Raises :class:`CheckpointError` if the log is incomplete or belongs to other processes.
+        """
         if not saved["complete"]:
             raise CheckpointError(
-                f"{owner} was told more than the {MOST_BYTES >> 20} MB that are kept: it cannot "
-                "be run again; go on from an earlier checkpoint"
+                f"{owner} cannot be restored: before this checkpoint its inputs and messages "
+                f"exceeded {MOST_BYTES >> 20} MB; use an earlier checkpoint"
             )
         rows = np.asarray(saved["rows"], dtype=np.int64)
         values = np.asarray(saved["values"], dtype=np.float64)
@@ -86,9 +89,15 @@ class Stimuli:
             or len(rows) % 3
             or np.any((which < SAMPLED) | (which >= len(self._names)))
         ):
-            raise CheckpointError(f"{owner} listens for other things than when it was saved")
+            raise CheckpointError(
+                f"{owner} receives other messages and guards than when it was saved; "
+                "restore with the scenario that was saved"
+            )
         sizes = np.array([*self._sizes, self._sampled])  # the last one is that of SAMPLED, -1
         if int(sizes[which].sum()) != len(values):
-            raise CheckpointError(f"{owner} has other inputs than when it was saved")
+            raise CheckpointError(
+                f"{owner} has other inputs than when it was saved; "
+                "restore with the scenario that was saved"
+            )
         self._rows, self._values = array("q", rows.tobytes()), array("d", values.tobytes())
         self.complete = True

@@ -1,7 +1,7 @@
-"""Processes as a task of the run: its ticks are their next events, and it is set off by others.
+"""Processes as a task of the run: it reacts at their next event, and to messages and guards.
 
-All of their events at one ns that are known at a microstep are one reaction: among themselves they
-are in SimPy's order, the rest of the run sees what they come to.
+One reaction processes all events at one ns that are known at its microstep, in SimPy's order.  The
+rest of the run sees only the values after the reaction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rtsim.engine.system import Changeable
 
 
 class ProcessesTask:
-    """Runs one :class:`Processes`; made again and run again where the run goes back."""
+    """Runs one :class:`Processes`; when the run goes back, it runs them again from the start."""
 
     period: Period | None = None
 
@@ -48,9 +48,9 @@ class ProcessesTask:
         self.p = p
         self.next_ns = 0
         self.changeable = changeable
-        """What its processes can change."""
+        """The values that the processes can change, by name."""
         self.topics: dict[str, Signals] = {}
-        """What the topics in ``on`` carry."""
+        """The signals of each topic in ``on``."""
         self._processes = processes
         self._on = tuple(sorted(on))
         self._seed = seed
@@ -63,7 +63,7 @@ class ProcessesTask:
         self._agenda.topics = self.topics
         self._begun = False
         self._ns = 0
-        """Of the last reaction."""
+        """Time of the last reaction, ns."""
         self._sampled: bytes | None = None
         self._checksum = 0
         sizes = {name: signals.size for name, signals in self.topics.items()}
@@ -72,15 +72,15 @@ class ProcessesTask:
         self._heard.clear()
 
     def listen(self, topics: Mapping[str, Signals]) -> None:
-        """Before the run: what each topic in ``on`` carries."""
+        """Set the signals of each topic in ``on``; called before the run."""
         self.topics = dict(topics)
         self._start_anew()
 
     def ticked(self) -> None:
-        """Its next event is known when it has reacted."""
+        """Do nothing: the next event is known after the reaction."""
 
     def hear(self, name: str, payload: Vector | None) -> None:
-        """A message arrived or, without a payload, a guard fired: it reacts in this microstep."""
+        """Note a message that arrived or, if ``payload`` is None, a guard that fired."""
         self._heard.append((name, payload))
 
     def react(self, tag: Tag, environment: Environment) -> None:
@@ -123,10 +123,10 @@ class ProcessesTask:
         self._ns, self.next_ns = tag.ns, agenda.next_ns
         for effect in effects:
             if isinstance(effect, Sent):
-                said = effect.topic.encode() + effect.payload.tobytes()
+                data = effect.topic.encode() + effect.payload.tobytes()
             else:
-                said = repr(effect).encode()
-            self._checksum = zlib.crc32(said, self._checksum)
+                data = repr(effect).encode()
+            self._checksum = zlib.crc32(data, self._checksum)
         return effects
 
     def _change(self, effect: Changed, tag: Tag, environment: Environment) -> None:
@@ -135,9 +135,8 @@ class ProcessesTask:
         change = self.changeable[effect.target].change(tag.ns, effect.value)
         if not isinstance(change.owner, Plant | SignalPort):
             raise ScenarioError(
-                f"{self.name} changes {effect.target}, a parameter of a controller or of "
-                "processes; parameters of plants and values of sources can be changed: send it "
-                "as an input"
+                f"{self.name} cannot change {effect.target}: change() works for parameters of "
+                "plants and values of sources only; send the value as an input"
             )
         environment.write(change.vector[change.where], change.value, change.owner)
         target, many = effect.target, change.value.size > 1
@@ -160,7 +159,7 @@ class ProcessesTask:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Started anew and run again up to there, told what it was told then."""
+        """Run the processes again from the start to the saved time, with the saved stimuli."""
         self.p[:] = saved["p"]
         self.wiring.into[:] = saved["inputs"]
         self._seed = saved["seed"]
@@ -173,10 +172,9 @@ class ProcessesTask:
         came_to = (self._checksum, self._agenda.count, self.next_ns)
         if came_to != (saved["checksum"], saved["events"], saved["next"]):
             raise CheckpointError(
-                f"the processes of {self.name} were run again up to {Tag(int(saved['ns']))} and "
-                "came to something else: something beside their set-up, inputs and "
-                "agenda.random() decides (another random number, a clock, a variable that outlives "
-                "the set-up); they cannot be restored"
+                f"the processes of {self.name} cannot be restored: run again up to "
+                f"{Tag(int(saved['ns']))}, they differ from the saved run. Use random numbers of "
+                "agenda.random() only, no clock, and no variables outside the set-up"
             )
 
     def _run_again(self, until_ns: int) -> None:
@@ -198,6 +196,6 @@ class ProcessesTask:
         self._up_to(until_ns)
 
     def _up_to(self, ns: int) -> None:
-        """Its own events up to there, each at its tick."""
+        """React to the events of the processes up to ``ns``, each at its time."""
         while self._begun and self.next_ns <= ns:
             self._run(Tag(self.next_ns), ())

@@ -1,7 +1,7 @@
-"""The one place that overrides what SimPy keeps to itself: how a process goes on.
+"""An override of a private method of SimPy that continues a process.
 
-pyproject.toml bounds SimPy's version, and ``tests/unit/test_private_names.py`` says what to do when
-a new SimPy lacks the name.
+No other module uses private names of SimPy.  pyproject.toml bounds SimPy's version, and
+``tests/unit/test_private_names.py`` says what to do if a new SimPy lacks the name.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from rtsim.core.errors import ScenarioError
 class WatchedProcess(simpy.Process):
     """A process that must wait for events of its own environment.
 
-    Raises :class:`ScenarioError` where it waits for an event of another environment, which never
-    happens.  SimPy has no public hook between two events of a process.
+    Raises :class:`ScenarioError` if the process waits for an event of another environment, which
+    would never occur.  SimPy has no public hook between two events of a process.
     """
 
     def _resume(self, event: Event) -> None:
@@ -24,6 +24,6 @@ class WatchedProcess(simpy.Process):
         awaited: Event | None = self.target
         if awaited is not None and awaited.env is not self.env:
             raise ScenarioError(
-                f"process {self.name} waits for {awaited} of another simpy.Environment, which "
-                "nothing drives; make resources and timeouts on the agenda that the set-up is given"
+                f"process {self.name} waits for {awaited} of another simpy.Environment, which does "
+                "not run; create resources and timeouts on the agenda that the set-up receives"
             )

@@ -1,4 +1,4 @@
-"""The main loop of a run, as described in docs/semantics.md, section "The step"."""
+"""The main loop of a run (docs/semantics.md, section "The step")."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NEVER, Tag
 from rtsim.engine.checkpoint.taking import Taking
-from rtsim.engine.compiled.stretch import Stretches
 from rtsim.engine.commands.command_handler import CommandHandler
 from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.compiled.stretch import Stretches
 from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
@@ -21,7 +21,7 @@ from rtsim.record.memory_recorder import Recorder
 from rtsim.timing.pacing import RECORDING, Pacer
 
 RECORDING_LOST = "recording lost"
-"""Why a run ended that was to end with its recording."""
+"""Reason of a run that ended because its recording failed."""
 
 
 class StatePublisher(Protocol):
@@ -30,14 +30,15 @@ class StatePublisher(Protocol):
     def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None: ...
 
     def withdraw(self, plant: str) -> None:
-        """The last pair will not happen."""
+        """Withdraw the last pair, because its step was discarded."""
         ...
 
 
 class Executive:
     """Runs a :class:`System` to ``until_ns`` on the pacer's clock.
 
-    ``before``: the system was restored, and so many rows of each track and events were recorded.
+    ``before``: if the system was restored, the rows of each track and the events recorded before.
+    ``checkpoints``: takes checkpoints between two tags.
     """
 
     compiled = True
@@ -54,21 +55,23 @@ class Executive:
         inbox: Inbox | None = None,
         stop_ns: int | None = None,
         before: tuple[Mapping[str, int], int] | None = None,
+        checkpoints: Taking | None = None,
     ) -> None:
         self.system = system
         self.until_ns = until_ns
         self.stop_ns = until_ns if stop_ns is None else stop_ns
-        """Leave after the first tag at or after this; unlike the end it makes no tag of its own."""
+        """Stop after the first tag at or after this time, ns; it makes no tag of its own."""
         self.stopping = ""
-        """Why the loop leaves after the tag under way."""
+        """Why the loop stops after the present tag; empty if it does not."""
         self.stretches: Stretches | None = None
+        """The compiled engine; ``None`` if this run cannot use it."""
         self.unrecorded = ""
-        """From when on nothing is recorded, and why."""
-        self.checkpoints: Taking | None = None
+        """Since when nothing is recorded, and why; empty if all is recorded."""
+        self.checkpoints = checkpoints
         self._before: tuple[Mapping[str, int], int] = before or ({}, 0)
-        """Rows and events that were recorded before this recording began."""
+        """Rows and events in earlier recordings of this run."""
         self._resumed = before is not None
-        """The first instant is done: the system was restored, be it to the start."""
+        """Whether the system was restored, so that its first tag is already done."""
         self._waiting = False
         self._pacer = pacer
         self._clock: Clock = pacer.clock
@@ -77,9 +80,13 @@ class Executive:
         self._observe = observe
         self._wake: Wake | None = system.wake
         self._trace = Trace(system, recorder, pacer.clock.paced or inbox is not None)
-        self.desk = None if inbox is None else CommandHandler(inbox, system, pacer, self._trace)
-        if system.wake is None and self.desk is not None:  # an edge would come too late
-            pacer.overhear = self._overhear
+        self.desk: CommandHandler | None = None
+        if inbox is not None:
+            self.desk = CommandHandler(inbox, system, pacer, self._trace, checkpoints)
+        self._overhears: Callable[[int], bool] | None = None
+        """Executes commands in a long wait; not with event inputs, whose edges would be late."""
+        if system.wake is None and self.desk is not None:
+            self._overhears = self._overhear
         latch = None if self.desk is None else self.desk.latch
         self._instant = Microsteps(system, self._trace, pacer.clock, pacer.anchor, pacer.lap, latch)
         self._run_instant: Callable[[int, bool], None] = self._instant.run
@@ -89,27 +96,29 @@ class Executive:
             self._run_instant = system.faults.telling(self._instant.run)
 
     def run(self) -> None:
-        """From where the system stands to the end; raises what parts raise, as it comes."""
+        """Run from the present state to the end; errors of components pass through."""
         system, pacer, trace = self.system, self._pacer, self._trace
         pacer.start(system.ns)
         self._begin()
         clock = self._clock
         paced = clock.paced
         coupled = any(p.reads_plants for p in system.plants)
-        # Nobody waits, looks or reaches in between: grid steps up to the next discrete tag can be
-        # taken at once.  Beyond 2^53 ns a time in s would be rounded otherwise than one by one.
+        # If nothing can happen between the grid steps, the solver takes them all up to the next
+        # discrete tag at once.  Beyond 2^53 ns its times in s would be rounded differently.
         kept, desk = self.checkpoints, self.desk
-        if kept is not None and system.ns >= kept.next_ns:  # who compares looks at the start too
+        if (
+            kept is not None and system.ns >= kept.next_ns
+        ):  # a comparison of two runs starts with the first state
             kept.observe(system.ns)
-        ahead = not (paced or coupled or system.inlets or self._publisher or desk) and (
+        ahead = not (paced or coupled or system.external_inputs or self._publisher or desk) and (
             len(system.plants) == 1 and self.until_ns < 2**53
         )
         if desk is not None:
             desk.begin(system.ns)
             if desk.quitting:
                 return
-        looks = bool(system.inlets) or desk is not None
         stretches = self._stretches(ahead_of=paced or bool(self._publisher) or desk is not None)
+        looks = bool(system.external_inputs) or desk is not None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
             if stretches is not None and self._stretch(stretches):
                 continue
@@ -151,40 +160,35 @@ class Executive:
 
     @property
     def ended_by(self) -> str:
-        """The terminal guard that fired, if one did."""
+        """The terminal guard that fired; empty if none did."""
         return self._instant.ended_by
 
-    def keep(self, checkpoints: Taking) -> None:
-        """Checkpoints are taken, between two tags."""
-        self.checkpoints = checkpoints
-        if self.desk is not None:
-            self.desk.checkpoints = checkpoints
-
     def save(self) -> dict[str, Any]:
-        """All that the rest of the run depends on; between two tags."""
+        """Return the state of the run; only between two tags."""
         return self.system.save()
 
     def position(self) -> tuple[dict[str, int], int]:
-        """Rows of each track and events, since the start of the flight."""
+        """Return the rows of each track and the number of events since the start of the run."""
         rows, events = self._before
         now = self._trace.position()
         return {name: rows.get(name, 0) + n for name, n in now.items()}, events + self._trace.events
 
     def in_hand(self) -> int | None:
-        """Wall ns that the last frame had left; ``None`` where nobody waits for a clock."""
+        """Return the slack of the last frame, ns; ``None`` if the run is not paced."""
         return self._pacer.margin_ns if self._clock.paced else None
 
     def interrupt(self) -> None:
-        """From a signal handler: end on a whole tag, at once where the loop only waits.
+        """End the run after the present tag; for a signal handler.
 
-        Asked a second time it does not wait for the tag.  Raises :class:`Interrupted`.
+        Raises :class:`Interrupted` to end the run at once, if the loop is waiting, or if this is
+        the second call.
         """
         if self._waiting or self.stopping:
             raise Interrupted
         self.stopping = "interrupted"
 
     def lose_recording(self, cause: str, end: bool) -> str:
-        """From here on nothing is recorded; ``end``: leave after the tag under way."""
+        """Note that the recording failed with ``cause``; ``end``: end the run after this tag."""
         self.unrecorded = f"from {Tag(self.system.ns)} on: {cause}"
         if end:
             self.stopping = self.stopping or RECORDING_LOST
@@ -193,7 +197,7 @@ class Executive:
         return self.unrecorded
 
     def _begin(self) -> None:
-        """The first instant; or, after a restore, requests are as if they were sent now."""
+        """Run the first tag; after a restore, date all open requests as sent now."""
         system = self.system
         for task in system.controllers:
             if task.request is not None:
@@ -210,7 +214,7 @@ class Executive:
         self._run_instant(0, True)
 
     def _run_on(self, limit_ns: int) -> None:
-        """The only plant's own grid steps before ``limit_ns``, recorded like any other."""
+        """Take and record all grid steps of the only plant before ``limit_ns``."""
         plant = self.system.plants[0]
         taken = plant.run_on(limit_ns)
         if taken is not None:
@@ -239,7 +243,7 @@ class Executive:
         return True
 
     def _propagate(self, discrete: int) -> int:
-        """Provisional steps towards the next discrete instant; returns the next tag's ns."""
+        """Take provisional steps towards ``discrete``, ns; returns the time of the next tag, ns."""
         tag_ns = discrete
         for plant in self.system.plants:
             if plant.target_ns > discrete:
@@ -260,33 +264,33 @@ class Executive:
             self._publisher.withdraw(plant.name)
 
     def _wait(self, ns: int) -> bool:
-        """Until the tag is due; false where the wait was cut short and it is time to look again."""
+        """Wait until the tag at ``ns`` is due; returns False if the wait ended early."""
         pacer, wake = self._pacer, self._wake
         self._waiting = True
         try:
-            due = pacer.wait(ns, wake)
+            due = pacer.wait(ns, wake, self._overhears)
         finally:
             self._waiting = False
-            if pacer.overrun is not None:  # recorded also where its policy ends the run
+            if pacer.overrun is not None:  # recorded even if its policy ends the run
                 self._trace.overrun(Tag(ns), pacer.overrun)
         if not due and wake is not None and wake.is_set():
-            # An event input: its instant is now, after what was committed and not after the tag.
+            # An event input inserts a tag now, after the last tag and not after this one.
             wake.clear()
             now = self._clock.simulated(self._clock.now())
             self.system.insert(max(self.system.ns + 1, min(now, ns)))
         return due
 
     def _overhear(self, ns: int) -> bool:
-        """In a long wait for the tag at ``ns``: whether something was told that ends it."""
+        """Execute commands in a long wait for the tag at ``ns``; returns True to end the wait."""
         assert self.desk is not None
-        self._waiting = False  # an interrupt may not cut a command in two
+        self._waiting = False  # an interrupt must not stop a command half way
         try:
             return self.desk.overhear(self.system.ns, ns) or bool(self.stopping)
         finally:
             self._waiting = True
 
     def _look_again(self, desk: CommandHandler, ns: int) -> None:
-        """The wait for the tag at ``ns`` was cut short: by a freeze, or by what was told."""
+        """Handle a wait for the tag at ``ns`` that ended early: a freeze or a command."""
         if self._pacer.frozen:
             desk.frozen(self.system.ns)
         elif self._wake is None:
@@ -295,7 +299,7 @@ class Executive:
             desk.begin(self.system.ns, ns)
 
     def _commit(self, ns: int) -> bool:
-        """The steps that end here; true where a guard fires."""
+        """Commit the steps that end at ``ns``; returns whether a guard fires."""
         fires = False
         for plant in self.system.plants:
             if plant.target_ns == ns:

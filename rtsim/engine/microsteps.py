@@ -1,4 +1,4 @@
-"""One instant: microsteps at one ns until nothing is due (docs/semantics.md, "The step")."""
+"""The microsteps of one time, until nothing is due (docs/semantics.md, "The step")."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from rtsim.engine.system import Change, System
 from rtsim.engine.trace import INSERTED, Trace
 
 MAX_MICROSTEPS = 1000
-"""More than this at one instant is a Zeno error."""
+"""Most microsteps at one time; more are a Zeno error."""
 
 
 Write = tuple[Vector, Vector, Plant | SignalPort]
-"""A vector, its new content, and whose it is."""
+"""A vector, its new values, and its owner."""
 
 
 class _Surroundings:
-    """What a reaction may use (:class:`Environment`): all that it says is recorded."""
+    """The :class:`Environment` of reactions; it records messages and events."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class _Surroundings:
 
 
 class Microsteps:
-    """The microsteps of an instant: deliveries, reactions, their writes, and then x+."""
+    """Runs the microsteps of one time: messages arrive, tasks react, writes take effect."""
 
     def __init__(
         self,
@@ -77,17 +77,17 @@ class Microsteps:
         loop = None if system.faults is None else system.faults.loop
         self._lose = loop.lose if loop is not None and loop.loses else None
         self._commands = latch
-        """What commands change at a tag."""
+        """Returns the changes by commands at a tag."""
         self._writes: list[Write] = []
         self._guarded = any(p.watch is not None for p in system.plants)
         self.ended_by = ""
         """The terminal guard that fired."""
         self._triggered: set[str] = set()
-        """Names of tasks that a message of this microstep sets off."""
+        """Names of tasks that a message of this microstep triggers."""
         self._set_off_next: set[str] = set()
-        """The same for the next one: a declared order's answer, for those outside the order."""
+        """The same for the next microstep."""
         self._happened: list[tuple[str, Vector | None]] = []
-        """What listeners are told of at the end of this microstep, to react in the next."""
+        """Messages and guards for listeners, which react in the next microstep."""
         self._environment: Environment = _Surroundings(system, trace, clock, stretch, self._writes)
 
     def run(self, ns: int, discrete: bool) -> None:
@@ -96,7 +96,7 @@ class Microsteps:
         system = self._system
         if discrete and system.take_inserted(ns):
             self._trace.event(tag, INSERTED, "wake", "", {})
-        if system.inlets:
+        if system.external_inputs:
             self._latch(tag)
         if system.postponed:
             postponed, system.postponed = system.postponed, []
@@ -104,7 +104,7 @@ class Microsteps:
         self._apply_changes(tag, system.take_changes(ns))
         if self._commands is not None and (told := self._commands(tag)):
             self._apply_changes(tag, told)
-        discrete = discrete or system.bus.next_ns <= ns  # a command's message
+        discrete = discrete or system.bus.next_ns <= ns  # a command can send a message
         while True:
             if self._guarded:
                 self._fire(tag)
@@ -124,7 +124,7 @@ class Microsteps:
                 self._complain_of_zeno(tag)
 
     def _fire(self, tag: Tag) -> None:
-        """Guards that crossed zero reset their plants: they see x-, and write like a reaction."""
+        """Reset plants whose guards crossed zero; resets read x- and write like reactions."""
         for plant in self._system.plants:
             watch = plant.watch
             if watch is None or plant.ns != tag.ns or not watch.fired:
@@ -151,28 +151,32 @@ class Microsteps:
         self._happened.clear()
 
     def _latch(self, tag: Tag) -> None:
-        for inlet in self._system.inlets:
+        for external in self._system.external_inputs:
             try:
-                value = inlet.read(tag.ns)
+                value = external.read(tag.ns)
             except BaseException as error:
-                blame(f"the device of input {inlet.name}", tag, error)
+                # rtsim.record.ending recognises this text in recordings.
+                blame(f"the device of input {external.name}", tag, error)
             if value is None:
                 continue
-            inlet.signals.check(value, f"input {inlet.name}")
+            external.signals.check(value, f"input {external.name}")
             if not np.isfinite(value).all():
                 raise ScenarioError(
-                    f"input {inlet.name} gave {value} at {tag}; its device must give finite values"
+                    f"external input {external.name} gave {value} at {tag}; "
+                    "its device must give finite values"
                 )
-            self._system.ports[inlet.name].put(value)
-            self._trace.inlet(inlet.name, tag, value)
-            if inlet.stamped:
-                self._trace.stamps(inlet.name, tag, inlet.stamps)
-            self._wrote(inlet.name)
+            self._system.ports[external.name].put(value)
+            self._trace.external_input(external.name, tag, value)
+            if external.stamped:
+                self._trace.stamps(external.name, tag, external.stamps)
+            self._wrote(external.name)
 
     def _apply_changes(self, tag: Tag, changes: list[Change]) -> None:
         for change in changes:
             if isinstance(change.owner, Plant) and change.owner.ns != tag.ns:
-                self._system.postponed.append(change)  # its step is under way, and is not cut
+                self._system.postponed.append(
+                    change
+                )  # the plant's step has begun; do not shorten it
                 continue
             change.vector[change.where] = change.value
             self._trace.change(tag, change)
@@ -184,7 +188,7 @@ class Microsteps:
                 self._wrote(change.owner.name)
 
     def _react(self, tag: Tag) -> None:
-        """Answers that are due go on the bus, messages arrive, tasks react in their order."""
+        """Send the answers that are due, deliver messages, and run the tasks in their order."""
         system = self._system
         if tag.step == 0:
             for controller in system.controllers:
@@ -228,7 +232,7 @@ class Microsteps:
             self._lap(task.name)
 
     def _answer_in_order(self, task: ControllerTask, message: Message) -> None:
-        """An answer without delay is heard at once by declared successors, later by all others."""
+        """Deliver an answer without delay: now to later controllers in the order, else later."""
         port = self._system.ports[message.topic]
         port.early[:] = message.payload
         self._writes.append((port.value, message.payload, port))
@@ -248,7 +252,7 @@ class Microsteps:
                 if old.tobytes() != new.tobytes():
                     if first:
                         vector[:] = new
-                    else:  # what this one leaves as it was, another may have written
+                    else:  # elements that this write does not change may come from another write
                         np.copyto(vector, new, where=old.view(np.int64) != new.view(np.int64))
                     owner.touched = True
             else:
@@ -263,9 +267,9 @@ class Microsteps:
                 plant.stale = True
 
     def refresh(self, tag: Tag) -> None:
-        """Plants that stand at this instant read their wires; what changed is x+.
+        """Let the plants at this tag read their inputs, and record x+ of those that changed.
 
-        All read before any is changed: which of two comes first by name must not show.
+        All plants read before one changes, so that their order does not matter.
         """
         here = [
             p
@@ -283,6 +287,6 @@ class Microsteps:
         names = sorted({m.topic for m in waiting} | self._set_off_next)
         raise ZenoError(
             f"more than {MAX_MICROSTEPS} microsteps at {Tag(tag.ns)}: {', '.join(names)} trigger "
-            "each other again and again without delay; give one of them a transport or compute "
+            "each other endlessly without delay; give one of them a transport or compute "
             "latency > 0"
         )

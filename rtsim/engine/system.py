@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -53,7 +53,7 @@ class Changeable:
     owner: Plant | SignalPort | None
 
     def change(self, ns: int, value: object) -> Change:
-        """The change to ``value`` at ``ns``; raises if its shape or range is wrong."""
+        """Return the change to ``value`` at ``ns``; raises if its shape or range is wrong."""
         checked = self.signals.initial({self.name: value})
         where = self.signals.slice(self.name)
         return Change(ns, self.target, self.vector, where, checked[where].copy(), self.owner)
@@ -66,11 +66,11 @@ class MessageListener(Protocol):
     def name(self) -> str: ...
 
     def listen(self, topics: Mapping[str, Signals]) -> None:
-        """Before the run: what each topic carries of which it is told."""
+        """Set the signals of each topic that it receives; called before the run."""
         ...
 
     def hear(self, name: str, payload: Vector | None) -> None:
-        """``name`` is a topic with its ``payload``, or a ``plant.guard`` without one."""
+        """Receive a message (``name`` is its topic), or a guard ``plant.guard`` without payload."""
         ...
 
 
@@ -83,42 +83,42 @@ class System:
     tasks: list[Task]
     """In reaction order: by declared order, then priority, then name."""
     controllers: list[ControllerTask]
-    inlets: list[ExternalInput]
+    external_inputs: list[ExternalInput]
     bus: Bus
     streams: RandomStreams
     changes: list[Change]
     changeable: dict[str, Changeable] = field(default_factory=dict)
-    """What can change while the run goes on, by ``part.name``."""
+    """Values that can change during the run, by ``component.name``."""
     triggers: dict[str, list[str]] = field(default_factory=dict)
     """Names of the tasks that react when a message of a topic arrives."""
     listeners: dict[str, list[MessageListener]] = field(default_factory=dict)
-    """Tasks that are told of a topic's messages, and of guards (``plant.guard``) that fired."""
+    """Tasks that receive the messages of a topic, or a guard (``plant.guard``) that fired."""
     inserted: list[int] = field(default_factory=list)
-    """Tags (ns) that event inputs make: the one just asked for, or those of a replay."""
+    """Tags (ns) to insert for event inputs: the next one, or all of a replay."""
     wake: Wake | None = None
-    """What event inputs set."""
+    """The object that event inputs set."""
     faults: Schedule | None = None
-    """What goes wrong on purpose."""
+    """The injected faults of the run."""
     next_change: int = 0
     postponed: list[Change] = field(default_factory=list)
-    """What commands change in plants that were in the middle of a step: at its end."""
+    """Changes by commands that act at the end of a plant's present step."""
     ns: int = 0
 
     def insert(self, ns: int) -> None:
-        """Make a tag at ``ns``."""
+        """Insert a tag at ``ns``."""
         if ns not in self.inserted:
             self.inserted.append(ns)
             self.inserted.sort()
 
     def take_inserted(self, ns: int) -> bool:
-        """Whether an event input made the tag at ``ns``."""
+        """Return whether an event input inserted the tag at ``ns``, and remove it from the list."""
         if not self.inserted or self.inserted[0] > ns:
             return False
         del self.inserted[0]
         return True
 
     def next_discrete_ns(self, until_ns: int) -> int:
-        """The earliest instant at which something other than a plant's own grid happens."""
+        """Return the time of the next event that is not a grid step of a plant, ns."""
         ns = self.bus.next_ns
         if until_ns < ns:
             ns = until_ns
@@ -135,7 +135,7 @@ class System:
         return ns
 
     def take_changes(self, ns: int) -> list[Change]:
-        """The scheduled changes that are due."""
+        """Return the scheduled changes that are due."""
         first = self.next_change
         if first >= len(self.changes) or self.changes[first].ns > ns:
             return []
@@ -144,13 +144,16 @@ class System:
         return self.changes[first : self.next_change]
 
     def change(self, ns: int, target: str, value: object) -> Change:
-        """The change of ``target`` to ``value`` at ``ns``; the error says what is allowed."""
+        """Return the change of ``target`` to ``value`` at ``ns``.
+
+        Raises :class:`ScenarioError` for a wrong target, and for a value out of its range.
+        """
         if target not in self.changeable:
-            part, _, name = target.partition(".")
-            if part in self.ports and name in self.ports[part].signals.columns:
+            component, _, name = target.partition(".")
+            if component in self.ports and name in self.ports[component].signals.columns:
                 raise ScenarioError(
-                    f"{target} is computed and cannot be set; only parameters and sources can, "
-                    "which rtsim ctl parameters lists"
+                    f"{target} is computed and cannot be set; only parameters and sources can "
+                    "(rtsim ctl parameters lists them)"
                 )
             raise UnknownName("value", target, self.changeable, "this run")
         return self.changeable[target].change(ns, value)
@@ -174,7 +177,7 @@ class System:
             signals.initial({signal.name: payload[signals.slice(signal.name)]})
 
     def next_tick(self, task: str, after_ns: int) -> int:
-        """The time of the next tick of ``task`` after ``after_ns`` [ns]."""
+        """Return the time of the next tick of ``task`` after ``after_ns``, ns."""
         known = {t.name: t for t in self.tasks if t.period is not None}
         if task not in known:
             raise UnknownName("task", task, known, "this run")
@@ -198,7 +201,7 @@ class System:
             raise first
 
     def save(self) -> dict[str, Any]:
-        """Everything that the rest of the run depends on, as plain data (numbers, text, lists)."""
+        """Return the state of the run as plain data (numbers, text, lists)."""
         return {
             "ns": self.ns,
             "next_change": self.next_change,
@@ -212,14 +215,17 @@ class System:
             **({} if self.faults is None else {"faults": self.faults.save()}),
         }
 
-    def restore(self, saved: Mapping[str, Any]) -> None:
-        """Restore the output of :meth:`save`, in a system built from the same scenario."""
+    def restore(self, saved: Mapping[str, Any], inserted: Sequence[int] = ()) -> None:
+        """Restore the output of :meth:`save`, in a system built from the same scenario.
+
+        ``inserted``: tags (ns) of event inputs that a replay inserts instead of the saved ones.
+        """
         if set(saved["plants"]) != {p.name for p in self.plants} or set(saved["tasks"]) != {
             t.name for t in self.tasks
         }:
             raise ScenarioError(
-                "the saved run has other components than this scenario; build the scenario that "
-                "it was saved from"
+                "the checkpoint has other components than this scenario; use the scenario of the "
+                "saved run"
             )
         self.ns, self.next_change = saved["ns"], saved["next_change"]
         for name, value in saved["ports"].items():
@@ -228,9 +234,9 @@ class System:
             plant.restore(saved["plants"][plant.name])
         for task in self.tasks:
             task.restore(saved["tasks"][task.name])
-        for inlet in self.inlets:
-            inlet.go_to(self.ns)
-        self.inserted = list(saved["inserted"])
+        for external in self.external_inputs:
+            external.go_to(self.ns)
+        self.inserted = list(inserted or saved["inserted"])
         self.postponed = [self._postponed(*row) for row in saved["postponed"]]
         self.bus.restore(saved["bus"])
         self.streams.restore(saved["streams"])
@@ -239,7 +245,7 @@ class System:
 
 
 def reaction_order(tasks: Iterable[Task], orders: Iterable[tuple[str, str]]) -> list[Task]:
-    """Sort by declared order, then priority, then name; :class:`ScenarioError` for a cycle."""
+    """Sort by declared order, then priority, then name; a cycle is a :class:`ScenarioError`."""
     by_name = {t.name: t for t in tasks}
     after: dict[str, set[str]] = {n: set() for n in by_name}
     waiting = dict.fromkeys(by_name, 0)

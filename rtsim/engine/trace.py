@@ -21,16 +21,16 @@ from rtsim.timing.tally import Tally
 
 X_PLUS = 1
 _X_MINUS = (0, 0)
-"""Microstep and side: x- is recorded once a tag, x+ has side 1."""
+"""Microstep and side of x-, which is recorded once per tag; x+ has side 1."""
 INSERTED = "Inserted"
-"""Kind of the event at a tag that an event input made."""
+"""Kind of the event at a tag that an event input inserted."""
 COMMAND = "Command"
 """Kind of the event of a command; its text is the command."""
 RESTORED = "Restored"
-"""Kind of the event that ends a run which went back to a checkpoint."""
+"""Kind of the last event of a run that is continued from a checkpoint."""
 OVERRUN = "Overrun"
 UNBOUNDED = "Unbounded"
-"""Kind of the event at a tag that a solver with a budget reached without a bound on its error."""
+"""Kind of the event at a tag that a solver with a budget reached without an error bound."""
 TIMING = "timing"
 _MEASURED = ("step", "sent", "begun", "ended", "received")
 _STAMPED = ("step", "initiated", "completed", "latched")
@@ -41,19 +41,19 @@ REQUESTS = ".inputs"
 
 
 def request_topic(controller: str) -> str:
-    """The topic on which a controller's sampled inputs are recorded."""
+    """Return the topic that records the sampled inputs of ``controller``."""
     return f"{controller}{REQUESTS}"
 
 
 class Trace:
-    """The tracks of one run; all Signals of each component are recorded."""
+    """The tracks of one run, with all signals of each component."""
 
     def __init__(self, system: System, recorder: Recorder, paced: bool) -> None:
         self._recorder = recorder
         self.events = 0
-        """So far."""
+        """Number of recorded events."""
         self.tally: Tally | None = None
-        """Where latencies are counted for who looks from outside."""
+        """Counts latencies for clients, if there are any."""
         self._plants = {
             p.name: recorder.track(p.name, ("step", "side"), p.signals) for p in system.plants
         }
@@ -62,12 +62,13 @@ class Trace:
             self._topic(name, topic.source, topic.signals)
         for task in system.controllers:
             self._topic(request_topic(task.name), "sampling", task.controller.inputs)
-        self._inlets = {
-            i.name: recorder.track(f"inputs/{i.name}", ("step",), i.signals) for i in system.inlets
+        self._external_inputs = {
+            i.name: recorder.track(f"inputs/{i.name}", ("step",), i.signals)
+            for i in system.external_inputs
         }
         self._stamped = {
             i.name: recorder.track(f"stamps/{i.name}", _STAMPED, Signals(), NOT_DETERMINISTIC)
-            for i in system.inlets
+            for i in system.external_inputs
             if i.stamped
         }
         self._timing = (
@@ -87,18 +88,18 @@ class Trace:
         text: str = "",
         values: Mapping[str, Value] | None = None,
     ) -> None:
-        """Something that happened once."""
+        """Record an event."""
         self.events += 1
         self._recorder.event(tag, kind, source, text, values)
 
     def links(self) -> list[str]:
-        """What a :class:`Tally` can count: topics, and controllers that measure their answers."""
+        """Return the links of a :class:`Tally`: topics, and controllers with time stamps."""
         topics = [n for n in self._topics if not n.endswith(REQUESTS)]
         return [*topics, *(f"measured/{name}" for name in self._measured)]
 
     def position(self) -> dict[str, int]:
-        """Rows so far of each track that a replay makes again."""
-        tracks = (*self._plants.values(), *self._topics.values(), *self._inlets.values())
+        """Return the number of rows of each track that a replay repeats."""
+        tracks = (*self._plants.values(), *self._topics.values(), *self._external_inputs.values())
         return {track.name: track.rows for track in tracks}
 
     def _topic(self, name: str, source: str, signals: Signals) -> None:
@@ -118,47 +119,47 @@ class Trace:
         return self._topics[request_topic(controller)]
 
     def x_minus(self, plant: Plant) -> None:
-        """The state with inputs and outputs before the discrete changes at its tag."""
+        """Record states, inputs and outputs before the discrete changes at the tag."""
         self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)
 
     def unbounded(self, plant: Plant, steps: int) -> None:
-        """A frame's budget did not suffice for the tolerance."""
+        """Record that the budget of a frame was too small for the tolerance."""
         text = f"{plant.solver.name} exceeded its budget: the error of {steps} steps is unbounded"
         self.event(Tag(plant.ns), UNBOUNDED, plant.name, text, {"steps": float(steps)})
 
     def x_minus_many(
         self, plant: Plant, ns: NDArray[np.int64], values: NDArray[np.float64]
     ) -> None:
-        """The same at several tags on the plant's own grid: ``ns`` (k,), ``values`` (k, n)."""
+        """Record x- at several tags: ``ns`` (k,), ``values`` (k, n)."""
         self._plants[plant.name].append_many(ns, _X_MINUS, values)
 
     def x_plus(self, plant: Plant, tag: Tag) -> None:
-        """The same after the changes of a microstep."""
+        """Record states, inputs and outputs after the changes of a microstep."""
         self._plants[plant.name].append(tag.ns, (tag.step, X_PLUS), plant.values)
 
     def message(self, message: Message) -> None:
-        """Once for each message, when its stamps are known."""
+        """Record a message with its time stamps."""
         if self.tally is not None and message.status != LOST:
             self.tally.add(message.topic, message.arrival.ns - message.initiated.ns)
         track = self._topics[message.topic]
         track.append(message.initiated.ns, message.stamps(), message.payload)
 
     def request(self, controller: str, tag: Tag, inputs: Vector, sequence: int) -> None:
-        """What a controller sampled."""
+        """Record the inputs (m,) that a controller sampled."""
         stamps = (sequence, *tag, *tag, *tag, 0)
         self._topics[request_topic(controller)].append(tag.ns, stamps, inputs)
 
     def measured(self, controller: str, tag: Tag, stamps: tuple[int, ...]) -> None:
-        """What a request took: sent, begun, ended and received (ns of the monotonic clock)."""
+        """Record when a request was sent, begun, ended and received (ns, monotonic clock)."""
         if self.tally is not None:
             self.tally.add(f"measured/{controller}", stamps[-1] - stamps[0])
         self._measured[controller].append(tag.ns, (tag.step, *stamps))
 
-    def inlet(self, name: str, tag: Tag, values: Vector) -> None:
-        self._inlets[name].append(tag.ns, (tag.step,), values)
+    def external_input(self, name: str, tag: Tag, values: Vector) -> None:
+        self._external_inputs[name].append(tag.ns, (tag.step,), values)
 
     def stamps(self, name: str, tag: Tag, stamps: tuple[int, int, int]) -> None:
-        """When an input was read from its device, decoded and latched (ns of the stopwatch)."""
+        """Record when an external input was read, decoded and latched (ns of the stopwatch)."""
         self._stamped[name].append(tag.ns, (tag.step, *stamps))
 
     def change(self, tag: Tag, change: Change) -> None:
@@ -169,7 +170,7 @@ class Trace:
         self.event(tag, "Change", change.name, "", values)
 
     def command(self, tag: Tag, kind: str, text: str, stamps: dict[str, int]) -> None:
-        """What the run was told, latched at ``tag``; ``stamps`` are those of the wall, ns."""
+        """Record a command that acts at ``tag``; ``stamps`` are wall-clock times, ns."""
         self._recorder.event(tag, COMMAND, kind, text, stamps)
 
     def overrun(self, tag: Tag, overrun: Overrun) -> None:
@@ -182,6 +183,6 @@ class Trace:
         self.event(tag, OVERRUN, overrun.job or overrun.cause, str(overrun), values)
 
     def frame(self, ns: int, measured: tuple[int, ...]) -> None:
-        """The :data:`FRAME_COLUMNS` of the tag at ``ns``."""
+        """Record the :data:`FRAME_COLUMNS` of the tag at ``ns``."""
         if self._timing is not None:
             self._timing.append(ns, measured)

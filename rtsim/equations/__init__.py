@@ -1,4 +1,4 @@
-"""Models as equations: what a user writes, and how it is compiled and called."""
+"""Models as equations: how a user writes them, and how they are compiled and called."""
 
 from __future__ import annotations
 

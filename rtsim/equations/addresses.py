@@ -1,8 +1,8 @@
-"""Machine code called by its address, and vectors handed over by theirs.
+"""Functions called by their machine addresses, and arrays passed by theirs.
 
-A solver is compiled once for all models: it receives each function as an address and calls it by
-:func:`call_equation`.  The same source runs uncompiled, where the address is the function itself.
-The compiled forms of these functions are in :mod:`rtsim.equations.lowering`.
+A solver is compiled once for all models.  It receives each model function as an address and calls
+it with :func:`call_equation`.  The same source also runs as plain Python, where the "address" is
+the function itself.  :mod:`rtsim.equations.lowering` has the compiled forms of these functions.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Signature = tuple[str, ...]
-"""The kinds of a compiled function's arguments, in their order."""
+"""The kind of each argument of a compiled function, in order."""
 NUMBER = "float64"
 INTEGER = "int64"
 """A whole number, or an address."""
 VECTOR = "float64[]"
 WORDS = "int64[]"
-"""A :class:`AddressBlock`, or times in ns."""
+"""The words of an :class:`AddressBlock`, or times in ns."""
 MATRIX = "float64[,]"
 ARRAYS = frozenset({VECTOR, WORDS, MATRIX})
-"""Arrays are contiguous."""
+"""The kinds that are arrays.  Compiled code expects contiguous arrays."""
 
 EQUATION: Signature = (NUMBER, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR)
 """Derivative, output and guards: t, x, z, u, p and the vector to fill."""
@@ -38,7 +38,7 @@ INLINED = {"forceinline": True, "error_model": "numpy"}
 
 
 def call_equation(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:
-    """Call a derivative, an output or guards from a solver, compiled or plain."""
+    """Call a derivative, an output or the guards from a solver, compiled or plain."""
     handle(t, x, z, u, p, out)
 
 
@@ -53,7 +53,7 @@ def call_project(handle: Any, x: Any) -> None:
 
 
 def call_step(handle: Any, words: Any, t: float, h: float) -> int:
-    """Call a solver's step on a block; in compiled code by its address."""
+    """Call a step of a solver on a block.  Compiled code calls the step by its address."""
     return int(handle(words, t, h))
 
 
@@ -64,50 +64,36 @@ def call_drive(
     return int(handle(leg, retake, between, words, look, begin, end))
 
 
-# -- vectors that stay where they are --------------------------------------------------------------
+# -- blocks ----------------------------------------------------------------------------------------
 #
-# Taking ten arrays apart costs a step 0.6 us, half of what it computes, and a plant's vectors are
-# the same at every step: their addresses and lengths in one block are handed over at once.
+# Passing ten arrays to compiled code costs 0.6 us, half of what a short step computes.  A plant
+# keeps its arrays for the whole run, so their addresses are collected in one block.
 
 
 @dataclass(frozen=True)
 class AddressBlock:
-    """Machine addresses, then (address, length) of each vector; holding these keeps them there."""
+    """The block of a :class:`rtsim.equations.layout.Layout` for compiled code.
+
+    ``words`` holds the addresses and lengths.  The other attributes keep alive what the addresses
+    point to.
+    """
 
     words: NDArray[np.int64]
-    vectors: tuple[NDArray[np.float64], ...]
-    functions: object = None
-    """Whose machine addresses they are."""
-
-    @classmethod
-    def of(
-        cls,
-        handles: tuple[Any, ...],
-        vectors: tuple[NDArray[np.float64], ...],
-        functions: object = None,
-    ) -> AddressBlock:
-        """Vectors must be contiguous; of an array with more dimensions all elements are meant."""
-        places = [word for v in vectors for word in (v.ctypes.data, v.size)]
-        words = np.array([*map(int, handles), *places], dtype=np.int64)
-        return cls(words, vectors, functions)
+    arrays: tuple[NDArray[np.float64], ...]
+    owner: object = None
+    """Holds the machine code of the functions."""
 
 
-def plain_block(functions: tuple[Any, ...], vectors: tuple[NDArray[np.float64], ...]) -> list[Any]:
-    """What a :class:`AddressBlock` is to compiled code, for the same source run plain."""
-    return [*functions, *(word for v in vectors for word in (v, v.size))]
+def vector_at(words: Any, place: int) -> Any:
+    """Return the vector at ``place`` of a block; compiled code reads its address and length."""
+    return words[place]
 
 
-def vector_at(words: Any, i: int) -> Any:
-    """The vector at ``words[i]``: in compiled code its address, and its length follows."""
-    return words[i]
+def words_at(words: Any, place: int) -> Any:
+    """Return the vector of integers at ``place``; compiled code reads its address and length."""
+    return words[place]
 
 
-def words_at(words: Any, i: int) -> Any:
-    """The vector of integers at ``words[i]``: in compiled code its address, its length follows."""
-    return words[i]
-
-
-def matrix_at(words: Any, i: int, columns: int) -> Any:
-    """The same as a matrix of so many ``columns``."""
-    found = words[i]
-    return found if found.ndim == 2 else found.reshape(-1, max(columns, 1))
+def matrix_at(words: Any, place: int) -> Any:
+    """Return the matrix at ``place``; compiled code reads its address, rows and columns."""
+    return words[place]

@@ -1,8 +1,8 @@
-"""Model functions as machine code: compiled once before time starts, cached by content.
+"""Model functions as machine code: compiled before a run starts, and cached by their contents.
 
-A solver is compiled once for all models; it calls each model function by its address
-(:mod:`rtsim.equations.addresses`), so neither is compiled again when the other changes.
-``docs/decisions/001`` says why.
+A solver is compiled once for all models and calls each model function by its address
+(:mod:`rtsim.equations.addresses`), so a changed model needs no new compilation of a solver.
+``docs/decisions/001`` gives the reasons.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from rtsim.equations.addresses import (
     call_equation,
     vector_at,
 )
+from rtsim.equations.layout import Layout
 from rtsim.equations.machine_code import EntryPoint, MachineCode, link, processor, where
 from rtsim.equations.source_hash import source_hash
 
@@ -46,15 +47,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 CHECKED: Literal["checked"] = "checked"
 Compilation = bool | Literal["checked"]
-"""How a run's functions are made ready: as machine code, as machine code that checks each index of
-an array (:data:`CHECKED`), or, where it is False, as plain Python."""
+"""How the functions of a run are prepared: ``True``: as machine code; :data:`CHECKED`: as machine
+code that checks each index of an array; ``False``: as plain Python."""
 
 _plain: ContextVar[bool] = ContextVar("plain", default=False)
 
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Within this, helpers that Python calls run as plain Python."""
+    """In this context, helpers that are called from Python run as plain Python."""
     token = _plain.set(True)
     try:
         yield
@@ -63,10 +64,10 @@ def plainly() -> Iterator[None]:
 
 
 class Compiled:
-    """A helper that equations call: machine code inside of theirs, and in a call from Python too.
+    """A helper function that is compiled into the equations that call it.
 
-    numba takes it for the function that it compiles this to; until then numba is not imported.
-    A call from Python checks the helper's own indices.
+    A call from Python runs compiled code too, which checks the helper's own indices.  numba is
+    imported only when the helper is compiled.
     """
 
     targetoptions = MappingProxyType({"error_model": "numpy"})
@@ -77,14 +78,14 @@ class Compiled:
 
     @cached_property
     def _inside(self) -> dict[object, Any]:
-        """For code that checks its indices, and for code that does not."""
+        """numba's functions: with checks of indices, and without."""
         return {}
 
     @property
     def _numba_type_(self) -> Any:
         import numba
 
-        checked = numba.config.BOUNDSCHECK  # of the code that is being compiled
+        checked = numba.config.BOUNDSCHECK  # the setting of the code that is being compiled
         if checked not in self._inside:
             options = {**self.targetoptions, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
             self._inside[checked] = numba.njit(**options)(self.py_func)
@@ -104,20 +105,20 @@ class Compiled:
 
 
 def compiled(function: F) -> F:
-    """A helper that model functions call: compiled with whichever function calls it.
+    """Mark ``function`` as a helper that is compiled into the model functions that call it.
 
-    As everywhere here, a division by zero gives inf or nan, which the step reports with the state's
-    name, and not an exception: the checks cost 8 % of the F-16's step.
+    In compiled code, a division by zero gives inf or nan, and the step then reports the state by
+    its name.  (A check of each division would cost 8 % of a step of the F-16.)
     """
     return Compiled(getattr(function, "py_func", function))  # type: ignore[return-value]
 
 
 _forms: SimpleQueue[Callable[[], object]] = SimpleQueue()
-"""What is to be done once numba is loaded."""
+"""Functions to call once numba is imported."""
 
 
 def when_compiling(form: Callable[[], object]) -> Callable[[], object]:
-    """Call ``form``, which may import numba, before anything is compiled."""
+    """Call ``form``, which may import numba, before the first function is compiled."""
     _forms.put(form)
     return form
 
@@ -130,7 +131,7 @@ def _load_compiler() -> None:
 
 
 def in_both(function: F) -> F:
-    """A part of a solver: compiled where compiled code calls it, plain where Python does."""
+    """Mark ``function`` as part of a solver: compiled in compiled code, plain in plain Python."""
 
     def form() -> None:
         from numba.extending import register_jitable
@@ -143,27 +144,27 @@ def in_both(function: F) -> F:
 
 @dataclass(frozen=True)
 class Native:
-    """One function ready to run: as Python calls it, and as a solver does."""
+    """A function that is ready to be called from Python and from a solver."""
 
     call: Callable[..., Any]
     handle: Any
-    """Machine address, or the plain function itself; 0 where a model has none."""
+    """Machine address, or the plain function itself; 0 if the model has no such function."""
     on: Callable[..., Callable[..., Any]]
-    """``on(*arrays)``: a function of its numbers alone, on arrays that stay where they are."""
+    """``on(*arrays)`` returns a function of the numbers alone that works on these arrays."""
     py_func: Callable[..., Any]
-    """The Python function, which is what a hash of sources sees of it."""
+    """The Python function, which the source hash covers."""
     signature: Signature = ()
     unchecked: bool = False
-    """It reads and writes whatever an index says, be it outside of the array."""
+    """True if the code does not check indices: it would access memory outside an array."""
 
     def arguments(self, numbers: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
-        """Both in the order of its signature."""
+        """Return numbers and arrays in the order of the signature."""
         left, given = iter(numbers), iter(arrays)
         return [next(given if kind in ARRAYS else left) for kind in self.signature]
 
     @classmethod
     def plain(cls, function: Callable[..., Any], signature: Signature) -> Native:
-        """``function`` as it is, uncompiled."""
+        """Return ``function`` uncompiled."""
 
         def on(*arrays: Any) -> Callable[..., Any]:
             if signature[0] == NUMBER and ARRAYS.issuperset(signature[1:]):
@@ -179,7 +180,7 @@ class Native:
 
 
 def _nothing(*_: Any) -> None:
-    """Where a model has no such function."""
+    """Stand for a function that a model does not have."""
 
 
 ABSENT = Native(_nothing, 0, lambda *_: _nothing, _nothing)
@@ -189,7 +190,7 @@ _announce: ContextVar[Callable[[str], None] | None] = ContextVar("announce", def
 
 @contextmanager
 def announced(announce: Callable[[str], None]) -> Iterator[None]:
-    """Within this, whatever is not in the cache is announced before it is compiled."""
+    """In this context, call ``announce`` with a name before each compilation."""
     token = _announce.set(announce)
     try:
         yield
@@ -203,11 +204,11 @@ def check_arguments(
     what: str,
     does: str = "fills the last one in place",
 ) -> None:
-    """Raise :class:`ModelError` unless ``function`` can be called with so many arguments."""
+    """Raise :class:`ModelError` unless ``function`` takes ``arguments``: ``"t, x, z, u, p"``."""
     try:
         signature = inspect.signature(getattr(function, "py_func", function))
     except (TypeError, ValueError):
-        return  # a builtin that does not say what it takes
+        return  # a builtin function without a signature
     try:
         signature.bind(*arguments.split(", "))
     except TypeError as error:
@@ -219,7 +220,7 @@ def check_arguments(
 def prepared(
     function: Callable[..., Any], signature: Signature, what: str, compile: Compilation
 ) -> Native:
-    """``function`` as a run wants it: see :data:`Compilation`."""
+    """Return ``function`` compiled or plain; :data:`Compilation` explains ``compile``."""
     if not compile:
         return Native.plain(getattr(function, "py_func", function), signature)
     return compile_function(function, signature, what, checked=compile == CHECKED)
@@ -228,15 +229,16 @@ def prepared(
 def compile_function(
     function: Callable[..., Any], signature: Signature, what: str, checked: bool = False
 ) -> Native:
-    """Compile ``function`` for ``signature``; a :class:`ModelError` names ``what`` otherwise.
+    """Compile ``function`` for ``signature``.
 
-    ``checked``: an index outside of its array raises IndexError, at each access.
+    ``what`` names it in messages.  With ``checked``, each index outside its array raises
+    :class:`IndexError`.  Raises :class:`ModelError` if the function does not compile.
     """
     plain = getattr(function, "py_func", function)
     try:
         place = _place(plain, signature, checked)
         return _ready(_Wanted(place, plain, signature, what, checked))
-    except Exception as error:  # the compiler's own errors are not all of one kind
+    except Exception as error:  # the compiler raises errors of many classes
         raise ModelError(
             f"{what} does not compile:\n{error}\n"
             "use only scalar arithmetic, math functions and array elements, and mark the "
@@ -247,7 +249,7 @@ def compile_function(
 
 @dataclass(frozen=True)
 class _Wanted:
-    """One function to compile; ``place`` alone says whether two of them are the same."""
+    """A function to compile; two of them are equal if their ``place`` is equal."""
 
     place: Path
     plain: Callable[..., Any] = field(compare=False)
@@ -258,10 +260,10 @@ class _Wanted:
 
 @lru_cache(maxsize=256)
 def _ready(wanted: _Wanted) -> Native:
-    """What this process has already; else from its file; else compiled, and kept in one."""
+    """Return compiled code: from this process, else from its file, else compiled and saved."""
     code = MachineCode.read(wanted.place)
     if code is not None and code.raises_in in ("", where(wanted.plain)):
-        with suppress(RuntimeError):  # written under a system that has what this one lacks
+        with suppress(RuntimeError):  # saved where a symbol existed that is missing here
             return _native(wanted, code)
     return _native(wanted, _compile(wanted))
 
@@ -275,7 +277,7 @@ def _native(wanted: _Wanted, code: MachineCode) -> Native:
 
 
 _compiling = RLock()
-"""numba's setting of a folder is that of the whole process."""
+"""numba has one setting for its cache folder in the whole process."""
 
 
 def _compile(wanted: _Wanted) -> MachineCode:
@@ -298,20 +300,19 @@ def _compile(wanted: _Wanted) -> MachineCode:
 
 @cache
 def _tidy(folder: Path) -> None:
-    """Once in a process that compiles; one that reads what is kept is not held up."""
+    """Prune the caches once per process, and only in a process that compiles."""
     prune(folder)
     prune(folder.with_name("diagrams"))
 
 
 _KEPT = 4
-"""Raised whenever what is kept under a key is compiled in another way."""
+"""Version of the saved code; increase it when the way of compiling changes."""
 
 
 def _place(function: Callable[..., Any], signature: Signature, checked: bool = False) -> Path:
-    """The file of its machine code, under a key that covers all that the code depends on.
+    """Return the file for the machine code of ``function``.
 
-    Every helper and table that the function reaches, the module it lies in (what it raises is
-    looked up there), the compiler, and the processor.
+    Its name is a hash of all that the function uses, its module, the compiler and the processor.
     """
     text = f"{source_hash(function)} {function.__module__} {signature} {checked} {_made_by()}"
     return cache_folder() / "compiled" / (f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
@@ -324,7 +325,7 @@ _FORMS = (
     "solve/vectors.py",
     "blocks/scratch.py",
 )
-"""Compiled forms, which a hash of sources does not follow."""
+"""Modules with compiled forms, which the source hash does not cover."""
 
 
 @cache
@@ -336,23 +337,30 @@ def _made_by() -> str:
     return " ".join((str(_KEPT), own, sys.version, *versions, processor(), *settings))
 
 
+EVALUATION_LAYOUT = Layout(
+    "an evaluation",
+    ("equation",),
+    {"x": ("x",), "z": ("z",), "u": ("u",), "p": ("p",), "out": ("out",)},
+)
+AT = EVALUATION_LAYOUT.at
+
+
 def evaluate(words: Any, t: float) -> int:
-    """An equation on a block of its handle, x, z, u, p and out; as :func:`resident` answers."""
-    out = vector_at(words, 9)
-    call_equation(
-        words[0],
-        t,
-        vector_at(words, 1),
-        vector_at(words, 3),
-        vector_at(words, 5),
-        vector_at(words, 7),
-        out,
-    )
+    """Evaluate an equation on a block of :data:`EVALUATION_LAYOUT`; see :func:`resident`."""
+    out = vector_at(words, AT.out)
+    x, z, u = vector_at(words, AT.x), vector_at(words, AT.z), vector_at(words, AT.u)
+    call_equation(words[AT.equation], t, x, z, u, vector_at(words, AT.p), out)
     return first_not_finite(out)
 
 
+def evaluation_block(equation: Any, *vectors: NDArray[np.float64]) -> AddressBlock:
+    """Return the block of ``equation``, a :class:`Native`, on x, z, u, p and out."""
+    arrays = dict(zip(EVALUATION_LAYOUT.arrays, vectors, strict=True))
+    return EVALUATION_LAYOUT.block((equation.handle,), arrays, {}, equation)
+
+
 def first_not_finite(vector: Any) -> int:
-    """Index of the first element that is nan or infinite; -1 where all are finite."""
+    """Return the index of the first element that is nan or infinite, or -1 if all are finite."""
     finite = np.isfinite(vector)
     return -1 if finite.all() else int(finite.argmin())
 
@@ -378,12 +386,12 @@ def _evaluation() -> Native:
 
 
 def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float], int]:
-    """``equation`` as a function of t alone, on x, z, u, p and out that stay where they are.
+    """Return ``equation`` as a function of t (s) alone, bound to x, z, u, p and out.
 
-    It returns -1, or the index of the first element of out that is not finite.
+    The function returns -1, or the index of the first element of out that is not finite.
     """
     if isinstance(equation.handle, np.intp):
-        return _evaluation().on(AddressBlock.of((equation.handle,), vectors, equation))
+        return _evaluation().on(evaluation_block(equation, *vectors))
 
     def evaluate_plain(t: float) -> int:
         equation.call(t, *vectors)

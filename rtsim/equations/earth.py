@@ -1,11 +1,15 @@
-"""The Earth as a rotating ellipsoid with J2 gravity; a round or resting Earth by its parameters.
+"""The Earth as a rotating ellipsoid with J2 gravity.
 
-Three frames are used.  ECI: inertial, z to the north pole.  ECEF: turned about z by the rotation
-angle ``earth_angle + earth_rate * t``.  NED: north, east and down at a geodetic point.  Gravity and
-altitude do not depend on longitude, so equations of motion in ECI need no trigonometry.
+Its parameters also allow a spherical Earth and an Earth that does not rotate.  The frames are:
 
-Figures: WGS-84 (NIMA TR8350.2, 3rd edition) as NASA/TM-2015-218675 uses them; J2 from its
-``initial_conditions_atmospheric.csv``.
+- ECI: inertial, with z towards the north pole.
+- ECEF: ECI turned about z by the angle ``earth_angle + earth_rate * t``.
+- NED: north, east and down at a geodetic point.
+
+Gravity and altitude do not depend on longitude, so equations of motion in ECI need no trigonometry.
+
+The constants are those of WGS-84 (NIMA TR8350.2, 3rd edition) as NASA/TM-2015-218675 uses them; J2
+is from its file ``initial_conditions_atmospheric.csv``.
 """
 
 from __future__ import annotations
@@ -35,7 +39,10 @@ EARTH_PARAMETERS = Signals(
 def gravity(
     x: float, y: float, z: float, gm: float, radius: float, j2: float
 ) -> tuple[float, float, float]:
-    """Gravitational acceleration at an ECI or ECEF position: same axes, m and m/s2."""
+    """Return the gravitational acceleration (m/s2) at a position (m), both in ECI or both in ECEF.
+
+    ``gm`` is the gravitational parameter (m3/s2) and ``radius`` the equatorial radius (m).
+    """
     inverse = 1.0 / (x * x + y * y + z * z)
     central = -gm * inverse * math.sqrt(inverse)
     oblate = 1.5 * j2 * radius * radius * inverse
@@ -49,11 +56,12 @@ def gravity(
 def geodetic(
     x: float, y: float, z: float, radius: float, flattening: float
 ) -> tuple[float, float, float]:
-    """Sine and cosine of the geodetic latitude, and the altitude in m: no trigonometry, no loop.
+    """Return sine and cosine of the geodetic latitude, and the altitude (m), at a position (m).
 
-    Bowring's formula with his start value for any altitude ("The accuracy of geodetic latitude and
-    height equations", Survey Review 28, 1985): below 1e-9 rad within 1000 km of the surface, which
-    enters the altitude squared.
+    The function needs no trigonometry and no loop.  It takes Bowring's formula with his start value
+    for any altitude ("The accuracy of geodetic latitude and height equations", Survey Review 28,
+    1985).  Within 1000 km of the surface the error of the latitude is below 1e-9 rad; the error of
+    the altitude depends on its square.
     """
     ratio = 1.0 - flattening
     polar = radius * ratio
@@ -76,7 +84,7 @@ def geodetic(
 def from_geodetic(
     latitude: float, longitude: float, altitude: float, radius: float, flattening: float
 ) -> tuple[float, float, float]:
-    """ECEF position in m; pass inertial longitude to get ECI."""
+    """Return the ECEF position (m) of a geodetic point (ECI with inertial longitude)."""
     e2 = flattening * (2.0 - flattening)
     sine, cosine = math.sin(latitude), math.cos(latitude)
     normal = radius / math.sqrt(1.0 - e2 * sine * sine)
@@ -86,7 +94,10 @@ def from_geodetic(
 
 
 def eci_to_ecef(x: float, y: float, angle: float) -> tuple[float, float]:
-    """x and y of an ECI vector in ECEF; the negative of ``angle`` turns back.  z stays."""
+    """Return x and y in ECEF of a vector in ECI; z is the same in both frames.
+
+    ``angle`` (rad) is the rotation angle of the Earth; its negative converts from ECEF to ECI.
+    """
     c, s = math.cos(angle), math.sin(angle)
     return c * x + s * y, c * y - s * x
 
@@ -95,7 +106,10 @@ def eci_to_ecef(x: float, y: float, angle: float) -> tuple[float, float]:
 def to_ned(
     x: float, y: float, z: float, sin_lat: float, cos_lat: float, sin_lon: float, cos_lon: float
 ) -> tuple[float, float, float]:
-    """A vector in ECEF axes (ECI with inertial longitude) in the local north, east and down."""
+    """Return north, east and down components of a vector in ECEF.
+
+    With the sine and cosine of the inertial longitude, the vector is in ECI.
+    """
     outward = cos_lon * x + sin_lon * y
     return (
         cos_lat * z - sin_lat * outward,
@@ -107,7 +121,7 @@ def to_ned(
 def from_ned(
     n: float, e: float, d: float, sin_lat: float, cos_lat: float, sin_lon: float, cos_lon: float
 ) -> tuple[float, float, float]:
-    """The inverse of :func:`to_ned`."""
+    """Return the ECEF or ECI components of a vector in NED: the inverse of :func:`to_ned`."""
     outward = -sin_lat * n - cos_lat * d
     return (
         cos_lon * outward - sin_lon * e,

@@ -1,9 +1,9 @@
-"""The first call of a compiled function is checked: machine code believes every index.
+"""Check of the first call of a compiled function for indices outside its arrays.
 
-``y[40]`` of one element writes into somebody else's memory, and the run goes on.  Before such a
-function is called for the first time, its Python function runs on copies of the same arguments,
-and Python checks each index.  It costs nothing afterwards.  Later calls may go another way through
-the function: ``--checked`` checks these too.
+Machine code does not check indices: ``y[40]`` of an array with one element overwrites other memory,
+and the run continues.  Before the first call, the Python function therefore runs on copies of the
+same arguments, and Python checks each index.  Later calls cost nothing more.  A later call may take
+another branch of the function; ``rtsim run --checked`` checks every call.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from rtsim.equations.compiling import Native, compile_function, plainly
 def first_checked(
     native: Native, arrays: tuple[Any, ...], keep: Callable[[Callable[..., Any]], object]
 ) -> Callable[..., Any]:
-    """``native.on(*arrays)``, whose first call is checked and raises :class:`IndexError`.
+    """Return ``native.on(*arrays)`` with a check of its first call.
 
-    ``keep`` is given the function for all other calls, to put it in the place of this one.
+    The first call raises :class:`IndexError` if an index is outside its array.  Otherwise it calls
+    ``keep`` with the function for later calls, which has no check.
     """
     fast = native.on(*arrays)
     if not native.unchecked:
@@ -38,9 +39,9 @@ def first_checked(
 
 
 def check(native: Native, *arguments: Any) -> None:
-    """Raise :class:`IndexError` where ``native`` would use an element that does not exist.
+    """Raise :class:`IndexError` if this call would use an element that does not exist.
 
-    What else it raises, and what it writes, is left to the call itself.
+    Other exceptions are ignored: the call itself raises them.  The arguments are not changed.
     """
     if not native.unchecked:
         return
@@ -52,7 +53,7 @@ def check(native: Native, *arguments: Any) -> None:
     except BaseException as error:
         if from_outside(error):
             raise
-        # Python has left where compiled code goes on: a division by zero, a logarithm of 0.
+        # Python raises where compiled code continues: a division by zero, a logarithm of 0.
         _check_compiled(native, arguments)
 
 

@@ -1,7 +1,7 @@
-"""The compiled forms of :mod:`rtsim.equations.addresses`, and equations as machine code.
+"""The compiled forms of :mod:`rtsim.equations.addresses`, and compilation to machine code.
 
-Only this module and what :func:`rtsim.equations.compiling.when_compiling` is given import numba:
-a program whose machine code is all kept starts without a compiler.
+Only this module and the functions passed to :func:`rtsim.equations.compiling.when_compiling` import
+numba.  A program whose machine code is in the cache starts without a compiler.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from rtsim.equations.addresses import (
     INTEGER,
     MATRIX,
     NUMBER,
+    TICK,
+    UPDATE,
     VECTOR,
     WORDS,
     Signature,
     call_drive,
     call_equation,
     call_project,
-    TICK,
-    UPDATE,
     call_step,
     call_update,
     matrix_at,
@@ -62,14 +62,14 @@ TYPES = {
 }
 _EQUATION, _IN_PLACE = (tuple(TYPES[kind] for kind in s) for s in (EQUATION, IN_PLACE))
 PLACES = types.CPointer(types.int64)
-"""Of vectors: an address and a length of each, one after the other."""
+"""Address and length of each vector, one after the other."""
 
 
 def _emit(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> Any:
-    """Call an entry by its address, and pass its errors on.
+    """Generate a call of an entry by its address; errors of the entry are passed on.
 
-    An array is seven words to numba; a call with five of them takes 60 ns, one with where they lie
-    and how long they are 8 ns.
+    numba passes an array as seven words.  A call with five arrays takes 60 ns; a call with their
+    addresses and lengths takes 8 ns.
     """
     convention, word = context.call_conv, ir.IntType(64)
     numbers = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k == types.float64]
@@ -146,7 +146,7 @@ ENTERED = {
     UPDATE: (_through_four, (types.float64, PLACES)),
     IN_PLACE: (_through_place, (PLACES,)),
 }
-"""What compiled code calls by an entry of its own: how that is made, and its arguments."""
+"""Signatures that compiled code calls by an extra entry: how to make it, and its arguments."""
 
 
 def _whole(handle: Any, *kinds: Any) -> Any:
@@ -218,8 +218,8 @@ def _double_pointer(_: Any, address: Any) -> Any:
 
 
 @overload(vector_at, strict=False, jit_options=INLINED)
-def _(words: Any, i: Any) -> Any:  # noqa: ARG001
-    return lambda words, i: numba.carray(_double_pointer(words[i]), (words[i + 1],))
+def _(words: Any, place: Any) -> Any:  # noqa: ARG001
+    return lambda words, place: numba.carray(_double_pointer(words[place]), (words[place + 1],))
 
 
 @intrinsic
@@ -238,9 +238,9 @@ def _(words: Any, i: Any) -> Any:  # noqa: ARG001
 
 
 @overload(matrix_at, strict=False, jit_options=INLINED)
-def _(words: Any, i: Any, columns: Any) -> Any:  # noqa: ARG001
-    return lambda words, i, columns: numba.carray(
-        _double_pointer(words[i]), (words[i + 1] // max(columns, 1), columns)
+def _(words: Any, place: Any) -> Any:  # noqa: ARG001
+    return lambda words, place: numba.carray(
+        _double_pointer(words[place]), (words[place + 1], words[place + 2])
     )
 
 
@@ -250,16 +250,16 @@ def _(words: Any, i: Any, columns: Any) -> Any:  # noqa: ARG001
 def lower(
     plain: Callable[..., Any], signature: Signature, kept: Path, checked: bool = False
 ) -> MachineCode:
-    """``plain`` compiled for ``signature``; ``checked``: with each index of an array.
+    """Compile ``plain`` for ``signature``; ``checked`` adds a check of each index.
 
-    Where numba's runtime has to be there when it runs (it allocates, prints, ...) the code stays
-    with numba, which keeps its own files in the folder ``kept``; only ``elsewhere`` is told then.
+    Code that needs numba's runtime (it allocates or prints, for example) stays in numba, which
+    saves its own files in the folder ``kept``.  The result then only refers to it by ``elsewhere``.
     """
-    known = os.path.isdir(kept)  # such a function was compiled before
+    known = os.path.isdir(kept)  # the function was compiled before and needs numba
     with _numba_is_set(CACHE_DIR=str(kept), BOUNDSCHECK=1 if checked else None):
         try:
             made = _made(plain, signature, known)
-        except Exception:  # what numba meets in files that are damaged is not all of one kind
+        except Exception:  # damaged files raise errors of many classes
             if not known:
                 raise
             shutil.rmtree(kept, ignore_errors=True)
@@ -271,7 +271,7 @@ def lower(
                 kept.mkdir(parents=True, exist_ok=True)
                 for jitted, one in made:
                     _keep(jitted, one)
-            except Exception as error:  # of a file system, or of what numba cannot write down
+            except Exception as error:  # from the file system, or if numba cannot save the function
                 shutil.rmtree(kept, ignore_errors=True)
                 not_kept(kept.parent, error)
     entry, handle = _entry(result), result.fndesc.llvm_func_name
@@ -284,7 +284,7 @@ def lower(
 
 
 def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[tuple[Any, Any]]:
-    """The function, and what other code enters it by; read from numba's files where ``known``."""
+    """Return the function and its extra entry, from numba's files if ``known``."""
     made = [_compile(plain, tuple(TYPES[kind] for kind in signature), known)]
     if (entered := ENTERED.get(signature)) is not None:
         through, arguments = entered
@@ -293,11 +293,11 @@ def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[
 
 
 _PACKED = ".const.pickledata"
-"""What an exception is made of, in numba's code: among it the file and the line."""
+"""Symbol of packed exceptions in numba's code; they contain the file and the line."""
 
 
 def _compile(plain: Callable[..., Any], kinds: tuple[Any, ...], cached: bool) -> tuple[Any, Any]:
-    """What calls it from other code, and its code; read from numba's files where ``cached``."""
+    """Return numba's function and its code, from numba's files if ``cached``."""
     jitted = numba.njit(
         error_model="numpy",
         forceinline=kinds in (_EQUATION, _IN_PLACE),
@@ -311,10 +311,10 @@ def _compile(plain: Callable[..., Any], kinds: tuple[Any, ...], cached: bool) ->
 
 
 def _enable(jitted: Any) -> None:
-    with contextlib.suppress(RuntimeError):  # it has no source file, or no folder can be written
+    with contextlib.suppress(RuntimeError):  # it has no source file, or the folder is not writable
         jitted.enable_caching()
         if jitted.py_func.__closure__:
-            name_files_by_signature(jitted)  # the folder says what the function is
+            name_files_by_signature(jitted)  # the folder identifies the function
 
 
 def _keep(jitted: Any, result: Any) -> None:
@@ -324,7 +324,7 @@ def _keep(jitted: Any, result: Any) -> None:
 
 @contextmanager
 def _numba_is_set(**settings: object) -> Iterator[None]:
-    """These are of the whole process: helpers that are compiled meanwhile have them too."""
+    """Set numba's options, which hold for the whole process and so for helpers too."""
     before = {name: getattr(numba.config, name) for name in settings}
     vars(numba.config).update(settings)
     try:
@@ -341,11 +341,11 @@ _ANYWHERE = {
     *("remainder", "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc"),
     *("memcpy", "memmove", "memset"),
 }
-"""Of C's library, which each process has."""
+"""Functions of the C library, which every process has."""
 
 
 def _stands_alone(library: Any) -> bool:
-    """Whether its object code needs nothing of numba's when it runs, and holds no address."""
+    """Return whether the object code runs without numba and contains no address."""
     if library.has_dynamic_globals:
         return False
     names = _DECLARED.findall(library.get_llvm_str())
@@ -356,8 +356,7 @@ ENTRY = "rtsim_entry"
 
 
 def _entry(result: Any) -> bytes:
-    """Object code that Python calls: see :mod:`rtsim.equations.machine_code` for the block it is
-    given."""
+    """Generate the entry for Python; :mod:`rtsim.equations.machine_code` explains its block."""
     context, callee, word = result.target_context, result.fndesc, ir.IntType(64)
     numbers = [kind for kind in callee.argtypes if kind in (types.float64, types.int64)]
     module = ir.Module(ENTRY)

@@ -1,11 +1,11 @@
-"""Machine code: one file a function, linked and called without the compiler that made it.
+"""Machine code in files, one per function, linked and called without the compiler.
 
-numba and LLVM's optimiser take half a second to load.  A run whose functions were all compiled
-before reads their object code, links it with LLVM's linker alone and calls it through ctypes.
+numba and LLVM's optimiser take half a second to load.  A run whose functions are in the cache reads
+their object code, links it with LLVM's linker alone and calls it through ctypes.
 ``docs/decisions/093`` has the measurements.
 
 Python calls a function by its *entry*: ``entry(block, numbers...)``.  ``block`` holds one word for
-an error, then for each array its address and its length (of a matrix: rows and columns).
+an error, then the address and the length of each array (for a matrix: rows and columns).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
-from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from rtsim.equations.addresses import ARRAYS, MATRIX, NUMBER, WORDS, AddressBloc
 from rtsim.equations.numba_private import exception_at
 
 FAILED = -(2**63)
-"""What an entry answers where the function raised; the block's first word says what."""
+"""Result of an entry if the function raised; the first word of the block refers to the error."""
 _MAGIC = b"rtsim machine code 2\n"
 _DIGEST = hashlib.sha256
 _DIGEST_SIZE = 32
@@ -44,10 +43,10 @@ Array = NDArray[Any]
 class MachineCode:
     """One function as object code.
 
-    ``handle`` is the symbol that compiled code calls, ``entry`` the one that Python calls; each is
-    defined in one of ``objects`` or in ``elsewhere``, which gives the addresses of symbols that
-    another linker holds.  ``raises_in`` is the file and line of a function that can raise: they are
-    part of its code.
+    ``handle`` is the symbol that compiled code calls, and ``entry`` the symbol that Python calls.
+    Each is defined in one of ``objects``, or in ``elsewhere``: the addresses of symbols that
+    another linker holds.  ``raises_in`` is the file and line of a function that can raise, because
+    both are part of its code.
     """
 
     objects: tuple[bytes, ...]
@@ -56,10 +55,10 @@ class MachineCode:
     raises_in: str = ""
     elsewhere: dict[str, int] = field(default_factory=dict)
     alive: object = None
-    """What has to live as long as those addresses are used."""
+    """Objects that must live as long as those addresses are used."""
 
     def write(self, path: Path) -> None:
-        """Keep it; raises :class:`OSError` where the folder cannot be written."""
+        """Save the code to ``path``; raises :class:`OSError` if the folder cannot be written."""
         names = {"handle": self.handle, "entry": self.entry, "raises_in": self.raises_in}
         head = json.dumps({**names, "sizes": [len(one) for one in self.objects]}).encode() + b"\n"
         body = b"".join((head, *self.objects))
@@ -68,15 +67,15 @@ class MachineCode:
         try:
             with os.fdopen(number, "wb") as out:
                 out.write(_MAGIC + _DIGEST(body).digest() + body)
-            os.chmod(name, 0o644)  # who may enter the folder may read what lies there
-            os.replace(name, path)  # another process sees all of it or nothing
-        except BaseException:  # an interrupt too leaves no half of a file
+            os.chmod(name, 0o644)  # whoever may enter the folder may read its files
+            os.replace(name, path)  # another process sees the whole file or none
+        except BaseException:  # an interrupt leaves no half of a file either
             os.unlink(name)
             raise
 
     @classmethod
     def read(cls, path: Path) -> MachineCode | None:
-        """What was kept; ``None`` where nothing was, or where the file is damaged."""
+        """Return the saved code; ``None`` if there is no file or the file is damaged."""
         try:
             data = path.read_bytes()
         except OSError:
@@ -94,20 +93,20 @@ class MachineCode:
 
 
 def where(plain: Callable[..., Any]) -> str:
-    """File and first line of a function."""
+    """Return the file and the first line of a function."""
     return f"{plain.__code__.co_filename}:{plain.__code__.co_firstlineno}"
 
 
 @cache
 def processor() -> str:
-    """What machine code is made for: the processor's name and all that it can."""
+    """Return the processor's name and features, for which machine code is made."""
     features = llvm.get_host_cpu_features().flatten()
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
 
 
 @cache
 def target_machine() -> Any:
-    """LLVM's description of this processor."""
+    """Return LLVM's description of this processor."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
@@ -124,13 +123,13 @@ def _linker() -> Any:
 
 @cache
 def _numbers() -> Iterator[int]:
-    """Of libraries; a function, because a hash of sources must not see how many there were."""
+    """Return the numbers for libraries; a function, because the source hash reads variables."""
     return count()
 
 
 @dataclass(frozen=True)
 class Linked:
-    """Machine code in this process; it stays while this object lives."""
+    """Machine code linked into this process, valid while this object lives."""
 
     handle: int
     entry: int
@@ -138,9 +137,9 @@ class Linked:
 
 
 def link(code: MachineCode) -> Linked:
-    """Put ``code`` into this process.
+    """Link ``code`` into this process.
 
-    Raises :class:`RuntimeError` where it needs a symbol that this process does not have.
+    Raises :class:`RuntimeError` if the code needs a symbol that this process does not have.
     """
     library = llvm.JITLibraryBuilder()
     for data in code.objects:
@@ -155,8 +154,10 @@ def link(code: MachineCode) -> Linked:
 
 
 NEVER_CALLED = "NRT_MemInfo_call_dtor"
-"""Code that gives references up names it, and calls it for arrays of numba's own alone: code that
-allocates none never does."""
+"""A symbol that code refers to when it releases an array.
+
+The code calls it only for arrays that numba allocated, so code without allocations never calls
+it."""
 
 
 @cache
@@ -170,35 +171,35 @@ def _unused() -> dict[str, int]:
 
 
 class EntryPoint:
-    """A linked function as Python calls it: ``entry(*arguments)`` in the order of ``signature``.
+    """A linked function for calls from Python: ``entry(*arguments)`` in the order of the signature.
 
-    Returns the function's whole number, 0 where it has none; raises what it raises.
+    The call returns the function's whole number, or 0 if the function returns nothing.  It raises
+    what the function raises, and :class:`TypeError` for an array that does not fit.
     """
 
     def __init__(self, linked: Linked, signature: Signature) -> None:
         kinds = [k for k in signature if k not in ARRAYS]
         numbers = (ctypes.c_double if k == NUMBER else ctypes.c_int64 for k in kinds)
-        # PYFUNCTYPE: the interpreter's lock is kept, which a call of some 100 ns is better for
+        # PYFUNCTYPE keeps the interpreter's lock: releasing it would cost more than a short call
         prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *numbers)
         self._function = prototype(linked.entry)
         self._signature = signature
         self._linked = linked
         self._arrays = tuple(i for i, kind in enumerate(signature) if kind in ARRAYS)
         self._numbers = tuple(i for i, kind in enumerate(signature) if kind not in ARRAYS)
-        self._last: tuple[list[Any], Callable[..., int]] | None = None
 
     def __call__(self, *arguments: Any) -> int:
         if len(arguments) != len(self._signature):
-            raise TypeError(f"{len(arguments)} arguments; expected {len(self._signature)}")
-        arrays = [arguments[i] for i in self._arrays]
-        last = self._last
-        # Callers pass the same arrays each time: taking their addresses costs 6 us, a step 1 us.
-        if last is None or not all(map(is_, last[0], arrays)):
-            last = self._last = arrays, self.on(*arrays)
-        return last[1](*[arguments[i] for i in self._numbers])
+            raise TypeError(f"got {len(arguments)} arguments; expected {len(self._signature)}")
+        bound = self.on(*(arguments[i] for i in self._arrays))
+        return bound(*(arguments[i] for i in self._numbers))
 
     def on(self, *arrays: Array | AddressBlock) -> Callable[..., int]:
-        """A function of the numbers alone, on ``arrays`` that stay where they are."""
+        """Return a function of the numbers alone that works on ``arrays``.
+
+        This method checks the arrays and takes their addresses, which costs some 6 us.  Bind a
+        function that is called often once, and call the result.
+        """
         block = self._block(arrays)
         function, at, error = self._function, block.ctypes.data, self._error
         alive = (arrays, self._linked)
@@ -209,13 +210,20 @@ class EntryPoint:
                 raise error(int(block[0]), alive)
             return answer
 
-        def call_with_one(number: Any) -> int:  # what a loop calls all the time: t alone
+        def call_with_one(number: Any) -> int:  # an equation at t; ``*numbers`` costs 60 ns
             answer: int = function(at, number)
             if answer == FAILED:
                 raise error(int(block[0]), alive)
             return answer
 
-        return call_with_one if len(self._signature) - len(arrays) == 1 else call
+        def call_with_two(first: Any, second: Any) -> int:  # a step from t, of length h
+            answer: int = function(at, first, second)
+            if answer == FAILED:
+                raise error(int(block[0]), alive)
+            return answer
+
+        count = len(self._signature) - len(arrays)
+        return call_with_one if count == 1 else call_with_two if count == 2 else call
 
     def _block(self, arrays: tuple[Array | AddressBlock, ...]) -> NDArray[np.int64]:
         words, kinds = [0], [k for k in self._signature if k in ARRAYS]
@@ -225,8 +233,9 @@ class EntryPoint:
             dimensions = 2 if kind == MATRIX else 1
             if array.dtype != wanted or array.ndim != dimensions or not array.flags.c_contiguous:
                 raise TypeError(
-                    f"an array of {array.dtype} and shape {array.shape} where compiled code wants "
-                    f"a contiguous one of {np.dtype(wanted)} with {dimensions} dimensions"
+                    f"compiled code expects a contiguous {np.dtype(wanted)} array with "
+                    f"{dimensions} dimensions; got {array.dtype} with shape {array.shape}"
+                    + ("" if array.flags.c_contiguous else ", not contiguous")
                 )
             words += [array.ctypes.data, *array.shape]
         return np.array(words, dtype=np.int64)
@@ -237,12 +246,12 @@ class EntryPoint:
 
 
 _OUT_OF_BOUNDS = ("index is out of bounds",)
-"""What numba's own check says."""
+"""The message of numba's own check of indices."""
 
 
 def _raised(address: int) -> BaseException:
-    """The exception, with the line that raised it as the last of its traceback."""
+    """Return the exception, with a traceback that ends at the line that raised it."""
     if not address:
-        return SystemError("compiled code failed and did not say why")
+        return SystemError("compiled code failed without an exception")
     error = exception_at(address)
     return OutOfBounds() if error.args == _OUT_OF_BOUNDS else error

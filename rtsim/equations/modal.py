@@ -1,9 +1,10 @@
-"""Modal models: continuous in each mode, and transitions between modes at zero crossings.
+"""Modal models: a derivative for each mode, and transitions between modes at zero crossings.
 
-:func:`modal` makes one :class:`rtsim.equations.model.Model` of the modes: the mode is a discrete
-signal, ``mode``, which chooses the derivative; each transition is a guard that is watched in its
-own mode alone, and a reset that does its action and changes the mode.  Where a transition's guard
-is beyond zero already as its mode is entered, it fires in the next microstep.
+:func:`modal` makes one :class:`rtsim.equations.model.Model` of several modes.  The discrete signal
+``mode`` holds the number of the mode and selects the derivative.  Each transition becomes a guard
+that is watched in its own mode only, and a reset that runs the action and changes the mode.  If the
+guard of a transition is already beyond zero when its mode begins, the transition fires in the next
+microstep.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ from rtsim.equations.model import Equation, Guard, Model, Projection, Update
 from rtsim.equations.reading_functions import check_value
 
 Level = Callable[[float, Vector, Vector, Vector, Vector], float]
-"""``(t, x, z, u, p)``: the value whose zero crossing is meant."""
+"""``level(t, x, z, u, p)`` returns the value whose zero crossing triggers a transition."""
 MODE = "mode"
-"""The discrete signal, the last one, that holds the number of the mode."""
+"""The last discrete signal of a modal model; it holds the number of the mode."""
 
 
 @dataclass(frozen=True)
 class Transition:
-    """Out of a mode, into mode ``to``, when ``level`` crosses zero in ``direction``.
+    """A transition from one mode to the mode ``to``, when ``level`` crosses zero.
 
-    ``action(t, x, z, u, p)`` sets states and discrete values, in place, as it happens.
-    ``terminal``: the run ends with it.
+    - ``direction``: 1 for a rising level, -1 for a falling level, 0 for both.
+    - ``action(t, x, z, u, p)`` sets states and discrete signals in place at the transition.
+    - ``terminal``: the transition ends the run.
+
+    Raises :class:`ModelError` for an invalid name, direction or function.
     """
 
     name: str
@@ -46,7 +50,7 @@ class Transition:
             )
         what = f"transition {self.name}"
         if not isinstance(self.to, str):
-            raise ModelError(f"{what} leads to {self.to!r}; give the name of a mode")
+            raise ModelError(f"{what} has to={self.to!r}; give the name of a mode")
         if self.direction not in (-1, 0, 1):
             raise ModelError(f"{what} has direction {self.direction!r}; give -1, 0 or 1")
         _check(self.level, "t, x, z, u, p", f"level of {what}", "returns a number")
@@ -56,7 +60,10 @@ class Transition:
 
 @dataclass(frozen=True)
 class Mode:
-    """``derivative`` and ``output`` while it lasts; with no derivative all states stand still."""
+    """One mode: its ``derivative``, its ``output``, and the transitions that leave it.
+
+    Without a derivative, all states are constant.
+    """
 
     name: str
     derivative: Equation | None = None
@@ -74,7 +81,7 @@ class Mode:
 
 
 def _several(given: object) -> tuple[object, ...]:
-    """What stands alone where several are wanted is no transition, and no mode."""
+    """Return the elements of a tuple or list; return ``(None,)`` for any other object."""
     return tuple(given) if isinstance(given, (tuple, list)) else (None,)
 
 
@@ -104,11 +111,15 @@ def modal(
     assumptions: tuple[str, ...] = (),
     limits: tuple[str, ...] = (),
 ) -> Model:
-    """A model that begins in the first of ``modes``.
+    """Return a model that begins in the first of ``modes``.
 
-    ``output`` is that of all modes, or each has its own.  ``zeno`` names the mode that it comes to
-    where transitions accumulate, and ``rest(t, x, z, u, p)`` is what is set then.  Raises
-    :class:`ModelError` for what does not fit together.
+    - ``output``: one output function for all modes; otherwise each mode has its own.
+    - ``zeno``: name of the mode that the model enters if transitions accumulate (Zeno).
+    - ``rest(t, x, z, u, p)`` sets states and discrete signals in place when it enters that mode.
+    - All other arguments are those of :class:`rtsim.equations.model.Model`.
+
+    Raises :class:`ModelError` for modes that do not fit together, and :class:`UnknownName` for a
+    transition or ``zeno`` that names no mode.
     """
     if not all(isinstance(mode, Mode) for mode in _several(modes)):
         raise ModelError(f"model {name} takes a list of modes; write [Mode(…)] for a single one")
@@ -168,7 +179,8 @@ def _output(
     return _chosen(place, own)
 
 
-# Functions are chosen by closures over functions: they compile into one, and run plain as well.
+# Closures select the function of the present mode: they compile into one function, and also run
+# as plain Python.
 
 
 def _ready(function: Any) -> Any:
@@ -205,7 +217,7 @@ def _either(place: int, mode: int, first: Equation, other: Equation) -> Equation
 
 
 def _levels(place: int, transitions: Sequence[tuple[int, Transition]]) -> Equation:
-    """Outside its mode a level lies on the side from which it would cross, and does not move."""
+    """Return the guards; outside its mode a level is constant, on the side where it would start."""
 
     @in_both
     def none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:

@@ -1,7 +1,8 @@
-"""Model: constant data and pure functions; bound to machine code once, before time starts.
+"""Models: constant data and pure functions, compiled once before a run starts.
 
-The equations are ordinary Python functions that fill a vector in place.  They are pure: no random
-draw, no wall clock, no logging, because a solver calls them at points that may never be committed.
+The equations are ordinary Python functions that fill a vector in place.  They must be pure: they
+draw no random numbers, read no wall clock and write no log, because a solver calls them at points
+that may never be committed.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from rtsim.equations.compiling import ABSENT, Compilation, Native, check_argumen
 from rtsim.equations.first_call import check
 
 Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
-"""``(t, x, z, u, p, out)``: t in s, x (n,), z (d,), u (m,), p (k,); fills ``out`` in place."""
+"""``equation(t, x, z, u, p, out)`` fills ``out``; t in s, x (n,), z (d,), u (m,), p (k,)."""
 Update = Callable[[float, Vector, Vector, Vector, Vector], None]
-"""``(t, x, z, u, p)``: the discrete part at its ticks, in place on z."""
+"""``update(t, x, z, u, p)`` changes the discrete signals z in place, once per sample period."""
 Reset = Callable[[int, float, Vector, Vector, Vector, Vector], None]
-"""``(i, t, x, z, u, p)``: guard ``i`` has fired; x- and z- become x+ and z+, in place."""
+"""``reset(i, t, x, z, u, p)`` changes x and z in place when guard ``i`` fires."""
 Tick = Callable[[Vector, float, Vector, Vector, Vector, Vector], None]
-"""``(due, t, x, z, u, p)``: ``due[k]`` is 1 where timer ``k`` ticks now, else 0; x- and z- become
-x+ and z+, in place."""
+"""``tick(due, t, x, z, u, p)`` changes x and z in place; ``due[k]`` is 1 if timer ``k`` ticks now,
+else 0."""
 Projection = Callable[[Vector], None]
-"""``(x)``: puts an accepted state back on its manifold, in place (a unit quaternion)."""
+"""``project(x)`` moves an accepted state to its manifold in place, such as a unit quaternion."""
 
 _GUARD_ELEMENTS = 64
 _SENTINEL = -1.2345678901234567e300
@@ -39,10 +40,13 @@ _SENTINEL = -1.2345678901234567e300
 class Guard:
     """A function of the state that is watched for zero crossings.
 
-    ``direction``: +1 rising (from below zero to above it), -1 falling, 0 both.  A guard that stands
-    at zero when a step begins fires if it leaves zero in its direction, and with direction 0 not.
-    ``terminal``: the run ends with the tag at which it fires.  ``stops``: the model's stop mode is
-    meant for it too.
+    - ``direction``: 1 for a rising guard (from below zero to above it), -1 for a falling one, 0 for
+      both.  A guard that is exactly zero when a step begins fires if it leaves zero in its
+      direction; with direction 0 it does not fire.
+    - ``terminal``: the run ends at the tag at which the guard fires.
+    - ``stops``: the model's stop mode applies to this guard.
+
+    Raises :class:`ModelError` for an invalid name or direction.
     """
 
     name: str
@@ -61,10 +65,12 @@ class Guard:
 
 @dataclass(frozen=True)
 class Timer:
-    """Instants at which a model changes by itself: ``offset_ns + round(k * period)``, or once.
+    """Instants at which a model changes by itself.
 
-    ``draws`` names discrete signals: each of their elements is drawn anew from N(0, 1) at each
-    tick, before ``tick`` sees it, from a stream that is named after the plant and the signal.
+    A timer ticks at ``offset_ns + round(k * period)`` ns for k = 0, 1, ...; with ``period=None``
+    it ticks once, at ``offset_ns``.  ``draws`` names discrete signals.  Before each tick, each of
+    their elements gets a new random number from N(0, 1), from a random stream named after the plant
+    and the signal.  Raises :class:`ModelError` for a negative offset.
     """
 
     period: Period | None
@@ -73,24 +79,31 @@ class Timer:
 
     def __post_init__(self) -> None:
         if self.offset_ns < 0:
-            raise ModelError(f"a timer has an offset of {self.offset_ns} ns; it must be >= 0")
+            raise ModelError(
+                f"a timer has an offset of {self.offset_ns} ns; the offset must be >= 0 ns"
+            )
 
 
 @dataclass(frozen=True)
 class Model:
     """A plant: dx/dt = derivative(t, x, z, u, p), y = output(t, x, z, u, p).
 
-    SI units unless a signal says otherwise.  ``assumptions`` and ``limits`` are stated in every
-    recording.  A parameter changed while running is a new ``p`` at a tag.
+    - ``states``, ``discrete``, ``inputs``, ``outputs``, ``parameters``: the layouts of x, z, u, y
+      and p, in SI units unless a signal declares another unit.
+    - ``update(t, x, z, u, p)`` is called with the sample period that the scenario declares.
+    - ``project(x)`` is called after each step.
+    - ``guard(t, x, z, u, p, g)`` fills one value for each of ``guards``.  When a value crosses
+      zero, a tag is inserted and ``reset(i, t, x, z, u, p)`` is called.
+    - ``stop(i, t, x, z, u, p)`` is called instead of ``reset`` if crossings accumulate (Zeno).  It
+      is the model's stop mode.
+    - ``tick(due, t, x, z, u, p)`` is called once at each instant at which a timer of ``timers``
+      ticks.
+    - ``modes`` names the values 0, 1, ... of the last discrete signal
+      (:mod:`rtsim.equations.modal`).
+    - ``assumptions`` and ``limits`` are texts that every recording contains.
 
-    ``guard(t, x, z, u, p, g)`` fills one value for each of ``guards``; when one crosses zero, a tag
-    is inserted and ``reset(i, t, x, z, u, p)`` makes x- and z- to x+ and z+.  ``stop``, of the same
-    form, is called instead where crossings accumulate (Zeno): the model's stop mode.
-
-    ``tick(due, t, x, z, u, p)`` is called once at each instant at which any of ``timers`` ticks.
-    Unlike ``update``, whose period is the scenario's, they are part of the model.
-
-    ``modes`` names the values 0, 1, ... of the last discrete signal (:mod:`rtsim.equations.modal`).
+    If a parameter is changed during a run, p changes at a tag.  Raises :class:`ModelError` for
+    functions and signals that do not fit together.
     """
 
     name: str
@@ -142,7 +155,7 @@ class Model:
 
 @dataclass(frozen=True)
 class BoundModel:
-    """A model whose functions are ready to run, with the vectors' layouts at hand."""
+    """A model with its functions compiled, or ready to run as plain Python."""
 
     model: Model
     derivative: Native
@@ -164,10 +177,14 @@ def bind(
     p: Vector | None = None,
     u: Vector | None = None,
 ) -> BoundModel:
-    """Make ``model`` ready to run, and try each function once at its initial values.
+    """Return ``model`` ready to run, after one call of each function at the initial values.
 
-    Raises :class:`ModelError` where a function takes other arguments, does not compile, raises,
-    leaves elements unwritten, writes past its vector or returns NaN at the start.
+    ``compile`` is explained by :data:`rtsim.equations.compiling.Compilation`.  ``x``, ``p`` and
+    ``u`` replace the initial values that the model declares.
+
+    Raises :class:`ModelError` if a function takes other arguments, does not compile, raises an
+    error, leaves elements unwritten, writes outside its vector, or gives a value that is not
+    finite.
     """
 
     def ready(
@@ -218,7 +235,7 @@ def _no_such(error: IndexError) -> str:
 def _probe(
     model: Model, name: str, native: Native, out: Signals, start: Mapping[str, Vector | None]
 ) -> None:
-    """Call once between guard elements: a compiled function does not check its own bounds."""
+    """Call a function once on vectors between guard elements, and check what it wrote."""
     where = f"{name} of model {model.name}"
     layouts = {
         "x": model.states,

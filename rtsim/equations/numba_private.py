@@ -1,8 +1,8 @@
-"""All that rtsim uses of what numba keeps to itself: a new numba is met here, and nowhere else.
+"""All uses of numba's private names: a new version of numba needs changes in this module only.
 
-pyproject.toml bounds numba's version.  ``tests/unit/test_private_names.py`` tries each function of
-this module, and says what to do when a new numba lacks a name.  numba is imported when a function
-is called: a run whose functions were compiled before needs none of it.
+pyproject.toml limits the version of numba.  ``tests/unit/test_private_names.py`` tests each
+function of this module, and tells what to do if a new version lacks a name.  numba is imported only
+when a function is called: a run whose functions are in the cache does not need it.
 """
 
 from __future__ import annotations
@@ -14,47 +14,47 @@ from typing import Any
 
 
 def object_code(library: Any) -> bytes:
-    """The machine code of a compiled function's library, before it is linked."""
+    """Return the machine code of a compiled function's library, before it is linked."""
     code: bytes = library._get_compiled_object()
     return code
 
 
 def value_of(struct: Any) -> Any:
-    """The LLVM value of an array, or another structure, that is being put together."""
+    """Return the LLVM value of an array or another structure that is being built."""
     return struct._getvalue()
 
 
 def name_files_by_signature(jitted: Any) -> None:
-    """Let numba find a function's files by its signature alone.
+    """Make numba identify the files of a function by its signature alone.
 
-    numba's own key pickles a closure, and a compiled function in it pickles otherwise in each
-    process.  The folder of the files has to say what the function is.
+    numba's own key contains the pickled closure, and a compiled function in a closure is pickled
+    differently in each process.  The folder of the files must therefore identify the function.
     """
     jitted._cache._index_key = lambda kinds, codegen: (kinds, codegen.magic_tuple())
 
 
 def save_files(jitted: Any, result: Any) -> None:
-    """Write what was compiled to numba's files, after ``enable_caching``."""
+    """Write a compiled function to numba's files; call ``enable_caching`` first."""
     jitted._cache.save_overload(result.signature.args, result)
 
 
 class _Raised(ctypes.Structure):
-    """How compiled code says what it raised; numba's ``excinfo``."""
+    """numba's ``excinfo``: how compiled code reports an exception."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
         ("size", ctypes.c_int32),
-        ("values", ctypes.c_void_p),  # of arguments that are known only when it is raised
+        ("values", ctypes.c_void_p),  # arguments that are known only at run time
         ("unpack", ctypes.c_void_p),
         ("dynamic", ctypes.c_int32),
     )
 
 
 def exception_at(address: int) -> BaseException:
-    """What compiled code raised, with the line that raised it as the last of its traceback.
+    """Return the exception that compiled code raised, with a traceback to the line that raised it.
 
-    ``address`` is that of an ``excinfo``.  numba packed it, and numba unpacks it as it does for
-    functions that it calls itself.
+    ``address`` is the address of an ``excinfo``.  It is unpacked as numba does for functions that
+    numba itself calls.
     """
     from numba import _helperlib as helpers
     from numba.core import serialize
@@ -79,7 +79,7 @@ def exception_at(address: int) -> BaseException:
 
 @contextmanager
 def counting_allocations() -> Iterator[Callable[[], int]]:
-    """A function that says how often compiled code has asked for memory so far."""
+    """In this context, yield a function that returns how often compiled code allocated memory."""
     from numba.core.runtime import _nrt_python, rtsys
 
     was_on = _nrt_python.memsys_stats_enabled()

@@ -1,4 +1,4 @@
-"""What a user's function can do, read from its code: none of it is run."""
+"""Checks of a user's function that read its code without running it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 from rtsim.core.errors import ModelError
 
 _LOOKED_AT = {"size", "shape", "ndim", "dtype"}
-"""Attributes of a vector that write nothing."""
+"""Attributes of a vector that only read it."""
 
 
 def check_value(function: Callable[..., Any], what: str) -> None:
-    """Raise :class:`ModelError` where a way through ``function`` ends without a value."""
+    """Raise :class:`ModelError` if a path through ``function`` ends without a return value."""
     code, before = getattr(function, "py_func", function).__code__, None
     for at in dis.get_instructions(code):
         if (at.opname == "RETURN_VALUE" and before == ("LOAD_CONST", None)) or (
@@ -28,7 +28,7 @@ def check_value(function: Callable[..., Any], what: str) -> None:
 
 
 def check_names(function: Callable[..., Any], what: str) -> None:
-    """Raise :class:`ModelError` where ``function`` reads a name that is nowhere."""
+    """Raise :class:`ModelError` if ``function`` reads a global name that is not defined."""
     plain = getattr(function, "py_func", function)
     for at in dis.get_instructions(plain.__code__):
         known = at.argval in plain.__globals__ or hasattr(builtins, str(at.argval))
@@ -37,10 +37,11 @@ def check_names(function: Callable[..., Any], what: str) -> None:
 
 
 def never_written(function: Callable[..., Any], position: int, size: int) -> list[int]:
-    """The elements of its argument at ``position`` that no way through ``function`` writes.
+    """Return the elements of a vector argument that no path through ``function`` writes.
 
-    Empty where the source does not say: an index that is computed, a slice, a vector that goes
-    to somebody whose source is not there.
+    ``position`` is the place of the argument and ``size`` the length of the vector.  The list is
+    empty if the source does not tell: the function computes an index, takes a slice, or passes the
+    vector to a function without source.
     """
     try:
         written = _written(function, position, ())
@@ -51,7 +52,7 @@ def never_written(function: Callable[..., Any], position: int, size: int) -> lis
 
 
 class _Unknown(Exception):
-    """Its source does not say."""
+    """The source does not tell which elements are written."""
 
 
 def _written(function: Any, position: int, callers: tuple[Any, ...]) -> set[int]:
@@ -75,7 +76,7 @@ def _written(function: Any, position: int, callers: tuple[Any, ...]) -> set[int]
 
 
 class _Reader(ast.NodeVisitor):
-    """Collects constant indices at which ``vector`` is assigned; raises what cannot be told."""
+    """Collects the constant indices at which ``vector`` is assigned; raises ``_Unknown``."""
 
     def __init__(self, function: Any, vector: str, callers: tuple[Any, ...]) -> None:
         self.found: set[int] = set()
@@ -122,7 +123,7 @@ class _Reader(ast.NodeVisitor):
         return value
 
     def _value(self, node: ast.expr) -> Any:
-        """What a name outside of the function stands for."""
+        """Return the value of a name that is defined outside the function."""
         plain = self._function
         if not isinstance(node, ast.Name) or node.id in plain.__code__.co_varnames:
             raise _Unknown

@@ -1,14 +1,16 @@
-"""A hash over what a function computes: its bytecode, and all that it reaches.
+"""A hash of what a function computes: of its bytecode, and of all objects that it uses.
 
-Two uses: it keys the cache of compiled models, and a recording holds it, so that a replay knows
-whether it runs the same equations.  It follows each function through the globals it names, its
-defaults and its closure, into helpers (a numba dispatcher's Python function), tables (an array's
-bytes), constants, classes and instances.  It is the same in every process: file names, line
-numbers, docstrings, addresses and the order of sets do not enter.
+The hash is the key of the cache of compiled models.  A recording also contains it, so that a replay
+can check that it runs the same equations.
 
-It stops at the standard library and at installed packages, which enter by name and version.  Not
-followed: modules imported inside a function body, ``numba.extending.overload`` registrations, and
-whatever a function looks up by text.  Bytecode differs between Python versions, and so does this.
+From a function, the hash follows the global names, the defaults and the closure.  It covers helpers
+(the Python function of a numba dispatcher), tables (the bytes of an array), constants, classes and
+instances.  The hash is equal in all processes: it does not depend on file names, line numbers,
+docstrings, addresses or the order of sets.
+
+The standard library and installed packages enter by name and version only.  Not covered are modules
+imported inside a function, registrations by ``numba.extending.overload``, and names that a function
+looks up as text.  The hash differs between versions of Python, because bytecode does.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ import numpy as np
 _INSTALLED = {"site-packages", "dist-packages"}
 _GLOBAL_LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE_LOADS = {"LOAD_ATTR", "LOAD_METHOD"}
-# What a class body holds beside its author's lines; some of it changes from process to process.
+# Attributes of a class that its author did not write; some differ between processes.
 _CLASS_MACHINERY = {
     "__module__",
     "__qualname__",
@@ -55,7 +57,7 @@ _CLASS_MACHINERY = {
 
 
 def source_hash(*objects: object) -> str:
-    """64 hex digits over ``objects`` and all that they reach; see the module for what that is."""
+    """Return 64 hex digits for ``objects`` and all that they use, as the module docstring tells."""
     walk = _Walk(_packages_of(objects))
     for one in objects:
         walk.add(one, root=True)
@@ -63,11 +65,11 @@ def source_hash(*objects: object) -> str:
 
 
 class _Walk:
-    """One traversal: everything becomes length-prefixed tokens of one SHA-256.
+    """One traversal: it writes each object as length-prefixed tokens into one SHA-256.
 
-    ``seen`` numbers what has identity (functions, classes, mutable containers, instances), so that
-    cycles end.  Values without identity are written out each time: whether two equal tuples are
-    one object depends on how the interpreter loaded the code.
+    ``seen`` numbers objects with identity (functions, classes, mutable containers, instances), so
+    that cycles end.  Values without identity are written each time, because it depends on the
+    interpreter whether two equal tuples are one object.
     """
 
     def __init__(self, own: frozenset[str]) -> None:
@@ -101,7 +103,7 @@ class _Walk:
             self._instance(value)
 
     def _plain(self, value: object) -> bool:
-        """Scalars and what is fully said by its text."""
+        """Write a scalar, or an object that its text describes fully; return whether it is one."""
         kind = type(value)
         if value is None or value is ... or value is NotImplemented:
             self.token("constant", repr(value))
@@ -122,7 +124,7 @@ class _Walk:
         return True
 
     def _sequence(self, value: object) -> bool:
-        """Immutable values that hold others, code among them."""
+        """Write an immutable value that contains others, such as code; return whether it is one."""
         if isinstance(value, np.ndarray):
             self.token(f"array {value.dtype.str}", repr(value.shape))
             if value.dtype.hasobject:
@@ -146,7 +148,7 @@ class _Walk:
         self.token("end")
 
     def _unordered(self, values: Iterable[object]) -> None:
-        """Each element hashed by itself, then sorted: the order of a set means nothing."""
+        """Write the sorted hashes of the elements: the order of a set has no meaning."""
         digests = []
         for one in values:
             inner = _Walk(self.own)
@@ -194,7 +196,7 @@ class _Walk:
         loads, attributes = _names_used(code)
         for name in sorted(loads):
             if name not in function.__globals__:
-                continue  # a builtin: its name stands in co_names already
+                continue  # a builtin: its name is already in co_names
             value = function.__globals__[name]
             self.token("global", name)
             if isinstance(value, types.ModuleType):
@@ -203,7 +205,7 @@ class _Walk:
                 self.add(value)
 
     def _attributes(self, module: types.ModuleType, names: set[str]) -> None:
-        """Those of a module's names that the code may take from it."""
+        """Write those of a module's names that the code may read."""
         if self._opaque(module.__name__, ""):
             return
         self.token("module", module.__name__)
@@ -244,7 +246,7 @@ class _Walk:
                 self.add(value)
 
     def _wrapper(self, value: object) -> bool:
-        """Objects around a function: the function counts, and how it is wrapped."""
+        """Write an object that wraps a function: the function and the kind of wrapper."""
         inner: tuple[object, ...]
         python = getattr(value, "py_func", None) or getattr(value, "_pyfunc", None)
         if isinstance(python, types.FunctionType):
@@ -269,7 +271,7 @@ class _Walk:
         return True
 
     def _instance(self, value: object) -> None:
-        """Its class, and its state by name; caches that a property filled are not state."""
+        """Write an instance: its class, and its attributes without cached properties."""
         cls = type(value)
         self.token("instance", cls.__qualname__)
         self.add(cls)
@@ -285,7 +287,7 @@ class _Walk:
                 self.add(item)
 
     def _opaque(self, module: str | None, name: str) -> bool:
-        """Write what is installed by its name and version; True if that was all there is to say."""
+        """Write an installed object by its name and version; return whether it is one."""
         if not self._is_installed(module):
             return False
         top = str(module).partition(".")[0]
@@ -300,7 +302,7 @@ class _Walk:
 
 
 def _packages_of(objects: Iterable[object]) -> frozenset[str]:
-    """The top-level packages of the objects themselves: followed even where they are installed."""
+    """Return the top-level packages of the objects, which are covered even if installed."""
     out = set()
     for one in objects:
         plain = getattr(one, "py_func", one)
@@ -344,7 +346,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 @functools.lru_cache(maxsize=4096)
 def _names_used(code: types.CodeType) -> tuple[set[str], set[str]]:
-    """(global names, attribute names) in ``code`` and the functions and classes nested in it."""
+    """Return the global names and the attribute names in ``code`` and in all code within it."""
     loads: set[str] = set()
     attributes: set[str] = set()
     for one in _codes(code):
@@ -374,10 +376,10 @@ def _state(value: object) -> dict[str, object]:
 
 
 def _reduced(value: object) -> Iterator[object]:
-    """The state of an installed type's instance as ``copy`` would take it: data, no addresses.
+    """Return the state of an instance of an installed class, as ``copy`` would take it.
 
-    What cannot be copied (a lock, an open file, a pointer) has no state that equations could depend
-    on.
+    The state contains no addresses.  An object that cannot be copied (a lock, an open file, a
+    pointer) has no state on which equations could depend.
     """
     reduce: Callable[..., Any] | None = copyreg.dispatch_table.get(type(value))
     try:

@@ -1,5 +1,6 @@
 """Live access to a run: a process beside the loop serves clients, telemetry and commands.
 
-The loop itself has one pipe to that process.  It reads it at its tags and writes to it in their
-slack, never waits for it, and does not notice when it is flooded, hangs or dies.
+One pipe connects the loop to this gateway process.  The loop reads the pipe at each tag, writes to
+it in the slack of a frame, and never waits for it.  A gateway that is overloaded, hangs or dies
+does not affect the run.
 """

@@ -1,4 +1,4 @@
-"""What a run has that can be looked at or changed, as plain data; and one look at all of it."""
+"""The catalogue of a run's signals, parameters, topics and faults; and samples of all signals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from rtsim.engine.system import Changeable, System
 from rtsim.timing.tally import CLASSES, Tally
 
 MOST_VALUES = 8_000
-"""Of each list of a catalogue; what is more is left out, part by part, and said to be."""
+"""Limit of values in each list of a catalogue.
+
+Components beyond the limit are left out as a whole, and listed under ``left_out``.
+"""
 _MOST_BYTES = {"signals": 400_000, "parameters": 200_000, "topics": 100_000}
 _MOST_NAMED = 100
 _STATE = struct.Struct("<qqd?qqqqqqq")
@@ -26,23 +29,26 @@ STATE = (
     "ns", "wall_ns", "rate", "standing", "late", "missed", "overruns_compute", "overruns_wake",
     "margin_ns", "frames", "leg",
 )  # fmt: skip
-"""Of each look; rate is 0 where the run is as fast as possible."""
+"""Fields at the beginning of each sample; ``rate`` is 0 if the run is as fast as possible."""
 
 
 _T = TypeVar("_T")
 
 
 class _Room:
-    """What still fits into one list of a catalogue, which crosses pipe and socket whole."""
+    """The room that is left in one list of a catalogue.
+
+    A catalogue is sent as one message, so the size of its lists is limited.
+    """
 
     def __init__(self, of: str) -> None:
         self._bytes, self._values = _MOST_BYTES[of], MOST_VALUES
         self.left_out: dict[str, int] = {}
 
     def take(self, name: str, size: int, make: Callable[[], _T]) -> _T | None:
-        """What ``make`` gives for the ``size`` values of ``name``; ``None`` where they do not fit.
+        """Return ``make()`` for the ``size`` values of ``name``, or ``None`` if it does not fit.
 
-        It is not even made where they are too many.
+        ``make`` is not called if ``size`` alone is too large.
         """
         made = make() if size <= self._values else None
         needed = 0 if made is None else len(pack(made))
@@ -56,9 +62,10 @@ class _Room:
 
 
 def catalogue(system: System) -> dict[str, Any]:
-    """Signals in the order of :class:`Sampler`, what can be set, topics and tasks.
+    """Return the catalogue: signals, parameters, topics, faults and tasks of ``system``.
 
-    ``left_out``: the names of what there is no room for, and how many values each has.
+    The signals have the order of :class:`Sampler`.  ``left_out`` maps the name of each entry that
+    did not fit to its number of values.
     """
     vectors, room = _vectors(system)
     parameters, topics = _Room("parameters"), _Room("topics")
@@ -81,8 +88,11 @@ def catalogue(system: System) -> dict[str, Any]:
     }
 
 
-def only_time(run: dict[str, Any]) -> dict[str, Any]:
-    """A run of which nothing can be shown: it can be held, paced and ended all the same."""
+def without_signals(run: dict[str, Any]) -> dict[str, Any]:
+    """Return ``run`` without signals, for a run that is too large to show.
+
+    Clients can still pause the run, change its rate and end it.
+    """
     none: dict[str, Any] = {"signals": [], "parameters": [], "topics": {}, "faults": {}}
     return {**run, **none, "tasks": [], "left_out": {"all of it": len(run["signals"])}}
 
@@ -104,7 +114,7 @@ def _described(signal: Signal) -> dict[str, Any]:
 
 
 def _vectors(system: System) -> tuple[list[tuple[Vector, list[dict[str, Any]]]], _Room]:
-    """Each vector of the run that is shown, and its columns with unit and kind."""
+    """Return each vector that is shown, with the name, unit and kind of its columns."""
     found, room = list[tuple[Vector, list[dict[str, Any]]]](), _Room("signals")
 
     def add(name: str, vector: Vector, part: str, signals: Iterable[Signal], kind: str) -> None:
@@ -116,14 +126,14 @@ def _vectors(system: System) -> tuple[list[tuple[Vector, list[dict[str, Any]]]],
         add(name, port.value, name, port.signals, "")
     for target, item in sorted(system.changeable.items()):
         if target.partition(".")[0] in system.ports and target in _names(system):
-            continue  # a source's value is a signal already
+            continue  # the value of a source is already listed as a signal
         vector = item.vector[item.signals.slice(item.name)]
         add(target, vector, target.rpartition(".")[0], [item.signals[item.name]], "parameter")
     return found, room
 
 
 def _columns(part: str, signals: Iterable[Signal], kind: str) -> list[dict[str, Any]]:
-    """``kind`` is that of the signal, unless it is given."""
+    """Describe the columns of ``signals``; ``kind`` replaces the kind of each signal if given."""
     return [
         {"name": f"{part}.{column}", "unit": signal.unit, "kind": kind or signal.kind}
         for signal in signals
@@ -137,7 +147,7 @@ def _names(system: System) -> set[str]:
 
 @dataclass
 class Counters:
-    """The numbers of :data:`STATE`."""
+    """The fields of :data:`STATE`."""
 
     ns: int = 0
     wall_ns: int = 0
@@ -150,7 +160,7 @@ class Counters:
     margin_ns: int = 0
     frames: int = 0
     leg: int = 1
-    """One more each time the run was restored."""
+    """1, and one more after each restore."""
 
     @property
     def overruns(self) -> int:
@@ -158,9 +168,9 @@ class Counters:
 
 
 class Sampler:
-    """Copies the whole of a run into one buffer: state, latencies counted, values.
+    """Copies the state of a run, its latency counts and all values into one buffer.
 
-    Some microseconds, whatever the length of the run.
+    A copy takes some microseconds, whatever the length of the run.
     """
 
     def __init__(self, system: System, tally: Tally) -> None:
@@ -172,7 +182,7 @@ class Sampler:
         self._values = np.frombuffer(self._buffer, np.float64, size, _STATE.size + 8 * counts)
 
     def take(self, counters: Counters) -> bytes:
-        """One look; :func:`read_look` reads it."""
+        """Return one sample as bytes; :func:`decode_sample` decodes it."""
         _STATE.pack_into(self._buffer, 0, *(getattr(counters, name) for name in STATE))
         self._counts[:] = self._counted
         at = 0
@@ -182,14 +192,17 @@ class Sampler:
         return bytes(self._buffer)
 
 
-def read_look(data: bytes, links: int) -> tuple[Counters, NDArray[np.int64], Vector]:
-    """State, counts (``links``, CLASSES), and the values in the catalogue's order.
+def decode_sample(data: bytes, links: int) -> tuple[Counters, NDArray[np.int64], Vector]:
+    """Decode a sample: the state, the latency counts and the values in the catalogue's order.
 
-    Raises :class:`ValueError` for another length.
+    The counts have the shape (``links``, CLASSES).  Raises :class:`ValueError` if the length of
+    ``data`` is wrong.
     """
     begin = _STATE.size + 8 * links * CLASSES
     if len(data) < begin or (len(data) - begin) % 8:
-        raise ValueError(f"a look of {len(data)} bytes")
+        raise ValueError(
+            f"a sample has {len(data)} bytes; expected {begin}, or more by a multiple of 8"
+        )
     counters = Counters(*_STATE.unpack_from(data))
     counts = np.frombuffer(data, np.int64, links * CLASSES, _STATE.size).reshape(links, CLASSES)
     return counters, counts, np.frombuffer(data, np.float64, offset=begin)

@@ -1,4 +1,4 @@
-"""A run in progress, from Python: look at it, change it, hold it, end it."""
+"""The Python client of a run in progress: read its signals, set parameters, pause it, end it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LIMITS = Limits(depth=8, values=200_000)
 
 
 class ControlError(RtsimError):
-    """A run that cannot be reached, or that refused."""
+    """The run cannot be reached, or it refused a request."""
 
 
 class Run:
@@ -47,7 +47,7 @@ class Run:
             self._caller.close()
             raise
 
-    # -- what there is
+    # -- description
 
     @property
     def scenario(self) -> str:
@@ -59,22 +59,22 @@ class Run:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """All that the run says of itself."""
+        """The description that the run sent: process, scenario, signals, parameters and more."""
         return self._run
 
     @property
     def signals(self) -> Units:
-        """Unit by name."""
+        """The unit of each signal, by the signal's name."""
         return Units({row["name"]: row["unit"] for row in self._run["signals"]})
 
     @property
     def parameters(self) -> ParameterTable:
-        """What can be set: name, unit, shape, low, high, and the value at the start."""
+        """The parameters that can be set: name, unit, shape, low, high, and the initial value."""
         return ParameterTable(self._run["parameters"])
 
     @property
     def left_out(self) -> dict[str, int]:
-        """What a live run has too much of to be shown: names, and how many values each has."""
+        """The entries that are too large to show: number of values by name."""
         return dict(self._run["left_out"])
 
     @property
@@ -83,33 +83,36 @@ class Run:
 
     @property
     def telemetry(self) -> dict[str, dict[str, int]]:
-        """By plotting tool, messages ``sent`` and ``lost`` so far."""
+        """The number of messages ``sent`` and ``lost`` so far, by plotting tool."""
         return dict(self._asked("status")["telemetry"])
 
     @property
     def unrecorded(self) -> str:
-        """From when on the run is not recorded, and why; empty where it is as it was asked for."""
+        """Since when the run is not recorded, and why; empty if nothing went wrong."""
         return str(self._asked("status").get("unrecorded", ""))
 
     def get(self, *names: str) -> float | list[float]:
-        """Present values; a list for several names."""
+        """Return the present value of one signal, or a list of values for several names."""
         values = [float(v) for v in self._asked("get", names=list(names))["values"]]
         return values[0] if len(names) == 1 else values
 
     def glance(self, *names: str) -> Glance:
-        """One look at everything that a dashboard shows."""
+        """Return the state of the run, the values of ``names``, and the latency counts by link."""
         said = self._asked("get", names=list(names))
         values = dict(zip(names, map(float, said["values"]), strict=True))
         latency = dict(zip(self._run["links"], said["latency"], strict=True))
         return Glance(self._state(said), values, latency)
 
     def watch(self, *names: str, rate: float = 10.0) -> Iterator[Sample]:
-        """Looks at ``names``, ``rate`` a second, until the run ends or the caller stops.
+        """Yield samples of ``names``, ``rate`` per second, until the run ends or the caller stops.
 
-        :class:`ControlError` where no look comes for two periods and the usual patience.
+        Raises :class:`ControlError` if no sample comes for two periods plus the timeout.
         """
         if not 0 < rate < math.inf:
-            raise ControlError(f"a watch at {rate!r} looks a second; give a rate > 0")
+            raise ControlError(
+                f"watch: rate {rate!r} is not allowed; give a finite number of samples per "
+                "second > 0"
+            )
         patience_ns = self._patience_ns + round(2 * NS_PER_S / rate)
         self._asked("watch", names=list(names), rate=rate)
         renewed = heard = stopwatch()
@@ -131,25 +134,27 @@ class Run:
                     return
                 elif now - heard > patience_ns:
                     raise ControlError(
-                        f"no look from {self._caller.endpoint} for {patience_ns / NS_PER_S:g} s; "
-                        "has the run ended? type: rtsim ctl runs"
+                        f"no sample came from {self._caller.endpoint} for "
+                        f"{patience_ns / NS_PER_S:g} s; rtsim ctl runs shows whether the run "
+                        "has ended"
                     )
         finally:
             self._samples.clear()
             self._ask("watch", names=[], rate=0.0)
 
-    # -- what it is told
+    # -- commands
 
     def set(self, target: str, value: float | Sequence[float], unit: str | None = None) -> At:
-        """``part.name`` becomes ``value``, which has the declared unit.
+        """Set the parameter ``target`` (``COMPONENT.NAME``) to ``value``, in its declared unit.
 
-        :class:`ControlError` where ``unit`` is given and is another one: nothing is converted.
+        Values are not converted.  Raises :class:`ControlError` if ``unit`` is given and differs
+        from the declared unit.
         """
         given = {} if unit is None else {"unit": unit}
         return self.tell("set", target=target, value=_plain(value), **given)
 
     def inject(self, topic: str, value: float | Sequence[float]) -> At:
-        """A message on ``topic``, as if its source had sent it."""
+        """Send a message on ``topic``, as if the topic's source had sent it."""
         return self.tell("inject", topic=topic, value=_plain(value))
 
     def pause(self) -> At:
@@ -161,21 +166,24 @@ class Run:
     def step(
         self, tags: int | None = None, *, task: str | None = None, duration: float | None = None
     ) -> At:
-        """Go on by ``tags``, to the next tick of ``task``, or for ``duration`` s; then pause."""
+        """Run for ``tags`` tags, to the next tick of ``task`` or for ``duration`` s, then pause."""
         given = {"tags": tags, "task": task, "duration": duration}
         return self.tell("step", **{k: v for k, v in given.items() if v is not None})
 
     def rate(self, rate: float | str) -> At:
-        """Simulated seconds a second, or ``"max"``."""
+        """Set the rate in simulated seconds per wall-clock second, or ``"max"``."""
         return self.tell("rate", rate=rate)
 
     def fault(self, name: str, do: str) -> At:
-        """``start`` or ``clear`` a fault that the scenario declares."""
+        """Start or clear a fault that the scenario declares; ``do`` is ``start`` or ``clear``."""
         return self.tell("fault", name=name, do=do)
 
     def checkpoint(self) -> At:
-        """Keep the whole of the run, beside its recording: written at once while it stands or
-        runs as fast as possible, otherwise when it stands or ends."""
+        """Save the complete state of the run beside its recording.
+
+        The file is written at once if the run is paused or as fast as possible, otherwise at the
+        next pause or at the end of the run.
+        """
         return self.tell("checkpoint")
 
     def mark(self, text: str) -> At:
@@ -185,23 +193,23 @@ class Run:
         return self.tell("quit")
 
     def tell(self, kind: str, **arguments: Any) -> At:
-        """Any command; :class:`ControlError` says why it is refused."""
+        """Send a command of any kind; raises :class:`ControlError` with the reason if refused."""
         command = {"kind": kind, **arguments}
         said = self._asked("command", command=command, initiated=stopwatch())
         return At(int(said["ns"]), int(said.get("wait_ns", 0)))
 
     def restore(self, *, at: float | None = None, back: float | None = None) -> At:
-        """Go back to the checkpoint at or before ``at`` s, or ``back`` s ago, or the last one.
+        """Restore the checkpoint at or before ``at`` s, or ``back`` s ago; by default the last one.
 
-        What was flown stays in its recording; the run goes on from there in the next one.
+        The recording so far is kept, and the run continues from the checkpoint in a new recording.
         """
         given = {"at": at, "back": back}
         return self.tell("restore", **{k: v for k, v in given.items() if v is not None})
 
-    # -- how
+    # -- requests and answers
 
     def _state(self, said: Mapping[str, Any]) -> StateTable:
-        """How it stands; where it was restored since, it is asked anew what it is."""
+        """Return the state in an answer; after a restore, first read the description again."""
         state = StateTable(**said["state"])
         if state.leg != self._run["leg"]:
             self._run = self._asked("hello")["run"]
@@ -214,7 +222,10 @@ class Run:
         except EncodingError as error:
             raise ControlError(str(error)) from None
         if not self._caller.send(data):
-            raise ControlError(f"{self._caller.endpoint} takes nothing")
+            raise ControlError(
+                f"{self._caller.endpoint} accepts no requests now; try again, or type "
+                "rtsim ctl runs to see whether the run has ended"
+            )
         return self._number
 
     def _asked(self, do: str, **what: Any) -> dict[str, Any]:
@@ -230,12 +241,12 @@ class Run:
                 return said
         raise ControlError(
             f"no answer from {self._caller.endpoint} within {self._patience_ns / NS_PER_S:g} s; "
-            "has the run ended? type: rtsim ctl runs"
+            "rtsim ctl runs shows whether the run has ended"
         )
 
     @property
     def _gone(self) -> bool:
-        """On this machine the gateway takes its socket away when the run ends."""
+        """Whether the run has ended: a gateway on this machine removes its socket at the end."""
         scheme, _, path = self._caller.endpoint.partition("://")
         return scheme == "ipc" and not Path(path).exists()
 
@@ -253,7 +264,7 @@ class Run:
         return said if isinstance(said, dict) else None
 
     def close(self) -> None:
-        """Let go of it; the run goes on."""
+        """Close the connection; the run continues."""
         self._caller.close()
 
     def __enter__(self) -> Self:
@@ -291,9 +302,10 @@ def _plain(value: float | Sequence[float]) -> float | list[float]:
 def connect(
     which: str | int = "", keys: str | os.PathLike[str] | None = None, *, wait: float = 0.0
 ) -> Run:
-    """The run named by its process, scenario or ``tcp://`` address; the only one by default.
+    """Connect to a run by its process id, scenario or ``tcp://`` address; default: the only run.
 
-    ``wait``: one that is not there yet is waited for, s.
+    ``keys`` is the file of the client's keys, for a ``tcp://`` address.  ``wait`` is how long to
+    wait for a run that has not started yet, s.  Raises :class:`RtsimError` if no run is found.
     """
     until = stopwatch() + round(wait * NS_PER_S)
     while True:
@@ -310,8 +322,8 @@ def _connect(text: str, keys: str | os.PathLike[str] | None) -> Run:
     if text.startswith("tcp://"):
         if held is None:
             raise ControlError(
-                f"{text} needs the keys that the run was given: --keys run.keys{CLIENT}, made with "
-                "rtsim keys run.keys"
+                f"{text} needs the client keys of the run; give --keys run.keys{CLIENT} (rtsim "
+                "keys run.keys writes this file)"
             )
         return Run(text, held)
     return Run(find(text).endpoint)
@@ -319,7 +331,7 @@ def _connect(text: str, keys: str | os.PathLike[str] | None) -> Run:
 
 @contextmanager
 def connected(which: str, keys: Path | None = None) -> Iterator[Run]:
-    """As :func:`connect`, closed at the end of the block."""
+    """Connect as :func:`connect` does, and close the connection at the end of the block."""
     run = connect(which, keys)
     try:
         yield run

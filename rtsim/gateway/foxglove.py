@@ -1,8 +1,9 @@
-"""A run live in Foxglove: a channel for each part, the run's timing, and its bodies in a scene.
+"""Shows a live run in Foxglove: a channel per component, the run's timing, and a scene of bodies.
 
-Part topics and fields are those of a recording, so that one layout shows both.  ``log_time`` is the
-wall clock at the run's start plus the simulated time.  The server of foxglove-sdk has threads of
-its own and listens on this machine only; viewers reach it through a :class:`TelemetryRelay`.
+The topics and fields of a component are named as in a recording, so that one layout shows both.
+``log_time`` is the wall-clock time at the run's start plus the simulated time.  The server of
+foxglove-sdk runs threads of its own and listens on this machine only.  Viewers reach the server
+through a :class:`TelemetryRelay`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.catalogue import Counters
-from rtsim.gateway.origins import Door
-from rtsim.gateway.placing import PlacedBody, Pose, World, placed
+from rtsim.gateway.origins import OriginCheck
+from rtsim.gateway.placing import PlacedBody, Pose, World, placed_bodies
 from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, SampledTopic
 from rtsim.gateway.relay import TelemetryRelay
 from rtsim.gateway.shapes import BodyTrail, triangles
@@ -33,20 +34,20 @@ from rtsim.scenario.shown import Body
 FRAMES, BODIES = f"{SCENE}/frames", f"{SCENE}/bodies"
 WORLD = "world"
 _BACKLOG = 4096
-"""Messages the server keeps for the relay, which takes all at once."""
+"""Messages that the server keeps for the relay; the relay reads them at once."""
 _DRAWN_NS = NS_PER_S // 5
 _BODY_COLOUR = fg.Color(r=0.75, g=0.78, b=0.82, a=1.0)
 _TRACK_COLOUR = fg.Color(r=0.1, g=0.6, b=1.0, a=1.0)
 
 
 class Foxglove:
-    """Serves the listening socket ``listener``."""
+    """Serves Foxglove viewers that connect to the listening socket ``listener``."""
 
     name = "foxglove"
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
-        self._context = foxglove.Context()  # the server alone would not keep it
+        self._context = foxglove.Context()  # the server does not keep a reference to it
         self._server: WebSocketServer | None = None
         self._relay: TelemetryRelay | None = None
         self._groups: dict[str, _Group] = {}
@@ -63,13 +64,13 @@ class Foxglove:
             self._groups[name] = _Group(spec, types[name], about, context)
         bodies = [Body.from_plain(data) for data in run.get("scene", ())]
         if bodies and any(t.name == SCENE for t in topics):
-            self._scene = _Scene(placed(bodies, run["signals"]), context)
+            self._scene = _Scene(placed_bodies(bodies, run["signals"]), context)
         self._server = foxglove.start_server(
             name=f"rtsim: {about['scenario']}", host="127.0.0.1", port=0, context=context,
             capabilities=[foxglove.Capability.Time], message_backlog_size=_BACKLOG,
         )  # fmt: skip
         self._relay = TelemetryRelay(
-            self._listener, self._server.port, Door(map(str, run.get("origins", ())))
+            self._listener, self._server.port, OriginCheck(map(str, run.get("origins", ())))
         )
         self._relay.start()
 
@@ -84,8 +85,8 @@ class Foxglove:
             else:
                 self._groups[topic.name].log(topic.row(counters, values), at_ns)
 
-    def again(self) -> None:
-        """A new session: who watches forgets what was to come."""
+    def rewound(self) -> None:
+        """Begin a new session, so that viewers discard the data after the present time."""
         if self._server is not None:
             self._server.clear_session()
         if self._scene is not None:
@@ -106,7 +107,7 @@ class Foxglove:
 
 
 class _Group:
-    """One topic of numbers."""
+    """The channel of one topic of numbers."""
 
     def __init__(
         self, spec: TrackSpec, message: str, about: Mapping[str, str], context: foxglove.Context
@@ -129,7 +130,7 @@ class _Group:
 
 
 class _Scene:
-    """Frames, shapes and tracks of all bodies."""
+    """The channels of the scene: frames, shapes, tracks and locations of all bodies."""
 
     def __init__(self, bodies: Sequence[PlacedBody], context: foxglove.Context) -> None:
         self._bodies = bodies
@@ -162,7 +163,7 @@ class _Scene:
         self._draw(poses, stamp, at_ns)
 
     def _draw(self, poses: Sequence[Pose | None], stamp: fg.Timestamp, at_ns: int) -> None:
-        """Whole shapes and tracks, a few times a second: who comes late gets all."""
+        """Send complete shapes and tracks a few times a second, also for viewers that join late."""
         now = stopwatch()
         if now < self._drawn_ns + _DRAWN_NS or not self._drawing.has_sinks():
             return
@@ -183,7 +184,7 @@ class _Scene:
 
 
 def _spec(topic: SampledTopic) -> TrackSpec:
-    """As a recording would have it."""
+    """Return the description of ``topic`` with the names that a recording uses."""
     rows = zip(topic.names, topic.units, strict=True)
     columns = [Signal(re.sub(r"\W", "_", name), unit) for name, unit in rows]
     whole = len(COUNTS) if topic.name == TIMING else 0

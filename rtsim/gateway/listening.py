@@ -1,4 +1,4 @@
-"""Where Foxglove connects: the address typed, and the socket there, before anything runs."""
+"""The addresses of the viewers: checks that run before the simulation starts, and the socket."""
 
 from __future__ import annotations
 
@@ -15,49 +15,52 @@ UNENCRYPTED = "--foxglove-unencrypted"
 
 
 def read_address(text: str) -> tuple[str, int]:
-    """``HOST:PORT``, ``PORT`` or ``[IPV6]:PORT``; without a host it is this machine's loopback."""
+    """Parse ``HOST:PORT``, ``PORT`` or ``[IPV6]:PORT``; without a host, return the loopback."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise ScenarioError(
-            f"--foxglove {text!r} is no address; write HOST:PORT, such as {FOXGLOVE}, "
-            "or nothing, and the scenario before it"
+            f"--foxglove {text!r} is not an address; write HOST:PORT, such as {FOXGLOVE}, or "
+            "leave it out and write the scenario before --foxglove"
         )
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def check_beyond(text: str, unencrypted: bool) -> None:
-    """A viewer's protocol has neither keys nor encryption: beyond loopback only by that word."""
+def check_exposure(text: str, unencrypted: bool) -> None:
+    """Refuse an address that other machines can reach, unless ``unencrypted`` allows it.
+
+    The protocol of the viewer has neither keys nor encryption.
+    """
     host, _ = read_address(text)
     found: list[str] = []
-    with suppress(OSError, UnicodeError):  # a name that is none is said where it is served
+    with suppress(OSError, UnicodeError):  # listen() reports an unknown host name
         found = [str(row[4][0]) for row in socket.getaddrinfo(host, None)]
     if not unencrypted and not all(map(_is_loopback, found)):
-        raise _beyond(text)
+        raise _exposure_error(text)
 
 
 def _is_loopback(address: str) -> bool:
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
-def _beyond(text: str) -> ScenarioError:
+def _exposure_error(text: str) -> ScenarioError:
     _, port = read_address(text)
     return ScenarioError(
-        f"--foxglove {text} is beyond this machine, where anybody could watch, unencrypted. Leave "
-        f"HOST out, and type on the viewer's machine: ssh -N -L {port}:127.0.0.1:{port} "
-        f"{socket.gethostname()}; then ws://localhost:{port} is the run. In a network that you "
-        f"trust: {UNENCRYPTED}"
+        f"--foxglove {text} would serve other machines without encryption or keys. Leave HOST "
+        f"out, type on the viewer's machine: ssh -N -L {port}:127.0.0.1:{port} "
+        f"{socket.gethostname()}, and connect Foxglove to ws://localhost:{port}. In a network "
+        f"that you trust, add {UNENCRYPTED}"
     )
 
 
 def check_foxglove(text: str, unencrypted: bool = False) -> None:
-    """That the address can be read and the package is there; nothing is imported."""
-    check_beyond(text, unencrypted)
+    """Check that the address is valid and that foxglove-sdk is installed, without importing it."""
+    check_exposure(text, unencrypted)
     if importlib.util.find_spec("foxglove") is None:
         raise ScenarioError(f"--foxglove needs the package foxglove-sdk; type: {INSTALL}")
 
 
 def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> socket.socket:
-    """A socket that listens there; :class:`ScenarioError` says why it cannot."""
+    """Return a socket that listens at ``text``; raises :class:`ScenarioError` with the reason."""
     host, port = read_address(text.removeprefix("tcp://"))
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     end = socket.socket(family, socket.SOCK_STREAM)
@@ -65,7 +68,7 @@ def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> 
         end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         end.bind((host, port))
         if not unencrypted and not _is_loopback(str(end.getsockname()[0])):
-            raise _beyond(text)
+            raise _exposure_error(text)
         end.listen(16)
     except ScenarioError:
         end.close()
@@ -74,14 +77,14 @@ def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> 
         end.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise ScenarioError(
-            f"cannot serve {option} at {text}: {reason}; end the other run"
+            f"cannot serve {option} at {text}: {reason}; if another program uses it, end it"
             + (", or give another HOST:PORT" if option == "--foxglove" else "")
         ) from None
     return end
 
 
 def check_free(endpoint: str) -> None:
-    """That nothing else serves PlotJuggler at ``tcp://HOST:PORT``."""
+    """Check that the address ``tcp://HOST:PORT`` for PlotJuggler is not in use."""
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     with socket.socket() as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -89,7 +92,7 @@ def check_free(endpoint: str) -> None:
             trial.bind((host, int(port)))
         except OSError as error:
             raise ScenarioError(
-                f"--plotjuggler serves at {endpoint}, and that is not free ({error.strerror}): "
-                "another run with --plotjuggler is going on, or another program has the port; end "
-                "it, or leave --plotjuggler out"
+                f"--plotjuggler cannot serve at {endpoint} ({error.strerror}): another run with "
+                "--plotjuggler or another program uses this port; end that program, or leave "
+                "--plotjuggler out"
             ) from None

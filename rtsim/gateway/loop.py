@@ -1,4 +1,4 @@
-"""The loop's end: commands come out of the pipe at tags, looks at the run go into it."""
+"""The loop's side of the gateway: it reads commands from the pipe at tags, and sends samples."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rtsim.engine.commands.commands import CommandError, read_command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.gateway.catalogue import Counters, Sampler, catalogue, only_time
+from rtsim.gateway.catalogue import Counters, Sampler, catalogue, without_signals
 from rtsim.gateway.listening import check_free
 from rtsim.gateway.pipe import Pipe, PipeError
-from rtsim.gateway.placing import placed
+from rtsim.gateway.placing import placed_bodies
 from rtsim.gateway.publishing import check_rates
 from rtsim.scenario.shown import Body
 from rtsim.timing.pacing import Pacer
@@ -29,21 +29,21 @@ from rtsim.timing.tally import Tally
 
 MOST_RATE_HZ = 200.0
 MOST_AT_ONCE = 16_384
-"""Bytes of commands that one tag takes in: what came beyond is for the next ones."""
+"""Bytes of commands that are read at one tag; the rest waits for the next tags."""
 _END_S = 5.0
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""The other process computes nothing: no threads of its own for that."""
+"""The gateway computes nothing, so that it needs no threads of numerical libraries."""
 
 
 class PipedInbox(Inbox):
-    """An inbox that a gateway fills; it also tells the gateway how the run stands."""
+    """The inbox that receives a gateway's commands; it also sends the state of the run back."""
 
     def __init__(self, pipe: Pipe, about: dict[str, Any]) -> None:
         super().__init__()
         self.lost = 0
-        """Looks that the gateway did not take in time."""
+        """Samples that were dropped because the pipe was full."""
         self.telemetry: dict[str, dict[str, int]] = {}
-        """By plotting tool, messages ``sent`` and ``lost``; known when the run is over."""
+        """Messages ``sent`` and ``lost`` by plotting tool; known when the run has ended."""
         self._pipe, self._about, self._leg = pipe, about, 0
         self._period_ns = self._next_ns = 0
         self._pacer: Pacer | None = None
@@ -55,15 +55,15 @@ class PipedInbox(Inbox):
         self._look, self._counters = Sampler(system, trace.tally), Counters(leg=self._leg)
         more = {"links": trace.tally.links, "leg": self._leg}
         run = {**self._about, **catalogue(system), **more}
-        placed([Body.from_plain(body) for body in run.get("scene", ())], run["signals"])
+        placed_bodies([Body.from_plain(body) for body in run.get("scene", ())], run["signals"])
         check_rates(run.get("telemetry", {}), run["signals"])
         if not self._pipe.fits({"run": run}):
-            run = only_time(run)
+            run = without_signals(run)
         if not self._pipe.send({"run": run}) and not self._pipe.gone:
-            self.trouble = "what the run says of itself is more than its gateway takes"
+            self.trouble = "the description of the run is too large for the pipe to its gateway"
 
-    def _left_ns(self, ns: int) -> int:
-        """Of the wall until the tag at ``ns``."""
+    def _wait_ns(self, ns: int) -> int:
+        """Return the wall-clock time until the tag at ``ns``, ns."""
         clock = None if self._pacer is None else self._pacer.clock
         if clock is None or not clock.paced or ns < 0:
             return 0
@@ -79,18 +79,18 @@ class PipedInbox(Inbox):
     def poll(self) -> None:
         pipe = self._pipe
         if pipe.gone:
-            self.trouble = self.trouble or "the gateway is gone"
+            self.trouble = self.trouble or "the gateway process has ended"
             return
         try:
             for message in pipe.receive(MOST_AT_ONCE):
-                self._heard(message)
+                self._handle_message(message)
         except PipeError as error:
             self.trouble = str(error)
             pipe.gone = True
 
-    def _heard(self, message: Any) -> None:
+    def _handle_message(self, message: Any) -> None:
         if not isinstance(message, dict):
-            raise PipeError("a message that is no map")
+            raise PipeError("a message from the gateway is not a map")
         if "looks" in message:
             rate = min(float(message["looks"]), MOST_RATE_HZ)
             self._period_ns = round(NS_PER_S / rate) if rate > 0 else 0
@@ -104,7 +104,7 @@ class PipedInbox(Inbox):
         number = message.get("id")
 
         def answer(wrong: str, ns: int) -> None:
-            told = {"answer": number, "wrong": wrong, "ns": ns, "wait_ns": self._left_ns(ns)}
+            told = {"answer": number, "wrong": wrong, "ns": ns, "wait_ns": self._wait_ns(ns)}
             self._pipe.send(told)
 
         try:
@@ -140,7 +140,7 @@ class PipedInbox(Inbox):
         self.lost += not self._pipe.send({"look": self._look.take(counters)})
 
     def wait(self, seconds: float) -> None:
-        if self._pipe.gone:  # nobody is left to say that it goes on
+        if self._pipe.gone:  # no client can resume the run any more
             self.waiting.append(PendingCommand(read_command({"kind": "resume"})))
         else:
             self._pipe.wait(min(seconds, self._period_ns / NS_PER_S or seconds))
@@ -150,7 +150,7 @@ class PipedInbox(Inbox):
         self._pipe.send({"ended": why})
 
     def settle(self, seconds: float) -> None:
-        """Wait for the gateway's last word, at most so long."""
+        """Wait for the gateway's final telemetry counts, for at most ``seconds``."""
         until = stopwatch() + round(seconds * NS_PER_S)
         while not (self.telemetry or self._pipe.gone) and stopwatch() < until:
             self._pipe.wait(0.1)
@@ -158,23 +158,27 @@ class PipedInbox(Inbox):
 
 
 def check_reach(bind: str, keys: Path | None) -> None:
-    """Whoever reaches a run commands it: a ``tcp://`` address, on loopback too, needs keys."""
+    """Check that a ``tcp://`` address, also on loopback, has keys.
+
+    Without keys, every program that reaches the address could command the run.
+    """
     if bind:
         check_served(
             bind,
             keys,
-            f"{bind} is given without keys, and whoever reaches it commands the run; make some: "
-            f"rtsim keys run.keys, then --control-keys run.keys (run.keys{CLIENT} goes to who "
-            "connects)",
+            f"--control-at {bind} needs keys, because every program that reaches this address "
+            "could command the run. Type rtsim keys run.keys, add --control-keys run.keys, and "
+            f"copy run.keys{CLIENT} to the client",
         )
 
 
 class Gateway:
-    """The process beside the loop; a context that gives the inbox of :func:`simulate`.
+    """The gateway process; a context manager that returns the inbox for :func:`simulate`.
 
-    ``about`` is plain data for who asks: scenario, recording.  ``bind`` is a ``tcp://`` address to
-    serve at too, with the file of its keys.  ``foxglove`` is a
-    listening socket, which is closed here.
+    ``about`` is plain data for clients, such as scenario and recording.  ``bind`` is an additional
+    ``tcp://`` address to serve at, and ``keys`` the file of its keys.  ``plotjuggler`` is the
+    address for PlotJuggler, if any.  ``foxglove`` is a listening socket; it is closed in this
+    process.
     """
 
     def __init__(

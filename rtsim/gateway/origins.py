@@ -1,7 +1,8 @@
-"""Which web pages may watch: a browser says in ``Origin`` whose page it is that connects.
+"""Which web pages may watch a run: a browser names the site of a page in the header ``Origin``.
 
-Without this any page that is open in a browser of this machine could connect to the run and send
-what it sees anywhere.  What is no browser, says nothing of an origin, or what it likes.
+Without this check, any page that is open in a browser of this machine could connect to the run and
+send its data anywhere.  The check works for browsers only, because other programs can send any
+origin, or none.
 """
 
 from __future__ import annotations
@@ -16,47 +17,53 @@ from rtsim.core.errors import ScenarioError
 
 OPTION = "--foxglove-origin"
 KNOWN = ("https://app.foxglove.dev", "file://")
-"""Foxglove in a browser, and as a program of its own."""
+"""The origins of Foxglove in a browser and of the Foxglove desktop program."""
 LONGEST_HEAD = 1 << 14
 
 
 def read_origins(given: Iterable[str]) -> tuple[str, ...]:
-    """As a browser writes them: scheme and host, in small letters."""
+    """Return origins as browsers write them: scheme and host, in lower case."""
     out = []
     for text in given:
         parts = urlsplit(text.rstrip("/"))
         if not parts.scheme or not parts.netloc or parts.path or parts.query:
             raise ScenarioError(
-                f"{OPTION} {text!r} is no origin; write it as the browser does: https://HOST[:PORT]"
+                f"{OPTION} {text!r} is not an origin; write https://HOST or https://HOST:PORT"
             )
         out.append(f"{parts.scheme}://{parts.netloc}".lower())
     return tuple(out)
 
 
-class Door:
-    """Lets in what begins a connection, or says why not.  ``more``: origins that may watch too."""
+class OriginCheck:
+    """Accepts or refuses the request that opens a connection.
+
+    ``more`` are origins that may watch in addition to :data:`KNOWN` and this machine.
+    """
 
     def __init__(self, more: Iterable[str] = ()) -> None:
         self._may = {*KNOWN, *read_origins(more)}
 
-    def whole(self, said: bytes | bytearray) -> bool:
-        """All of a request's head is there."""
+    def is_complete(self, said: bytes | bytearray) -> bool:
+        """Whether the head of the request is complete, or too long to wait for its end."""
         return said.find(b"\r\n\r\n") >= 0 or len(said) > LONGEST_HEAD
 
-    def against(self, said: bytes | bytearray) -> str:
-        """Why this request is refused; empty where it is not."""
+    def objection(self, said: bytes | bytearray) -> str:
+        """Return why the request is refused, or an empty text if it is accepted."""
         head, end, _ = bytes(said).partition(b"\r\n\r\n")
         if not end:
-            return "a request without an end"
+            return f"the head of the request is longer than {LONGEST_HEAD} bytes"
         _, _, lines = head.partition(b"\r\n")
         try:
             origins = parse_headers(io.BytesIO(lines + b"\r\n\r\n")).get_all("Origin") or []
         except (HTTPException, ValueError) as error:
-            return f"a request that cannot be read ({error})"
+            return f"the request cannot be read ({error})"
         foreign = [origin for origin in origins if not self._is_known(origin.strip().lower())]
         if not foreign:
             return ""
-        return f"a page of {foreign[0][:200]} may not watch; for one that may: {OPTION} ORIGIN"
+        return (
+            f"a page of {foreign[0][:200]} may not watch this run; to allow it, start the run "
+            f"with {OPTION} ORIGIN"
+        )
 
     def _is_known(self, origin: str) -> bool:
         if origin in self._may:
@@ -70,7 +77,7 @@ class Door:
 
 
 def refusal(why: str) -> bytes:
-    """As HTTP answers it."""
+    """Return the HTTP answer that refuses a connection with the reason ``why``."""
     text = f"rtsim: {why}\n".encode("ascii", "replace")
     head = (
         "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\n"

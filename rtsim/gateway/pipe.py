@@ -1,4 +1,4 @@
-"""The pipe between the loop and its gateway: messages of bounded length, nobody ever blocks."""
+"""The pipe between the loop and its gateway: messages of limited length, without blocking."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ _LIMITS = Limits(depth=8, values=100_000)
 
 
 class PipeError(RtsimError):
-    """The other end is gone, or sends what is none."""
+    """The other end of the pipe sent something that is not a message."""
 
 
 class Pipe:
-    """One end.  What does not fit into the system's buffer waits here, up to ``most_waiting``."""
+    """One end of the pipe.
+
+    Up to ``most_waiting`` bytes wait here if they do not fit into the buffer of the system.
+    """
 
     def __init__(self, end: socket.socket, most_waiting: int = 4 * MOST_BYTES) -> None:
         end.setblocking(False)
@@ -30,18 +33,18 @@ class Pipe:
         self._in = bytearray()
         self.gone = False
         self.more = False
-        """Messages were left for later."""
+        """The last :meth:`receive` left messages for later."""
 
     def fileno(self) -> int:
         return self._end.fileno()
 
     @property
     def busy(self) -> bool:
-        """What was sent before has not left yet."""
+        """Whether earlier messages still wait to be sent."""
         return bool(self._out)
 
     def send(self, message: Any) -> bool:
-        """False where it cannot be taken: too much waits, or nobody is there."""
+        """Send ``message``; return False if too much is waiting, or the other end is closed."""
         data = pack(message)
         if self.gone or len(data) > MOST_BYTES or len(self._out) + len(data) > self._most:
             return False
@@ -50,7 +53,7 @@ class Pipe:
         return not self.gone
 
     def fits(self, message: Any) -> bool:
-        """The other end would take it for a message."""
+        """Whether ``message`` is within the limits of size and depth of the other end."""
         data = pack(message)
         try:
             check(data, _LIMITS)
@@ -59,7 +62,7 @@ class Pipe:
         return len(data) <= MOST_BYTES
 
     def flush(self) -> None:
-        """Hand over what waits, as far as the other end takes it."""
+        """Send the bytes that wait, as far as the system accepts them."""
         try:
             while self._out:
                 sent = self._end.send(self._out)
@@ -71,9 +74,9 @@ class Pipe:
             self._out.clear()
 
     def receive(self, most: int | None = None) -> list[Any]:
-        """The messages that are there; :class:`PipeError` for what is none.
+        """Return the messages that have arrived; raises :class:`PipeError` for a malformed one.
 
-        ``most``: no further one once so many bytes were read; :attr:`more` says that some are left.
+        No further message is read after ``most`` bytes; :attr:`more` is then true if some are left.
         """
         if self.gone:
             return []
@@ -104,7 +107,9 @@ class Pipe:
                 break
             size = int.from_bytes(self._in[:_HEAD], "little")
             if size > MOST_BYTES:
-                raise PipeError(f"a message of {size} bytes; at most {MOST_BYTES}")
+                raise PipeError(
+                    f"a message in the pipe has {size} bytes; at most {MOST_BYTES} are allowed"
+                )
             if len(self._in) < _HEAD + size:
                 break
             data = bytes(self._in[_HEAD : _HEAD + size])
@@ -116,7 +121,7 @@ class Pipe:
         return found
 
     def wait(self, seconds: float) -> bool:
-        """Until something comes."""
+        """Wait until data arrives, for at most ``seconds``; return whether there is any."""
         if self.gone or self.more:
             return True
         return bool(select.select([self._end], [self._end] if self._out else [], [], seconds)[0])

@@ -1,7 +1,7 @@
-"""Where the bodies of a scene are, from one look at the signals.
+"""Computes the poses of the bodies of a scene from one sample of the signals.
 
-World axes are x east, y north, z up, in metres.  Their origin is where the first geodetic body is
-first seen; for ``north_east_down`` it is that frame's own.  Body axes are forward, right, down.
+World axes are x east, y north, z up, in metres.  The origin is the first position of the first
+geodetic body, or the origin of the frame ``north_east_down``.  Body axes are forward, right, down.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LENGTHS = {"m": 1.0, "km": 1000.0, "ft": 0.3048}
 _ANGLES = {"rad": 1.0, "deg": math.pi / 180.0}
 _PLAIN = {"1": 1.0, "": 1.0}
 _SWAP = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
-"""North-east-down to east-north-up, and back."""
+"""Rotates north-east-down to east-north-up, and back."""
 
 
 @dataclass(frozen=True)
 class Pose:
-    """``position`` (3,) m in the world, ``rotation`` (x, y, z, w) from body to world axes.
+    """``position`` (3,) in world axes, m; ``rotation`` (x, y, z, w) from body to world axes.
 
-    ``location`` is latitude and longitude in rad and altitude in m, where they are known.
+    ``location`` is latitude (rad), longitude (rad) and altitude (m), or ``None`` if unknown.
     """
 
     position: Vector
@@ -41,7 +41,7 @@ class Pose:
 
 
 class PlacedBody:
-    """One body of a run; refuses signals that the run does not have, or not in such units."""
+    """One body of a run; raises an error for signals that are unknown or in a wrong unit."""
 
     def __init__(self, body: Body, index: Mapping[str, int], units: Mapping[str, str]) -> None:
         self.body = body
@@ -70,7 +70,7 @@ class PlacedBody:
         return values[where] * lengths, values[turned] * angles
 
     def pose(self, values: Vector, world: World) -> Pose | None:
-        """None where a signal is not finite."""
+        """Return the pose for the sample ``values``, or ``None`` if a signal is not finite."""
         where, turned = self._numbers(values)
         if not (np.isfinite(where).all() and np.isfinite(turned).all()):
             return None
@@ -86,25 +86,28 @@ class PlacedBody:
 
 
 class World:
-    """The plane that touches the Earth where something was seen first."""
+    """The world frame: its plane touches the Earth at the first position of a body."""
 
     def __init__(self) -> None:
         self._origin: Vector | None = None
         self._turn: Matrix = np.eye(3)
 
     def place(self, fixed: Vector, axes: Matrix) -> Vector:
-        """Earth-fixed (3,) m to world; ``axes`` are north-east-down there, as columns."""
+        """Convert an Earth-fixed position (3,), m, to the world frame.
+
+        ``axes`` has the directions north, east and down at that position as columns.
+        """
         if self._origin is None:
             self._origin, self._turn = fixed, _SWAP @ axes.T
         return self._turn @ (fixed - self._origin)
 
     def turn(self, rotation: Matrix) -> Matrix:
-        """Body to Earth-fixed becomes body to world."""
+        """Convert a rotation from body to Earth-fixed axes to one from body to world axes."""
         return self._turn @ rotation
 
 
-def placed(bodies: Sequence[Body], signals: Sequence[Mapping[str, Any]]) -> list[PlacedBody]:
-    """All of a scene; ``signals`` is the catalogue's."""
+def placed_bodies(bodies: Sequence[Body], signals: Sequence[Mapping[str, Any]]) -> list[PlacedBody]:
+    """Return the bodies of a scene; ``signals`` is the list of signals of the catalogue."""
     index = {str(row["name"]): k for k, row in enumerate(signals)}
     units = {str(row["name"]): str(row["unit"]) for row in signals}
     return [PlacedBody(body, index, units) for body in bodies]
@@ -113,12 +116,14 @@ def placed(bodies: Sequence[Body], signals: Sequence[Mapping[str, Any]]) -> list
 def _factor(body: Body, name: str, unit: str, known: Mapping[str, float]) -> float:
     if unit not in known:
         wanted = ", ".join(k for k in known if k)
-        raise ScenarioError(f"body {body.name}: {name} is in [{unit}]; it must be in {wanted}")
+        raise ScenarioError(
+            f"body {body.name}: signal {name} has the unit [{unit}]; expected one of {wanted}"
+        )
     return known[unit]
 
 
 def _earth_fixed(latitude: float, longitude: float, altitude: float) -> Vector:
-    """On the WGS-84 ellipsoid."""
+    """Return the Earth-fixed position (3,), m, of a geodetic position, on the WGS-84 ellipsoid."""
     squared = FLATTENING * (2.0 - FLATTENING)
     across = EQUATORIAL_RADIUS / math.sqrt(1.0 - squared * math.sin(latitude) ** 2)
     ring = (across + altitude) * math.cos(latitude)
@@ -130,7 +135,7 @@ def _earth_fixed(latitude: float, longitude: float, altitude: float) -> Vector:
 
 
 def _axes(latitude: float, longitude: float) -> Matrix:
-    """North, east and down at a place, as columns, in Earth-fixed axes."""
+    """Return the directions north, east and down at a place as columns, in Earth-fixed axes."""
     sp, cp, sl, cl = (
         math.sin(latitude), math.cos(latitude), math.sin(longitude), math.cos(longitude),
     )  # fmt: skip
@@ -138,7 +143,7 @@ def _axes(latitude: float, longitude: float) -> Matrix:
 
 
 def _from_euler(roll: float, pitch: float, yaw: float) -> Matrix:
-    """Body to north-east-down."""
+    """Return the rotation matrix from body axes to north-east-down."""
     sr, cr, sp, cp = math.sin(roll), math.cos(roll), math.sin(pitch), math.cos(pitch)
     sy, cy = math.sin(yaw), math.cos(yaw)
     return np.array([
@@ -149,7 +154,10 @@ def _from_euler(roll: float, pitch: float, yaw: float) -> Matrix:
 
 
 def _from_quaternion(q: Vector) -> Matrix:
-    """Body to north-east-down, of the quaternion (of any length) that turns the other way."""
+    """Return the rotation matrix from body axes to north-east-down.
+
+    ``q`` (w, x, y, z) is the quaternion from north-east-down to body axes, of any length.
+    """
     w, x, y, z = map(float, q)
     s = 2.0 / max(w * w + x * x + y * y + z * z, 1e-300)
     return np.array([
@@ -160,7 +168,10 @@ def _from_quaternion(q: Vector) -> Matrix:
 
 
 def to_quaternion(m: Matrix) -> tuple[float, float, float, float]:
-    """(x, y, z, w) of a rotation matrix; the largest component first, so that none is lost."""
+    """Return the quaternion (x, y, z, w) of a rotation matrix.
+
+    The largest component is computed first, so that no component loses precision.
+    """
     squares = np.array([
         1.0 + m[0, 0] - m[1, 1] - m[2, 2], 1.0 - m[0, 0] + m[1, 1] - m[2, 2],
         1.0 - m[0, 0] - m[1, 1] + m[2, 2], 1.0 + m[0, 0] + m[1, 1] + m[2, 2],

@@ -1,6 +1,7 @@
-"""The gateway's process: many clients on one side, the loop's pipe on the other.
+"""The gateway process: it forwards messages between many clients and the pipe to the loop.
 
-``python -m rtsim.gateway.process FD``; it ends when the loop's end of the pipe closes.
+Started as ``python -m rtsim.gateway.process FD``.  The process ends when the loop closes its end of
+the pipe.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rtsim.core.net.sockets import ListeningSocket
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import read_command
-from rtsim.gateway.catalogue import Counters, read_look
+from rtsim.gateway.catalogue import Counters, decode_sample
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.publishing import PlotJuggler, SamplePublisher, Viewer
 from rtsim.gateway.registry import RegisteredRun, enter
@@ -35,21 +36,21 @@ from rtsim.gateway.requests import VERSION, ClientRequest, RequestError, read_re
 from rtsim.timing.background import step_back
 
 LEASE_NS = 5 * NS_PER_S
-"""A watch that is not renewed for so long is over."""
+"""A watch ends if the client does not renew it within this time."""
 MOST_CLIENTS = 64
 MOST_MEMORY = 1 << 29
-"""Bytes of this process; it needs a quarter of it."""
+"""Memory limit of this process, bytes; normally it needs a quarter of this."""
 MOST_GETS = 4
-"""Of one client, that wait for a look."""
+"""Limit of pending requests ``get`` of one client."""
 _LOOK_MS = 100
 _AT_ONCE = 256
-"""Messages taken from clients before the pipe is looked at again."""
+"""Messages that are read from clients before the pipe is read again."""
 _GET_HZ = 20.0
 
 
 @dataclass
 class Client:
-    """Who asks: what it watches, and until when."""
+    """A client that watches signals: which ones, how often, and until when."""
 
     names: tuple[str, ...] = ()
     indices: list[int] = field(default_factory=list)
@@ -60,7 +61,7 @@ class Client:
 
 
 class GatewayProcess:
-    """Passes on between clients and the loop."""
+    """Forwards requests of clients to the loop, and samples and answers of the loop to clients."""
 
     def __init__(
         self, pipe: Pipe, listeners: Sequence[ListeningSocket], publisher: SamplePublisher
@@ -70,19 +71,19 @@ class GatewayProcess:
         self._index: dict[str, int] = {}
         self._clients: dict[tuple[int, bytes], Client] = {}
         self._asked: dict[int, tuple[int, bytes, int]] = {}
-        """Our number of a command: whose it is, and theirs."""
+        """By the number of a command in the pipe: the client, and the client's own number."""
         self._numbers = 0
         self._waiting: list[tuple[int, bytes, ClientRequest]] = []
-        """Gets that wait for a look."""
+        """Requests ``get`` that wait for the next sample."""
         self._rate_hz = 0.0
         self._got_ns = 0
         self.ended = ""
         self._unrecorded = ""
-        """From when on the run is not recorded, and why."""
+        """Since when the run is not recorded, and why; empty if nothing went wrong."""
         self.on_run: list[Any] = []
 
     def serve(self) -> None:
-        """Until the loop is gone."""
+        """Serve clients until the loop closes the pipe."""
         while not self._pipe.gone:
             first, *more = self._listeners
             first.wait(_LOOK_MS, self._pipe.fileno(), *(x.socket for x in more))
@@ -95,9 +96,9 @@ class GatewayProcess:
                     if said is None:
                         break
                     self._from_client(k, *said)
-            self._ask_for_looks()
+            self._request_samples()
         for place, who, theirs in self._asked.values():
-            self._say(place, who, theirs, error=self.ended or "the run is gone")
+            self._reply(place, who, theirs, error=self.ended or "the run has ended")
 
     # -- the loop
 
@@ -109,20 +110,20 @@ class GatewayProcess:
             for action in self.on_run:
                 action(self._run)
         elif "look" in message:
-            self._looked(*read_look(message["look"], len(self._run["links"])))
+            self._on_sample(*decode_sample(message["look"], len(self._run["links"])))
         elif "answer" in message:
             place, who, theirs = self._asked.pop(message["answer"], (0, b"", -1))
             if message["wrong"]:
-                self._say(place, who, theirs, error=message["wrong"])
+                self._reply(place, who, theirs, error=message["wrong"])
             else:
-                self._say(place, who, theirs, ns=message["ns"], wait_ns=message["wait_ns"])
+                self._reply(place, who, theirs, ns=message["ns"], wait_ns=message["wait_ns"])
         elif "unrecorded" in message:
             self._unrecorded = str(message["unrecorded"])
         elif "ended" in message:
             self.ended = str(message["ended"])
             self._pipe.send({"published": self._publisher.counts})
 
-    def _looked(self, counters: Counters, counts: NDArray[np.int64], values: Vector) -> None:
+    def _on_sample(self, counters: Counters, counts: NDArray[np.int64], values: Vector) -> None:
         self._publisher.publish(counters, values)
         waiting, self._waiting = self._waiting, []
         latency = counts.tolist() if waiting else []
@@ -133,7 +134,7 @@ class GatewayProcess:
                 "telemetry": self._publisher.counts,
                 **({"unrecorded": self._unrecorded} if self._unrecorded else {}),
             }  # fmt: skip
-            self._say(place, who, request.number, **what)
+            self._reply(place, who, request.number, **what)
         now = stopwatch()
         for (place, who), client in list(self._clients.items()):
             if client.rate_hz and now >= client.next_ns:
@@ -143,8 +144,8 @@ class GatewayProcess:
                 if not self._listeners[place].send(who, pack({"sample": sample})):
                     client.lost += 1
 
-    def _ask_for_looks(self) -> None:
-        """As many as the most eager watches; none where nobody does."""
+    def _request_samples(self) -> None:
+        """Ask the loop for samples at the highest rate that is needed, 0 if nothing needs them."""
         now = stopwatch()
         for key, client in list(self._clients.items()):
             if client.rate_hz and now > client.until_ns:
@@ -163,15 +164,15 @@ class GatewayProcess:
             request = read_request(data)
             self._answer(place, who, request)
         except RequestError as error:
-            self._say(place, who, error.number, error=str(error))
+            self._reply(place, who, error.number, error=str(error))
         except RtsimError as error:
-            self._say(place, who, request.number, error=str(error))
+            self._reply(place, who, request.number, error=str(error))
 
     def _answer(self, place: int, who: bytes, request: ClientRequest) -> None:
         if not self._run:
             raise RequestError("the run has not begun yet", request.number)
         if request.do == "hello":
-            self._say(place, who, request.number, run=self._run)
+            self._reply(place, who, request.number, run=self._run)
         elif request.do == "command":
             self._command(place, who, request)
         elif request.do == "watch":
@@ -179,53 +180,57 @@ class GatewayProcess:
         else:
             self._indices(request)
             self._got_ns = stopwatch()
-            self._wait_for_look(place, who, request)
+            self._wait_for_sample(place, who, request)
 
-    def _wait_for_look(self, place: int, who: bytes, request: ClientRequest) -> None:
-        """Many of one client, or many clients, wait at their own expense alone."""
+    def _wait_for_sample(self, place: int, who: bytes, request: ClientRequest) -> None:
+        """Add a request to the waiting ones; refuse it if the client has too many waiting."""
         theirs = sum((place, who) == (p, w) for p, w, _ in self._waiting)
         if theirs >= MOST_GETS or (not theirs and len(self._waiting) >= MOST_GETS * MOST_CLIENTS):
-            raise RequestError("too many requests wait; ask more slowly", request.number)
+            raise RequestError("too many requests are pending; send fewer", request.number)
         self._waiting.append((place, who, request))
 
     def _indices(self, request: ClientRequest) -> list[int]:
         for name in request.names:
             if name not in self._index:
-                self._left_out(name)
+                self._check_left_out(name)
                 raise UnknownName("signal", name, self._index, "this run")
         return [self._index[n] for n in request.names]
 
-    def _left_out(self, name: str) -> None:
-        """Say so where it is one of too many."""
+    def _check_left_out(self, name: str) -> None:
+        """Raise an error if ``name`` belongs to an entry that is too large to show."""
         for part in (name, name.partition(".")[0]):
             if many := self._run["left_out"].get(part):
                 raise RtsimError(
-                    f"{name} is not shown: {part} has {many} values, more than a live run shows; "
-                    "the recording has them all"
+                    f"{name} is not available in the live run, because {part} has {many} values; "
+                    "the recording contains it"
                 )
 
     def _command(self, place: int, who: bytes, request: ClientRequest) -> None:
         if len(self._asked) >= 1000:
-            raise RequestError("1000 commands wait for the run; ask more slowly", request.number)
-        read_command(request.command)  # what is none costs the loop nothing
+            raise RequestError(
+                "1000 commands are waiting for the run; send them more slowly", request.number
+            )
+        read_command(request.command)  # a malformed command does not reach the loop
         self._numbers += 1
         told = {"command": dict(request.command), "id": self._numbers}
         if not self._pipe.send({**told, "initiated": request.initiated_ns}):
-            raise RequestError("the run takes no command now", request.number)
+            raise RequestError("the run accepts no commands now; try again", request.number)
         self._asked[self._numbers] = (place, who, request.number)
 
     def _watch(self, place: int, who: bytes, request: ClientRequest) -> None:
         indices = self._indices(request)
         if (place, who) not in self._clients and len(self._clients) >= MOST_CLIENTS:
-            raise RequestError(f"{MOST_CLIENTS} clients watch already", request.number)
+            raise RequestError(
+                f"{MOST_CLIENTS} clients are watching already, which is the limit", request.number
+            )
         client = self._clients.setdefault((place, who), Client())
         client.names, client.indices = request.names, indices
         client.rate_hz, client.until_ns = request.rate_hz, stopwatch() + LEASE_NS
         if not request.rate_hz:
             del self._clients[(place, who)]
-        self._say(place, who, request.number)
+        self._reply(place, who, request.number)
 
-    def _say(self, place: int, who: bytes, number: int, **what: Any) -> None:
+    def _reply(self, place: int, who: bytes, number: int, **what: Any) -> None:
         if number < 0 and "error" not in what:
             return
         answer = {"v": VERSION, "id": number, "ok": "error" not in what, **what}
@@ -234,7 +239,7 @@ class GatewayProcess:
 
 
 def _viewers(given: argparse.Namespace) -> list[Viewer]:
-    """Those that were asked for; Foxglove's package is imported for no other run."""
+    """Return the requested viewers; foxglove-sdk is imported only if Foxglove is requested."""
     viewers: list[Viewer] = []
     try:
         if given.plotjuggler:
@@ -243,15 +248,16 @@ def _viewers(given: argparse.Namespace) -> list[Viewer]:
             from rtsim.gateway.foxglove import Foxglove
 
             viewers.append(Foxglove(socket.socket(fileno=given.foxglove)))
-    except (ImportError, RtsimError) as error:  # it can be controlled all the same
-        print(f"rtsim: no telemetry: {error}", file=sys.stderr)
+    except (ImportError, RtsimError) as error:  # commands still work
+        print(f"rtsim: no telemetry is sent: {error}", file=sys.stderr)
     return viewers
 
 
 def _bound_memory() -> None:
-    """A message whose parts never end grows within libzmq, where nobody sees it.
+    """Limit the memory of this process to :data:`MOST_MEMORY`.
 
-    So this process is allowed that much and no more: it may fall then, and the machine not.
+    libzmq collects a multipart message without a limit.  With the limit, an endless message can end
+    this process, but it cannot exhaust the memory of the machine.
     """
     with suppress(ImportError, ValueError, OSError):
         import resource
@@ -262,12 +268,12 @@ def _bound_memory() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """From the command line that :class:`rtsim.gateway.loop.Gateway` makes."""
+    """Run the gateway with the command line that :class:`rtsim.gateway.loop.Gateway` writes."""
     parser = argparse.ArgumentParser(prog="rtsim.gateway")
     parser.add_argument("pipe", type=int)
     for option in ("--bind", "--keys", "--plotjuggler"):
         parser.add_argument(option, default="")
-    parser.add_argument("--foxglove", type=int, default=-1, help="a listening socket")
+    parser.add_argument("--foxglove", type=int, default=-1, help="descriptor of a socket")
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run decides how it ends
     _bound_memory()
@@ -291,8 +297,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 path = enter(
                     RegisteredRun(int(run["pid"]), os.getpid(), name, listeners[0].endpoint)
                 )
-            except RtsimError as error:  # a tcp:// address is served all the same
-                print(f"rtsim: the run is in no list: {error}", file=sys.stderr)
+            except RtsimError as error:  # a tcp:// address still works
+                print(f"rtsim: rtsim ctl runs does not list this run: {error}", file=sys.stderr)
                 return
             stack.callback(lambda: path.unlink(missing_ok=True))
 
@@ -300,7 +306,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             gate.serve()
         except PipeError as error:
-            print(f"rtsim: the run cannot be controlled any more: {error}", file=sys.stderr)
+            print(f"rtsim: clients cannot control the run any more: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Hands looks at a run to plotting tools: which topics there are, how often each, what was lost."""
+"""Sends samples of a run to plotting tools: topics, rates, and counts of lost messages."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ TIMING, SCENE = "timing", "scene"
 COUNTS = (
     "ns", "frames", "overruns", "overruns_compute", "overruns_wake", "late", "missed", "standing",
 )  # fmt: skip
-"""Whole numbers of the topic ``timing``; ``rate`` and ``margin`` (s) follow them."""
+"""Integer fields of the topic ``timing``; the fields ``rate`` and ``margin`` (s) follow them."""
 _AGAIN_NS = NS_PER_S
 
 
 @dataclass(frozen=True)
 class SampledTopic:
-    """A part's signals and parameters, or the run's own figures; ``columns`` of a look."""
+    """A topic: the signals and parameters of a component, or the timing of the run.
+
+    ``columns`` are the indices of the topic's values in a sample.
+    """
 
     name: str
     names: tuple[str, ...]
@@ -48,7 +51,7 @@ _SCENE = SampledTopic(SCENE, (), ())
 
 
 def topics_of(signals: Sequence[Mapping[str, Any]]) -> list[SampledTopic]:
-    """A topic for each part, in the catalogue's order, then ``timing`` and ``scene``."""
+    """Return a topic per component, in the catalogue's order, then ``timing`` and ``scene``."""
     parts: dict[str, dict[str, tuple[str, int]]] = defaultdict(dict)
     for k, row in enumerate(signals):
         part, _, name = str(row["name"]).partition(".")
@@ -63,7 +66,10 @@ def topics_of(signals: Sequence[Mapping[str, Any]]) -> list[SampledTopic]:
 
 
 def read_rates(given: Sequence[str]) -> dict[str, float]:
-    """``("10", "f16=100", "pilot=0")`` by topic, Hz; the key "" is all others."""
+    """Parse rates such as ``("10", "f16=100", "pilot=0")``; return them by topic, Hz.
+
+    The key "" has the rate of all other topics.
+    """
     rates = {}
     for text in given:
         topic, equals, hertz = text.rpartition("=")
@@ -73,14 +79,15 @@ def read_rates(given: Sequence[str]) -> dict[str, float]:
             rate = math.nan
         if not 0.0 <= rate <= MOST_RATE_HZ or bool(equals) != bool(topic):
             raise ScenarioError(
-                f"--telemetry {text!r}; write HZ or TOPIC=HZ, with 0 (never) to {MOST_RATE_HZ:g} Hz"
+                f"--telemetry {text!r} is not a rate; write HZ or TOPIC=HZ, with HZ from 0 (never) "
+                f"to {MOST_RATE_HZ:g}"
             )
         rates[topic] = rate
     return rates
 
 
 def check_rates(rates: Mapping[str, float], signals: Sequence[Mapping[str, Any]]) -> None:
-    """That the run has such topics."""
+    """Check that the run has each topic of ``rates``."""
     known = [topic.name for topic in topics_of(signals)]
     for name in rates:
         if name and name not in known:
@@ -88,7 +95,7 @@ def check_rates(rates: Mapping[str, float], signals: Sequence[Mapping[str, Any]]
 
 
 class Viewer(Protocol):
-    """A tool that shows a run.  Nothing here may wait."""
+    """A tool that shows a run.  No method may block."""
 
     name: str
 
@@ -96,22 +103,22 @@ class Viewer(Protocol):
 
     def show(self, due: Sequence[SampledTopic], counters: Counters, values: Vector) -> None: ...
 
-    def again(self) -> None:
-        """Time went back."""
+    def rewound(self) -> None:
+        """Begin anew, because simulated time went back."""
         ...
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Messages sent, and messages lost on the way to somebody."""
+        """The number of messages that were sent, and the number that were lost."""
         ...
 
     def close(self) -> None: ...
 
 
 class SamplePublisher:
-    """Each look to all viewers, each topic at its own rate of the wall clock.
+    """Sends samples to all viewers, each topic at its own rate of the wall clock.
 
-    While time stands, a look is shown once a second, for who comes then.
+    While the run is paused, a sample is sent once a second for viewers that connect late.
     """
 
     def __init__(self, viewers: Sequence[Viewer] = ()) -> None:
@@ -124,9 +131,9 @@ class SamplePublisher:
         self._shown_ns = 0
 
     def begin(self, run: Mapping[str, Any]) -> None:
-        """``run`` is the catalogue with what else the loop says of itself.
+        """Start with the description ``run`` of a run, which includes its catalogue.
 
-        Again, with the same signals, where a run goes on from a checkpoint.
+        Called again if a run continues from a checkpoint; the signals are then the same.
         """
         rates = run.get("telemetry") or {}
         wanted = {
@@ -150,7 +157,7 @@ class SamplePublisher:
             return
         if counters.ns < self._ns:
             for viewer in self._viewers:
-                viewer.again()
+                viewer.rewound()
         due = self._due(now, all_of_them=counters.ns <= self._ns)
         if not due:
             return
@@ -159,7 +166,10 @@ class SamplePublisher:
             viewer.show(due, counters, values)
 
     def _due(self, now: int, all_of_them: bool) -> list[SampledTopic]:
-        """Half a look's time early is in time: looks do not come when a topic is due."""
+        """Return the topics that are due.
+
+        A topic may be sent half a sample period early, because samples come at times of their own.
+        """
         slack = round(NS_PER_S / self.rate_hz) // 2
         due = [t for t in self._topics if all_of_them or now >= self._next[t.name] - slack]
         for topic in due:
@@ -169,7 +179,7 @@ class SamplePublisher:
 
     @property
     def counts(self) -> dict[str, dict[str, int]]:
-        """By viewer, as plain data."""
+        """The counts ``sent`` and ``lost`` by viewer, as plain data."""
         return {v.name: dict(zip(("sent", "lost"), v.counts, strict=True)) for v in self._viewers}
 
     def close(self) -> None:
@@ -178,7 +188,10 @@ class SamplePublisher:
 
 
 class PlotJuggler:
-    """Its ZeroMQ subscriber: a topic, and a MessagePack map of numbers with ``timestamp`` (s)."""
+    """Publishes for PlotJuggler's ZeroMQ subscriber.
+
+    Each message has a topic and a MessagePack map of numbers with ``timestamp``, s.
+    """
 
     name = "plotjuggler"
 
@@ -187,7 +200,7 @@ class PlotJuggler:
         self._sent = self._lost = 0
 
     def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None:
-        """Nothing is agreed on."""
+        """Do nothing: PlotJuggler learns the fields from the messages."""
 
     def show(self, due: Sequence[SampledTopic], counters: Counters, values: Vector) -> None:
         timestamp = counters.ns / NS_PER_S
@@ -200,8 +213,8 @@ class PlotJuggler:
             self._sent += sent
             self._lost += not sent
 
-    def again(self) -> None:
-        """It sorts what it gets by time."""
+    def rewound(self) -> None:
+        """Do nothing: PlotJuggler sorts messages by time."""
 
     @property
     def counts(self) -> tuple[int, int]:

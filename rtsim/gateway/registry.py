@@ -1,4 +1,4 @@
-"""Which runs are going on, for this user: one small file each, gone with its run."""
+"""The registry of this user's runs in progress: one small file per run, removed at its end."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _MOST_PID = 2**31 - 1
 
 @dataclass(frozen=True)
 class RegisteredRun:
-    """One run: its process, and where it is reached.
+    """A run that clients can reach.
 
-    ``gateway`` is the process that serves it; ``endpoint`` the address there, or what is shared.
+    ``pid`` is the process of the run, ``gateway`` the process that serves it.  ``endpoint`` is the
+    address of the gateway, or the path of the shared memory.
     """
 
     pid: int
@@ -43,7 +44,7 @@ class RegisteredRun:
 
 
 RUNS, VIEWED = "runs", "viewed"
-"""Those that can be controlled, and those that a window can be opened on."""
+"""Kinds of runs: those that clients can control, and those that a window can show."""
 _START_ONE = {
     RUNS: "no run can be reached; start one with: rtsim run SCENARIO --pace 1.0 --control",
     VIEWED: "no run can be viewed; start one with: rtsim run SCENARIO --view, or rtsim fly f16",
@@ -51,16 +52,17 @@ _START_ONE = {
 
 
 def folder(kind: str = RUNS) -> Path:
-    """Where the files stand; ``RTSIM_RUNTIME_DIR`` puts them elsewhere."""
+    """Return the folder of the files; ``RTSIM_RUNTIME_DIR`` replaces the default folder."""
     with warnings.catch_warnings():
-        # Without XDG_RUNTIME_DIR (ssh, sudo, containers) another folder does as well.
+        # platformdirs warns if XDG_RUNTIME_DIR is not set (ssh, sudo, containers), and uses
+        # another folder, which works as well.
         warnings.simplefilter("ignore")
         place = os.environ.get("RTSIM_RUNTIME_DIR") or platformdirs.user_runtime_dir("rtsim")
     return Path(place) / kind
 
 
 def enter(entry: RegisteredRun, kind: str = RUNS) -> Path:
-    """Write the file that :func:`runs` finds; the caller removes it."""
+    """Write the file of ``entry``, which :func:`runs` reads; the caller removes the file."""
     where = folder(kind)
     where.mkdir(parents=True, exist_ok=True, mode=0o700)
     _check_own(where)
@@ -73,7 +75,7 @@ def enter(entry: RegisteredRun, kind: str = RUNS) -> Path:
 
 
 def runs(kind: str = RUNS) -> list[RegisteredRun]:
-    """Those that are going on, by process; files that dead ones left are removed."""
+    """Return the runs in progress, ordered by process; remove the files of runs that died."""
     found = []
     where = folder(kind)
     _check_own(where)
@@ -88,7 +90,11 @@ def runs(kind: str = RUNS) -> list[RegisteredRun]:
 
 
 def find(which: str = "", kind: str = RUNS) -> RegisteredRun:
-    """The run named by its process or the beginning of its scenario; the only one for nothing."""
+    """Return the run with the process id or scenario ``which``; by default the only run.
+
+    The beginning of the scenario's name is enough.  Raises :class:`ScenarioError` if no run or
+    several runs match.
+    """
     known = runs(kind)
     if not known:
         raise ScenarioError(_START_ONE[kind])
@@ -98,27 +104,33 @@ def find(which: str = "", kind: str = RUNS) -> RegisteredRun:
         return chosen[0]
     listed = ", ".join(f"{e.pid} ({e.scenario})" for e in chosen or known)
     if chosen:
-        raise ScenarioError(f"several runs are going on; name one of {listed}")
-    raise ScenarioError(f"no run {which!r}; going on: {listed}")
+        raise ScenarioError(f"several runs are in progress; name one of {listed}")
+    raise ScenarioError(f"no run {which!r} is in progress; runs in progress: {listed}")
 
 
 def _check_own(where: Path) -> None:
-    """Without a folder of the session it lies at a path that anybody could have made before."""
+    """Check that the folder belongs to this user alone.
+
+    Without a runtime folder of the login session, the folder has a path that another user can
+    create first.
+    """
     if sys.platform == "win32":
         return
     try:
         about = where.lstat()
     except OSError:
-        return  # nothing there
+        return  # the folder does not exist
     wrong = ""
     if not stat.S_ISDIR(about.st_mode):
-        wrong = "is no folder"
+        wrong = "is not a folder"
     elif about.st_uid != os.getuid():
-        wrong = "belongs to somebody else"
+        wrong = "belongs to another user"
     elif about.st_mode & 0o077:
-        wrong = "can be reached by others (chmod 700 ends that)"
+        wrong = "is accessible to other users (chmod 700 prevents that)"
     if wrong:
-        raise ScenarioError(f"{where} {wrong}; remove it, or set RTSIM_RUNTIME_DIR to another")
+        raise ScenarioError(
+            f"{where} {wrong}; remove it, or set RTSIM_RUNTIME_DIR to another folder"
+        )
 
 
 def _read(path: Path) -> RegisteredRun | None:

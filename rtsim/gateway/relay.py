@@ -1,12 +1,12 @@
-"""Between viewers and a WebSocket server of this process: passes bytes on, counts what it drops.
+"""Forwards bytes between viewers and a WebSocket server of this process; counts dropped messages.
 
-The server of foxglove-sdk drops messages for a slow viewer without saying how many.  So it listens
-on a port of its own, this relay takes whatever it sends at once, and it is here that a viewer which
-does not read loses the oldest messages, one by one and counted.
+The server of foxglove-sdk drops messages for a slow viewer and does not count them.  It therefore
+listens on a port of its own, and this relay reads everything that the server sends at once.  If a
+viewer is too slow, the relay drops its oldest messages and counts them.
 
 Windows on other machines are served by :mod:`rtsim.pilot.relay`, which shares no code with this
-module.  There a viewer is sent the latest state only, from shared memory and by ZeroMQ; here it is
-sent a stream of bytes in which each message counts.
+module.  That relay sends only the latest state, from shared memory and by ZeroMQ.  This relay sends
+a stream of bytes in which each message counts.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.origins import Door, refusal
+from rtsim.gateway.origins import OriginCheck, refusal
 
 MOST_WAITING = 1 << 18
-"""Bytes of messages that wait for one viewer: some seconds, at usual rates."""
+"""Limit of the messages that wait for one viewer, bytes: some seconds at usual rates."""
 MOST_VIEWERS = 16
 MOST_FRAME = 1 << 24
 _MOST_ASKED = 1 << 16
@@ -36,14 +36,14 @@ _MESSAGE, _TIME = 1, 2
 
 
 class FrameSplitter:
-    """Cuts a server's bytes into HTTP's answer and WebSocket frames (RFC 6455, unmasked)."""
+    """Splits a server's bytes into the HTTP answer and WebSocket frames (RFC 6455, unmasked)."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
         self._upgraded = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Whole ones, each with its head; :class:`RtsimError` for a longer one than allowed."""
+        """Yield complete frames with their heads; raises :class:`RtsimError` for one too long."""
         self._bytes += data
         while (size := self._next()) and size <= len(self._bytes):
             frame = bytes(self._bytes[:size])
@@ -51,7 +51,7 @@ class FrameSplitter:
             yield frame
 
     def _next(self) -> int:
-        """Bytes of what comes next; 0 where that is not known yet."""
+        """Return the size of the next frame, bytes; 0 if the size is not known yet."""
         held = self._bytes
         if not self._upgraded:
             end = held.find(b"\r\n\r\n") + 4
@@ -65,12 +65,12 @@ class FrameSplitter:
             return 0
         size = int.from_bytes(held[2 : 2 + wide], "big") if wide else short
         if size > MOST_FRAME:
-            raise RtsimError(f"a frame of {size} bytes; at most {MOST_FRAME}")
+            raise RtsimError(f"a frame has {size} bytes; at most {MOST_FRAME} are allowed")
         return 2 + wide + size + (4 if held[1] & 0x80 else 0)
 
 
 def kind(frame: bytes) -> int:
-    """What a frame of the viewer's protocol carries: 1 a message, 2 the time, 0 anything else."""
+    """Return the content of a frame of the viewer's protocol: 1 message, 2 time, 0 other."""
     if not frame or frame[0] != _BINARY:
         return 0
     at = 2 + {126: 2, 127: 8}.get(frame[1] & 0x7F, 0)
@@ -79,16 +79,16 @@ def kind(frame: bytes) -> int:
 
 @dataclass
 class RelayCounts:
-    """Messages, of all viewers together."""
+    """The number of messages that were sent and lost, for all viewers together."""
 
     sent: int = 0
     lost: int = 0
 
 
 class OutgoingQueue:
-    """What one viewer is still to be sent; beyond ``most`` bytes the oldest messages go.
+    """The frames that wait for one viewer; beyond ``most`` bytes the oldest messages are dropped.
 
-    What is no message (which channels there are, answers) is never dropped.
+    Frames that are not messages (descriptions of channels, answers) are never dropped.
     """
 
     def __init__(self, counts: RelayCounts, most: int = MOST_WAITING) -> None:
@@ -96,13 +96,13 @@ class OutgoingQueue:
         self._frames: deque[bytes] = deque()
         self._size = self._held = 0
         self._begun = 0
-        """Bytes of the first frame that are sent."""
+        """Bytes of the first frame that have been sent."""
 
     def __bool__(self) -> bool:
         return bool(self._frames)
 
     def add(self, frame: bytes) -> None:
-        """:class:`RtsimError` where too much waits that may not be dropped."""
+        """Add a frame; raises :class:`RtsimError` if too much waits that must not be dropped."""
         self._frames.append(frame)
         if kind(frame):
             self._size += len(frame)
@@ -111,10 +111,10 @@ class OutgoingQueue:
         while self._size - self._begun > self._most and self._drop():
             pass
         if self._held > MOST_FRAME:
-            raise RtsimError("a viewer that reads nothing")
+            raise RtsimError("the viewer does not read what it is sent")
 
     def _drop(self) -> bool:
-        """The oldest message that is not half sent, nor the one that came last."""
+        """Drop the oldest message, but not a partly sent frame and not the newest frame."""
         for k in range(1 if self._begun else 0, len(self._frames) - 1):
             if what := kind(self._frames[k]):
                 self._size -= len(self._frames[k])
@@ -124,7 +124,7 @@ class OutgoingQueue:
         return False
 
     def send(self, end: socket.socket) -> None:
-        """As much as the viewer takes."""
+        """Send as much as the socket accepts."""
         while self._frames:
             frame = self._frames[0]
             try:
@@ -141,25 +141,29 @@ class OutgoingQueue:
             self._begun = 0
             self._counts.sent += kind(frame) == _MESSAGE
 
-    def give_up(self) -> None:
-        """What is left will not be sent any more."""
+    def discard(self) -> None:
+        """Discard the remaining frames, and count their messages as lost."""
         self._counts.lost += sum(kind(frame) == _MESSAGE for frame in self._frames)
         self._frames.clear()
 
 
-class _Line:
-    """One viewer and the server's end for it."""
+class _Connection:
+    """The connections for one viewer: to the viewer, and to the server."""
 
     def __init__(
-        self, viewer: socket.socket, server: socket.socket, counts: RelayCounts, door: Door
+        self,
+        viewer: socket.socket,
+        server: socket.socket,
+        counts: RelayCounts,
+        origin_check: OriginCheck,
     ) -> None:
         self.viewer, self.server = viewer, server
         self.asked = bytearray()
-        self._door: Door | None = door
-        """``None`` when it was let in."""
+        self._origin_check: OriginCheck | None = origin_check
+        """Checks the viewer's request; ``None`` after the request was accepted."""
         self.frames, self.waiting = FrameSplitter(), OutgoingQueue(counts)
         self.ending = False
-        """The server said its last."""
+        """The server closed the connection."""
 
     def from_viewer(self) -> bool:
         data = self.viewer.recv(_CHUNK)
@@ -167,15 +171,15 @@ class _Line:
         return bool(data)
 
     def to_server(self) -> None:
-        """:class:`RtsimError` where the viewer is not let in."""
-        if self._door is not None:
-            if not self._door.whole(self.asked):
+        """Forward the viewer's bytes; raises :class:`RtsimError` if the viewer is refused."""
+        if self._origin_check is not None:
+            if not self._origin_check.is_complete(self.asked):
                 return
-            if why := self._door.against(self.asked):
+            if why := self._origin_check.objection(self.asked):
                 with suppress(OSError):
                     self.viewer.send(refusal(why))
                 raise RtsimError(why)
-            self._door = None
+            self._origin_check = None
         with suppress(BlockingIOError):
             while self.asked:
                 del self.asked[: self.server.send(self.asked)]
@@ -188,43 +192,45 @@ class _Line:
 
 
 class TelemetryRelay(threading.Thread):
-    """Serves ``listener`` from ``target``, a port of this machine, until it is closed."""
+    """Connects the viewers of ``listener`` to ``target``, a port of this machine, until closed."""
 
-    def __init__(self, listener: socket.socket, target: int, door: Door | None = None) -> None:
+    def __init__(
+        self, listener: socket.socket, target: int, origin_check: OriginCheck | None = None
+    ) -> None:
         super().__init__(name="relay", daemon=True)
-        self._door = door or Door()
+        self._origin_check = origin_check or OriginCheck()
         self._listener, self._target = listener, target
         self._selector = selectors.DefaultSelector()
-        self._bell, self._ear = socket.socketpair()
-        self._lines: list[_Line] = []
+        self._waker, self._wake_end = socket.socketpair()
+        self._lines: list[_Connection] = []
         self._until_ns = 0
         self.counts = RelayCounts()
         listener.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ, None)
-        self._selector.register(self._ear, selectors.EVENT_READ, None)
+        self._selector.register(self._wake_end, selectors.EVENT_READ, None)
 
     def close(self, seconds: float = 0.5) -> None:
-        """When the server has stopped: the rest is still sent, for at most so long."""
+        """Stop after the server has stopped; send the rest first, for at most ``seconds``."""
         self._until_ns = stopwatch() + round(seconds * NS_PER_S)
-        self._bell.send(b"x")
+        self._waker.send(b"x")
         self.join()
-        self._bell.close()
+        self._waker.close()
 
     def run(self) -> None:
         while not self._over():
             for key, mask in self._selector.select(0.05 if self._until_ns else None):
                 if key.fileobj is self._listener:
                     self._accept()
-                elif key.fileobj is self._ear:
-                    self._selector.unregister(self._ear)
-                elif isinstance(key.data, _Line) and key.data in self._lines:
+                elif key.fileobj is self._wake_end:
+                    self._selector.unregister(self._wake_end)
+                elif isinstance(key.data, _Connection) and key.data in self._lines:
                     self._pass(key.data, key.fileobj is key.data.viewer, mask)
         for line in list(self._lines):
-            line.waiting.give_up()
+            line.waiting.discard()
             self._end(line)
         self._selector.close()
         self._listener.close()
-        self._ear.close()
+        self._wake_end.close()
 
     def _over(self) -> bool:
         if not self._until_ns:
@@ -243,14 +249,14 @@ class TelemetryRelay(threading.Thread):
                 viewer.close()
                 return
             viewer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-            line = _Line(viewer, server, self.counts, self._door)
+            line = _Connection(viewer, server, self.counts, self._origin_check)
             for end in (viewer, server):
                 end.setblocking(False)
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._selector.register(end, selectors.EVENT_READ, line)
             self._lines.append(line)
 
-    def _pass(self, line: _Line, viewers: bool, mask: int) -> None:
+    def _pass(self, line: _Connection, viewers: bool, mask: int) -> None:
         try:
             if mask & selectors.EVENT_READ:
                 if not viewers:
@@ -270,13 +276,13 @@ class TelemetryRelay(threading.Thread):
             return
         self._watch(line)
 
-    def _watch(self, line: _Line) -> None:
-        """For what can go on: reading stops where what was read cannot be passed on."""
+    def _watch(self, line: _Connection) -> None:
+        """Select the events to wait for; stop reading while the bytes read cannot be forwarded."""
         full = len(line.asked) >= _MOST_ASKED
-        self._wish(line, line.viewer, not full, bool(line.waiting))
-        self._wish(line, line.server, not line.ending, bool(line.asked))
+        self._select(line, line.viewer, not full, bool(line.waiting))
+        self._select(line, line.server, not line.ending, bool(line.asked))
 
-    def _wish(self, line: _Line, end: socket.socket, read: bool, write: bool) -> None:
+    def _select(self, line: _Connection, end: socket.socket, read: bool, write: bool) -> None:
         wanted = selectors.EVENT_READ * read | selectors.EVENT_WRITE * write
         known = end in self._selector.get_map()
         if not wanted:
@@ -287,7 +293,7 @@ class TelemetryRelay(threading.Thread):
         else:
             self._selector.register(end, wanted, line)
 
-    def _end(self, line: _Line) -> None:
+    def _end(self, line: _Connection) -> None:
         self._lines.remove(line)
         for end in (line.viewer, line.server):
             if end in self._selector.get_map():

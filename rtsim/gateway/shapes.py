@@ -1,4 +1,4 @@
-"""Triangles that stand for bodies, in body axes; and the tracks that bodies leave."""
+"""The shapes of bodies as triangles in body axes, and the tracks of bodies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _FACES = (0, 1, 3, 0, 3, 2, 4, 6, 7, 4, 7, 5, 0, 4, 5, 0, 5, 1, 2, 3, 7, 2, 7, 6
 
 
 def triangles(shape: str, length: float) -> Points:
-    """Corners (n, 3) in m, three to a triangle; both sides of each, whichever way it is seen."""
+    """Return the corners (n, 3), m, of the triangles of a shape, three corners per triangle.
+
+    Each triangle is listed twice, once for each side.
+    """
     one = np.array(_OUTLINE).reshape(-1, 3) if shape == "aircraft" else _CORNERS[list(_FACES)]
     other = one.reshape(-1, 3, 3)[:, ::-1].reshape(-1, 3)
     both: Points = np.concatenate([one, other]) * length
@@ -38,10 +41,10 @@ def triangles(shape: str, length: float) -> Points:
 
 
 class BodyTrail:
-    """Where a body has been: never more than ``most`` points, over however long a flight.
+    """The past positions of a body: at most ``most`` points, whatever the length of the run.
 
-    A point is kept after ``spacing`` m; when all places are taken, every second one goes and the
-    spacing doubles.
+    A new point is kept if it is ``spacing`` m from the last one.  When the list is full, every
+    second point is removed and the spacing doubles.
     """
 
     def __init__(self, spacing: float, most: int = 1000) -> None:
@@ -62,5 +65,5 @@ class BodyTrail:
         self._spacing = self._first_spacing
 
     def points(self, now: Vector) -> Sequence[Vector]:
-        """And where it is now."""
+        """Return the past positions and the present position ``now``."""
         return [*self._points, now]

@@ -1,4 +1,4 @@
-"""What a client is shown of a run in progress; in a notebook, as tables."""
+"""The results that the Python client returns; a notebook shows them as tables."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ NEXT_TAG = -1
 
 
 class At(int):
-    """The ns of the tag at which a command acts; :data:`NEXT_TAG` while simulated time stands.
+    """The tag at which a command acts, ns; :data:`NEXT_TAG` while the run is paused.
 
-    ``wait_s`` is how long from its answer on, of the wall: 0 where it has acted already.
+    ``wait_s`` is the wall-clock time from the answer to that tag, s; 0 if the command has acted.
     """
 
     wait_s: float
@@ -41,9 +41,9 @@ class At(int):
 
 @dataclass(frozen=True)
 class StateTable:
-    """How a run stands: ``ns`` is simulated, ``rate`` 0 where it is as fast as possible.
+    """The state of a run: ``ns`` is simulated time; ``rate`` is 0 if as fast as possible.
 
-    ``leg`` is 1, and one more each time the run was restored.
+    ``leg`` is 1, and one more after each restore.
     """
 
     ns: int
@@ -76,7 +76,7 @@ class StateTable:
     @property
     def _pace(self) -> str:
         if self.standing:
-            return "standing"
+            return "paused"
         return f"rate {self.rate:g}" if self.rate else "rate max"
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class StateTable:
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at what is watched; ``lost`` counts those that did not get through before it."""
+    """One sample of the watched signals; ``lost`` is the number of samples lost before it."""
 
     state: StateTable
     values: Mapping[str, float]
@@ -100,9 +100,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class Glance:
-    """How the run stands, values by name, and by link how many messages took how long.
+    """The state of the run, values by name, and a histogram of message latencies by link.
 
-    The classes of a count are those of :mod:`rtsim.timing.tally`.
+    :mod:`rtsim.timing.tally` defines the classes of the histogram.
     """
 
     state: StateTable
@@ -114,17 +114,17 @@ class Glance:
 
 
 class Units(dict[str, str]):
-    """Units by name."""
+    """The unit of each signal, by the signal's name."""
 
     def _repr_html_(self) -> str:
         return table(("signal", "unit"), self.items())
 
 
 class ParameterTable(list[dict[str, Any]]):
-    """What can be set, a row each."""
+    """The parameters that can be set, one row each."""
 
     def _repr_html_(self) -> str:
-        head = ("parameter", "at the start", "unit", "range", "")
+        head = ("parameter", "initial value", "unit", "range", "")
         return table(head, ([p["name"], *_described(p)] for p in self))
 
 
@@ -140,7 +140,7 @@ def _values(values: Mapping[str, float]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """As HTML; nothing in it is taken for markup."""
+    """Return an HTML table; the texts are escaped."""
     top = "".join(f"<th>{escape(text)}</th>" for text in head)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows

@@ -1,7 +1,8 @@
 """The US Standard Atmosphere 1976, from 5 km below sea level to 86 km.
 
 Source: NOAA/NASA/USAF, "U.S. Standard Atmosphere, 1976", tables 2 to 4 and equations 18, 23, 33, 42
-and 50.  Temperature is the molecular-scale one; it differs from the kinetic one above 80 km only.
+and 50.  Temperature is the molecular-scale temperature, which differs from the kinetic temperature
+only above 80 km.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import numpy as np
 from rtsim.equations.compiling import compiled
 
 GEOPOTENTIAL_RADIUS = 6356766.0
-"""m, the report's effective Earth radius"""
+"""The report's effective Earth radius, m."""
 STANDARD_GRAVITY = 9.80665
 GAS_CONSTANT = 8314.32 / 28.9644
-"""J/(kg K) of dry air, with the report's universal constant"""
+"""Gas constant of dry air, J/(kg K), from the report's universal constant."""
 HEAT_RATIO = 1.4
 SEA_LEVEL_TEMPERATURE = 288.15
 SEA_LEVEL_PRESSURE = 101325.0
@@ -29,7 +30,7 @@ _LAPSE = np.array([-6.5e-3, 0.0, 1e-3, 2.8e-3, 0.0, -2.8e-3, -2e-3])
 
 
 def _layer_bases() -> tuple[np.ndarray, np.ndarray]:
-    """Temperature in K and pressure in Pa at the foot of each layer, by the report's own chain."""
+    """Return temperature (K) and pressure (Pa) at the base of each layer, as in the report."""
     temperature, pressure = [SEA_LEVEL_TEMPERATURE], [SEA_LEVEL_PRESSURE]
     for i in range(len(_BASE) - 1):
         t, p, lapse, rise = temperature[i], pressure[i], _LAPSE[i], _BASE[i + 1] - _BASE[i]
@@ -49,10 +50,10 @@ _EXPONENT = np.array([0.0 if lapse == 0.0 else _G_OVER_R / lapse for lapse in _L
 
 @compiled
 def standard_atmosphere(altitude: float) -> tuple[float, float, float, float]:
-    """Density kg/m3, speed of sound m/s, temperature K, pressure Pa at a geometric altitude in m.
+    """Return density (kg/m3), speed of sound (m/s), temperature (K) and pressure (Pa).
 
-    Above 86 km the top temperature is held and the pressure falls on exponentially: an
-    extrapolation that no published figure supports.
+    ``altitude`` is the geometric altitude in m.  Above 86 km the temperature is constant and the
+    pressure decreases exponentially; this extrapolation has no published source.
     """
     height = GEOPOTENTIAL_RADIUS * altitude / (GEOPOTENTIAL_RADIUS + altitude)
     layer = 0

@@ -1,10 +1,12 @@
 """A ball that falls, bounces, and comes to rest: the smallest model with an event.
 
-It falls freely; when its height crosses zero downwards it goes up again at ``restitution`` times
-its speed.  Bounces get shorter as a geometric series whose sum is finite (Zeno); in its stop mode
-the ball lies.  With h0, v0 at the start, v1 = sqrt(v0^2 + 2 g h0) is the speed of the first impact
-at t1 = (v0 + v1)/g, impact n + 1 follows 2 v1 e^n/g after impact n, and all is over at
-t1 + 2 v1 e/(g (1 - e)).
+The ball falls freely.  When its height crosses zero downwards, it bounces with ``restitution``
+times its speed.  The durations of the bounces are a geometric series with a finite sum (Zeno); in
+the stop mode the ball lies still.
+
+With initial height h0 and speed v0, gravity g and restitution e, the first impact has the speed
+v1 = sqrt(v0^2 + 2 g h0) and is at t1 = (v0 + v1)/g.  Impact n + 1 follows 2 v1 e^n/g after impact
+n, and the ball comes to rest at t1 + 2 v1 e/(g (1 - e)).
 """
 
 from __future__ import annotations
@@ -19,24 +21,24 @@ LIES = 0
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Free fall, or none."""
+    """Fall freely, or lie still in the stop mode."""
     dx[0] = x[1]
     dx[1] = -p[GRAVITY] if z[LIES] == 0.0 else 0.0
 
 
 def height(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
-    """The guard: above the floor, m."""
+    """Set the guard: the height above the floor, m."""
     g[0] = x[0]
 
 
 def bounce(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    """Up again, from the floor."""
+    """Reverse the speed at the floor."""
     x[0] = 0.0
     x[1] = -p[RESTITUTION] * x[1]
 
 
 def lie(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    """The stop mode."""
+    """Enter the stop mode."""
     x[0] = 0.0
     x[1] = 0.0
     z[LIES] = 1.0
@@ -59,7 +61,7 @@ BALL = Model(
 
 
 def scenario(*, until: Duration = 4, step: Duration = "1/100", solver: str = "rk4") -> Scenario:
-    """Dropped from 1 m; at rest after 2.56 s."""
+    """A bouncing ball: dropped from 1 m, at rest after 2.56 s."""
     out = Scenario("ball", until=until)
     out.plant("ball", BALL, step=step, solver=solver)
     return out

@@ -1,14 +1,14 @@
-"""A rigid body with six degrees of freedom on the rotating Earth: the equations every model shares.
+"""A rigid body with six degrees of freedom on the rotating Earth: equations for several models.
 
 State (13): ECI position and velocity, the quaternion that turns ECI into body axes (scalar first),
-and the body rates relative to inertial space.  A model's derivative is three calls::
+and the body rates relative to inertial space.  The derivative of a model has three steps::
 
     c11, …, c33, u, v, w, p, q, r, altitude = air_flow(x, parameters)
-    its own forces and moments, from the flow
+    compute forces and moments from the flow
     accelerate(x, parameters, c11, …, c33, fx, fy, fz, l, m, n, dx)
 
 Body axes: x forward, y right, z down, origin in the centre of mass.  A body's parameters begin with
-``BODY_PARAMETERS``, its outputs with ``BODY_OUTPUTS``.  Nothing here allocates.
+``BODY_PARAMETERS``, its outputs with ``BODY_OUTPUTS``.  No function allocates memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rtsim.models.atmosphere import SEA_LEVEL_DENSITY, standard_atmosphere
 from rtsim.scenario.shown import Body
 
 LOWEST_AIRSPEED = 0.1 * 0.3048
-"""m/s; flow angles and reduced rates are formed with at least this much, as in NASA's DAVE-ML"""
+"""The lowest airspeed, m/s, in flow angles and reduced rates, as in NASA's DAVE-ML."""
 
 BODY_STATES = Signals(
     Signal("position", "m", shape=(3,), initial=(EQUATORIAL_RADIUS + 3000.0, 0.0, 0.0)),
@@ -74,12 +74,15 @@ BODY_OUTPUTS = Signals(
 )
 
 
-def drawn(part: str, shape: str = "box", length: float = 10.0) -> Body:
-    """How a viewer draws plant ``part``, whose outputs begin with ``BODY_OUTPUTS``."""
+def drawn(plant: str, shape: str = "box", length: float = 10.0) -> Body:
+    """Return how a viewer draws ``plant``, whose outputs begin with ``BODY_OUTPUTS``.
+
+    ``length`` is in m.
+    """
     return Body(
-        part,
-        geodetic=(f"{part}.latitude", f"{part}.longitude", f"{part}.altitude"),
-        euler=(f"{part}.roll", f"{part}.pitch", f"{part}.yaw"),
+        plant,
+        geodetic=(f"{plant}.latitude", f"{plant}.longitude", f"{plant}.altitude"),
+        euler=(f"{plant}.roll", f"{plant}.pitch", f"{plant}.yaw"),
         shape=shape,
         length=length,
     )
@@ -105,7 +108,10 @@ Flow = tuple[
 
 @compiled
 def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
-    """ECI to body, row by row, for a quaternion of any length: a solver's stages are not unit."""
+    """Return the direction cosines from ECI to body, row by row.
+
+    The quaternion may have any length, because it is not a unit quaternion in a solver's stages.
+    """
     s = 2.0 / (q0 * q0 + q1 * q1 + q2 * q2 + q3 * q3)
     s1, s2, s3 = s * q1, s * q2, s * q3
     xx, yy, zz = s1 * q1, s2 * q2, s3 * q3
@@ -120,9 +126,10 @@ def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
 
 @compiled
 def air_flow(x: Vector, p: Vector) -> Flow:
-    """Direction cosines; velocity (m/s) and rates (rad/s) against the Earth, body axes; altitude.
+    """Return direction cosines, velocity (m/s), rates (rad/s) and altitude (m).
 
-    ``x`` is the state (13,), ``p`` begins with ``BODY_PARAMETERS``; the altitude is in m.
+    Velocity and rates are relative to the Earth, in body axes.  ``x`` is the state (13,), and ``p``
+    begins with ``BODY_PARAMETERS``.
     """
     c11, c12, c13, c21, c22, c23, c31, c32, c33 = direction_cosines(x[6], x[7], x[8], x[9])
     rate = p[_RATE]
@@ -150,7 +157,7 @@ def accelerate(
     l: float, m: float, n: float,  # noqa: E741
     dx: Vector,
 ) -> None:  # fmt: skip
-    """Fill ``dx`` (13,) from forces (N) and moments (N m) in body axes; gravity is added here."""
+    """Fill ``dx`` (13,) from forces (N) and moments (N m) in body axes, and gravity."""
     gx, gy, gz = gravity(x[0], x[1], x[2], p[_GM], p[_RADIUS], p[_J2])
     inverse = 1.0 / p[0]
     ax, ay, az = inverse * fx, inverse * fy, inverse * fz
@@ -221,7 +228,7 @@ def describe(t: float, x: Vector, p: Vector, y: Vector) -> None:
 
 
 def normalise_attitude(x: Vector) -> None:
-    """Bring the quaternion of an accepted state (13, …) back to unit length, in place."""
+    """Scale the quaternion of an accepted state (13, …) to unit length, in place."""
     scale = 1.0 / math.sqrt(x[6] * x[6] + x[7] * x[7] + x[8] * x[8] + x[9] * x[9])
     x[6] *= scale
     x[7] *= scale

@@ -1,10 +1,12 @@
-"""A fox chases a rabbit: agents that see each other as they were, and as they should not.
+"""A fox chases a rabbit: two agents that react to each other at the same ticks.
 
-Each tick the fox goes to where the rabbit will be, as far as its legs carry it, and the rabbit
-directly away from the fox.  Both see the other as it was before the tick: the gap shrinks by the
-difference of their speeds, and the fox bites.  Where the rabbit is moved after the fox and sees
-where that has got to (``acausal``), it runs from the fox of this tick: the gap after its move is
-never less than the rabbit's own stride, and a fox with a shorter bite never gets it.
+At each tick the fox runs towards the next position of the rabbit, and the rabbit runs directly away
+from the fox.  Each of them sees the position of the other before the tick.  The gap therefore
+shrinks with the difference of their speeds, until the fox bites.
+
+With ``acausal`` the rabbit moves after the fox and sees the new position of the fox at the same
+tick, which is a modelling error.  The gap is then never shorter than one step of the rabbit, so a
+fox with a shorter bite never reaches the rabbit.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ from rtsim.scenario.scenario import Scenario
 PLACE = Signals("x [m]", "y [m]", "vx [m/s]", "vy [m/s]")
 GAP = 10.05
 COURSE = (0.8, 0.6)
-"""From the fox to the rabbit, at the start."""
+"""Initial direction from the fox to the rabbit, a unit vector."""
 
 
 def chase(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """u: the rabbit; s: the fox's place; p: speed, tick.  To where the rabbit will be."""
+    """Move the fox towards the next position of the rabbit.
+
+    ``u`` is the rabbit, ``s`` the position of the fox, ``p`` its speed (m/s) and the tick (s).
+    """
     stride = p[0] * p[1]
     dx = u[0] + u[2] * p[1] - s[0]
     dy = u[1] + u[3] * p[1] - s[1]
@@ -33,11 +38,14 @@ def chase(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa
 
 
 def flee(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """u: the fox; s: the rabbit's place; p: speed, tick.  Directly away from the fox."""
+    """Move the rabbit directly away from the fox.
+
+    ``u`` is the fox, ``s`` the position of the rabbit, ``p`` its speed (m/s) and the tick (s).
+    """
     dx = s[0] - u[0]
     dy = s[1] - u[1]
     far = hypot(dx, dy)
-    share = p[0] * p[1] / far if far > 1e-9 else 0.0  # it was bitten
+    share = p[0] * p[1] / far if far > 1e-9 else 0.0  # the fox has reached the rabbit
     _go(s, y, share * dx, share * dy, p[1])
 
 
@@ -51,7 +59,11 @@ def _go(s: Vector, y: Vector, dx: float, dy: float, tick: float) -> None:
 
 
 def judge(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """u: both places; s: bitten, once and for all; p: how far a bite reaches."""
+    """Compute the gap (m), and whether the rabbit was bitten.
+
+    ``u`` has both positions (m), ``s`` is 1 once the rabbit was bitten, ``p`` is the reach of a
+    bite (m).
+    """
     gap = hypot(u[2] - u[0], u[3] - u[1])
     if gap < p[0]:
         s[0] = 1.0
@@ -75,7 +87,7 @@ def scenario(
     tick: float = 0.1,
     until: Duration = 15,
 ) -> Scenario:
-    """Speeds in m/s, bite in m, tick in s."""
+    """A fox chases a rabbit; speeds ``fox`` and ``rabbit`` in m/s, ``bite`` in m, ``tick`` in s."""
     out = Scenario(
         "fox-and-rabbit",
         until=until,
@@ -83,12 +95,12 @@ def scenario(
         limits=("the rabbit sees the fox of the present tick: acausal",) if acausal else (),
     )
     away = (GAP * COURSE[0], GAP * COURSE[1])
-    for name, law, speed, at, other in (
+    for name, step, speed, at, other in (
         ("fox", chase, fox, (0.0, 0.0), "rabbit"),
         ("rabbit", flee, rabbit, away, "fox"),
     ):
         agent = PythonController(
-            law, PLACE, _at(*at), memory=_place(*at), name=name,
+            step, PLACE, _at(*at), memory=_place(*at), name=name,
             parameters=Signals("speed [m/s]", "tick [s]"), values={"speed": speed, "tick": tick},
         )  # fmt: skip
         seen = {signal: f"{other}.{signal}" for signal in PLACE.names}

@@ -1,4 +1,4 @@
-"""Initial states of a body from what people give: geodetic position, velocity, Euler angles."""
+"""Initial states of a body from geodetic position, velocity and Euler angles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Triple = Sequence[float]
 
 
 def euler_matrix(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
-    """(3, 3) direction cosines from north-east-down to body; angles in rad."""
+    """Return the direction cosines (3, 3) from north-east-down to body; angles in rad."""
     sr, cr = math.sin(roll), math.cos(roll)
     sp, cp = math.sin(pitch), math.cos(pitch)
     sy, cy = math.sin(yaw), math.cos(yaw)
@@ -30,10 +30,10 @@ def euler_matrix(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
 
 
 def quaternion_of(c: NDArray[np.float64]) -> Vector:
-    """(4,) unit quaternion, scalar first and not negative, of direction cosines (3, 3).
+    """Return the unit quaternion (4,), scalar first and not negative, of direction cosines (3, 3).
 
-    Takes the root of the largest of the four squares (Shepperd 1978), so that no rotation is
-    ill-conditioned.
+    The function takes the square root of the largest of the four squares (Shepperd 1978), so it is
+    well-conditioned for all rotations.
     """
     squares = np.array(
         [
@@ -64,7 +64,10 @@ def quaternion_of(c: NDArray[np.float64]) -> Vector:
 def transport_rate(
     latitude: float, altitude: float, velocity_ned: Triple, radius: float, flattening: float
 ) -> tuple[float, float, float]:
-    """Rate of the north-east-down frame relative to the Earth, in its own axes, rad/s."""
+    """Return the rate of the north-east-down frame relative to the Earth, in that frame, rad/s.
+
+    ``latitude`` in rad, ``altitude`` and ``radius`` in m, ``velocity_ned`` in m/s.
+    """
     e2 = flattening * (2.0 - flattening)
     root = math.sqrt(1.0 - e2 * math.sin(latitude) ** 2)
     meridian = radius * (1.0 - e2) / root**3 + altitude
@@ -83,10 +86,11 @@ def initial_state(
     rates: Triple | None = None,
     parameters: Mapping[str, float] | None = None,
 ) -> Vector:
-    """State (13,) at t = 0 of a body on the Earth that ``parameters`` describe (WGS-84 if None).
+    """Return the state (13,) of a body at t = 0.
 
-    Radians, metres, m/s relative to the Earth; ``euler`` is roll, pitch, yaw.  ``rates`` are
-    relative to inertial space, in body axes; None means that the Euler angles stand still.
+    Angles are in rad, ``altitude`` in m, ``velocity_ned`` in m/s relative to the Earth; ``euler``
+    is roll, pitch, yaw.  ``rates`` (rad/s) are relative to inertial space, in body axes; with None
+    the Euler angles are constant.  ``parameters`` describe the Earth (default: WGS-84).
     """
     defaults = dict(zip(BODY_PARAMETERS.names, BODY_PARAMETERS.initial(), strict=True))
     given = {**defaults, **(parameters or {})}

@@ -1,8 +1,9 @@
-"""A job shop in discrete events whose jobs are processed by an ODE: pieces, a line, and furnaces.
+"""A job shop: discrete events, and furnaces that are described by differential equations.
 
-Pieces of different mass come at random and wait for a free furnace.  In it the temperature follows
-c m dT/dt = h (T_furnace - T) from cold; when it passes the target, an event of the plant, the piece
-leaves and the next one goes in.  Each takes exactly c m / h ln((T_f - T_cold)/(T_f - T_target)).
+Pieces of different mass arrive at random and wait for a free furnace.  The temperature T of a piece
+in a furnace follows c m dT/dt = h (T_furnace - T), starting cold.  When T exceeds the target, a
+guard of the plant fires, the piece leaves, and the next piece enters.  The exact heating time is
+c m / h ln((T_furnace - T_cold)/(T_furnace - T_target)).
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ LOADED, DONE = 0, 1
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """The piece warms up; an empty furnace holds nothing."""
+    """Heat the piece; an empty furnace has a derivative of 0."""
     dx[0] = z[HOLDS] * (p[FURNACE_T] - x[0]) / (p[PER_KG] * u[MASS])
 
 
 def guard(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
-    """Another piece than the one that was taken in last; as warm as it has to be."""
+    """Set the guards: a new piece has arrived; the piece has reached the target temperature."""
     g[LOADED] = u[PIECES] - z[TAKEN_IN] - 0.5
     g[DONE] = x[0] - p[TARGET]
 
 
 def reset(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    """A cold piece goes in, a warm one leaves."""
+    """Put a cold piece in, or take the hot piece out."""
     x[0] = p[COLD]
     if i == LOADED:
         z[TAKEN_IN] = u[PIECES]
@@ -66,12 +67,12 @@ FURNACE = Model(
 
 
 def heating(mass: float, furnace: float = 900, cold: float = 20, target: float = 850) -> float:
-    """s that a piece of ``mass`` kg takes, exactly; temperatures in degC."""
+    """Return the exact heating time, s, of a piece of ``mass`` kg; temperatures in degC."""
     return 60.0 * mass * log((furnace - cold) / (furnace - target))
 
 
 def setup(agenda: Agenda, furnaces: int) -> None:
-    """Pieces come, wait for a furnace, and leave when it says that they are done."""
+    """Start the processes: pieces arrive, wait for a furnace, and leave when they are hot."""
     free = simpy.Store(agenda, capacity=furnaces)
     free.items.extend(range(1, furnaces + 1))
     came, masses = agenda.random("arrivals"), agenda.random("masses")
@@ -113,7 +114,7 @@ PARAMETERS = Signals(
 
 
 def shop(furnaces: int) -> Processes:
-    """The discrete events of it."""
+    """Return the discrete events of a shop with ``furnaces`` furnaces."""
     each = range(1, furnaces + 1)
     loads = [s for k in each for s in (f"pieces_{k}", Signal(f"mass_{k}", "kg", initial=1.0))]
     return Processes(
@@ -126,7 +127,7 @@ def shop(furnaces: int) -> Processes:
 
 
 def scenario(furnaces: int = 2, hours: float = 24.0, step: Duration = 60) -> Scenario:
-    """A line of pieces before ``furnaces`` furnaces."""
+    """A job shop: pieces arrive at random and wait for one of ``furnaces`` furnaces."""
     out = Scenario("job-shop", until=hours * 3600.0)
     on = []
     for k in range(1, furnaces + 1):

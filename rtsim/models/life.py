@@ -1,6 +1,6 @@
-"""Conway's Game of Life on a torus: a population whose cells see each other as they were.
+"""Conway's Game of Life on a torus: a population whose cells are all updated at the same time.
 
-A cell lives in the next generation if it has three living neighbours, or has two and lives.
+A cell lives in the next generation if it has three living neighbours, or if it lives and has two.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATTERNS = {
 
 
 def rule(i: int, t: float, before: Any, u: Vector, p: Vector, after: Any) -> None:  # noqa: ARG001
-    """One cell; the sides of the torus (p[0] cells) are joined."""
+    """Update one cell of a torus of ``p[0]`` by ``p[0]`` cells."""
     side = int(p[0])
     row, column = i // side, i % side
     near = 0.0
@@ -38,7 +38,10 @@ def rule(i: int, t: float, before: Any, u: Vector, p: Vector, after: Any) -> Non
 
 
 def life(side: int, in_turn: bool = False) -> Model:
-    """A torus of ``side`` by ``side`` cells; ``in_turn``: the error of updating cell by cell."""
+    """Return a torus of ``side`` by ``side`` cells.
+
+    ``in_turn=True`` updates cell after cell, which is a known modelling error.
+    """
     return population(
         "life", side * side, Signals("alive"), rule,
         parameters=Signals(f"side = {side}"), in_turn=in_turn, assumptions=("a torus",),
@@ -46,7 +49,7 @@ def life(side: int, in_turn: bool = False) -> Model:
 
 
 def placed(pattern: str, side: int, row: int = 1, column: int = 1) -> NDArray[np.float64]:
-    """(side, side): ``pattern`` with its corner at ``row``, ``column``, all else dead."""
+    """Return cells (side, side) with ``pattern`` at ``row``, ``column``; all others are dead."""
     if pattern not in PATTERNS:
         raise UnknownName("pattern", pattern, sorted(PATTERNS))
     out = np.zeros((side, side))
@@ -57,7 +60,7 @@ def placed(pattern: str, side: int, row: int = 1, column: int = 1) -> NDArray[np
 
 
 def scenario(pattern: str = "glider", side: int = 8, generations: int = 100) -> Scenario:
-    """Ten generations a second, the first at 0.1 s."""
+    """Conway's Game of Life: ten generations per second, the first at 0.1 s."""
     out = Scenario("life", until=generations / 10)
     start = placed(pattern, side).ravel()
     tick = "1/10"

@@ -1,9 +1,10 @@
-"""A machine shop: machines that break, and one repairman who has other things to do.
+"""A machine shop: machines that break down, and one repairman with less urgent other jobs.
 
-SimPy's example of that name.  Ten machines make parts of about ten minutes each; each breaks after
-300 minutes of work on average, and waits for the repairman, who needs 30.  Between repairs he does
-less urgent jobs, which a broken machine interrupts.  As long as times to failure are exponential
-the long run is known: M/D/1 with ten customers, or M/M/1 where repairs vary.
+This is SimPy's example of the same name.  Each of ten machines makes a part in about ten minutes.
+After 300 minutes of work on average a machine breaks down and waits for the repairman, who needs 30
+minutes for a repair.  Between repairs the repairman does less urgent jobs, which a breakdown
+interrupts.  Because times to failure are exponential, the means in the long run are known: M/D/1
+with ten customers, or M/M/1 if the repair times are exponential.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ MINUTE = 60.0
 WEEK = 7 * 24 * 60 * MINUTE
 MACHINES = 10
 BREAKS, OTHER = 1, 2
-"""Priorities of what the repairman does; the smaller, the sooner."""
+"""Priorities of the repairman's jobs; the smaller number goes first."""
 
 
 class Draws(Protocol):
-    """Where a machine's times come from, in s."""
+    """A source of the times of a machine, in s."""
 
     def part(self) -> float: ...
 
@@ -36,7 +37,7 @@ class Draws(Protocol):
 
 
 class Streams:
-    """From named streams: what one machine draws does not depend on the others."""
+    """Times from named random streams, so that machines do not affect each other's times."""
 
     def __init__(self, agenda: Agenda, machine: int) -> None:
         self._parts = agenda.random(f"parts/{machine}")
@@ -45,7 +46,7 @@ class Streams:
         self._agenda = agenda
 
     def part(self) -> float:
-        """Normal, and positive."""
+        """Return a normally distributed time > 0."""
         mean, deviation = self._agenda.read("part"), self._agenda.read("part_deviation")
         while (drawn := self._parts.normal(mean, deviation)) <= 0.0:
             pass
@@ -55,7 +56,7 @@ class Streams:
         return float(self._failures.exponential(self._agenda.read("failure")))
 
     def repair(self) -> float:
-        """Always as long; or exponential, where that is asked for."""
+        """Return the mean repair time, or an exponential time if ``repair_varies`` is 1."""
         mean = self._agenda.read("repair")
         varies = self._agenda.read("repair_varies")
         return float(self._repairs.exponential(mean)) if varies else float(mean)
@@ -83,7 +84,7 @@ class Shop:
         )  # fmt: skip
 
     def working(self, i: int, draws: Draws) -> Generator[Any, Any, None]:
-        """One part after the other; what a failure interrupts is finished afterwards."""
+        """Make one part after the other; a part that a breakdown interrupts is finished later."""
         agenda = self.agenda
         while True:
             left = draws.part()
@@ -110,14 +111,18 @@ class Shop:
         agenda.send("repairs", machine=i, down=agenda.now - broke)
 
     def breaking(self, i: int, draws: Draws, working: simpy.Process) -> Generator[Any, Any, None]:
-        """Exponential times do not remember: those that end while it is broken are none."""
+        """Break the machine at exponential times.
+
+        Times that end while the machine is broken are ignored, because exponential times have no
+        memory.
+        """
         while True:
             yield self.agenda.timeout(draws.failure())
             if not self.broken[i]:
                 working.interrupt()
 
     def other_jobs(self) -> Generator[Any, Any, None]:
-        """What the repairman does when nothing is broken."""
+        """Do the repairman's other jobs while no machine is broken."""
         agenda = self.agenda
         while True:
             left = agenda.read("other_job")
@@ -135,7 +140,7 @@ class Shop:
 
 
 def setup(agenda: Agenda) -> None:
-    """With named streams."""
+    """Start the processes of a shop with named random streams."""
     Shop(agenda, Streams)
 
 
@@ -168,7 +173,7 @@ SHOP = Processes(
 
 
 def scenario(weeks: float = 4.0) -> Scenario:
-    """Ten machines and a repairman, day and night; ``--set shop.repair=900`` is a faster one."""
+    """Ten machines and a repairman; ``--set shop.repair=900`` shortens repairs to 900 s."""
     until: Duration = weeks * WEEK
     out = Scenario("machine-shop", until=until)
     out.processes("shop", SHOP)

@@ -1,4 +1,4 @@
-"""NASA's sphere and brick: bodies whose air loads are a drag and rate-damping coefficients.
+"""NASA's sphere and brick: bodies with aerodynamic drag and rate damping only.
 
 Source: NASA/TM-2015-218675, models ``cannonball`` and ``brick`` (DAVE-ML) and table of initial
 conditions (``initial_conditions_atmospheric.csv``), cases 1, 2, 3 and 6.
@@ -36,7 +36,7 @@ _AT = BODY_PARAMETERS.size
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Equations of motion with drag against the air velocity and linear damping in the rates."""
+    """Fill ``dx`` by the equations of motion with drag and linear rate damping."""
     c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = air_flow(x, p)
     density, _, _, _ = standard_atmosphere(altitude)
     airspeed = math.sqrt(ub * ub + vb * vb + wb * wb)
@@ -55,7 +55,7 @@ def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector)
 
 
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """``BODY_OUTPUTS``."""
+    """Fill ``y`` with ``BODY_OUTPUTS``."""
     describe(t, x, p, y)
 
 
@@ -116,7 +116,7 @@ BRICK = _body(
 
 @dataclass(frozen=True)
 class BodyCase:
-    """One check case: a model, its initial state (13,) and the parameters that differ."""
+    """One check case: model, initial state (13,), duration (s), and parameters that differ."""
 
     name: str
     model: Model
@@ -128,9 +128,10 @@ class BodyCase:
 def dropped(
     rates_deg: tuple[float, float, float], parameters: Mapping[str, float] | None = None
 ) -> Vector:
-    """State (13,) at rest relative to the Earth that ``parameters`` describe, 30,000 ft above 0, 0.
+    """Return the state (13,) at rest relative to the Earth, at latitude 0, longitude 0, 30,000 ft.
 
-    Body axes along north, east and down; the rates in deg/s are relative to inertial space.
+    The body axes point north, east and down.  ``rates_deg`` (deg/s) are relative to inertial space.
+    ``parameters`` describe the Earth.
     """
     return initial_state(
         latitude=0.0,
@@ -156,12 +157,12 @@ CASES: dict[str, BodyCase] = {
         BodyCase("6", SPHERE, dropped((0.0, 0.0, 0.0)), 30.0),
     )
 }
-"""NESC atmospheric cases by number.  The published table says 0 ft for case 2 and 3; every
-simulation of NASA starts them at 30,000 ft, and so does this."""
+"""NESC atmospheric cases by number.  In the published table cases 2 and 3 start at 0 ft, but every
+simulation of NASA starts them at 30,000 ft, as this module does."""
 
 
 def scenario(case: str = "1", step: Duration = 0.005, until: Duration = 0) -> Scenario:
-    """NASA's sphere and brick, cases 1, 2, 3 and 6; until 0 is the case's own duration."""
+    """NASA's falling sphere and brick, case 1, 2, 3 or 6; ``until=0``: the case's duration."""
     if case not in CASES:
         raise UnknownName("NESC case", case, CASES)
     chosen = CASES[case]

@@ -1,7 +1,7 @@
-"""A moon about a planet: period 30, distance 1, in units of their own.
+"""A moon that orbits a planet at distance 1 with period 30, in units of the model.
 
-With mu = (2 pi / 30)^2 a circular orbit at distance 1 closes after 30 time units, so the exact
-solution is at hand at every time.
+With mu = (2 pi / 30)^2 a circular orbit at distance 1 takes 30 time units, so the exact solution is
+known at every time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MU = (2.0 * math.pi / PERIOD) ** 2
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Point mass under an inverse-square pull."""
+    """Move a point mass under an inverse-square attraction."""
     r2 = x[0] * x[0] + x[1] * x[1]
     pull = -p[0] / (r2 * math.sqrt(r2))
     dx[0] = x[2]
@@ -42,7 +42,7 @@ ORBIT = Model(
 
 
 def scenario(step: Duration = 0.1, solver: str = "rk4", until: Duration = 30) -> Scenario:
-    """One orbit; a time unit of the model is one second of the run."""
+    """A moon that orbits a planet once in 30 s; a time unit of the model is 1 s."""
     out = Scenario("orbit", until=until)
     out.plant("moon", ORBIT, step=step, solver=solver)
     out.show(scene="orbit", plant="moon")

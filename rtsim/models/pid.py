@@ -1,8 +1,9 @@
-"""A PID controller as it is built: limits of the command and its rate, and what follows from them.
+"""A PID controller with limits of the command and its rate, and with anti-windup.
 
-The proportional part weighs the setpoint, the derivative is of the measurement alone, through a
-first-order filter (both by backward differences).  The command is limited, then its rate; what both
-took away unwinds the integral within ``tracking_time`` (back-calculation).
+The proportional term has a setpoint weight.  The derivative term uses only the measurement, through
+a first-order filter; derivative and filter are backward differences.  First the command is limited,
+then its rate.  Back-calculation with ``tracking_time`` (s) prevents integrator wind-up by these two
+limits.
 Source: K. J. Åström and R. M. Murray, Feedback Systems (Princeton, 2008), sections 10.4 and 10.5.
 """
 
@@ -30,11 +31,15 @@ PID_PARAMETERS = Signals(
 PID_MEMORY = Signals("integrated", "derived", "previous_measurement", "previous_command", "started")
 
 
-def pid_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Vectors as declared above: u (2,), s (5,), p (10,), y (1,)."""
+def pid_step(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """Compute the command; the step function of the controller.
+
+    ``u`` (2,) is ``PID_INPUTS``, ``s`` (5,) is ``PID_MEMORY``, ``p`` (10,) is ``PID_PARAMETERS``
+    and ``y`` (1,) is ``PID_OUTPUTS``.
+    """
     setpoint, measurement = u[0], u[1]
     lowest, highest, period = p[6], p[7], p[9]
-    if s[4] == 0.0:  # at rest: neither a kick of the derivative nor a command out of limits
+    if s[4] == 0.0:  # first step: start without a derivative kick, and within the limits
         s[2] = measurement
         s[3] = max(lowest, min(highest, 0.0))
         s[4] = 1.0
@@ -48,7 +53,7 @@ def pid_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # no
     command = max(lowest, min(highest, wanted))
     command = max(s[3] - change, min(s[3] + change, command))
 
-    # A tracking time below one period would overshoot: it means one period.
+    # A tracking time below one period would overshoot, so it is raised to one period.
     tracking = max(period, p[5])
     s[0] += p[1] * period * (setpoint - measurement) + period / tracking * (command - wanted)
     s[2] = measurement
@@ -59,9 +64,9 @@ def pid_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # no
 def pid_controller(
     values: Mapping[str, object] | None = None, compile: bool = False
 ) -> PythonController:
-    """The design; ``values`` are parameters by name."""
+    """Return the reference controller in Python; ``values`` are parameters by name."""
     return PythonController(
-        pid_law,
+        pid_step,
         PID_INPUTS,
         PID_OUTPUTS,
         parameters=PID_PARAMETERS,

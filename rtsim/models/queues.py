@@ -1,8 +1,8 @@
-"""Customers, servers and one line: M/M/c, the queue whose answers are known.
+"""An M/M/c queue: customers, one waiting line and several servers; the exact means are known.
 
-Customers come at ``arrival_rate``, each is served by one of ``servers`` at ``service_rate``, first
-come, first served.  With a = arrival_rate/service_rate < servers the means in the long run are
-Erlang's (:func:`in_the_long_run`).
+Customers arrive with ``arrival_rate`` (1/s).  Each customer is served by one of ``servers`` servers
+with ``service_rate`` (1/s), first come, first served.  If arrival_rate/service_rate < servers, the
+means in the long run are given by Erlang's formulas (:func:`in_the_long_run`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ CUSTOMERS = Signals(
     Signal("service", "s"),
     Signal("total", "s", description="from coming to leaving"),
 )
-"""Of each customer that leaves."""
+"""The message about each customer that leaves."""
 
 
 def setup(agenda: Agenda) -> None:
-    """Customers come, wait, are served and leave."""
+    """Start the processes: customers arrive, wait, are served and leave."""
     servers = simpy.Resource(agenda, int(agenda.read("servers")))
     arrivals, services = agenda.random(ARRIVALS), agenda.random(SERVICES)
 
@@ -76,7 +76,7 @@ QUEUE = Processes(
 def scenario(
     arrival: float = 0.8, service: float = 1.0, servers: int = 1, until: Duration = 5000
 ) -> Scenario:
-    """M/M/c, empty at the start; arrival and service are rates in 1/s."""
+    """An M/M/c queue, empty at the start; ``arrival`` and ``service`` are rates in 1/s."""
     out = Scenario("queue", until=until)
     rates = {"arrival_rate": arrival, "service_rate": service, "servers": servers}
     out.processes("queue", QUEUE, parameters=rates)
@@ -91,25 +91,25 @@ class LongRun(NamedTuple):
     waits: float
     """Probability that a customer has to wait."""
     waiting: float
-    """Customers in the line."""
+    """Mean number of customers in the line."""
     present: float
-    """Customers in the line and being served."""
+    """Mean number of customers in the line or being served."""
     wait: float
-    """s in the line."""
+    """Mean time in the line, s."""
     total: float
-    """s from coming to leaving."""
+    """Mean time from arrival to departure, s."""
 
 
 def in_the_long_run(arrival: float, service: float, servers: int = 1) -> LongRun:
-    """Erlang's means of M/M/c (his C formula); rates in 1/s.
+    """Return the means of M/M/c by Erlang's C formula; rates in 1/s.
 
-    Raises :class:`ScenarioError` where the line grows for ever.
+    Raises :class:`ScenarioError` if the line grows without limit.
     """
     a = arrival / service
     if not a < servers:
         raise ScenarioError(
-            f"{arrival:g} customers a second for {servers} servers of {service:g} 1/s: the line "
-            "grows for ever and has no mean; give more servers, or faster ones"
+            f"{arrival:g} customers per second for {servers} servers of {service:g} 1/s: the line "
+            "grows without limit and has no mean; give more servers, or faster servers"
         )
     last = a**servers / factorial(servers) * servers / (servers - a)
     waits = last / (sum(a**k / factorial(k) for k in range(servers)) + last)

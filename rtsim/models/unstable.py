@@ -1,4 +1,4 @@
-"""An unstable plant and the sampled controller that holds it.
+"""An unstable plant and a sampled controller that stabilises it.
 
 x'' = 2 x + u with u_k = -[8 4] x - s_(k-1), s_k = s_(k-1) + x_1 / 2, every 0.1 s.
 """
@@ -14,7 +14,7 @@ from rtsim.scenario.scenario import Scenario
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """The plant."""
+    """Compute the derivative of position and speed of the plant."""
     dx[0] = x[1]
     dx[1] = p[0] * x[0] + u[0]
 
@@ -29,16 +29,16 @@ UNSTABLE = Model(
 )
 
 
-def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Proportional, derivative and summed feedback; ``s`` is the sum."""
+def control(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """Compute the force from proportional, derivative and summed feedback; ``s`` is the sum."""
     y[0] = -(p[0] * u[0] + p[1] * u[1]) - s[0]
     s[0] += p[2] * u[0]
 
 
 def controller() -> PythonController:
-    """The sampled controller, as published: gains 8, 4 and 1/2."""
+    """Return the sampled controller with gains 8, 4 and 1/2."""
     return PythonController(
-        law,
+        control,
         inputs=Signals("x [m]", "v [m/s]"),
         outputs=Signals("force [N/kg]"),
         memory=Signals("sum [N/kg]"),
@@ -50,7 +50,7 @@ def controller() -> PythonController:
 
 
 def scenario(latency: Duration = 0, step: Duration = 0.01, until: Duration = 10) -> Scenario:
-    """The loop closed, its commands ``latency`` s under way."""
+    """An unstable plant with a sampled controller, whose answers take ``latency`` s to arrive."""
     out = Scenario("unstable", until=until)
     out.plant("plant", UNSTABLE, step=step, inputs={"force": "controller.force"})
     out.controller(

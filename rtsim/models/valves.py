@@ -1,9 +1,9 @@
-"""A control computer that opens two remote valves, late: compute and network latency made visible.
+"""A computer that opens two remote valves: an example of compute and network latency.
 
-A tank fills until its pressure passes a limit; at its next sample the computer decides to open both
-valves.  It works out the one command after the other and sends each over a network, so that the
-valves hear of it well after the sample.  The figures are those of the seed document's table:
-initiated 53.100 s, completed 53.212 and 53.213 s, arrival 53.217 and 53.218 s.
+A tank fills until its pressure exceeds a limit.  At its next sample, the computer decides to open
+both valves.  It computes one command after the other and sends each command over a network, so the
+commands arrive some time after the sample.  The sample is at 53.100 s; the commands are completed
+at 53.212 and 53.213 s, and they arrive at 53.217 and 53.218 s.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rtsim.scenario.scenario import Scenario
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Filling at a constant rate; each valve follows its command with a first-order lag."""
+    """Fill the tank at a constant rate; each valve follows its command with a first-order lag."""
     dx[0] = p[0] - p[1] * (x[1] + x[2]) * x[0]
     dx[1] = (u[0] - x[1]) / p[2]
     dx[2] = (u[1] - x[2]) / p[2]
@@ -37,8 +37,8 @@ TANK = Model(
 )
 
 
-def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Open above the limit, for good."""
+def control(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """Open the valve when the pressure exceeds the limit, and keep it open."""
     if u[0] >= p[0]:
         s[0] = 1.0
     y[0] = s[0]
@@ -46,7 +46,7 @@ def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: 
 
 def _valve(name: str) -> PythonController:
     return PythonController(
-        law,
+        control,
         inputs=Signals("pressure [bar]"),
         outputs=Signals("open [1]"),
         memory=Signals("latched [1]"),
@@ -56,7 +56,7 @@ def _valve(name: str) -> PythonController:
 
 
 def scenario(until: Duration = 60, step: Duration = 0.01) -> Scenario:
-    """The tank, its two valves and the computer that is asked each 0.3 s."""
+    """A tank with two valves and a computer that samples its pressure every 0.3 s."""
     out = Scenario("valves", until=until, limits=("the computer's load does not vary",))
     out.plant("tank", TANK, step=step, inputs={"open21": "valve21.open", "open22": "valve22.open"})
     for name, compute in (("valve21", 0.112), ("valve22", 0.113)):

@@ -1,4 +1,4 @@
-"""What the processes beside a simulation have in common: their first word, and when they end."""
+"""Common parts of the processes beside a simulation: how they report readiness, when they end."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 import threading
 
 READY = "ready"
-"""The first line of output, where all is well; else that line says what is missing."""
+"""The first line of output if the process is ready; otherwise the line is an error message."""
 
 
-def ends_with_input() -> threading.Event:
-    """Set when the standard input closes, which the simulation's end does however it comes about.
+def input_closed() -> threading.Event:
+    """Return an event that is set when the standard input closes.
 
-    Nobody writes to it.
+    The input closes when the simulation ends, also if it is killed.  Nothing is written to it.
     """
     over = threading.Event()
     threading.Thread(target=_await_end, args=(over,), daemon=True).start()

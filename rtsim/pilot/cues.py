@@ -1,7 +1,7 @@
-"""Warnings to a person, worked out from the states that are shown: no SDL, no clock, no sound.
+"""Warnings to the pilot, computed from the states that are shown; without SDL, clock or sound.
 
-Which signal warns of what is declared by the scenario (:class:`rtsim.scenario.shown.Cue`).  What
-follows from it is never an input: a run with cues is the run without them.
+The scenario declares which signal causes which warning (:class:`rtsim.scenario.shown.Cue`).
+Warnings are never inputs: a run with cues has the same results as a run without cues.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from rtsim.pilot.scenes.scene import Shown, Warned
 from rtsim.scenario.shown import Cue
 
 PULSE_NS = 60_000_000
-"""A shaker beats: strong and weak by turns, 8 times a second."""
+"""Time of one pulse; a shaker alternates strong and weak pulses, 8 pairs per second."""
 _PULSE_MS = 150
-"""A device that hears no more of it stops by itself."""
+"""After this time a device stops by itself, if no new pulse comes."""
 _LEAST = 0.35
-"""Of a shaker that just began: less cannot be felt."""
+"""The least strength of a shaker; a weaker one cannot be felt."""
 _WEAK = 0.3
 
 
 class Cues:
-    """Of all cues those that are on."""
+    """Finds the cues that are on, in one sample after another."""
 
     def __init__(self, cues: Iterable[Cue]) -> None:
         self._states = [_State(cue) for cue in cues]
@@ -36,7 +36,7 @@ class Cues:
 
 
 class _State:
-    """A cue, and what of it had begun at the last look."""
+    """A cue, and whether its shaker and its horn were on in the last sample."""
 
     def __init__(self, cue: Cue) -> None:
         self._cue = cue
@@ -63,14 +63,14 @@ class _State:
         return Warned(cue.text or cue.name.upper(), cue.signal, strength, self._sounds)
 
     def _past(self, value: float, limit: float, before: bool) -> bool:
-        """What is not a number has passed nothing."""
+        """Whether ``value`` is beyond ``limit``, with hysteresis; a value that is NaN is not."""
         beyond = self._way * (value - limit)
         return math.isfinite(value) and beyond > (-self._cue.band if before else 0.0)
 
 
 @dataclass(frozen=True)
 class Pulse:
-    """``low`` and ``high``: strength of the heavy and the light motor, 0 to 1."""
+    """A command to shake: strengths of the heavy (``low``) and light (``high``) motor, 0 to 1."""
 
     low: float
     high: float
@@ -78,14 +78,17 @@ class Pulse:
 
 
 class Shaker:
-    """When to tell a device to shake, and how; each call may take it a millisecond."""
+    """Decides when and how to shake a device.
+
+    A pulse is returned only if a command is due, because each command can take a millisecond.
+    """
 
     def __init__(self) -> None:
         self._next_ns: int | None = None
         self._strong = True
 
     def due(self, strength: float, ns: int) -> Pulse | None:
-        """``strength`` 0 to 1 at ``ns`` of any clock; ``None``: leave it as it is."""
+        """Return the command for ``strength`` 0 to 1 at ``ns`` of any clock; ``None`` if none."""
         if strength <= 0.0:
             if self._next_ns is None:
                 return None
@@ -99,8 +102,8 @@ class Shaker:
         return Pulse(low, 0.5 * low, _PULSE_MS)
 
 
-def checked(cues: Iterable[Cue], plants: Mapping[str, Signals]) -> tuple[Cue, ...]:
-    """The same; an error for one whose signal is not among those of the plants."""
+def checked_cues(cues: Iterable[Cue], plants: Mapping[str, Signals]) -> tuple[Cue, ...]:
+    """Return ``cues``; raises an error if a cue's signal is unknown or not a scalar."""
     out = tuple(cues)
     for cue in out:
         plant, _, signal = cue.signal.partition(".")

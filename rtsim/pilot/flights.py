@@ -1,4 +1,4 @@
-"""What can be flown by a short name, and which scene shows which recording of version 0.1."""
+"""Short names of scenarios that ``rtsim fly`` takes, and scenes for recordings of version 0.1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Flyable:
-    """``scenario`` as ``rtsim run`` knows it; ``stick`` its inlet, or its only one."""
+    """A scenario to fly; ``scenario`` is its name for ``rtsim run``.
+
+    ``stick`` is the external input that the pilot moves; empty for the only one of the scenario.
+    """
 
     scenario: str
     stick: str = ""
@@ -23,9 +26,9 @@ _SCENES: dict[str, Mapping[str, Any]] = {
     "f16-by-hand": {"scene": "f16", "plant": "f16"},
     "orbit": {"scene": "orbit", "plant": "moon"},
 }
-"""By the scenario's name; later recordings name the scene, as scenarios do."""
+"""By the name of the scenario; recordings of later versions name the scene themselves."""
 
 
-def seen_as(scenario: str) -> dict[str, Any]:
-    """What the viewer is told of a run whose recording names no scene."""
+def default_scene(scenario: str) -> dict[str, Any]:
+    """Return the description for the viewer, for a recording that names no scene."""
     return {"scenario": scenario, **_SCENES.get(scenario, {})}

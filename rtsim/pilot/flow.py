@@ -1,7 +1,7 @@
-"""One side of a conversation between two machines: latest only, little under way.
+"""One side of the exchange between two machines: it sends the latest records and never blocks.
 
-Neither side waits.  What changes while too much is under way is told by the next message that may
-go, with what it is then.
+Only a few messages may be in transit.  A record that changes while too many messages are in transit
+is sent with the next message, with its value at that time.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from collections.abc import Callable
 from rtsim.pilot.wire import RECORDS, WHOLE, Changes, ClockOffset, Format, Head, WireMessage
 
 MOST_UNDER_WAY = 4
-"""Messages that were sent and are not heard yet."""
+"""Limit of messages that were sent and are not acknowledged yet."""
 _EVERY_NS = 2_000_000
+"""Shortest time between two messages."""
 _QUIET_NS = 100_000_000
-"""So often something is said at the least."""
+"""Keep-alive period: a message is sent at least this often."""
 _LOST_NS = 1_000_000_000
-"""What was not heard by then is not under way any more: the line was cut, and all is told again."""
+"""Messages without an acknowledgement for this time count as lost; all records are sent again."""
 
 
 class Flow:
-    """What is due to be sent, and what is known from what came."""
+    """Decides what to send and when, from the messages that were received."""
 
     def __init__(self, format: Format, changes: Changes, now: int) -> None:
         self.offset = ClockOffset()
         self.heard_ns = now
-        """When something came last."""
+        """The time of the last message received."""
         self._format, self._changes = format, changes
         self._number = self._acknowledged = self._theirs = 0
         self._echo = self._received = 0
@@ -33,7 +34,7 @@ class Flow:
         self._moved_ns = now
         self._owed = False
         self._whole = True
-        """The next one tells all that there is."""
+        """The next message has all records."""
 
     def hear(self, message: WireMessage, now: int) -> None:
         head = message.head
@@ -43,17 +44,20 @@ class Flow:
         if message.records:
             self._owed = True
             if head.kind == WHOLE or head.number in (self._theirs, self._theirs + 1):
-                self._theirs = head.number  # else one before it is missing, and is not heard
+                self._theirs = head.number  # else a message before it is missing
         if self._acknowledged < head.heard <= self._number:
             self._acknowledged, self._moved_ns = head.heard, now
 
     def due(self, now: int, clock: Callable[[], int], later_ns: int = 0) -> list[bytes]:
-        """What to send now; moments of the wall by a clock that is ``later_ns`` ahead."""
+        """Return the messages to send now.
+
+        Wall-clock times in the records are converted to a clock that is ``later_ns`` ahead.
+        """
         if now - self._sent_ns < _EVERY_NS:
             return []
         if self._number > self._acknowledged and now - self._moved_ns >= _LOST_NS:
             self._acknowledged, self._moved_ns = self._number, now
-            self._changes.again()
+            self._changes.send_all()
             self._whole = True
         records = {}
         if self._number - self._acknowledged < MOST_UNDER_WAY:

@@ -1,8 +1,11 @@
-"""Between the last state and the next: what a picture shows at a moment of the wall.
+"""Interpolates between the last state and the next, for a picture at a wall-clock time.
 
-What a signal is says how it moves, and models declare that once, with the signal: a quaternion
-turns by slerp, an angle the short way round, a quantity whose derivative is a signal too follows
-the cubic through both values with both slopes (Hermite), anything else a straight line.
+The kind of a signal, which the model declares, decides how the signal is interpolated:
+
+- a quaternion by slerp;
+- an angle linearly, in the shorter direction;
+- a quantity whose derivative is also a signal by a cubic Hermite polynomial;
+- any other signal linearly.
 """
 
 from __future__ import annotations
@@ -18,27 +21,27 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.sequence import Record
 
 _NEARLY_ALIGNED = 1.0 - 1e-9
-"""Cosine of the angle between two quaternions below which sin() still has digits to divide by."""
+"""Above this cosine of the angle between two quaternions, dividing by sin() loses digits."""
 
 Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class StatePair:
-    """Both ends of a step: tags in simulated ns, the wall times at which they are due, values."""
+    """Both ends of a step: tags in simulated ns, wall-clock times at which they are due, values."""
 
     last_ns: int
     next_ns: int
     last_wall: int
     next_wall: int
     withdrawn: bool
-    """The next one will not happen; another pair is on its way."""
+    """The next state was withdrawn; another pair will follow."""
     last: Vector
     next: Vector
 
     @classmethod
     def of(cls, record: Record) -> StatePair:
-        """From a plant's record."""
+        """Return the pair in a plant's record."""
         last_ns, next_ns, last_wall, next_wall, withdrawn = map(int, record.integers[:5])
         half = record.floats.size // 2
         ends = record.floats[:half], record.floats[half:]
@@ -46,13 +49,14 @@ class StatePair:
 
     @property
     def span(self) -> float:
-        """Simulated seconds between the two."""
+        """The simulated time between the two states, s."""
         return (self.next_ns - self.last_ns) / NS_PER_S
 
     def fraction(self, wall: int, ahead: int = 0) -> float:
-        """How far ``wall`` (ns) is from last to next: 0 to 1, and beyond 1 by ``ahead`` at most.
+        """Return the position of ``wall`` (ns) between last (0) and next (1).
 
-        Beyond 1 the next pair is late, or the picture is shown later than the next state is due.
+        The result is beyond 1, by at most ``ahead`` ns, if the next pair is late or if the picture
+        is shown after the next state is due.
         """
         length = self.next_wall - self.last_wall
         if length <= 0:
@@ -61,12 +65,15 @@ class StatePair:
         return max(0, min(wall, limit) - self.last_wall) / length
 
     def ns(self, fraction: float) -> int:
-        """Simulated ns there."""
+        """Return the simulated time at ``fraction``, ns."""
         return self.last_ns + round(fraction * (self.next_ns - self.last_ns))
 
 
 class Interpolation:
-    """Of one plant's vector.  Made once: what is which is looked up here and not in every frame."""
+    """Interpolates the vector of one plant.
+
+    The kinds of the signals are looked up once, when the object is created, not in every frame.
+    """
 
     def __init__(self, signals: Signals) -> None:
         self.signals = signals
@@ -75,9 +82,9 @@ class Interpolation:
         self._curved, self._slopes = _curved(signals)
 
     def at(self, pair: StatePair, fraction: float) -> Vector:
-        """The vector (n,) at ``fraction`` of the way; exactly the ends at 0 and 1.
+        """Return the vector (n,) at ``fraction`` of the step; at 0 and 1 exactly the two states.
 
-        Beyond 1 it goes on as the step ended: turning at the same rate, along the last slope.
+        Beyond 1 the vector is extrapolated with the last slope and the same rate of rotation.
         """
         if fraction <= 0.0:
             return pair.last.copy()
@@ -100,7 +107,10 @@ class Interpolation:
         return out
 
     def slope(self, pair: StatePair) -> Vector:
-        """Mean rate of change over the step (n,), per simulated second; quaternions apart."""
+        """Return the mean rate of change (n,) over the step, per simulated second.
+
+        The rates of quaternions have no meaning.
+        """
         return (pair.next - pair.last) / pair.span if pair.span > 0.0 else np.zeros_like(pair.last)
 
     def _hermite(self, pair: StatePair, f: float, step: Vector) -> Vector:
@@ -115,7 +125,7 @@ class Interpolation:
 
 
 def slerp(q: Vector, r: Vector, fraction: float) -> Vector:
-    """From unit quaternion ``q`` to ``r`` (4,) at a constant rate, the short way; unit.
+    """Return the unit quaternion at ``fraction`` of the shorter rotation from ``q`` to ``r`` (4,).
 
     Shoemake, "Animating rotation with quaternion curves", SIGGRAPH 1985.
     """
@@ -134,7 +144,7 @@ def slerp(q: Vector, r: Vector, fraction: float) -> Vector:
 
 
 def _angles(signals: Signals) -> tuple[Indices, Vector]:
-    """Elements that wrap, and half a turn in the unit of each."""
+    """Return the elements that are angles, and half a turn in the unit of each."""
     found: list[int] = []
     half: list[float] = []
     for signal in signals:
@@ -146,7 +156,7 @@ def _angles(signals: Signals) -> tuple[Indices, Vector]:
 
 
 def _curved(signals: Signals) -> tuple[Indices, Indices]:
-    """Elements whose derivatives are elements too, and which ones."""
+    """Return the elements whose derivatives are also elements, and those derivatives."""
     values: list[int] = []
     slopes: list[int] = []
     for signal in signals:

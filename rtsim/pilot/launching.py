@@ -1,4 +1,4 @@
-"""Starting and ending the processes beside a simulation that somebody watches."""
+"""Starts and ends the processes beside a simulation: viewer and relay."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MOST_WORDS = 4096
 
 
 class ViewerError(RtsimError):
-    """No viewer could be opened; its own words."""
+    """No viewer could be opened; the message is the viewer's own."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """How the viewer shows itself."""
+    """The options of the viewer's window."""
 
     headless: bool = False
     frames: Path | None = None
@@ -37,9 +37,9 @@ class Window:
     rate: float = 60.0
     size: str = "1280x720"
     quiet: bool = False
-    """No horn, and no stick that shakes."""
+    """Without horn and stick shaker."""
     served: tuple[str, Path] | None = None
-    """It is opened at another machine: the address to serve at, and the file of its keys."""
+    """For a window on another machine: the address to serve at, and the file of its keys."""
 
     def arguments(self) -> list[str]:
         out = ["--rate", str(self.rate), "--size", self.size, "--every", str(self.every)]
@@ -53,14 +53,14 @@ class Window:
 
 
 class Child:
-    """A process beside the simulation; a context: it is there, and gone afterwards.
+    """A process beside the simulation; a context manager that ends it.
 
-    It ends when its input is closed, and is killed where it does not.
+    The process ends when its input is closed; if it does not, it is killed.
     """
 
     def __init__(self, what: str, module: str, *arguments: str) -> None:
         self.said = ""
-        """Its last words, once it has ended."""
+        """The last output of the process, after its end."""
         self._what = what
         command: Sequence[str] = [sys.executable, "-m", module, *arguments]
         self._process = subprocess.Popen(
@@ -77,11 +77,11 @@ class Child:
         return self._process.poll() is None
 
     def __enter__(self) -> Self:
-        """Raises :class:`ViewerError` where it does not open."""
+        """Wait until the process is ready; raises :class:`ViewerError` if it does not get ready."""
         said = self._first_line()
         if said != READY:
             self._end()
-            raise ViewerError(said or f"{self._what} ended before it was open")
+            raise ViewerError(said or f"{self._what} ended before it was ready")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -94,7 +94,7 @@ class Child:
         if sys.platform != "win32":
             while not select.select([out], [], [], 0.1)[0]:
                 if stopwatch() > until:
-                    return f"{self._what} did not open within {_START_S:g} s"
+                    return f"{self._what} was not ready within {_START_S:g} s"
         return out.readline().strip()
 
     def _end(self) -> None:
@@ -104,7 +104,7 @@ class Child:
         process.stdin.close()
         try:
             process.wait(_END_S)
-        except subprocess.TimeoutExpired:  # it hangs, or was stopped
+        except subprocess.TimeoutExpired:  # the process hangs, or was stopped
             process.kill()
             process.wait()
         self.said = process.stdout.read(_MOST_WORDS).strip()
@@ -112,7 +112,7 @@ class Child:
 
 
 class ViewerProcess(Child):
-    """A window on what is shared, on this machine."""
+    """A window on this machine, for the shared memory ``shared``."""
 
     def __init__(self, shared: Path, window: Window) -> None:
         module = "rtsim.pilot.viewer.process"
@@ -120,13 +120,13 @@ class ViewerProcess(Child):
 
 
 class RelayProcess(Child):
-    """Serves what is shared to viewers on other machines; see :mod:`rtsim.pilot.relay`."""
+    """Serves shared memory to viewers on other machines; see :mod:`rtsim.pilot.relay`."""
 
     def __init__(self, shared: Path, endpoint: str, keys: Path) -> None:
         arguments = (str(shared), endpoint, "--keys", str(keys))
-        super().__init__("what serves other machines", "rtsim.pilot.relay", *arguments)
+        super().__init__("the relay to other machines", "rtsim.pilot.relay", *arguments)
 
     @property
     def skipped(self) -> int:
-        """Messages that were none; known when it has ended by itself."""
+        """The number of malformed messages that were dropped; known after a normal end."""
         return int(self.said) if self.said.isdecimal() else 0

@@ -1,7 +1,7 @@
-"""The loop's side: states go into shared memory, the stick and the person's orders come out of it.
+"""The loop's side of the pilot: writes states to shared memory, reads the stick and orders from it.
 
-Nothing here waits for the viewer, and nothing that it does or leaves undone changes a number that
-is not an input: what the stick says is an outside input, latched and recorded like any other.
+The loop never waits for the viewer.  The viewer influences the run only through the stick, which is
+an external input that is latched and recorded like any other, and through orders.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rtsim.engine.commands.commands import Command, CommandError, read_command
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.pilot.cues import checked
+from rtsim.pilot.cues import checked_cues
 from rtsim.pilot.orders import CHECKPOINT, QUIT, RETURN, order_to_command, reason_to_words
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.pictures import Pictures
@@ -27,8 +27,8 @@ from rtsim.pilot.sequence import Reader
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Schema, Shared
 from rtsim.pilot.stick import SharedStick
 from rtsim.scenario.component import readable
-from rtsim.scenario.parts import ExternalInputPart, PlantPart
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ExternalInputComponent, PlantComponent
 from rtsim.timing.pacing import Pacer
 
 _RUN_NS = 5_000_000
@@ -37,14 +37,14 @@ _STANDING_S = 0.01
 
 
 class LoopFigures:
-    """How quick stick and picture were: from a device's reading to the tag, and to the picture."""
+    """The latencies from reading a device to the tag that uses it, and to the picture."""
 
     def __init__(self, stick: SharedStick | None, viewer: Reader) -> None:
         self.stick = stick
         self._viewer = viewer
 
     def viewer(self) -> dict[str, int]:
-        """What the viewer said last."""
+        """Return the figures that the viewer wrote last."""
         record = self._viewer.read()
         if record is None:
             return dict.fromkeys(VIEWER, 0)
@@ -76,9 +76,9 @@ class LoopFigures:
 
 
 class PilotInbox(Inbox):
-    """What the person orders, beside what another inbox brings; and how the run stands, for them.
+    """The inbox for orders from the window; it also writes the state of the run for the viewers.
 
-    ``beside`` is a gateway's, or none.
+    ``beside`` is the inbox of a gateway, whose commands are executed too, or ``None``.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class PilotInbox(Inbox):
     ) -> None:
         super().__init__()
         self.refused = 0
-        """Orders that were none, or that the run could not follow."""
+        """The number of orders that were unknown or refused."""
         self.quit = False
-        """The run was ended from the window."""
+        """Whether the run was ended from the window."""
         self._orders, self._run = shared.reader("orders"), shared.writer("run")
         self._answers = shared.writer("answer")
         self._pictures, self._figures, self._beside = pictures, figures, beside
@@ -97,14 +97,14 @@ class PilotInbox(Inbox):
         self._next_ns = self._latency_ns = 0
         self._began_ns: int | None = None
         self._kept_ns: int | None = None
-        """When the window's last checkpoint was kept."""
+        """The simulated time of the last checkpoint that was saved from the window."""
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
         self._system, self._pacer = system, pacer
         if self._began_ns is None:
             self._began_ns = system.ns
         elif self._stick is not None:
-            self._stick.again()
+            self._stick.repeat()
         self._pictures.attach(system, pacer.clock)
         if self._beside is not None:
             self._beside.attach(system, pacer, trace)
@@ -133,9 +133,9 @@ class PilotInbox(Inbox):
         told = order_to_command(kind, value, self._began_ns or 0, self._kept_ns or 0)
         try:
             if told is None:
-                raise CommandError(f"no order {kind}")
+                raise CommandError(f"order {kind} from the window is unknown")
             if kind == RETURN and self._kept_ns is None:
-                raise CommandError("no checkpoint was kept from the window; C keeps one")
+                raise CommandError("no checkpoint was saved from the window; press C to save one")
             command = read_command(told)
             stamps = {"initiated_ns": initiated, "completed_ns": stopwatch()}
             answer = partial(self._answer, kind)
@@ -144,7 +144,7 @@ class PilotInbox(Inbox):
             self._answer(kind, str(error), -1)
 
     def _answer(self, kind: int, wrong: str, ns: int) -> None:
-        """What became of an order; a refusal is told at the window."""
+        """Take in the result of an order; send the reason of a refusal to the window."""
         if not wrong:
             self._kept_ns = ns if kind == CHECKPOINT else self._kept_ns
             self.quit = self.quit or kind == QUIT
@@ -208,19 +208,23 @@ class PilotInbox(Inbox):
 
 
 def window_of(scenario: Scenario) -> dict[str, Any]:
-    """What a window is told of the scene; :class:`UnknownName` for a plant that is none."""
+    """Return the description of the scene for a window.
+
+    Raises :class:`UnknownName` if the scene names a plant that the scenario does not have.
+    """
     shown = scenario.presentation.window()
-    plants = [name for name, part in scenario.parts.items() if isinstance(part, PlantPart)]
+    plants = list(scenario.of(PlantComponent))
     if "plant" in shown and shown["plant"] not in plants:
         raise UnknownName("plant", str(shown["plant"]), sorted(plants), f"scene {shown['scene']}")
     return shown
 
 
 class Cockpit:
-    """All that a run shares with its viewers; a context that removes it at the end.
+    """Everything that a run shares with its viewers; a context manager that removes it at the end.
 
-    ``stick`` is the inlet that the person moves, or none.  Give :attr:`pictures` and :attr:`inbox`
-    to :func:`rtsim.runs.simulation.simulate`, and :attr:`shared`'s path to the viewer.
+    ``stick`` is the external input that the pilot moves, or empty.  Give :attr:`pictures` and
+    :attr:`inbox` to :func:`rtsim.runs.simulation.simulate`, and the path of :attr:`shared` to the
+    viewer.
     """
 
     def __init__(
@@ -230,26 +234,28 @@ class Cockpit:
         about: dict[str, Any] | None = None,
         beside: Inbox | None = None,
     ) -> None:
-        part = scenario.of(ExternalInputPart).get(stick)
-        signals = Signals() if part is None else part.inlet.signals
+        part = scenario.of(ExternalInputComponent).get(stick)
+        signals = Signals() if part is None else part.external_input.signals
         plants = tuple(
-            (name, readable(plant, scenario.parts))
-            for name, plant in sorted(scenario.of(PlantPart).items())
+            (name, readable(plant, scenario.components))
+            for name, plant in sorted(scenario.of(PlantComponent).items())
         )
-        cues = [cue.to_plain() for cue in checked(scenario.cues, dict(plants))]
+        cues = [cue.to_plain() for cue in checked_cues(scenario.cues, dict(plants))]
         about = {"pid": os.getpid(), **window_of(scenario), **(about or {}), "cues": cues}
         self.shared = Shared.create(Schema(plants, signals, about))
         self.stick: SharedStick | None = None
         if part is not None:
             self.stick = SharedStick(self.shared.reader("stick"), signals)
-            part.inlet = ExternalInput(stick, signals, self.stick, part.inlet.wake)
+            part.external_input = ExternalInput(
+                stick, signals, self.stick, part.external_input.wake
+            )
         writers = {name: self.shared.writer(f"plant/{name}") for name, _ in plants}
         self.pictures = Pictures(writers, self.stick)
         self.figures = LoopFigures(self.stick, self.shared.reader("viewer"))
         self.inbox = PilotInbox(self.shared, self.pictures, self.figures, beside)
 
     def latencies(self) -> dict[str, Any]:
-        """From a device's reading to the tag, and to the picture; what the viewer said last."""
+        """Return the latencies from reading a device to the tag and to the picture."""
         return self.figures.to_json()
 
     def __enter__(self) -> Cockpit:

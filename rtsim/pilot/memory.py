@@ -1,4 +1,4 @@
-"""Files that lie in memory: each is all there, and none stays behind for good."""
+"""Files in memory: each file is allocated completely, and files of killed runs are removed."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ _PREFIX = "rtsim-pilot-"
 
 
 def memory_folder() -> Path:
-    """Memory where the system shows some as a folder; else the folder for temporary files."""
+    """Return the folder ``/dev/shm`` if the system has it, else the folder for temporary files."""
     memory = Path("/dev/shm")
     there = memory.is_dir() and os.access(memory, os.W_OK)
     return memory if there else Path(tempfile.gettempdir())
 
 
 def new_file(folder: Path, data: bytes) -> tuple[Path, mmap.mmap]:
-    """With ``data``, mapped, for this user alone; none where an :class:`OSError` says why.
+    """Create a file with ``data`` for this user alone, and map it into memory.
 
-    All of it is written: in memory that is full, whoever touches a hole of a file is killed.
+    All bytes are written at once: if the memory is full, this raises :class:`OSError`.  A process
+    that touches a hole of a file in full memory would be killed.
     """
     number, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
     path = Path(name)
     try:
         with os.fdopen(number, "r+b") as file:
-            _hold(number)
+            _lock(number)
             file.write(data)
             file.flush()
             return path, mmap.mmap(number, len(data))
@@ -43,29 +44,32 @@ def new_file(folder: Path, data: bytes) -> tuple[Path, mmap.mmap]:
 
 
 def sweep(folder: Path, magic: bytes) -> None:
-    """Remove what this user's runs left that were killed; such a file opens with ``magic``."""
+    """Remove the files of this user's killed runs; such a file begins with ``magic``."""
     for path in folder.glob(f"{_PREFIX}*"):
         with suppress(OSError):
-            if _left(path, magic):
+            if _is_abandoned(path, magic):
                 path.unlink()
 
 
-def _hold(number: int) -> None:
-    """Locked for as long as it is mapped, which keeps the file open: then nobody removes it."""
+def _lock(number: int) -> None:
+    """Lock the file as long as it is mapped, so that :func:`sweep` does not remove it."""
     if sys.platform != "win32":
         with suppress(OSError):
             fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
-def _left(path: Path, magic: bytes) -> bool:
-    """Nobody holds it; a process's number would not tell, it may be another's by now."""
-    if sys.platform == "win32":  # a file goes there with the last process that has it mapped
+def _is_abandoned(path: Path, magic: bytes) -> bool:
+    """Whether no process has the file locked.
+
+    A process id would not do, because another process can have the same id by now.
+    """
+    if sys.platform == "win32":  # Windows removes the file with the last process that mapped it
         return False
     about = path.lstat()
     if not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid():
         return False
     with path.open("rb") as file:
-        if file.read(len(magic)) != magic:  # not written yet, or somebody else's
+        if file.read(len(magic)) != magic:  # not written yet, or of another program
             return False
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where somebody does
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises OSError if the file is locked
     return True

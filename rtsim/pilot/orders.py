@@ -1,4 +1,4 @@
-"""What the person at the viewer tells the run, as numbers; and why it was refused, as well."""
+"""Orders from the viewer to the run, and the reasons of refusals, encoded as numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any
 from rtsim.core.tag import NS_PER_S
 
 PAUSE, RESUME, STEP, RATE, MARK, CHECKPOINT, QUIT, RESET, REWIND, RETURN = range(1, 11)
-"""RATE takes its float, REWIND the seconds to go back by; RETURN goes to the last CHECKPOINT."""
+"""Kinds of orders.
+
+RATE has the rate as its float, REWIND the seconds to go back.  RETURN goes back to the last
+CHECKPOINT.
+"""
 REASON_WORDS = 64
 _REASON_BYTES = 8 * REASON_WORDS
 
@@ -16,11 +20,10 @@ _REASON_BYTES = 8 * REASON_WORDS
 def order_to_command(
     kind: int, value: float, began_ns: int = 0, kept_ns: int = 0
 ) -> dict[str, Any] | None:
-    """The command of :mod:`rtsim.engine.commands.commands` that it is; ``None`` for none that is
-    known.
+    """Return the command of :mod:`rtsim.engine.commands.commands` for an order.
 
-    ``began_ns``: where the flight began, which is what RESET goes back to; ``kept_ns``: when the
-    CHECKPOINT was kept that RETURN goes back to.
+    Returns ``None`` if the order is unknown.  RESET goes back to ``began_ns``, the simulated time
+    at which the run began.  RETURN goes back to ``kept_ns``, the time of the last CHECKPOINT.
     """
     told: dict[int, dict[str, Any]] = {
         PAUSE: {"kind": "pause"},
@@ -38,7 +41,10 @@ def order_to_command(
 
 
 def reason_to_words(text: str) -> tuple[int, list[int]]:
-    """Its length in bytes of UTF-8, and as 64-bit integers; cut off where it is too long."""
+    """Return the length of ``text`` in bytes of UTF-8, and the text as 64-bit integers.
+
+    A text that is too long is cut off.
+    """
     data = text.encode()[:_REASON_BYTES]
     filled = data.ljust(_REASON_BYTES, b"\0")
     words = [
@@ -48,7 +54,7 @@ def reason_to_words(text: str) -> tuple[int, list[int]]:
 
 
 def words_to_reason(length: int, words: Sequence[int]) -> str:
-    """The text again; whatever the numbers are, it is one that can be printed."""
+    """Return the text that :func:`reason_to_words` encoded; for any input it is printable."""
     data = b"".join(int(word).to_bytes(8, "little", signed=True) for word in words)
     text = data[: max(0, min(length, _REASON_BYTES))].decode(errors="replace")
     return "".join(c if c.isprintable() else " " for c in text)

@@ -1,8 +1,8 @@
-"""When to draw: absolute deadlines, and what is done while waiting for one.
+"""The deadlines of video frames, and polling of devices between them.
 
-As in the simulation, deadlines are ticks of a rational period from the start, so that lateness of
-one frame is not handed on to the next; whoever waits by intervals draws too slowly, and at
-wandering intervals.  A frame that was missed altogether is dropped and counted.
+As in the simulation, deadlines are ticks of a rational period from the start.  The lateness of a
+frame therefore does not delay the next frames.  Waiting for intervals instead would draw too slowly
+and irregularly.  A frame whose time has passed completely is dropped and counted.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ _BLOCK = 64
 
 
 class VideoFrames:
-    """Deadlines at ``rate_hz`` on ``clock``, whose own time starts with this object.
+    """Deadlines at ``rate_hz`` on ``clock``; the simulated time of the clock starts at 0 here.
 
-    ``idle`` is the clock of the polls between frames: on a real machine one that does not spin.
+    ``idle`` is the clock for waiting between polls; on a real machine it should not busy-wait.
     """
 
     def __init__(self, rate_hz: float, clock: Clock, idle: Clock | None = None) -> None:
         if not 1.0 <= rate_hz <= 1000.0:
-            raise ScenarioError(f"{rate_hz:g} frames a second; give 1 to 1000")
+            raise ScenarioError(
+                f"the window cannot draw {rate_hz:g} frames per second; give 1 to 1000"
+            )
         self.period = Period(NS_PER_S / exact_seconds(rate_hz, "rate"))
         self.number = 0
-        """Of the frame that is due next; the one at the start is 0."""
+        """The number of the frame that is due next, from 0."""
         self.dropped = 0
-        """Frames that were never drawn: the one before took until the next one was due."""
+        """The number of frames that were not drawn, because the frame before took too long."""
         self.intervals = Durations()
-        """Between the moments at which two frames in a row began, own ns."""
+        """Times between the beginnings of successive frames, ns."""
         self._clock, self._idle = clock, idle or clock
         clock.anchor(0)
         if idle is not None:
@@ -43,9 +45,9 @@ class VideoFrames:
         self._began: int | None = None
 
     def wait(self, poll: Callable[[], object]) -> int:
-        """Until the next frame is due; polls about each millisecond, and once just before.
+        """Wait for the next deadline; call ``poll`` about every millisecond and just before it.
 
-        Returns the clock's own time [ns] of the deadline: what is drawn should be as of then.
+        Returns the clock's time of the deadline, ns; the picture should show this time.
         """
         clock, tick = self._clock, self.period.tick
         number = self.number
@@ -71,7 +73,7 @@ class VideoFrames:
 
 
 class Durations:
-    """Median, 95th percentile and greatest of any number of durations [ns]."""
+    """Statistics of any number of durations, ns: quantiles, count and maximum."""
 
     def __init__(self) -> None:
         self._spread = Spread()
@@ -80,18 +82,21 @@ class Durations:
 
     def add(self, ns: int) -> None:
         if self._filled == _BLOCK:
-            self.count_in()
+            self.count_buffered()
         self._block[self._filled] = ns
         self._filled += 1
 
-    def count_in(self) -> None:
-        """Some 20 us; by itself at every 64th duration, or when it suits the owner."""
+    def count_buffered(self) -> None:
+        """Count the durations added so far, which takes about 20 us.
+
+        This happens by itself at every 64th duration; call it earlier at a convenient time.
+        """
         self._spread.add(self._block[: self._filled])
         self._filled = 0
 
     def quantile(self, p: float) -> int:
-        """ns; 0 where nothing was counted, the greatest where the samples are too few for ``p``."""
-        self.count_in()
+        """Return the quantile ``p``, ns; 0 without samples, the maximum with too few samples."""
+        self.count_buffered()
         found = self._spread.quantile(p)
         return (self._spread.max or 0) if found is None else found
 
@@ -101,5 +106,5 @@ class Durations:
 
     @property
     def greatest(self) -> int:
-        self.count_in()
+        self.count_buffered()
         return self._spread.max or 0

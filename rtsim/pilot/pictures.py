@@ -1,4 +1,4 @@
-"""Both ends of each step, published when it begins, for whoever draws what lies between."""
+"""Publishes both ends of each step when the step begins, for the viewers."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from rtsim.pilot.sequence import Writer
 from rtsim.pilot.stick import SharedStick
 
 _SHORTEST_NS = 500_000
-"""Of the wall, between two states: no screen shows more than 2000 a second."""
+"""Shortest wall-clock time between two states; no screen shows more than 2000 per second."""
 _UNPACED_NS = 5_000_000
+"""The same for a run as fast as possible."""
 
 
 class Pictures:
-    """Both ends of each step, for whoever draws: a publisher of :mod:`rtsim.engine.executive`."""
+    """Publishes both ends of each step; the publisher for :mod:`rtsim.engine.executive`."""
 
     def __init__(self, writers: dict[str, Writer], stick: SharedStick | None) -> None:
         self._writers, self._stick = writers, stick
         self._plants: dict[str, Plant] = {}
         self._from_wall = dict.fromkeys(writers, 0)
-        """A state that is due before is not shown."""
+        """By plant: states that are due before this wall-clock time are not published."""
         self._next_y: dict[str, Vector] = {}
         self._clock: Clock | None = None
         self._offset = 0
 
     def attach(self, system: System, clock: Clock) -> None:
-        """Before the run: whose states they are, and which clock says when they are due."""
+        """Take the plants of ``system``, and the clock that paces the run; call before the run."""
         self._clock, self._offset = clock, getattr(clock, "offset_ns", 0)
         self._plants = {plant.name: plant for plant in system.plants}
         self._next_y = {plant.name: plant.y.copy() for plant in system.plants}
@@ -66,10 +67,10 @@ class Pictures:
         self._from_wall[plant] = 0
 
     def _outputs(self, plant: Plant, ns: int, x: Vector) -> Vector:
-        """At the end of the step, which is not committed: outputs are pure, so nothing changes."""
+        """Return the outputs at the end of a provisional step; output functions change nothing."""
         y = self._next_y[plant.name]
         try:
             plant.bound.output.call(ns / NS_PER_S, x, plant.z, plant.u, plant.p, y)
-        except Exception:  # the loop will say so itself where the step is committed
+        except Exception:  # the loop raises it again if the step is committed
             return plant.y
         return y if math.isfinite(y.sum()) else plant.y

@@ -1,6 +1,6 @@
-"""A recording as pictures see it: every plant at any moment, and what went before.
+"""Reads a recording for pictures: the state of every plant at any time, and its past.
 
-Nothing is simulated: between two recorded states the same interpolation is used as in flight.
+Nothing is simulated.  Between two recorded states, the interpolation is the same as in a live run.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from rtsim.core.errors import RecordingError, RtsimError
-from rtsim.pilot.cues import checked
-from rtsim.pilot.flights import seen_as
+from rtsim.pilot.cues import checked_cues
+from rtsim.pilot.flights import default_scene
 from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.record.reading import Recording, TrackData
@@ -20,12 +20,15 @@ from rtsim.scenario.shown import Cue
 
 LEAST_RATE, MOST_RATE = 1.0 / 1024.0, 65536.0
 _POINTS = 1000
-"""Of a trace: more than a strip has pixels."""
+"""Limit of the points of a trace; a strip has fewer pixels."""
 _INPUTS = "inputs/"
 
 
 class Playback:
-    """``first_ns`` to ``end_ns`` of a recording; :class:`RecordingError` where there is nothing."""
+    """The states of a recording from ``first_ns`` to ``end_ns``.
+
+    Raises :class:`RecordingError` if the recording has no state of a plant.
+    """
 
     def __init__(self, recording: Recording) -> None:
         self._plants = {
@@ -34,19 +37,19 @@ class Playback:
             if "side" in track.integers and len(track)
         }
         if not self._plants:
-            raise RecordingError(f"nothing to show: {recording.source} holds no state of a plant")
+            raise RecordingError(f"{recording.source} cannot be shown: it has no state of a plant")
         self._inputs = [
             track for name, track in sorted(recording.tracks.items()) if name.startswith(_INPUTS)
         ]
         self.about = _about(recording.header)
-        if self.about.get("plant", "") not in ("", *self._plants):  # its scene would look in vain
+        if self.about.get("plant", "") not in ("", *self._plants):  # the scene could not find it
             self.about.pop("scene", None)
         self.cues = _cues(recording, self._plants)
         self.first_ns = min(plant.first_ns for plant in self._plants.values())
         self.end_ns = max(plant.end_ns for plant in self._plants.values())
 
     def at(self, ns: int, span: int) -> SceneMoment:
-        """As of ``ns``, and traces of ``span`` ns up to then."""
+        """Return the states at ``ns``, and the traces of the ``span`` ns before."""
         return SceneMoment(
             {name: plant.at(ns) for name, plant in self._plants.items()},
             stick=self._stick(ns),
@@ -54,7 +57,7 @@ class Playback:
         )
 
     def _stick(self, ns: int) -> dict[str, float]:
-        """What stood at the inlets."""
+        """Return the values of the external inputs at ``ns``."""
         out: dict[str, float] = {}
         for track in self._inputs:
             row = int(np.searchsorted(track.ns, ns, side="right")) - 1
@@ -64,25 +67,25 @@ class Playback:
 
 
 def _about(header: Mapping[str, Any]) -> dict[str, Any]:
-    """What a window is told; a recording of version 0.1 does not name its scene."""
+    """Return the description for a window; recordings of version 0.1 do not name their scene."""
     reference = str(header.get("scenario", {}).get("origin", {}).get("reference", ""))
     shown = header.get("shown")
     if isinstance(shown, Mapping):
         return {**shown, "scenario": reference}
-    return seen_as(reference)
+    return default_scene(reference)
 
 
 def _cues(recording: Recording, plants: Mapping[str, _Plant]) -> tuple[Cue, ...]:
-    """What warned in flight; without those of a recording that was changed by hand."""
+    """Return the cues of the recording; none if they are malformed."""
     try:
         cues = [Cue.from_plain(plain) for plain in recording.header.get("cues", ())]
-        return checked(cues, {name: plant.signals for name, plant in plants.items()})
+        return checked_cues(cues, {name: plant.signals for name, plant in plants.items()})
     except (RtsimError, TypeError, AttributeError):
         return ()
 
 
 class _Plant:
-    """Its rows: x- and x+ of a tag lie side by side, in this order."""
+    """The recorded rows of a plant; the rows x- and x+ of a tag follow each other."""
 
     def __init__(self, track: TrackData) -> None:
         rows = track.rows
@@ -92,7 +95,7 @@ class _Plant:
         self.first_ns, self.end_ns = int(self._ns[0]), int(self._ns[-1])
 
     def at(self, ns: int) -> Shown:
-        """From the state after the last tag to the one before the changes of the next."""
+        """Return the state at ``ns``, between x+ of the last tag and x- of the next tag."""
         ns = min(max(ns, self.first_ns), self.end_ns)
         behind = int(np.searchsorted(self._ns, ns, side="right"))
         last, next_ = behind - 1, min(behind, len(self._ns) - 1)
@@ -103,7 +106,10 @@ class _Plant:
         return Shown(between.signals, between.at(pair, share), between.slope(pair), ns)
 
     def past(self, ns: int, span: int) -> ScenePast:
-        """Rows from ``span`` before ``ns`` to there; every k-th of many, the same at each look."""
+        """Return the rows of the last ``span`` ns before ``ns``.
+
+        If there are too many rows, every k-th row is returned, with the same choice in each call.
+        """
         ns = min(max(ns, self.first_ns), self.end_ns)
         first, behind = (int(np.searchsorted(self._ns, at, side="right")) for at in (ns - span, ns))
         every = 1

@@ -1,9 +1,9 @@
 """Serves a run to viewers on other machines: ``python -m rtsim.pilot.relay FILE tcp://HOST:PORT``.
 
-A process beside the simulation, which shares FILE with it as a viewer does, and knows as little of
-it: what comes and goes by ZeroMQ costs the loop nothing, and nobody there can make it wait.
+The relay is a process beside the simulation.  Like a viewer, it maps FILE, the shared memory of the
+run.  The traffic by ZeroMQ therefore takes no time of the loop and cannot block it.
 
-Foxglove's viewers are served by :mod:`rtsim.gateway.relay`, which passes a stream of bytes on and
+Foxglove's viewers are served by :mod:`rtsim.gateway.relay`, which forwards a stream of bytes and
 shares no code with this module.
 """
 
@@ -20,7 +20,7 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.net.keys import Keys
 from rtsim.core.net.sockets import ListeningSocket
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.child import READY, ends_with_input
+from rtsim.pilot.child import READY, input_closed
 from rtsim.pilot.flow import Flow
 from rtsim.pilot.seat import NOBODY, Seat
 from rtsim.pilot.sequence import Writer
@@ -39,14 +39,14 @@ from rtsim.pilot.wire import (
 
 MOST_VIEWERS = 8
 GONE_NS = 5 * NS_PER_S
-"""A viewer that says nothing for so long is sent nothing more."""
+"""A viewer that sends nothing for this time is dropped."""
 FULL = (
-    f"{MOST_VIEWERS} windows are open on this run, and more are not served; close one, and try "
-    f"again {GONE_NS // NS_PER_S} s later"
+    f"{MOST_VIEWERS} windows on other machines show this run, which is the limit; close one, and "
+    f"try again after {GONE_NS // NS_PER_S} s"
 )
-ENDED = "the run is over"
+ENDED = "the run has ended"
 _MARGIN = 4096
-"""Bytes by which a message may be longer than a viewer's are: it is skipped and counted."""
+"""Messages that are too long by at most this are read and counted as malformed, bytes."""
 _LOOK_MS = 1
 _LAST_TURNS, _LAST_MS = 20, 5
 _AT_ONCE = 64
@@ -55,7 +55,7 @@ _WHO = STICK.index("who")
 
 
 class ViewerConnection(Protocol):
-    """What many may come to; a :class:`rtsim.core.net.sockets.ListeningSocket` is one."""
+    """The socket for all viewers, such as :class:`rtsim.core.net.sockets.ListeningSocket`."""
 
     def receive(self) -> tuple[bytes, bytes] | None: ...
 
@@ -63,24 +63,24 @@ class ViewerConnection(Protocol):
 
 
 class ViewerRelay:
-    """Records there and back; :meth:`turn` by turn."""
+    """Forwards records between the run and its viewers; call :meth:`turn` again and again."""
 
     def __init__(
         self, shared: Shared, line: ViewerConnection, clock: Callable[[], int] = stopwatch
     ) -> None:
         self.skipped = 0
-        """Messages that were none."""
+        """The number of malformed messages that were dropped."""
         self._shared, self._line, self._clock = shared, line, clock
         self._format = Format(shared.schema)
         self._names = [name for name, _ in shared.schema.shapes() if name not in _OWN]
         self._viewers: dict[bytes, Flow] = {}
         self._seat = Seat(shared.reader("stick"), clock)
         self._flies = b""
-        """Whose stick is passed on."""
+        """The viewer whose stick is forwarded."""
         self._writers: dict[str, Writer] = {}
 
     def turn(self) -> None:
-        """Take in what came, send what is due."""
+        """Read the messages that have arrived, and send those that are due."""
         for _ in range(_AT_ONCE):
             said = self._line.receive()
             if said is None:
@@ -95,7 +95,7 @@ class ViewerRelay:
                 self._line.send(who, data)
 
     def end(self, why: str) -> None:
-        """Said to all viewers at once, however much is under way to them."""
+        """Tell all viewers at once why the run is no longer served."""
         for who in self._viewers:
             self._line.send(who, self._format.over(why))
 
@@ -122,7 +122,7 @@ class ViewerRelay:
             self._viewers[who] = Flow(self._format, Changes(readers), self._clock())
 
     def _pass_on(self, who: bytes, message: WireMessage) -> None:
-        """What somebody says who has the stick, or to whom it is free."""
+        """Forward the records of a viewer that has the control authority, or can get it."""
         stick = message.records.get("stick")
         if stick is not None:
             number = int(stick[0][_WHO])
@@ -140,13 +140,13 @@ class ViewerRelay:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Until the input closes; its last word is the number of messages that were none."""
+    """Serve until the input closes; finally print the number of malformed messages."""
     parser = argparse.ArgumentParser(prog="rtsim.pilot.relay")
     parser.add_argument("shared", type=Path)
     parser.add_argument("endpoint")
     parser.add_argument("--keys", type=Path, required=True)
     given = parser.parse_args(arguments)
-    over = ends_with_input()
+    over = input_closed()
     try:
         shared = Shared.open(given.shared)
         most = Format(shared.schema).most_to_run + _MARGIN
@@ -159,12 +159,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     while not over.is_set() and not shared.over:
         listener.wait(_LOOK_MS)
         relay.turn()
-    for _ in range(_LAST_TURNS):  # that the run is over should still get there
+    for _ in range(_LAST_TURNS):  # viewers should still receive the end of the run
         relay.turn()
         listener.wait(_LAST_MS)
     relay.end(shared.over or ENDED)
     listener.close()
-    if over.is_set():  # of a simulation that was killed nobody else removes it
+    if over.is_set():  # a simulation that was killed does not remove the file itself
         shared.remove()
     print(relay.skipped, flush=True)
     return 0

@@ -1,7 +1,7 @@
-"""A viewer's end of a run on another machine: the same records, carried by ZeroMQ.
+"""The viewer's side of a run on another machine: exchanges the same records by ZeroMQ.
 
-What the run says by its clock is told here by this machine's, and what is told there the other way
-round, by the offset that the messages themselves measure.
+Times in the records are converted between the clocks of the two machines, with the offset that is
+measured by the messages.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from rtsim.pilot.wire import (
 )
 
 PATIENCE_S = 10.0
-"""For the first answer."""
+"""Timeout of the first answer, s."""
 SILENT_NS = 10 * NS_PER_S
-"""Nothing heard for so long: the run, its machine or the line is gone."""
+"""After this time without a message, the run counts as ended or unreachable."""
 _AGAIN_MS = 300
 _LOOK_MS = 5
 _AT_ONCE = 64
 
 
 class RunConnection(Protocol):
-    """The other end; a :class:`rtsim.core.net.sockets.Caller` is one."""
+    """The connection to the run, such as :class:`rtsim.core.net.sockets.Caller`."""
 
     endpoint: str
 
@@ -51,7 +51,7 @@ class RunConnection(Protocol):
 
 
 class RemoteExchange:
-    """An :class:`rtsim.pilot.shared.Exchange`; :meth:`connect` makes one."""
+    """A :class:`rtsim.pilot.shared.Exchange` with another machine, made by :meth:`connect`."""
 
     def __init__(
         self, line: RunConnection, schema: Schema, clock: Callable[[], int] = stopwatch
@@ -59,7 +59,7 @@ class RemoteExchange:
         schema.check_size()
         self.schema = schema
         self.skipped = 0
-        """Messages that were none."""
+        """The number of malformed messages that were dropped."""
         self._refused = ""
         self._line, self._clock = line, clock
         self._format = Format(schema)
@@ -73,28 +73,30 @@ class RemoteExchange:
 
     @classmethod
     def connect(cls, endpoint: str, keys: Keys | None, patience_s: float = PATIENCE_S) -> Self:
-        """Ask for the schema, and wait for what the run has said so far.
+        """Ask the run for its schema, and wait for its present records.
 
-        Raises :class:`SharedError` where nobody answers, or in another release's way.
+        Raises :class:`SharedError` if no answer comes, or if the run has another release of rtsim.
         """
-        return cls.by(Caller(endpoint, keys), patience_s)
+        return cls.over_line(Caller(endpoint, keys), patience_s)
 
     @classmethod
-    def by(
+    def over_line(
         cls,
         line: RunConnection,
         patience_s: float = PATIENCE_S,
         clock: Callable[[], int] = stopwatch,
     ) -> Self:
-        """The same over a line that is there."""
+        """Connect as :meth:`connect` does, over the connection ``line``."""
         until = stopwatch() + round(patience_s * NS_PER_S)
         try:
-            self = cls(line, _ask(line, until), clock)
+            self = cls(line, _request_schema(line, until), clock)
             while not self.complete:
                 if self._refused:
                     raise SharedError(f"{line.endpoint}: {self._refused}")
                 if stopwatch() > until:
-                    raise SharedError(f"{line.endpoint} answers, and then says no more")
+                    raise SharedError(
+                        f"{line.endpoint} sent its schema, but no records within {patience_s:g} s"
+                    )
                 self._hear(line.receive(_LOOK_MS))
                 self.look()
         except BaseException:
@@ -104,12 +106,12 @@ class RemoteExchange:
 
     @property
     def complete(self) -> bool:
-        """What the run had said so far is here, and how far apart the clocks are."""
+        """Whether the records of the run and the offset of the clocks are known."""
         return self._flow.offset.known
 
     @property
     def offset_ns(self) -> int:
-        """How far the run's clock is ahead of this machine's."""
+        """How far the clock of the run's machine is ahead of this machine's clock, ns."""
         return self._flow.offset.ns
 
     def writer(self, record: str) -> Writer:
@@ -135,7 +137,7 @@ class RemoteExchange:
         except WireError:
             self.skipped += 1
             return
-        if message.head.kind == SCHEMA:  # one was asked for twice
+        if message.head.kind == SCHEMA:  # the answer to a repeated request
             return
         if message.head.kind == OVER:
             self._refused = message.text
@@ -150,7 +152,7 @@ class RemoteExchange:
             return self._refused
         if self._clock() - self._flow.heard_ns < SILENT_NS:
             return ""
-        return f"nothing was heard from {self._line.endpoint} for {SILENT_NS // NS_PER_S} s"
+        return f"no message came from {self._line.endpoint} for {SILENT_NS // NS_PER_S} s"
 
     def close(self) -> None:
         self._line.close()
@@ -160,7 +162,7 @@ def _memory(shape: Shape) -> memoryview:
     return memoryview(bytearray(shape.size))
 
 
-def _ask(line: RunConnection, until: int) -> Schema:
+def _request_schema(line: RunConnection, until: int) -> Schema:
     format = Format(None)
     while stopwatch() < until:
         line.send(format.hello())
@@ -170,26 +172,29 @@ def _ask(line: RunConnection, until: int) -> Schema:
                 message = format.read(data)
             except OtherVersion as error:
                 raise SharedError(
-                    f"{line.endpoint} is served by another release of rtsim ({error}); "
-                    "run both from one"
+                    f"{line.endpoint} has another release of rtsim ({error}); use the same "
+                    "release on both machines"
                 ) from None
             except WireError as error:
-                raise SharedError(f"{line.endpoint} is no run that is viewed: {error}") from None
+                raise SharedError(
+                    f"{line.endpoint} does not serve a window of rtsim: {error}"
+                ) from None
             if message.head.kind == OVER:
                 raise SharedError(f"{line.endpoint}: {message.text}")
             if message.head.kind == SCHEMA:
-                return _own(Schema.from_json(message.text), message, line.endpoint)
+                return _check_layout(Schema.from_json(message.text), message, line.endpoint)
             data = line.receive(0)
     raise SharedError(
-        f"nobody answers at {line.endpoint}; is a run there, with --view tcp://..., and are "
-        "these the keys that were made with its own?"
+        f"no answer from {line.endpoint}; check that a run with --view tcp://... is in progress "
+        "there, and that the client keys belong to the keys of that run"
     )
 
 
-def _own(schema: Schema, message: WireMessage, endpoint: str) -> Schema:
-    """``schema``, where its records are laid out here as they are there."""
+def _check_layout(schema: Schema, message: WireMessage, endpoint: str) -> Schema:
+    """Return ``schema``; raises :class:`SharedError` if its records have another layout here."""
     if message.hash != schema.hash[: len(message.hash)]:
         raise SharedError(
-            f"{endpoint} lays out its records as another release of rtsim does; run both from one"
+            f"{endpoint} uses the record layout of another release of rtsim; use the same release "
+            "on both machines"
         )
     return schema

@@ -1,7 +1,8 @@
-"""Who moves the stick and gives orders: one viewer at a time, the others watch.
+"""Control authority: one viewer at a time moves the stick and gives orders, the others watch.
 
-No lock, which a viewer that hangs would keep: whoever wrote the stick's record last has the seat
-for as long as the record is renewed.  A viewer that was stopped and goes on finds it taken.
+The viewer that wrote the stick's record last has the control authority as long as it renews the
+record.  A viewer that is stopped loses the authority.  A lock would not do: a viewer that hangs
+would keep it.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from rtsim.pilot.shared import STICK
 
 NOBODY = 0
 FREE_NS = NS_PER_S
-"""Of silence: a stick at rest is said again ten times as often."""
+"""Without a record for this time, the control authority is free; the keep-alive period is 0.1 s."""
 _WHO = STICK.index("who")
 
 
-def newcomer() -> int:
-    """A number for a viewer, which no other has."""
+def new_viewer_number() -> int:
+    """Return a random number that identifies a new viewer."""
     return secrets.randbits(62) | 1
 
 
 class Seat:
-    """Looks at the stick's record."""
+    """Finds out from the stick's record whether the control authority is free."""
 
     def __init__(self, stick: Reader, clock: Callable[[], int] = stopwatch) -> None:
         self._stick, self._clock = stick, clock
@@ -34,7 +35,7 @@ class Seat:
         self._who = NOBODY
 
     def free_for(self, who: int) -> bool:
-        """Whether ``who`` may write: has done so last, or nobody has for a second."""
+        """Whether the viewer ``who`` has the control authority, or can take it."""
         now, number = self._clock(), self._stick.number
         if number != self._number:
             record = self._stick.read()

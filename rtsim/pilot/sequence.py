@@ -1,16 +1,16 @@
 """A record that one process writes and others read, under a sequence lock.
 
-In memory, all 64-bit and aligned::
+Layout in memory, all fields 64 bits and aligned::
 
     latest | slot 0: sequence, checksum, integers, floats | slot 1: ...
 
-The writer takes the slots in turn: it marks one as unfinished, fills it, signs it with the record's
-number, and only then says that it is the latest.  So the record before stays whole while the next
-is written, also where the writer stops in the middle for good.  A reader copies the latest one and
-believes the copy if slot and number did not change meanwhile.  Neither side ever waits.
+The writer uses the slots in turn.  It marks a slot as unfinished, fills it, writes the record's
+number into it, and finally sets ``latest``.  The previous record therefore stays intact while the
+next one is written, also if the writer dies in the middle.  A reader copies the latest slot, and
+accepts the copy if the number in the slot did not change meanwhile.  Neither side ever waits.
 
-The checksum, seeded with the number, is for processors that let another core see stores out of
-their order (ARM): Python has no memory barrier, and on x86 the sequence alone would do.
+The checksum, seeded with the number, is for processors such as ARM, on which another core can see
+stores in another order.  Python has no memory barrier.  On x86 the number alone would do.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from rtsim.core.signals import Vector
 
 WORD = 8
 LINE = 64
-"""Bytes of a cache line: records do not share one."""
+"""Bytes of a cache line; each record begins a new one."""
 SLOTS = 2
 TRIES = 8
-"""A reader that was overtaken looks again so often, then makes do with what it has."""
+"""Limit of attempts to read a record that is being overwritten."""
 _UNFINISHED = 0
 
 Integers = NDArray[np.int64]
@@ -36,7 +36,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Record:
-    """One that was read whole; ``number`` counts from 1 and grows by one with each write."""
+    """A complete record; ``number`` is 1 for the first record and increases by 1 per write."""
 
     number: int
     integers: Integers
@@ -45,33 +45,33 @@ class Record:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a record holds: so many integers, then so many floats."""
+    """The numbers of integers and of floats in a record."""
 
     integers: int
     floats: int
 
     @property
     def payload(self) -> int:
-        """In bytes."""
+        """The size of the integers and floats, bytes."""
         return WORD * (self.integers + self.floats)
 
     @property
     def slot(self) -> int:
-        """Bytes from one slot to the next."""
+        """The distance from one slot to the next, bytes."""
         return _whole_lines(2 * WORD + self.payload)
 
     @property
     def size(self) -> int:
-        """Bytes in all."""
+        """The size of the record with all slots, bytes."""
         return LINE + SLOTS * self.slot
 
 
 class _Slots:
-    """The same memory as arrays; every field is one aligned word, so none is seen in half."""
+    """The memory of a record as arrays; each field is one aligned word, which is never torn."""
 
     def __init__(self, memory: memoryview, shape: Shape) -> None:
         if len(memory) < shape.size:
-            raise ValueError(f"{len(memory)} bytes for a record that takes {shape.size}")
+            raise ValueError(f"memory of {len(memory)} bytes for a record of {shape.size} bytes")
         self.shape = shape
         self.latest = np.frombuffer(memory, np.uint64, 1)
         self.heads: list[NDArray[np.uint64]] = []
@@ -91,7 +91,7 @@ class _Slots:
 class Writer:
     """The only writer of a record: fill :attr:`integers` and :attr:`floats`, then :meth:`publish`.
 
-    What was filled in stays there for the next record.
+    The values stay there for the next record.
     """
 
     def __init__(self, memory: memoryview, shape: Shape) -> None:
@@ -103,7 +103,7 @@ class Writer:
         self.number = int(self._slots.latest[0])
 
     def publish(self) -> int:
-        """Make it the latest; its number."""
+        """Make the values the latest record; return its number."""
         slots = self._slots
         number = self.number + 1
         k = number % SLOTS
@@ -118,21 +118,21 @@ class Writer:
 
 
 class Reader:
-    """Reads the latest record, whole or not at all."""
+    """Reads the latest record, completely or not at all."""
 
     def __init__(self, memory: memoryview, shape: Shape) -> None:
         self._slots = _Slots(memory, shape)
         self._split = shape.integers
         self.overtaken = 0
-        """Copies that were thrown away because the writer was at the same slot."""
+        """The number of copies discarded because the writer used the slot at the same time."""
 
     @property
     def number(self) -> int:
-        """Of the latest record; 0 where there is none yet.  Cheap: for "is there a new one?"."""
+        """The number of the latest record, 0 if there is none yet; a cheap check for news."""
         return int(self._slots.latest[0])
 
     def read(self) -> Record | None:
-        """The latest record; ``None`` where there is none, or none could be had whole."""
+        """Return the latest record; ``None`` if there is none, or if no copy was complete."""
         for _ in range(TRIES):
             number = self.number
             if number == 0:
@@ -145,7 +145,7 @@ class Reader:
         return None
 
     def _copy(self, number: int) -> NDArray[np.uint8] | None:
-        """The payload of record ``number`` if it was there from the first byte to the last."""
+        """Return the payload of record ``number``; ``None`` if it was overwritten meanwhile."""
         k = number % SLOTS
         head = self._slots.heads[k]
         if head[0] != number:

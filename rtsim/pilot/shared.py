@@ -1,14 +1,15 @@
-"""What simulation and viewer share: a small file that both map into memory.
+"""The memory that simulation and viewer share: a small file that both map.
 
-A mapped file and not ``multiprocessing.shared_memory``: that one unlinks a block when a process
-that merely looked at it ends (before Python 3.13), keeps a tracker process for it, and belongs to a
-package that unpickles.  A file works alike on Linux, macOS and Windows; on Linux it lies in
-``/dev/shm`` and never reaches a disk.
+``multiprocessing.shared_memory`` is not used, for three reasons: before Python 3.13 it unlinks a
+block when a process that only read it ends; it runs a tracker process; and it belongs to a package
+that unpickles.  A mapped file works on Linux, macOS and Windows.  On Linux it is in ``/dev/shm``
+and is never written to a disk.
 
-The file opens with a head (magic, version, sizes, hash), then the schema as JSON, then one record
-(:mod:`rtsim.pilot.sequence`) for each :data:`RUN`, :data:`STICK`, :data:`VIEWER`, :data:`ORDERS`,
-:data:`ANSWER` and each plant.  Nothing in it is believed before it is checked: sizes are bounded,
-the schema's hash must fit, and a record's place follows from the schema alone.
+The file begins with a head (magic, version, sizes, hash) and the schema as JSON.  Then it has one
+record (:mod:`rtsim.pilot.sequence`) for each of :data:`RUN`, :data:`STICK`, :data:`VIEWER`,
+:data:`ORDERS`, :data:`ANSWER` and each plant.  Everything is checked before it is used: sizes are
+limited, the hash of the schema must be right, and the position of a record follows from the schema
+alone.
 """
 
 from __future__ import annotations
@@ -44,38 +45,56 @@ _HEAD = struct.Struct("<8sIIQ32s")
 PAIR = (
     "last_ns", "next_ns", "last_wall", "next_wall", "withdrawn", "applied", "applied_initiated",
 )  # fmt: skip
-"""Integers of a plant's record: tags in simulated ns, and when they are due (ns of
-:data:`rtsim.core.clock.stopwatch`); the number of the stick's record that was latched by then,
-and when that was read from the device.  Its floats are ``[x, z, u, y]`` at last, then at next."""
+"""Integers of a plant's record.
+
+``last_ns`` and ``next_ns`` are tags in simulated ns; ``last_wall`` and ``next_wall`` are their due
+times, ns of :data:`rtsim.core.clock.stopwatch`.  ``applied`` is the number of the stick's record
+that was latched last, and ``applied_initiated`` is when that was read from the device.  The floats
+are ``[x, z, u, y]`` at the last tag, then at the next.
+"""
 RUN = (
     "ns", "wall", "standing", "paced", "frames", "margin", "overruns_compute", "overruns_wake",
     "late", "missed", "latency_median", "latency_p95", "latency_max", "orders", "ended",
     "unrecorded",
 )  # fmt: skip
-"""How the run stands.  Latencies are from a device's reading to the tag that latches it, in ns;
-``orders``: how many were heard; ``unrecorded``: the recording is lost.  Its float is the rate."""
+"""Integers of the record of the run's state.
+
+Latencies are from reading a device to the tag that latches the value, ns.  ``orders`` is the number
+of orders that the run has read; ``unrecorded`` is 1 if the recording is lost.  The float is the
+rate.
+"""
 STICK = ("initiated", "completed", "lost", "who")
-"""When the device was read and when that was decoded (ns of the stopwatch), whether a device is
-gone and the values are held or safe ones, and which viewer says so (:mod:`rtsim.pilot.seat`).  Its
-floats are the inlet's values."""
+"""Integers of the stick's record.
+
+``initiated`` and ``completed`` are when the device was read and decoded, ns of the stopwatch.
+``lost`` is 1 if a device was unplugged, so that values are held or fail-safe.  ``who`` is the
+viewer (:mod:`rtsim.pilot.seat`).  The floats are the values of the external input.
+"""
 VIEWER = ("wall", "frames", "dropped", "interval_p99", "pictures", "picture_median", "picture_p95",
           "picture_max", "interpolation_median", "interpolation_p95",
           "interpolation_max")  # fmt: skip
-"""How the viewer does; latencies from a device's reading to the picture that shows it, and how long
-before the newest state the moment was that this picture showed, in ns."""
+"""Integers of the viewer's figures, times in ns.
+
+``picture_...`` are latencies from reading a device to the picture that shows the effect.
+``interpolation_...`` is how far the time that a picture shows was before the newest state.
+"""
 MOST_ORDERS = 8
 ORDERS = (
     "count", *(f"kind_{k}" for k in range(MOST_ORDERS)),
     *(f"initiated_{k}" for k in range(MOST_ORDERS)),
 )  # fmt: skip
-"""What the person told the run: the last few kinds, when each was told, each with a float;
-``count`` of all so far."""
+"""Integers of the record of orders: the number of all orders so far; the kinds of the last ones;
+and when these were given.  The floats are the arguments of the last orders."""
 ANSWER = ("refused", "order", "length", *(f"word_{k}" for k in range(REASON_WORDS)))
-"""The order that was refused last, and why, as text in so many bytes; ``refused``: how many."""
+"""Integers of the record of refusals.
+
+``refused`` is the number of refused orders so far, ``order`` the kind of the last one.  ``length``
+is the length of the reason in bytes, and the words are its text.
+"""
 
 
 class SharedError(RtsimError):
-    """The file between simulation and viewer is none, or of another version."""
+    """The shared file or a remote run is not usable: malformed, of another release, or ended."""
 
 
 _NO_SCHEMA = (
@@ -85,10 +104,13 @@ _NO_SCHEMA = (
 
 @dataclass(frozen=True)
 class Schema:
-    """Who is flown and with what.  ``about`` is plain data for the viewer: scene, scenario."""
+    """The plants and the stick of a run.
+
+    ``about`` is plain data for the viewer, such as the names of the scenario and the scene.
+    """
 
     plants: tuple[tuple[str, Signals], ...]
-    """Name, and the signals of ``[x, z, u, y]``."""
+    """The name of each plant, and the signals of ``[x, z, u, y]``."""
     stick: Signals = field(default_factory=Signals)
     about: dict[str, Any] = field(default_factory=dict)
 
@@ -98,7 +120,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """What :meth:`to_json` wrote; whatever is wrong with it is a :class:`SharedError`."""
+        """Read the text of :meth:`to_json`; raises :class:`SharedError` if it is malformed."""
         try:
             data = json.loads(text)
             plants = tuple(
@@ -106,13 +128,13 @@ class Schema:
             )
             schema = cls(plants, Signals.from_json(data["stick"]), dict(data["about"]))
             if not all(isinstance(shape.floats, int) for _, shape in schema.shapes()):
-                raise ValueError("a size that is no whole number")
+                raise ValueError("the size of a record is not an integer")
             return schema
         except _NO_SCHEMA as error:
-            raise SharedError(f"its schema cannot be read: {error!r}") from error
+            raise SharedError(f"the schema of the run cannot be read: {error!r}") from error
 
     def shapes(self) -> Iterator[tuple[str, Shape]]:
-        """Each record's name and shape, in their order in the file."""
+        """Yield the name and shape of each record, in their order in the file."""
         yield "run", Shape(len(RUN), 1)
         yield "stick", Shape(len(STICK), self.stick.size)
         yield "viewer", Shape(len(VIEWER), 0)
@@ -127,12 +149,12 @@ class Schema:
 
     @cached_property
     def hash(self) -> bytes:
-        """32 bytes over the schema and the fields of the fixed records."""
+        """The hash of the schema and of the fields of the fixed records, 32 bytes."""
         fixed = repr((VERSION, PAIR, RUN, STICK, VIEWER, ORDERS, ANSWER, sys.byteorder))
         return hashlib.sha256(fixed.encode() + self._text).digest()
 
     def places(self) -> tuple[dict[str, tuple[int, Shape]], int]:
-        """Where each record begins, and the size of the file."""
+        """Return the position and shape of each record, and the size of the file, bytes."""
         at = _aligned(_HEAD.size + len(self._text))
         found = {}
         for name, shape in self.shapes():
@@ -141,21 +163,24 @@ class Schema:
         return found, at
 
     def check_size(self) -> int:
-        """Bytes of the file; :class:`SharedError` where they are more than anybody takes."""
+        """Return the size of the file, bytes; raises :class:`SharedError` if it is too large."""
         size = self.places()[1]
         if size > MOST_BYTES or len(self._text) > MOST_SCHEMA:
-            told = min(size, 1 << 60)  # Python refuses to print integers of any length
-            raise SharedError(f"{told} bytes to share with a viewer; at most {MOST_BYTES}")
+            told = min(size, 1 << 60)  # Python refuses to print very long integers
+            raise SharedError(
+                f"the plants of this run need {told} bytes of memory to be shared with a viewer; "
+                f"the limit is {MOST_BYTES}"
+            )
         return size
 
     def head(self) -> bytes:
-        """The file up to its first record."""
+        """Return the bytes of the file before its first record."""
         size = self.check_size()
         return _HEAD.pack(_MAGIC, VERSION, len(self._text), size, self.hash) + self._text
 
 
 class Exchange(Protocol):
-    """What a viewer sees of a run and tells it, whatever carries the records."""
+    """The exchange of records between a viewer and a run, over any medium."""
 
     schema: Schema
 
@@ -164,12 +189,12 @@ class Exchange(Protocol):
     def reader(self, record: str) -> Reader: ...
 
     def look(self) -> None:
-        """Take in what has come and hand over what was written; never waits."""
+        """Receive new records and send the ones that were written; never blocks."""
         ...
 
     @property
     def over(self) -> str:
-        """Why nobody is at the other end any more; empty while somebody is."""
+        """Why the run has ended or cannot be reached; empty while it is in progress."""
         ...
 
     def close(self) -> None: ...
@@ -190,7 +215,7 @@ class Shared:
 
     @classmethod
     def create(cls, schema: Schema, folder: Path | None = None) -> Shared:
-        """A new file that only this user may read; :meth:`close` removes it."""
+        """Create a file that only this user may read; :meth:`close` removes it."""
         head, size = schema.head(), schema.places()[1]
         where = folder or memory_folder()
         sweep(where, _MAGIC)
@@ -198,63 +223,70 @@ class Shared:
             path, memory = new_file(where, head.ljust(size, b"\0"))
         except OSError as error:
             raise SharedError(
-                f"{size} bytes to share with a viewer cannot be had in {where}: "
-                f"{error.strerror or error}; make room there"
+                f"cannot create a file of {size} bytes in {where} to share with a viewer: "
+                f"{error.strerror or error}; free some space there"
             ) from error
         return cls(path, memory, schema, owner=True)
 
     @classmethod
     def open(cls, path: Path) -> Shared:
-        """What :meth:`create` made; :class:`SharedError` for anything else."""
+        """Open a file that :meth:`create` made; raises :class:`SharedError` for any other file."""
         try:
             with path.open("r+b") as file:
                 schema = _checked(file.read(_HEAD.size), file.read(MOST_SCHEMA), path)
                 size = os.fstat(file.fileno()).st_size
                 if size != schema.places()[1]:
-                    raise SharedError(f"{path} has {size} bytes, not {schema.places()[1]}")
+                    raise SharedError(
+                        f"{path} has {size} bytes; expected {schema.places()[1]} bytes"
+                    )
                 return cls(path, mmap.mmap(file.fileno(), size), schema, owner=False)
         except OSError as error:
-            raise SharedError(f"{path} cannot be opened: {error}; is the run over?") from error
+            raise SharedError(
+                f"{path} cannot be opened: {error}; perhaps the run has ended"
+            ) from error
 
     def writer(self, record: str) -> Writer:
-        """Of ``run``, ``stick``, ``viewer``, ``orders`` or ``plant/NAME``; one process may."""
+        """Return the writer of a record; only one process may write a record.
+
+        ``record`` is ``run``, ``stick``, ``viewer``, ``orders``, ``answer`` or ``plant/NAME``.
+        """
         at, shape = self._places[record]
         return Writer(self._view[at : at + shape.size], shape)
 
     def reader(self, record: str) -> Reader:
-        """Of the same."""
+        """Return a reader of a record; any number of processes may read a record."""
         at, shape = self._places[record]
         return Reader(self._view[at : at + shape.size], shape)
 
     def look(self) -> None:
-        """Nothing is to be carried: it is the same memory."""
+        """Do nothing: both sides have the same memory."""
 
     @property
     def over(self) -> str:
-        """The process that made it, or its file, is gone; looked at a few times a second."""
+        """Why the run has ended, else empty; file and process are checked 4 times per second."""
         now = stopwatch()
         if not self._over and now >= self._next_look_ns:
             self._next_look_ns = now + _LOOK_NS
             if not self.path.exists():
-                self._over = "the run is over"
+                self._over = "the run has ended"
             elif not _alive(self.schema.about.get("pid")):
                 self._over = "the run was killed"
                 self.remove()
         return self._over
 
     def close(self) -> None:
-        """The owner removes the file; who has it mapped keeps its own view until it ends."""
+        """Remove the file if this is the owner; other processes keep their mapping of it."""
         if self._owner:
             self.remove()
 
     def remove(self) -> None:
-        """Also for a viewer whose simulation is gone and did not."""
-        with suppress(OSError):  # on Windows not while it is mapped: the last one's end does it
+        """Remove the file; a viewer does this after a simulation that was killed."""
+        with suppress(OSError):  # Windows removes it with the last process that has it mapped
             self.path.unlink()
 
 
 def _alive(pid: object) -> bool:
-    if not isinstance(pid, int) or pid <= 0 or sys.platform == "win32":  # a file tells it there
+    if not isinstance(pid, int) or pid <= 0 or sys.platform == "win32":  # no such check on Windows
         return True
     try:
         os.kill(pid, 0)
@@ -267,18 +299,26 @@ def _alive(pid: object) -> bool:
 
 def _checked(head: bytes, rest: bytes, path: Path) -> Schema:
     if len(head) < _HEAD.size or not head.startswith(_MAGIC):
-        raise SharedError(f"{path} is not shared by a run of rtsim")
+        raise SharedError(f"{path} is not a file that a run of rtsim shares with a viewer")
     _, version, length, size, digest = _HEAD.unpack(head)
     if version != VERSION:
-        raise SharedError(f"{path} is of version {version}, this viewer of {VERSION}")
+        raise SharedError(
+            f"{path} has version {version}; this viewer reads version {VERSION}; use the release "
+            "of rtsim that started the run"
+        )
     if length > len(rest) or size > MOST_BYTES:
-        raise SharedError(f"{path} claims a schema of {length} bytes and {size} bytes in all")
+        raise SharedError(
+            f"the head of {path} is wrong: it gives {length} bytes of schema, {size} bytes in all"
+        )
     try:
         schema = Schema.from_json(rest[:length].decode())
     except (UnicodeDecodeError, SharedError) as error:
         raise SharedError(f"{path}: {error}") from error
     if schema.hash != digest:
-        raise SharedError(f"{path} was laid out by another release of rtsim; run both from one")
+        raise SharedError(
+            f"{path} has the record layout of another release of rtsim; use the release that "
+            "started the run"
+        )
     return schema
 
 

@@ -1,4 +1,4 @@
-"""The stick as a device of an inlet: what the viewer says of it, bounded, and safe in silence."""
+"""The stick as an input device: the viewer's values within bounds, fail-safe without a viewer."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from rtsim.pilot.pacing import Durations
 from rtsim.pilot.sequence import Reader
 
 SILENT_NS = NS_PER_S // 2
-"""A viewer that has said nothing for so long does not fly any more: its stick is held."""
+"""After this time without a record from the viewer, the stick counts as held."""
 SAFE_NS = 2 * SILENT_NS
-"""And after so long its values go to the safe ones."""
+"""After this time without a record, the values begin to move to the fail-safe values."""
 FADE_NS = NS_PER_S
-"""Within which they are there."""
+"""The time in which the values move to the fail-safe values."""
 _SANE_NS = 10 * NS_PER_S
 
 
 class SharedStick:
-    """What the person does, as a device of an inlet; see
-    :class:`rtsim.components.external_inputs.InputDevice`.
+    """The viewer's stick as a :class:`rtsim.components.external_inputs.InputDevice`.
 
-    A viewer that falls silent - closed, hung, killed - leaves the stick where it was, and from
-    there it goes to :attr:`safe`, as it does for a device that is unplugged.
+    If the viewer is closed, hangs or is killed, the values are held and then move to :attr:`safe`,
+    as they do after a device was unplugged.
     """
 
     def __init__(self, reader: Reader, signals: Signals) -> None:
         self.safe: Vector = signals.initial()
-        """(n,), within the signals' bounds."""
+        """The fail-safe values (n,), within the bounds of the signals."""
         self.latency = Durations()
-        """From a device's reading to the tag, for each change of the stick [ns]."""
+        """Latencies from reading the device to the tag, for each change of the stick, ns."""
         self.applied, self.initiated = 0, 0
-        """The number of the record last latched, and when its device was read."""
+        """The number of the record that was latched last, and when its device was read."""
         self.stamps = 0, 0, 0
-        """Of the value latched last: read from the device, decoded, latched [ns]."""
+        """When the latched value was read from the device, decoded and latched, ns."""
         self.silences = 0
         self._reader = reader
         self._low = np.array([s.low for s in signals for _ in range(s.size)])
@@ -45,10 +44,10 @@ class SharedStick:
         self._number = 0
         self._silent = self._again = False
         self._held: Vector = self._said
-        """Where the silence found it."""
+        """The values at which the viewer became silent."""
 
-    def again(self) -> None:
-        """The run went back to a checkpoint, and the stick did not: say where it is."""
+    def repeat(self) -> None:
+        """Return the present values at the next poll, because the run went back to a checkpoint."""
         self._again = self._number > 0
 
     def poll(self) -> Vector | None:

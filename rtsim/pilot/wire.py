@@ -1,19 +1,24 @@
-"""The records of :mod:`rtsim.pilot.shared` as messages between two machines; no socket in here.
+"""Encodes the records of :mod:`rtsim.pilot.shared` as messages between two machines; no sockets.
 
-A message is a head, a body, and a CRC-32 over both, little-endian::
+A message has a head, a body, and a CRC-32 of both, little-endian::
 
     magic "RTPV" | version u16 | kind u16 | schema's hash, 8 bytes | number u64 | heard u64
     | sent i64 | echo i64 | received i64 | body | crc u32
 
-Magic, version, kind and CRC stand there in every version: a ``HELLO`` of any is answered, so that
-who asks can say that the other end is of another.
+Every version has magic, version, kind and CRC at these positions.  A ``HELLO`` of any version is
+answered, so that the asking side can report that the versions differ.
 
-The body of ``SCHEMA`` is JSON; of ``OVER`` it is why the run says nothing more to this viewer, as
-text.  That of ``RECORDS`` is any number of entries, an index u16 and that
-record's payload: its length follows from the schema, so that no length is believed; ``WHOLE`` is
-the same with all that there is.  ``number`` counts messages that carry records, ``heard`` is the
-other side's latest up to which none is missing; what is sent and not heard is bounded by that.  The
-last three are for the clocks (:class:`ClockOffset`), ns of each side's own.
+The bodies are:
+
+- ``SCHEMA``: JSON;
+- ``OVER``: why the run sends nothing more to this viewer, as text;
+- ``RECORDS``: any number of entries, each an index u16 and the payload of that record; the length
+  of a payload follows from the schema;
+- ``WHOLE``: the same, with all records.
+
+``number`` counts the messages with records.  ``heard`` acknowledges the other side's messages: it
+is the number up to which none is missing.  It limits the messages in transit.  ``sent``, ``echo``
+and ``received`` are times of each side's own clock, ns, for :class:`ClockOffset`.
 """
 
 from __future__ import annotations
@@ -32,10 +37,10 @@ from rtsim.pilot.sequence import Integers, Reader, Shape, Writer
 from rtsim.pilot.shared import MOST_ORDERS, ORDERS, PAIR, RUN, STICK, VERSION, Schema
 
 MOST_BYTES = 1 << 20
-"""Of a message; what sockets of ours take at most."""
+"""Limit of a message, and of the sockets."""
 HELLO, SCHEMA, RECORDS, WHOLE, OVER = 1, 2, 3, 4, 5
 TO_RUN = ("stick", "orders", "viewer")
-"""Records that a viewer writes; all others, and the first two again, go to it."""
+"""Records that a viewer sends; it receives all others, and also the first two."""
 _MAGIC = b"RTPV"
 _FIRST = struct.Struct("<4sHH")
 _HEAD = struct.Struct("<4sHH8sQQqqq")
@@ -54,7 +59,7 @@ _PLANT_WALLS = tuple(PAIR.index(n) for n in ("last_wall", "next_wall", "applied_
 
 
 class WireError(RtsimError):
-    """Bytes that are no message; they are counted and skipped."""
+    """Malformed bytes; they are counted and dropped."""
 
 
 class OtherVersion(WireError):
@@ -63,32 +68,32 @@ class OtherVersion(WireError):
 
 @dataclass(frozen=True)
 class Head:
-    """What stands before the body."""
+    """The head of a message."""
 
     kind: int
     number: int = 0
     heard: int = 0
     sent: int = 0
     echo: int = 0
-    """The ``sent`` of the other side's message that came last, by its clock; 0: none came."""
+    """``sent`` of the other side's last message, by the other side's clock; 0 if none came."""
     received: int = 0
-    """When that came, by the clock of who sends this."""
+    """When that message came, by the clock of the sender of this message."""
 
 
 @dataclass(frozen=True)
 class WireMessage:
-    """One that fits its schema."""
+    """A decoded message."""
 
     head: Head
     text: str = ""
-    """The schema, or a reason."""
+    """The schema, or the reason of the end."""
     hash: bytes = b""
-    """The first bytes of the schema's."""
+    """The first bytes of the hash of the schema."""
     records: Mapping[str, tuple[Integers, Vector]] = field(default_factory=dict)
 
 
 class Format:
-    """Messages of one schema; ``None`` is who has not heard it yet."""
+    """Encodes and decodes messages of a schema; ``None`` if the schema is not known yet."""
 
     def __init__(self, schema: Schema | None) -> None:
         self._hash = b"\0" * 8 if schema is None else schema.hash[:8]
@@ -98,8 +103,9 @@ class Format:
         for name, shape in self._shapes:
             if max(shape.payload, len(self._text)) > MOST_BYTES - 256:
                 raise WireError(
-                    f"{name} and the schema are too large to be seen from another machine: "
-                    f"{max(shape.payload, len(self._text))} bytes, at most {MOST_BYTES - 256}"
+                    f"{name} or the schema is too large for a window on another machine: "
+                    f"{max(shape.payload, len(self._text))} bytes; at most {MOST_BYTES - 256} are "
+                    "allowed"
                 )
 
     def hello(self) -> bytes:
@@ -113,12 +119,12 @@ class Format:
 
     @property
     def most_to_run(self) -> int:
-        """Bytes of the longest message that a viewer has to send."""
+        """The size of the longest message that a viewer sends, bytes."""
         told = [shape.payload for name, shape in self._shapes if name in TO_RUN]
         return _HEAD.size + sum(told) + len(told) * _INDEX.size + _CRC.size
 
     def records(self, head: Head, payloads: Mapping[str, bytes]) -> list[bytes]:
-        """As few messages as hold them; all with the same head."""
+        """Return the fewest messages for all payloads; all messages have the same head."""
         bodies, body = [], b""
         for name, payload in payloads.items():
             entry = _INDEX.pack(self._index[name]) + payload
@@ -136,18 +142,18 @@ class Format:
         return data + _CRC.pack(zlib.crc32(data))
 
     def read(self, data: bytes) -> WireMessage:
-        """Raises :class:`WireError` for whatever is none."""
+        """Decode a message; raises :class:`WireError` if it is malformed."""
         if not _FIRST.size + _CRC.size <= len(data) <= MOST_BYTES:
-            raise WireError(f"a message of {len(data)} bytes")
+            raise WireError(f"a message has {len(data)} bytes, which is too short or too long")
         magic, version, kind = _FIRST.unpack_from(data)
         if magic != _MAGIC or zlib.crc32(data[: -_CRC.size]) != _CRC.unpack(data[-_CRC.size :])[0]:
-            raise WireError("no message of ours")
+            raise WireError("a message has a wrong magic number or checksum")
         if kind == HELLO:
             return WireMessage(Head(HELLO))
         if version != VERSION:
-            raise OtherVersion(f"a message of version {version}; this is {VERSION}")
+            raise OtherVersion(f"protocol version {version} there, {VERSION} here")
         if len(data) < _HEAD.size + _CRC.size:
-            raise WireError(f"a message of {len(data)} bytes")
+            raise WireError(f"a message has {len(data)} bytes, which is too short")
         digest, *rest = _HEAD.unpack_from(data)[3:]
         head, body = Head(kind, *rest), data[_HEAD.size : -_CRC.size]
         if kind == OVER:
@@ -156,45 +162,45 @@ class Format:
             try:
                 return WireMessage(head, body.decode(), digest)
             except UnicodeDecodeError as error:
-                raise WireError(f"a schema that is no text: {error}") from None
+                raise WireError(f"the schema in a message is not UTF-8 text: {error}") from None
         if kind not in (RECORDS, WHOLE) or digest != self._hash:
-            raise WireError("a message of another run, or of no known kind")
+            raise WireError("a message is of another run or of an unknown kind")
         return WireMessage(head, records=self._entries(body))
 
     def _entries(self, body: bytes) -> dict[str, tuple[Integers, Vector]]:
         found, at = {}, 0
         while at < len(body):
             if at + _INDEX.size > len(body):
-                raise WireError("a record without its index")
+                raise WireError("a message ends within the index of a record")
             index = _INDEX.unpack_from(body, at)[0]
             at += _INDEX.size
             if index >= len(self._shapes):
-                raise WireError(f"record {index} of {len(self._shapes)}")
+                raise WireError(f"record index {index} is unknown; there are {len(self._shapes)}")
             name, shape = self._shapes[index]
             payload = body[at : at + shape.payload]
             at += shape.payload
             if len(payload) < shape.payload:
-                raise WireError(f"{name} in {len(payload)} bytes, not {shape.payload}")
+                raise WireError(f"record {name} has {len(payload)} bytes; expected {shape.payload}")
             words = np.frombuffer(payload, np.int64)
             found[name] = words[: shape.integers], words[shape.integers :].view(np.float64)
         return found
 
 
 def _printable(reason: bytes) -> str:
-    """Whatever the bytes are, a line for a person."""
+    """Return ``reason`` as one printable line."""
     text = reason[:_MOST_REASON].decode(errors="replace")
     return "".join(c if c.isprintable() else " " for c in text).strip() or "no reason is given"
 
 
 def payload_of(name: str, integers: Integers, floats: Vector, later_ns: int) -> bytes:
-    """A record's bytes; moments of the wall in it are told by a clock that is so much ahead."""
+    """Return the bytes of a record, with times converted to a clock ``later_ns`` ahead."""
     if later_ns:
         integers = shifted(name, integers, later_ns)
     return integers.tobytes() + floats.tobytes()
 
 
 def shifted(name: str, integers: Integers, later_ns: int) -> Integers:
-    """The record's integers with its moments of the wall by another clock; 0 stands for none."""
+    """Return the integers with times converted to a clock ``later_ns`` ahead; 0 means no time."""
     out = integers.copy()
     for k in _WALLS.get(name, _PLANT_WALLS):
         if out[k]:
@@ -203,21 +209,21 @@ def shifted(name: str, integers: Integers, later_ns: int) -> Integers:
 
 
 def put(writer: Writer, integers: Integers, floats: Vector) -> None:
-    """What came, where the reader looks."""
+    """Publish a received record."""
     writer.integers[:] = integers
     writer.floats[:] = floats
     writer.publish()
 
 
 class Changes:
-    """Which records were written since they were last asked for."""
+    """Finds the records that were written since the last call of :meth:`take`."""
 
     def __init__(self, readers: Mapping[str, Reader]) -> None:
         self._readers = readers
         self._seen = dict.fromkeys(readers, 0)
 
-    def again(self) -> None:
-        """All of them, the next time: what was sent may not have come."""
+    def send_all(self) -> None:
+        """Let the next call of :meth:`take` return all records, because messages may be lost."""
         self._seen = dict.fromkeys(self._readers, 0)
 
     def take(self, later_ns: int = 0) -> dict[str, bytes]:
@@ -233,17 +239,17 @@ class Changes:
 
 
 class ClockOffset:
-    """How far the other side's clock is ahead of one's own, from messages there and back.
+    """Measures how far the other side's clock is ahead of this side's, from round trips.
 
-    As NTP does (RFC 5905, section 8): of the last exchanges the quickest one tells it best, and it
-    is wrong by no more than half of what that took on the way.
+    The method is that of NTP (RFC 5905, section 8): the round trip with the shortest delay gives
+    the offset.  The error is at most half of that delay.
     """
 
     def __init__(self) -> None:
         self._kept: deque[tuple[int, int]] = deque(maxlen=_KEPT)
 
     def add(self, head: Head, now: int) -> None:
-        """A message came at ``now``, by one's own clock."""
+        """Take in the head of a message that came at ``now``, by this side's clock."""
         if not head.echo:
             return
         way = (now - head.echo) - (head.sent - head.received)
@@ -260,5 +266,5 @@ class ClockOffset:
 
     @property
     def error_ns(self) -> int:
-        """At most."""
+        """The greatest possible error of :attr:`ns`, ns."""
         return min(self._kept, default=(0, 0))[0] // 2

@@ -35,12 +35,12 @@ SMALL = 1 << 26
 """A file that unpacks to at most this many bytes stays in memory."""
 LARGEST_CHUNK = 1 << 26
 DENSEST = 1024
-"""Greatest compression ratio that is accepted beyond ``SMALL``: 1000 signals that never move."""
+"""Greatest accepted compression ratio of a large file; 1000 constant signals stay below it."""
 MOST_CACHED = 1 << 23
 RECORD = struct.Struct("<BQ")
 MESSAGE = struct.Struct("<HIQQ")
 HEAD = RECORD.size + MESSAGE.size
-"""Bytes of a message before its payload."""
+"""Size of a message before its payload, bytes."""
 BROKEN = (McapError, struct.error, ValueError, OverflowError, RuntimeError, zstandard.ZstdError)
 _LZ4_DENSEST = 256  # no LZ4 block unpacks to more than 255 times its size
 _PIECE = 1 << 20
@@ -194,10 +194,10 @@ def runs(data: bytes) -> Iterator[MessageBlock | Declared]:
         opcode, length = RECORD.unpack_from(data, at)
         stop = at + RECORD.size + length
         if stop > end:
-            raise ValueError("a message longer than its chunk")
+            raise ValueError("a message is longer than its chunk")
         if opcode == Opcode.MESSAGE:
             if length < MESSAGE.size:
-                raise ValueError(f"a message of {length} bytes")
+                raise ValueError(f"a message has {length} bytes, which is too short")
             (channel,) = struct.unpack_from("<H", data, at + RECORD.size)
             count = _alike(data, at, stop - at)
             yield MessageBlock(channel, at, count, length - MESSAGE.size)
@@ -231,7 +231,7 @@ def _declared(body: bytes) -> Declared:
     channel, _, length = _CHANNEL.unpack_from(body)
     topic = body[_CHANNEL.size : _CHANNEL.size + length]
     if len(topic) != length:
-        raise ValueError("a channel whose name is cut off")
+        raise ValueError("the name of a channel is cut off")
     return Declared(channel, str(topic, "utf-8"))
 
 
@@ -240,7 +240,7 @@ def whole(kind: Any, body: bytes) -> Any:
     stream = ReadDataStream(io.BytesIO(body))
     record = kind.read(stream)
     if stream.count != len(body):
-        raise ValueError(f"{len(body) - stream.count} bytes too many")
+        raise ValueError(f"the record is {len(body) - stream.count} bytes too long")
     return record
 
 
@@ -252,7 +252,7 @@ def _state(file: IO[bytes]) -> tuple[int, int]:
 def _checked(chunk: Chunk) -> bytes:
     data = _unpacked(chunk)
     if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
-        raise ValueError("its checksum is wrong")
+        raise ValueError("the checksum of the chunk is wrong")
     return data
 
 

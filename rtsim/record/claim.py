@@ -49,7 +49,7 @@ class Claim:
 def claim(path: Path, overwrite: bool) -> Claim:
     """Open ``path`` for one writer.
 
-    ``overwrite`` allows an existing recording to be overwritten, and nothing else.  Raises
+    ``overwrite`` allows to overwrite an existing recording, but no other file.  Raises
     :class:`PathTaken` if the path is not free, and :class:`RecordingError` if it cannot be opened.
     """
     new = not path.exists()

@@ -6,7 +6,7 @@
 
 If both tolerances are 0, the two doubles must be equal bit for bit.  NaN equals NaN, and an
 infinity equals itself; compared with any other value they fail at every tolerance.  The difference
-of two signals of kind ``angle`` is taken the short way round, in their unit; quaternions are equal
+of two signals of kind ``angle`` is taken in the shorter direction; quaternions are equal
 up to their sign.
 
 The candidate must reach the end of the baseline; its later rows do not count.  Up to that end both
@@ -102,6 +102,17 @@ class Comparison:
     def empty(self) -> list[SignalResult]:
         """Signals that had no row to compare."""
         return [r for r in self.results if r.empty]
+
+    @property
+    def why(self) -> str:
+        """Why the outcome is failed or undecided; empty if it is passed."""
+        if self.failures:
+            worst = self.worst_first()[0]
+            many = f"{len(self.failures)} of {len(self.results)} signals fail"
+            return f"{many}; {worst.name}: {worst.reason}"
+        if self.undecided:
+            return "; ".join(self.undecided)
+        return "there was no value to compare" if self.outcome is Outcome.UNDECIDED else ""
 
     def to_json(self) -> dict[str, object]:
         """Return plain data; an infinite or undefined difference is null."""

@@ -75,13 +75,18 @@ class RunEnding:
         return self.reason in _STOPPED
 
     def __str__(self) -> str:
+        return f"{self.in_brief}: {self.error}" if self.reason == ERROR else self.in_brief
+
+    @property
+    def in_brief(self) -> str:
+        """Return the text without the message of the error."""
         at = f"{self.reached_ns / NS_PER_S:g} s"
         early = self.asked_ns is not None and self.reached_ns < self.asked_ns
         of = f"{at} of {self.asked_ns / NS_PER_S:g} s" if early and self.asked_ns else at
         if self.reason in _STOPPED:
             return f"{_STOPPED[self.reason]} {of}"
         if self.reason == ERROR:
-            return f"ended in an error at {of}: {self.error}"
+            return f"ended in an error at {of}"
         if self.reason == "terminal":
             return f"was ended by a terminal guard at {at}"
         if self.reason == UNKNOWN:

@@ -124,7 +124,7 @@ class Track:
         )
 
     def returned(self, row: int, rolled: bool) -> None:
-        """Rows were written up to ``row`` of the present block, or of the spare one if ``rolled``."""
+        """Rows were written up to ``row`` of the lent block; if ``rolled``, of the spare block."""
         if rolled:
             self._row = self._capacity
             self._roll()

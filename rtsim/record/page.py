@@ -1,4 +1,4 @@
-"""The shell of a page with everything in it: style, script, head, links and sections."""
+"""Builds a self-contained HTML page: style, script, head, links and sections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rtsim.record import figures
 from rtsim.record.markup import STYLE, text
 
 Section = tuple[str, str, str]
-"""Key of the link, title and body, both as markup; one without a body is left out."""
+"""A section: key of the link, title and body as markup; without a body it is left out."""
 
 
 def page(

@@ -17,7 +17,7 @@ KEYS = ("step", "side")
 _GAP = 0.1
 """Share of the baseline's span that rows at common times may leave out, in a gap or at the ends."""
 _FEW = 10
-"""So few rows may lie between two common times, however short the run."""
+"""This number of rows may lie between two common times, even in a short run."""
 
 Pairing: TypeAlias = Literal["exact", "common"]
 
@@ -80,7 +80,7 @@ def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
 
 
 def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Paired:
-    """Pair by tag; rows that are missing at the end of a run that ended early do not count."""
+    """Pair rows by tag; rows after the end of a run that ended early do not count as missing."""
     inside = np.flatnonzero(b.ns <= window.end)
     left = np.flatnonzero(a.ns <= window.end)
     n = min(len(left), len(inside))

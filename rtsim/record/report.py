@@ -25,7 +25,7 @@ from rtsim.timing.frames import WorstFrame
 MOST_ROWS = 200
 STATUS = {0: "", 1: "lost", 2: "second copy"}
 _UP_TO = ("min", "median", "p99", "p99_9", "max")
-_DOWN_TO = ("max", "median", "p1", "p0_1", "min")  # of a margin the least is the worst
+_DOWN_TO = ("max", "median", "p1", "p0_1", "min")  # the least margin is the worst
 
 _STATED = ("assumptions", "limits", "name", "description")
 

@@ -117,7 +117,7 @@ class _Walk:
                 raise ValueError("the checksum of the whole file is wrong")
             self.out.complete = True
         elif opcode == Opcode.MESSAGE_INDEX:
-            # Not needed, but a chunk whose opcode was damaged must not pass for one.
+            # The index is not needed, but a chunk with a damaged opcode must not count as one.
             if _INDEX.unpack_from(body)[1] != len(body) - _INDEX.size:
                 raise ValueError("not a message index")
         elif opcode not in (Opcode.HEADER, Opcode.ATTACHMENT, Opcode.SCHEMA):

@@ -212,7 +212,10 @@ class _Tally:
             self._worst, self._max_abs = (at + row, column), float(gap.max())
         self._max_rel = max(self._max_rel, float(rel.max(initial=0.0)))
         if self._first is None and len(differs):
-            self._first = at + int(differs[0])
+            row = int(differs[0])
+            self._first = at + row
+            if not self._max_abs:  # equal values with different bits: no distance names them
+                self._worst = (at + row, int(np.argmin(same[row])))
         if self._first_failed is None and len(failed):
             row = int(failed[0])
             self._first_failed = at + row

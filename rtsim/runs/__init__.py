@@ -8,19 +8,20 @@ from rtsim.core.face import face
 
 if TYPE_CHECKING:
     from rtsim.runs.diverging import diverge
+    from rtsim.runs.pace import Pace
     from rtsim.runs.replay import rerun
-    from rtsim.runs.simulation import Pace, simulate
+    from rtsim.runs.request import Connections, Output, RunRequest
+    from rtsim.runs.simulation import run, simulate
 
-__all__ = ["Pace", "diverge", "rerun", "simulate"]
+__all__ = ["Connections", "Output", "Pace", "RunRequest", "diverge", "rerun", "run", "simulate"]
 
 __getattr__, __dir__ = face(
     __name__,
     {
         "rtsim.runs.diverging": ("diverge",),
         "rtsim.runs.replay": ("rerun",),
-        "rtsim.runs.simulation": (
-            "Pace",
-            "simulate",
-        ),
+        "rtsim.runs.pace": ("Pace",),
+        "rtsim.runs.request": ("Connections", "Output", "RunRequest"),
+        "rtsim.runs.simulation": ("run", "simulate"),
     },
 )

@@ -13,7 +13,7 @@ import numpy as np
 from rtsim.components.allowed_latency import from_plain
 from rtsim.components.controller import Controller, FedController
 from rtsim.components.external_inputs import ExternalInput, FedInput
-from rtsim.core.errors import CheckpointError, RecordingError
+from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
@@ -25,7 +25,8 @@ from rtsim.equations.source_hash import source_hash
 from rtsim.record.reading import Recording
 from rtsim.record.repeated import end_of, ended_by_itself, said_no_more
 from rtsim.record.temporary import recorder_for_again
-from rtsim.runs.simulation import FedInputs, compilation_of, simulate
+from rtsim.runs.request import FedInputs, RunRequest, compilation_of
+from rtsim.runs.simulation import run
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.trust import scenario_to_load
@@ -51,53 +52,45 @@ def rerun(
     Raises :class:`RecordingError` if the recording does not contain what is needed, and any error
     that prevents the repetition on this machine (:func:`ended_by_itself`).
     """
-    recorder = recorder_for_again(recording)
-    scenario = scenario or scenario_of(recording)
-    start = start or continued(recording)
-    try:
-        refly(recording, scenario, start=start, stop_ns=stop_ns, recorder=recorder)
-    except CheckpointError:
-        raise
-    except Exception as error:
-        if not ended_by_itself(recording, recorder.recording(), error):
-            raise
-    again = recorder.recording()
+    request = to_repeat(recording, scenario, start=start, stop_ns=stop_ns)
+    result = run(request.into(recorder_for_again(recording)))
+    again = result.recording()
+    error = result.error or result.lost
+    if error is not None and not ended_by_itself(recording, again, error):
+        raise error
     said_no_more(recording, again)
     return again
 
 
-def refly(
+def to_repeat(
     recording: Recording,
-    scenario: Scenario,
+    scenario: Scenario | None = None,
     *,
     start: Checkpoint | None = None,
     stop_ns: int | None = None,
     live: bool = False,
-    **how: Any,
-) -> None:
-    """Like :func:`rerun`, with further arguments ``how`` for :func:`simulate`; returns nothing.
+) -> RunRequest:
+    """Return the request that repeats a recorded run; the arguments are those of :func:`rerun`.
 
-    ``live``: run external controllers again instead of replaying their recorded answers.  Raises
-    the error that ends the run.
+    ``live``: run external controllers again instead of replaying their recorded answers.
     """
     header = recording.header
-    start = start or continued(recording)
+    scenario = scenario or scenario_of(recording)
     fed = FedInputs(
-        fed_inlets(scenario, recording),
+        fed_external_inputs(scenario, recording),
         {} if live else fed_controllers(scenario, recording),
         [e.tag.ns for e in recording.events if e.kind == INSERTED],
         recording.events,
         fed_commands(recording),
     )
-    simulate(
+    return RunRequest(
         scenario,
         seed=int(header["seed"]),
         until=Fraction(int(header["until"]), NS_PER_S),
         compile=compilation_of(header),
         fed=fed,
         stop_ns=end_of(recording) if stop_ns is None else stop_ns,
-        start=start,
-        **how,
+        start=start or continued(recording),
     )
 
 
@@ -107,10 +100,10 @@ def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
     These are the external inputs, and the answers of external controllers.
     """
     replaced = recording.header.get("scenario", {}).get("origin", {}).get("replaced", {})
-    parts = scenario.parts.items()
-    inlets = {part.external.name for _, part in parts if part.external is not None}
+    parts = scenario.components.items()
+    external_inputs = {part.external.name for _, part in parts if part.external is not None}
     answers = {name for name, part in parts if part.outside or name in replaced}
-    return {f"inputs/{name}" for name in inlets} | {f"messages/{name}" for name in answers}
+    return {f"inputs/{name}" for name in external_inputs} | {f"messages/{name}" for name in answers}
 
 
 def continued(recording: Recording) -> Checkpoint | None:
@@ -199,10 +192,10 @@ def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
         out.append(f"{path.removeprefix('.')}: {then} in the recording, {now} now{why}")
 
 
-def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, ExternalInput]:
+def fed_external_inputs(scenario: Scenario, recording: Recording) -> dict[str, ExternalInput]:
     """Return the external inputs by name, replaying their recorded values."""
     out: dict[str, ExternalInput] = {}
-    for external in (part.external for part in scenario.parts.values()):
+    for external in (part.external for part in scenario.components.values()):
         if external is not None:
             rows = recording.rows(f"inputs/{external.name}")
             values = {int(ns): np.array(v) for ns, v in zip(rows.ns, rows.floats, strict=True)}
@@ -227,7 +220,7 @@ def fed_commands(recording: Recording) -> list[PendingCommand]:
 
 def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, Controller]:
     """Return controllers that replay the recorded answers of external controllers, by name."""
-    outside = [name for name, part in scenario.parts.items() if part.outside]
+    outside = [name for name, part in scenario.components.items() if part.outside]
     return {name: fed_controller(recording, name) for name in outside}
 
 

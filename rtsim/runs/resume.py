@@ -17,15 +17,15 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Ring, beside
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
+from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.replay import (
     BUILD_CHANGED,
     changed_since,
     continued,
-    refly,
     scenario_from,
-    scenario_of,
+    to_repeat,
 )
-from rtsim.runs.simulation import MAX, Pace
+from rtsim.runs.simulation import run
 from rtsim.scenario.scenario import Scenario
 
 CONTROLLERS = "rtsim.controllers"
@@ -144,8 +144,8 @@ def _on_to(recording: Recording, start: Checkpoint | None, ns: int, pace: Pace |
         return start
     ring = Ring(0)
     at = Taking(ring, at=[_seconds(ns)])
-    scenario = scenario_of(recording)
-    refly(recording, scenario, start=start, stop_ns=ns, checkpoints=at, pace=pace)
+    request = replace(to_repeat(recording, start=start, stop_ns=ns), pace=Pace.of(pace))
+    run(request.into(None, at)).checked()
     reached = ring.before(recording.end_ns)
     if reached is None:
         raise CheckpointError(f"{recording.source} ended before {Tag(ns)} when it was run again")

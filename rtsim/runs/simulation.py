@@ -2,98 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Unpack
 
-from rtsim.components.controller import Controller
-from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.latency import Fixed
 from rtsim.components.protocols import own_time
-from rtsim.core.clock import Clock, VirtualClock, WallClock, stopwatch
-from rtsim.core.errors import CheckpointError, RecordingError, ScenarioError
+from rtsim.core.clock import Clock, WallClock, stopwatch
+from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.raised import blame, from_outside, interrupt, on_ctrl_c, on_signals
-from rtsim.core.tag import NS_PER_S, START, Duration, Tag, to_ns
-from rtsim.core.version import __version__
+from rtsim.core.tag import NS_PER_S, START, Duration, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.kept import Files
 from rtsim.engine.checkpoint.taking import Taking, check_savable
-from rtsim.engine.commands.inbox import Inbox, PendingCommand
-from rtsim.engine.executive import Executive, StatePublisher
+from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.executive import Executive
 from rtsim.engine.faults.at_loop import DisturbedPacer
 from rtsim.engine.system import System
-from rtsim.equations.compiling import CHECKED, Compilation
-from rtsim.equations.source_hash import source_hash
-from rtsim.record.event import Event
-from rtsim.record.fingerprint import fingerprint
+from rtsim.equations.compiling import Compilation
+from rtsim.record.ending import ERROR, RunEnding
 from rtsim.record.memory_recorder import NullRecorder, Recorder
-from rtsim.runs.outcome import RECORDER_DEATH, RecordingLost, RunResult
+from rtsim.runs.pace import MAX, Pace
+from rtsim.runs.request import (
+    ConnectionKeywords,
+    Connections,
+    FedInputs,
+    Output,
+    Progress,
+    RunRequest,
+)
+from rtsim.runs.result import RecordingLost, RunResult
 from rtsim.scenario.scenario import Scenario
-from rtsim.timing.certificate import Certificate, certify
+from rtsim.timing.certificate import certify
 from rtsim.timing.pacing import Pacer
-from rtsim.timing.policy import CatchUp, Policy
-from rtsim.timing.scheduling import SchedulingRequest, request
-
-MAX = "max"
-"""The pace of a run that never waits for the wall clock."""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How simulated time follows the wall clock; ``rate`` ``None``: as fast as possible."""
-
-    rate: float | None = None
-    policy: Policy = CatchUp()
-    scheduling: SchedulingRequest = SchedulingRequest()
-
-    @classmethod
-    def of(cls, text: str | float, **rest: Any) -> Pace:
-        """Return the pace for ``"max"`` or ``"1.0"``; raises :class:`ScenarioError` for others."""
-        if text == MAX:
-            return cls(None, **rest)
-        try:
-            return cls(float(text), **rest)
-        except ValueError:
-            raise ScenarioError(f"pace is {text!r}; give 'max' or a rate such as 1.0") from None
-
-    def clock(self, told: bool = False) -> Clock:
-        """Return the clock of a run; ``told``: commands may change the rate during the run."""
-        return VirtualClock() if self.rate is None and not told else WallClock(self.rate)
-
-    def __str__(self) -> str:
-        return MAX if self.rate is None else f"{self.rate:g}"
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The progress of a run, which an observer gets in the slack of a frame."""
-
-    ns: int
-    until_ns: int
-    pacer: Pacer
-
-
-@dataclass(frozen=True)
-class FedInputs:
-    """What a replay takes from a recording instead of from external sources."""
-
-    inlets: Mapping[str, ExternalInput] = field(default_factory=dict)
-    controllers: Mapping[str, Controller] = field(default_factory=dict)
-    inserted: Sequence[int] = ()
-    """Tags (ns) that event inputs inserted."""
-    events: Sequence[Event] | None = None
-    """Recorded events, for faults of lines to boards that a replay does not use."""
-    commands: Sequence[PendingCommand] = ()
-    """Commands of the run, in the order of their tags."""
-
-    def after(self, ns: int) -> FedInputs:
-        """Return a copy without everything up to and including ``ns``."""
-        return replace(
-            self,
-            inserted=[at for at in self.inserted if at > ns],
-            events=None if self.events is None else [e for e in self.events if e.tag.ns > ns],
-            commands=[told for told in self.commands if told.ns > ns],
-        )
+from rtsim.timing.policy import Policy
+from rtsim.timing.scheduling import SchedulingRequest
+from rtsim.timing.scheduling import request as scheduled
 
 
 def simulate(
@@ -104,26 +50,21 @@ def simulate(
     until: Duration | None = None,
     recorder: Recorder | None = None,
     compile: Compilation = True,
-    fed: FedInputs | None = None,
-    publisher: StatePublisher | None = None,
-    observe: Callable[[Progress], None] | None = None,
-    clock: Clock | None = None,
-    stop_ns: int | None = None,
-    inbox: Inbox | None = None,
     start: Checkpoint | None = None,
+    stop_ns: int | None = None,
+    fed: FedInputs | None = None,
     checkpoints: Taking | None = None,
     on_recorder_death: str = "continue",
-    tell: Callable[[str], object] | None = None,
+    **live: Unpack[ConnectionKeywords],
 ) -> RunResult:
     """Run ``scenario`` once, record it, and return the result.
 
     ``pace``: ``"max"``, a rate in simulated seconds per second, or a :class:`Pace`.  ``until``: end
     of the run, s (default: the scenario's own).  ``stop_ns``: stop earlier, at the first tag at or
-    after this time.  ``fed``: recorded inputs instead of live ones.  ``publisher`` gets the states,
-    ``observe`` the progress, ``inbox`` gives commands.  ``clock`` replaces the wall clock.
-    ``start``: the checkpoint to continue from; ``checkpoints``: those to save.  If the recording
-    fails, ``tell`` is called at once, and the run continues, or ends with
-    ``on_recorder_death="end"``.
+    after this time.  ``fed``: recorded inputs instead of live ones.  ``start``: the checkpoint to
+    continue from; ``checkpoints``: those to save.  If the recording fails, the run continues, or
+    ends with ``on_recorder_death="end"``.  ``live`` are the fields of :class:`Connections`:
+    ``publisher``, ``observe``, ``inbox``, ``clock`` and ``tell``.
 
     The recording is completed however the run ends; Ctrl-C is a normal end.  Raises
     :class:`ScenarioError` for invalid arguments, the errors of the components
@@ -131,53 +72,60 @@ def simulate(
 
         result = simulate(scenario, until=2.0, recorder=MemoryRecorder())
     """
-    if on_recorder_death not in RECORDER_DEATH:
-        raise ScenarioError(
-            f"on_recorder_death is {on_recorder_death!r}; give one of {', '.join(RECORDER_DEATH)}"
-        )
-    pace = pace if isinstance(pace, Pace) else Pace.of(pace)
-    until_ns = scenario.until_ns if until is None else to_ns(until, "until")
-    if until_ns <= 0:
-        raise ScenarioError(f"until is {until!r} s, but a run must last longer than 0 s")
-    recorder = recorder or NullRecorder()
+    request = RunRequest(
+        scenario, seed, Pace.of(pace), until, compile, start, stop_ns, fed or FedInputs(),
+        Output(recorder, checkpoints, on_recorder_death), Connections(**live),
+    )  # fmt: skip
+    return run(request).checked()
+
+
+def run(request: RunRequest) -> RunResult:
+    """Run once as requested; an error that ends the run is in the result, and is not raised.
+
+    Raises the errors of preparing the run: :class:`ScenarioError` and those of the components.
+    """
+    scenario, start = request.scenario, request.start
+    checkpoints, live, fed = request.output.checkpoints, request.live, request.inputs
+    recorder = request.output.recorder or NullRecorder()
     with ExitStack() as undo:
         undo.callback(getattr(recorder, "close", _nothing))
-        fed = fed or FedInputs() if start is None else (fed or FedInputs()).after(start.ns)
-        system = _build(scenario, seed, compile, fed)
+        system = scenario.build(
+            request.seed, compile=request.compile, external_inputs=fed.external_inputs,
+            controllers=fed.controllers, inserted=fed.inserted,
+        )  # fmt: skip
         undo.callback(system.close)
+        if system.faults is not None and fed.events is not None:
+            system.faults.feed(fed.events)
         if start is not None or (checkpoints is not None and checkpoints.wanted):
             check_savable(system)
         elif checkpoints is not None:
             checkpoints.if_savable(system)
         if start is not None:
-            _go_on_from(start, system, until_ns)
-        clock = clock or pace.clock(told=inbox is not None)
-        if clock.paced:
-            check_outside(system)
-        pacer = _pacer(system, clock, pace.policy, may_change=inbox is not None)
-        watch = None if observe is None else _observer(observe, pacer, until_ns)
-        if fed.commands and inbox is None:
-            inbox = Inbox(fed.commands)
-        before = None if start is None else (start.rows, start.events)
+            start.restore(system, inserted=system.inserted)
+        inbox = Inbox(fed.commands) if fed.commands and live.inbox is None else live.inbox
+        pacer = _pacer_of(request, system)
         executive = Executive(
-            system, pacer, recorder, until_ns, publisher, watch, inbox, stop_ns, before
-        )
-        about = header(scenario, seed, pace, until_ns, compile)
-        if start is not None:
-            about["continues"] = start.reference()
+            system, pacer, recorder, request.until_ns, live.publisher,
+            _observer(live.observe, pacer, request.until_ns), inbox, request.stop_ns,
+            None if start is None else (start.rows, start.events), checkpoints,
+        )  # fmt: skip
+        header = request.header()
         if checkpoints is not None:
-            checkpoints.begin(executive, about, system.ns, until_ns, pacer.read)
-            executive.keep(checkpoints)
-        recorder.start(about)
+            checkpoints.begin(executive, header, system.ns, request.until_ns, pacer.read)
+        recorder.start(header)
         if hasattr(recorder, "on_failure"):
-            recorder.on_failure = _lost(executive, on_recorder_death == "end", tell or _nothing)
-        flown = _fly(executive, pacer, recorder, pace)
+            recorder.on_failure = _lost(executive, request)
+        result = _loop(request, executive, pacer, recorder)
         undo.pop_all()
-    figures = {} if inbox is None else inbox.figures()
-    outcome = _conclude(system, recorder, flown, checkpoints, figures)
-    rate = float(getattr(clock, "rate", 1.0)) if clock.paced else None
-    began = START if start is None else start.tag
-    return replace(outcome, began=began, restored=flown.restored, rate=rate)
+    return _closed(result, checkpoints, {} if inbox is None else inbox.figures())
+
+
+def _pacer_of(request: RunRequest, system: System) -> Pacer:
+    told = request.live.inbox is not None
+    clock = request.live.clock or request.pace.clock(told)
+    if clock.paced:
+        check_outside(system)
+    return _pacer(system, clock, request.pace.policy, may_change=told)
 
 
 def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pacer:
@@ -194,10 +142,9 @@ def _nothing(*_: object) -> None:
     """Do nothing."""
 
 
-def _lost(
-    executive: Executive, end: bool, tell: Callable[[str], object]
-) -> Callable[[str], object]:
+def _lost(executive: Executive, request: RunRequest) -> Callable[[str], object]:
     """Return the function that a recorder calls if it fails during the run."""
+    end, tell = request.output.on_recorder_death == "end", request.live.tell or _nothing
 
     def lost(cause: str) -> None:
         since = executive.lose_recording(cause, end)
@@ -207,61 +154,60 @@ def _lost(
     return lost
 
 
-def _build(scenario: Scenario, seed: int, compile: Compilation, fed: FedInputs) -> System:
-    system = scenario.build(seed, compile=compile, inlets=fed.inlets, controllers=fed.controllers)
-    system.inserted = sorted(fed.inserted)
-    if system.faults is not None and fed.events is not None:
-        system.faults.feed(fed.events)
-    return system
-
-
-@dataclass(frozen=True)
-class _Flown:
-    """How the loop ended."""
-
-    reason: str
-    error: Exception | None
-    wall_ns: int
-    certificate: Certificate
-    restored: Checkpoint | None = None
-
-
-def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> _Flown:
-    """Run the loop under the requested scheduling; the error that ends it is returned."""
-    clock = pacer.clock
-    reason, error, desk = "end", None, executive.desk
-    asked = pace.scheduling if clock.paced else SchedulingRequest.nothing()
+def _loop(request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder) -> RunResult:
+    """Run the loop under the requested scheduling; nothing is closed yet."""
+    clock, system, desk = pacer.clock, executive.system, executive.desk
+    error: Exception | None = None
+    asked = request.pace.scheduling if clock.paced else SchedulingRequest.nothing()
 
     def ended(*_: object) -> None:
         executive.interrupt()
 
-    with request(asked, getattr(recorder, "beside", ())) as granted, on_signals(ended):
+    with scheduled(asked, getattr(recorder, "beside", ())) as granted, on_signals(ended):
         if isinstance(clock, WallClock):
             clock.calibrate(pacer.frame_ns)
         began = stopwatch()
         try:
             executive.run()
-            if executive.ended_by:
-                reason = "terminal"
-            elif executive.stopping:
-                reason = executive.stopping
-            elif desk is not None and desk.quitting:
-                reason = "quit" if desk.restored is None else "restored"
+            reason = _reason(executive)
         except KeyboardInterrupt:
             reason = "interrupted"
         except BaseException as problem:
-            at = Tag(executive.system.ns)
-            reason, error = "error", _as_error(problem, at)
+            at = Tag(system.ns)
+            reason, error = ERROR, _as_error(problem, at)
             recorder.event(at, "Error", type(error).__name__, str(error))
         wall_ns = stopwatch() - max(began, getattr(clock, "begun_ns", 0))
-        if executive.system.faults is not None:
-            executive.system.faults.over(executive.system.ns)
+        if system.faults is not None:
+            system.faults.over(system.ns)
         pacer.stop()
         if desk is not None and reason != "restored":
-            desk.inbox.close(f"the run ended at {Tag(executive.system.ns)} ({reason})")
-    restored = desk.restored if desk is not None and reason == "restored" else None
-    certificate = replace(certify(pacer, granted), unrecorded=executive.unrecorded)
-    return _Flown(reason, error, wall_ns, certificate, restored)
+            desk.inbox.close(f"the run ended at {Tag(system.ns)} ({reason})")
+    text = "" if error is None else f"{type(error).__name__}: {error}"
+    return RunResult(
+        RunEnding(system.ns, request.until_ns, reason, text),
+        wall_ns,
+        replace(certify(pacer, granted), unrecorded=executive.unrecorded),
+        late=sum(task.lates for task in system.controllers),
+        missed=sum(task.missed for task in system.controllers),
+        system=system,
+        recorder=recorder,
+        began=START if request.start is None else request.start.tag,
+        restored=desk.restored if desk is not None and reason == "restored" else None,
+        rate=float(getattr(clock, "rate", 1.0)) if clock.paced else None,
+        error=error,
+    )
+
+
+def _reason(executive: Executive) -> str:
+    """Return why the loop ended without an error."""
+    desk = executive.desk
+    if executive.ended_by:
+        return "terminal"
+    if executive.stopping:
+        return executive.stopping
+    if desk is not None and desk.quitting:
+        return "quit" if desk.restored is None else "restored"
+    return "end"
 
 
 def _as_error(problem: BaseException, at: Tag) -> Exception:
@@ -274,41 +220,13 @@ def _as_error(problem: BaseException, at: Tag) -> Exception:
         return error
 
 
-def _go_on_from(start: Checkpoint, system: System, until_ns: int) -> None:
-    if start.ns >= until_ns:
-        raise CheckpointError(
-            f"the checkpoint {start.source} is at {start.tag}, but the run ends at "
-            f"{Tag(until_ns)}: nothing is left to run; give a later --until"
-        )
-    inserted = system.inserted
-    start.restore(system)
-    if inserted:
-        system.inserted = inserted
+def _closed(result: RunResult, checkpoints: Taking | None, figures: Mapping[str, Any]) -> RunResult:
+    """Close the components, the recording and the checkpoints.
 
-
-def _conclude(
-    system: System,
-    recorder: Recorder,
-    flown: _Flown,
-    checkpoints: Taking | None,
-    figures: Mapping[str, Any],
-) -> RunResult:
-    """Close everything; raise the run's error, with errors of closing as notes, if there is one."""
-    late = sum(c.lates for c in system.controllers)
-    missed = sum(c.missed for c in system.controllers)
-    footer = {
-        "reason": flown.reason,
-        "error": "" if flown.error is None else f"{type(flown.error).__name__}: {flown.error}",
-        "ended": system.ns,
-        "wall_ns": flown.wall_ns,
-        "late": late,
-        "missed": missed,
-        "certificate": flown.certificate.to_json(),
-        **({} if flown.restored is None else {"restored": flown.restored.ns}),
-        **figures,
-    }
-    error = flown.error
-    closers: list[Callable[[], None]] = [system.close, lambda: recorder.finish(footer)]
+    An error of closing is a note of the error that ended the run, or else the result's error.
+    """
+    system, error, footer = result.system, result.error, _footer(result, figures)
+    closers: list[Callable[[], None]] = [system.close, lambda: result.recorder.finish(footer)]
     with on_ctrl_c(interrupt):
         for close in closers if checkpoints is None else [*closers, checkpoints.finish]:
             try:
@@ -322,19 +240,37 @@ def _conclude(
                 else:
                     said = (str(problem), *getattr(problem, "__notes__", ()))
                     error.add_note("; ".join(said))
-    outcome = RunResult(
-        flown.reason, Tag(system.ns), flown.wall_ns, flown.certificate, late, missed, system
-    )
-    if flown.error is None and isinstance(error, RecordingError):
-        raise RecordingLost(error, outcome) from error
-    if error is not None:
-        raise error
-    return outcome
+    lost = error if result.error is None and isinstance(error, RecordingError) else None
+    saved = _saved(checkpoints)
+    return replace(result, error=None if lost else error, lost=lost, checkpoints=saved)
+
+
+def _footer(result: RunResult, figures: Mapping[str, Any]) -> dict[str, Any]:
+    ending, restored = result.ending, result.restored
+    return {
+        "reason": ending.reason,
+        "error": ending.error,
+        "ended": ending.reached_ns,
+        "wall_ns": result.wall_ns,
+        "late": result.late,
+        "missed": result.missed,
+        "certificate": result.certificate.to_json(),
+        **({} if restored is None else {"restored": restored.ns}),
+        **figures,
+    }
+
+
+def _saved(checkpoints: Taking | None) -> tuple[Path, ...]:
+    """Return the files of the checkpoints that were saved."""
+    kept = None if checkpoints is None else checkpoints.keeper
+    return tuple(kept.paths) if isinstance(kept, Files) else ()
 
 
 def _observer(
-    observe: Callable[[Progress], None], pacer: Pacer, until_ns: int
-) -> Callable[[int], None]:
+    observe: Callable[[Progress], None] | None, pacer: Pacer, until_ns: int
+) -> Callable[[int], None] | None:
+    if observe is None:
+        return None
     shown = Progress(0, until_ns, pacer)
     return lambda ns: observe(replace(shown, ns=ns))
 
@@ -361,38 +297,17 @@ def check_outside(system: System) -> None:
             )
 
 
-def header(
-    scenario: Scenario, seed: int, pace: Pace, until_ns: int, compile: Compilation
-) -> dict[str, Any]:
-    """Return the header of a recording: scenario, seed, pace and everything else known before."""
-    return {
-        "rtsim": __version__,
-        "scenario": scenario.describe(),
-        "seed": seed,
-        "pace": str(pace),
-        "policy": str(pace.policy),
-        "until": until_ns,
-        "compile": bool(compile),
-        **({"checked": True} if compile == CHECKED else {}),
-        "source_hash": source_hash(*scenario.functions()),
-        "fingerprint": fingerprint(),
-        **({"cues": [cue.to_plain() for cue in scenario.cues]} if scenario.cues else {}),
-        **({"shown": shown} if (shown := scenario.presentation.window()) else {}),
-    }
-
-
-def compilation_of(header: Mapping[str, Any]) -> Compilation:
-    """Return how the functions of a recorded run were compiled, from its header."""
-    return CHECKED if header.get("checked") else bool(header["compile"])
-
-
 __all__ = [
     "MAX",
     "NS_PER_S",
+    "FedInputs",
     "Pace",
     "Progress",
     "RecordingLost",
+    "RunRequest",
     "RunResult",
-    "compilation_of",
+    "check_outside",
+    "run",
+    "shortest_period",
     "simulate",
 ]

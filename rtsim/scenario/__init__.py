@@ -1,4 +1,4 @@
-"""What a user writes down: a scenario of components, loaded from a file and built into a system."""
+"""Scenarios: declare components, load a scenario from a file, and build a system from it."""
 
 from __future__ import annotations
 

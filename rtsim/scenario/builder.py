@@ -1,4 +1,4 @@
-"""From declared components to a system that runs: names resolved, everything put in its order."""
+"""Build a system that can run from declared components: resolve names and sort the tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rtsim.scenario.component import Built, Component, Site
 
 
 class Builder:
-    """Makes one system of a scenario."""
+    """Builds one system from a scenario."""
 
     def __init__(
         self,
@@ -35,13 +35,15 @@ class Builder:
         changes: Sequence[tuple[int, str, object]],
         seed: int,
         compile: Compilation,
-        inlets: Mapping[str, ExternalInput],
+        external_inputs: Mapping[str, ExternalInput],
         controllers: Mapping[str, Controller],
         faults: Sequence[Fault] = (),
+        inserted: Sequence[int] = (),
     ) -> None:
         self.components = components
         self.orders = orders
         self.scheduled = changes
+        self.inserted = sorted(inserted)
         self.streams = RandomStreams(seed)
         self.before = predecessors(orders)
         self.faults = Installer(faults, self.streams) if faults else None
@@ -50,7 +52,7 @@ class Builder:
             seed,
             self.streams,
             compile,
-            inlets,
+            external_inputs,
             controllers,
             self.before,
             self.faults,
@@ -60,13 +62,13 @@ class Builder:
         self.plants: dict[str, Plant] = {}
         self.tasks: list[Task] = []
         self.controllers: dict[str, ControllerTask] = {}
-        self.inlets: list[ExternalInput] = []
+        self.external_inputs: list[ExternalInput] = []
         self.wirings: dict[str, Wiring] = {}
         self.listening: dict[str, tuple[MessageListener, Sequence[str]]] = {}
         self.triggers: dict[str, Sequence[str]] = {}
 
     def system(self) -> System:
-        """Everything, or nothing: what was started before an error is closed again."""
+        """Return the system; if a component fails, close the controllers that were started."""
         with on_ctrl_c(interrupt):
             try:
                 return self._system()
@@ -75,7 +77,7 @@ class Builder:
                     with suppress(RtsimError):
                         controller.close()
                 if isinstance(error, NOT_FOR_PARTS):
-                    blame("a part of the scenario", "the start", error, ScenarioError)
+                    blame("a component of the scenario", "the start", error, ScenarioError)
                 raise
 
     def _system(self) -> System:
@@ -91,19 +93,20 @@ class Builder:
             ports=self.ports,
             tasks=reaction_order(self.tasks, self.orders),
             controllers=[self.controllers[n] for n in sorted(self.controllers)],
-            inlets=self.inlets,
+            external_inputs=self.external_inputs,
             bus=self.bus,
             streams=self.streams,
             changes=self._changes(self.site.changeable),
             changeable=self.site.changeable,
             triggers=self._triggers(),
             listeners=self._listeners(),
+            inserted=self.inserted,
             wake=self._wake(),
             faults=faults,
         )
 
     def _put(self, name: str, built: Built) -> None:
-        """What was built of component ``name`` joins the rest."""
+        """Add the result of ``build()`` of component ``name`` to the system."""
         check_built(name, built)
         if built.port is not None:
             self.ports[name] = built.port
@@ -116,7 +119,7 @@ class Builder:
         if built.controller is not None:
             self.controllers[name] = built.controller
         if built.external is not None:
-            self.inlets.append(built.external)
+            self.external_inputs.append(built.external)
         if built.listener is not None:
             self.listening[name] = (built.listener, built.hears)
         if built.triggers:
@@ -133,10 +136,12 @@ class Builder:
         return faults
 
     def _wake(self) -> Wake | None:
-        wakes = {id(i.wake): i.wake for i in self.inlets if i.wake is not None}
+        wakes = {id(i.wake): i.wake for i in self.external_inputs if i.wake is not None}
         if len(wakes) > 1:
-            names = ", ".join(i.name for i in self.inlets if i.wake is not None)
-            raise ScenarioError(f"event inputs {names} have several wakes; give them one Wake()")
+            names = ", ".join(i.name for i in self.external_inputs if i.wake is not None)
+            raise ScenarioError(
+                f"event inputs {names} have different Wake objects; give all of them the same one"
+            )
         return next(iter(wakes.values()), None)
 
     def _triggers(self) -> dict[str, list[str]]:
@@ -149,7 +154,7 @@ class Builder:
         return out
 
     def _listeners(self) -> dict[str, list[MessageListener]]:
-        """Who is told of which topics and guards."""
+        """Return the listeners of each topic and guard."""
         guards = {
             f"{name}.{guard.name}"
             for name, plant in self.plants.items()
@@ -173,7 +178,7 @@ class Builder:
 
 
 def check_built(name: str, built: object) -> None:
-    """Raise :class:`ScenarioError` where a component did not return what it made, by its name."""
+    """Raise :class:`ScenarioError` unless ``built`` is a :class:`Built` with items of this name."""
     if not isinstance(built, Built):
         raise ScenarioError(
             f"build() of {name} returned a {type(built).__name__}; return "
@@ -190,19 +195,21 @@ def check_built(name: str, built: object) -> None:
         named.append(("controller", built.controller.name))
     for what, given in named:
         if given != name:
-            raise ScenarioError(f"build() of {name} made the {what} {given}; name it {name}")
+            raise ScenarioError(
+                f"build() of {name} returned a {what} called {given}; call it {name}"
+            )
 
 
 def _known(changeable: Mapping[str, Changeable], target: str) -> Changeable:
     if target not in changeable:
         raise ScenarioError(
-            f"{target} cannot change while running; a source's values and parameters can"
+            f"{target} cannot change during a run; parameters and values of sources can"
         )
     return changeable[target]
 
 
 def predecessors(orders: Sequence[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    """For each controller in a declared order, all that come before it, however far."""
+    """Return for each controller in a declared order all controllers that come before it."""
     direct: dict[str, set[str]] = {}
     for first, later in orders:
         direct.setdefault(later, set()).add(first)

@@ -1,9 +1,8 @@
-"""Component: what a scenario consists of.  A new kind is one class derived from it.
+"""Component, the base class of everything in a scenario.  A new kind is one derived class.
 
-A scenario asks a component for its :meth:`~Component.signals`, for the values that can be set of
-it (:meth:`~Component.settable`), for a description of it for the recording
-(:meth:`~Component.describe`), and has it built (:meth:`~Component.build`) for each run.
-``docs/extending-components.md`` has an example.
+A scenario uses four methods of a component: its :meth:`~Component.signals`, the values that can be
+set (:meth:`~Component.settable`), its description for the recording (:meth:`~Component.describe`),
+and :meth:`~Component.build` for each run.  ``docs/extending-components.md`` has an example.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ class Settable(NamedTuple):
     """Declared values of a component, and the signals that name them."""
 
     values: dict[str, Any]
-    """By signal; :meth:`Scenario.set` writes here."""
+    """Values by name of the signal; :meth:`Scenario.set` changes them."""
     signals: Signals
     live: bool = False
-    """They can also change during a run (:meth:`Scenario.at`, commands): then the component
-    returns a :class:`Changeable` for each in :attr:`Built.changeable`."""
+    """Whether the values can also change during a run (:meth:`Scenario.at`, commands).  If so, the
+    component must return a :class:`Changeable` for each of them in :attr:`Built.changeable`."""
 
 
 class Validity(NamedTuple):
-    """What is stated in every recording, in sentences."""
+    """Sentences for every recording: what the results assume, and where they are not valid."""
 
     assumptions: Sequence[str] = ()
     limits: Sequence[str] = ()
@@ -53,51 +52,51 @@ class Validity(NamedTuple):
 
 @dataclass
 class Built:
-    """What :meth:`Component.build` made for one run; what a component does not have stays empty."""
+    """The result of :meth:`Component.build` for one run; a component sets only what it has."""
 
     port: SignalPort | None = None
-    """Its values, under the component's name: what inputs that are wired to it read."""
+    """The signals that wired inputs read; the port has the name of the component."""
     topic: Topic | None = None
-    """The messages that it sends.  They arrive at the port of the same name."""
+    """The topic on which it sends messages.  They arrive at the port of the same name."""
     tasks: Sequence[Task] = ()
-    """What reacts at its ticks; the first has the component's name."""
+    """The tasks that react at ticks; the first has the name of the component."""
     wiring: Wiring | None = None
-    """Its inputs, from :meth:`Site.wiring`: connected when every component is built."""
+    """Its inputs, from :meth:`Site.wiring`; connected after all components are built."""
     plant: Plant | None = None
     controller: ControllerTask | None = None
     external: ExternalInput | None = None
-    """An input from outside the process, from :meth:`Site.external`."""
+    """An external input, from :meth:`Site.external`."""
     changeable: Sequence[Changeable] = ()
-    """What can change while the run goes on."""
+    """The values that can change during a run."""
     triggers: Sequence[str] = ()
-    """Topics at whose messages the first task reacts."""
+    """Topics: the first task reacts when one of their messages arrives."""
     listener: MessageListener | None = None
-    """The task that is told of each message of the topics, and of each guard, in ``hears``."""
+    """The task that receives each message of the topics, and each guard, in ``hears``."""
     hears: Sequence[str] = ()
 
 
 @dataclass
 class Site:
-    """What a component may use while it is built."""
+    """What a component can use in its ``build()``."""
 
     components: Mapping[str, Component]
     seed: int
     streams: RandomStreams
     compile: Compilation
-    inlets: Mapping[str, ExternalInput]
-    """What takes the place of inputs from outside: in a replay."""
+    external_inputs: Mapping[str, ExternalInput]
+    """External inputs that replace the declared ones in a replay, by name."""
     controllers: Mapping[str, Controller]
-    """What takes the place of controllers: in a replay."""
+    """Controllers that replace the declared ones in a replay, by name."""
     before: Mapping[str, frozenset[str]]
-    """By controller in a declared order: all that come before it."""
+    """For each controller in a declared order: all controllers that come before it."""
     faults: Installer | None = None
     changeable: dict[str, Changeable] = field(default_factory=dict)
-    """By ``component.name`` what can change in this run; complete when all components are built."""
+    """Values that can change in this run, by ``component.name``; complete after the build."""
     started: dict[str, Controller] = field(default_factory=dict)
-    """The controllers so far; all of them are closed where the build fails."""
+    """The controllers that were started; if the build fails, all of them are closed."""
 
     def signals(self, component: Component) -> Signals:
-        """What others can read of ``component``."""
+        """Return the signals of ``component`` that other components can read."""
         return readable(component, self.components)
 
     def wiring(
@@ -108,10 +107,11 @@ class Site:
         owner: str,
         items: bool = True,
     ) -> Wiring:
-        """Fills ``into`` (m,), laid out as ``signals``, from ``sources`` at each ``gather()``.
+        """Return a wiring whose ``gather()`` fills ``into`` (m,) from ``sources``.
 
-        The faults of this run act on it; ``items``: each gather() counts as one item of them.
-        Raises :class:`ScenarioError` for an input without a source.
+        ``signals`` is the layout of ``into``; ``owner`` is the component's name.  Faults of this
+        run act on the wiring; with ``items`` they count each ``gather()``.  Raises
+        :class:`ScenarioError` for an input without a source.
         """
         check_wired(signals, sources, owner)
         if self.faults is None:
@@ -119,15 +119,15 @@ class Site:
         return FaultyWiring(into, signals, sources, owner, self.faults.present, items)
 
     def successors(self, name: str) -> frozenset[str]:
-        """Controllers that a declared order puts after ``name``."""
+        """Return the controllers that come after ``name`` in a declared order."""
         return frozenset(n for n, firsts in self.before.items() if name in firsts)
 
     def external(self, own: ExternalInput) -> ExternalInput:
-        """``own``, or what says again what was recorded of it."""
-        return self.inlets.get(own.name, own)
+        """Return ``own``, or in a replay the input that gives the recorded values."""
+        return self.external_inputs.get(own.name, own)
 
     def controller(self, name: str, own: Controller) -> Controller:
-        """What runs as controller ``name``: a fresh one like ``own``, or what a replay gives."""
+        """Return the controller that runs as ``name``: a new copy of ``own``, or a replay's."""
         found = self.controllers.get(name)
         if found is None:
             found = self._fresh(name, own)
@@ -143,36 +143,36 @@ class Site:
         for other, started in self.started.items():
             if started is own:
                 raise ScenarioError(
-                    f"controllers {other} and {name} are one object; make one for each"
+                    f"controllers {other} and {name} are the same object; make one object for each"
                 )
         return own
 
 
 class Component(ABC):
-    """One thing in a scenario, as declared: it can be built as often as wanted.
+    """One component of a scenario, as declared; each run builds it anew.
 
-    Derive a class from it, write :meth:`signals` and :meth:`build`, and add an object of it with
-    :meth:`Scenario.add`.  What is kept in its dicts can be changed in a copy of the scenario
-    without a change in the original.
+    For a new kind of component derive a class with :meth:`signals` and :meth:`build`, and add an
+    object of it with :meth:`Scenario.add`.  Keep values that a user can set in dicts: a copy of
+    the scenario copies them.
     """
 
     kind: ClassVar[str] = "component"
-    """What its description calls it."""
+    """The kind in descriptions and recordings."""
 
     @abstractmethod
     def signals(self, others: Others) -> Signals:
-        """What inputs can read of it; ``others`` knows the signals of the other components."""
+        """Return the signals that inputs can read; ``others`` finds those of other components."""
 
     @abstractmethod
     def build(self, name: str, site: Site) -> Built:
-        """What runs of it, at its start; ``name`` is that under which it was added."""
+        """Return what the run needs, in its initial state; ``name`` is the component's name."""
 
     def settable(self) -> list[Settable]:
-        """Values that can be set before a run."""
+        """Return the values that can be set before a run."""
         return []
 
     def describe(self) -> dict[str, Any]:
-        """It as plain data, for the recording: whatever a replay has to find unchanged."""
+        """Return the component as plain data; a replay checks that it has not changed."""
         own = {
             name: value
             for values, signals, _ in self.settable()
@@ -181,7 +181,7 @@ class Component(ABC):
         return {"kind": self.kind, "type": type(self).__name__, "values": own}
 
     def copy(self) -> Self:
-        """One whose declared values can be changed by themselves."""
+        """Return a copy whose declared values can be changed alone."""
         out = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict):
@@ -189,30 +189,30 @@ class Component(ABC):
         return out
 
     def functions(self) -> list[Any]:
-        """Functions or classes that the run computes with: a change of their source is noticed."""
+        """Return functions and classes that compute the run; a replay checks their source."""
         return [type(self)]
 
     def companions(self, name: str) -> Mapping[str, Component]:  # noqa: ARG002
-        """Components that are added with it, such as a topic for each kind of message it sends."""
+        """Return components that are added with this one, for example its topics."""
         return {}
 
     def validity(self) -> Validity:
-        """What its results rest on, and where they are not valid: stated in every recording."""
+        """Return assumptions and limits of the results, for every recording."""
         return Validity()
 
     @property
     def outside(self) -> bool:
-        """Something beyond this process decides its messages: a replay takes the recorded ones."""
+        """Whether another process or a device decides its messages; a replay uses recorded ones."""
         return False
 
     @property
     def external(self) -> ExternalInput | None:
-        """The input from outside that it has, which a replay feeds from the recording."""
+        """Its external input, if it has one; a replay feeds it from the recording."""
         return None
 
 
 class Others:
-    """The signals of all components, for one that forwards them; ``asked`` lead here."""
+    """Finds signals of other components; ``asked`` are the components that lead to this one."""
 
     def __init__(
         self, components: Mapping[str, Component], asked: tuple[Component, ...] = ()
@@ -221,12 +221,14 @@ class Others:
         self._asked = asked
 
     def signal(self, source: str, wanted_by: str) -> Signal:
-        """The signal that ``source`` names as ``"component.signal"``; errors name ``wanted_by``."""
+        """Return the signal ``source``, ``"component.signal"``; errors name ``wanted_by``."""
         name, dot, signal = source.partition(".")
         if not dot:
-            raise ScenarioError(f"{wanted_by}: {source!r} names no signal; write 'part.signal'")
+            raise ScenarioError(
+                f"{wanted_by}: {source!r} names no signal; write 'component.signal'"
+            )
         if name not in self._components:
-            raise UnknownName("part", name, sorted(self._components), wanted_by)
+            raise UnknownName("component", name, sorted(self._components), wanted_by)
         known = readable(self._components[name], self._components, self._asked)
         if signal not in known:
             raise UnknownName("signal", signal, known.names, f"{name} ({wanted_by})")
@@ -236,27 +238,29 @@ class Others:
 def readable(
     component: Component, components: Mapping[str, Component], asked: tuple[Component, ...] = ()
 ) -> Signals:
-    """What others can read of ``component``, by name; ``asked`` are those that lead here."""
+    """Return the signals of ``component`` that others can read; ``asked``: see :class:`Others`."""
     if any(component is one for one in asked):
-        raise ScenarioError("sensors sample each other in a circle; sample a plant or controller")
+        raise ScenarioError(
+            "sensors sample each other in a cycle; let one of them sample a plant or a controller"
+        )
     return component.signals(Others(components, (*asked, component)))
 
 
 def check_component(name: str, component: object) -> None:
-    """Raise :class:`ScenarioError` for what cannot be added as ``name``."""
+    """Raise :class:`ScenarioError` if ``component`` cannot be added as ``name``."""
     if isinstance(component, Component):
         return
     if isinstance(component, type) and issubclass(component, Component):
         given = component.__name__
-        raise ScenarioError(f"component {name} is the class {given}; write {given}(...)")
+        raise ScenarioError(f"component {name} is the class {given}; give an object: {given}(...)")
     raise ScenarioError(
-        f"{name} is a {type(component).__name__}, which is no component; give an object of a class "
-        "that derives from rtsim.scenario.Component and has signals() and build()"
+        f"{name} is a {type(component).__name__}, not a component; give an object of a class that "
+        "derives from rtsim.scenario.Component and has signals() and build()"
     )
 
 
 def start_values(signals: Signals, values: Values) -> dict[str, Any]:
-    """Each signal's value at the start: a number, or a list for an array."""
+    """Return the initial value of each signal: a number, or a list for an array."""
     vector = signals.initial(values)
     return {
         s.name: vector[signals.slice(s.name)].tolist()
@@ -269,15 +273,15 @@ def start_values(signals: Signals, values: Values) -> dict[str, Any]:
 def changeable(
     owner_name: str, signals: Signals, vector: Vector, owner: Plant | SignalPort | None = None
 ) -> list[Changeable]:
-    """Each of ``signals``, held in ``vector``, as what can change while the run goes on.
+    """Return a :class:`Changeable` for each of ``signals``, whose values are in ``vector``.
 
-    ``owner`` is the plant, or the port, that has to notice a change.
+    ``owner`` is the plant or the port that must be told of a change.
     """
     return [Changeable(f"{owner_name}.{s.name}", s.name, signals, vector, owner) for s in signals]
 
 
 def declared_values(signals: Signals, values: Values) -> dict[str, Any]:
-    """As :func:`start_values`, with the source of an input that is wired to one."""
+    """As :func:`start_values`; for a wired input its source, ``"component.signal"``."""
     wired = {name: source for name, source in values.items() if isinstance(source, str)}
     constant = {name: value for name, value in values.items() if name not in wired}
     return {**start_values(signals, constant), **wired}

@@ -1,4 +1,4 @@
-"""Finding a scenario by what the user typed: a name, or a Python file."""
+"""Find a scenario by its name or by its Python file, and make it."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ BUILT_IN = {
     "unstable": "rtsim.models.unstable:scenario",
     "valves": "rtsim.models.valves:scenario",
 }
-"""Name to ``module:function``; packages add to it by the entry point ``rtsim.scenarios``."""
+"""``module:function`` by name; packages add scenarios by the entry point ``rtsim.scenarios``."""
 
 Maker = Callable[..., Scenario]
 
 
 def known_scenarios() -> dict[str, str]:
-    """Every scenario that can be run by its name."""
+    """Return ``module:function`` of every scenario that has a name."""
     found = dict(BUILT_IN)
     for entry in entry_points(group="rtsim.scenarios"):
         found.setdefault(entry.name, entry.value)
@@ -49,14 +49,14 @@ def known_scenarios() -> dict[str, str]:
 
 
 def file_of(reference: str) -> Path | None:
-    """The Python file that ``reference`` names; ``None`` for a scenario that is called by name."""
+    """Return the Python file in ``reference``; ``None`` if it is the name of a scenario."""
     path, _, function = reference.partition(".py")
     named = reference.endswith(".py") or function.startswith(":")
     return Path(path + ".py") if named else None
 
 
 def find_maker(reference: str) -> Maker:
-    """The function behind ``name`` or ``path/to/file.py[:function]``."""
+    """Return the function that makes scenario ``name`` or ``path/to/file.py[:function]``."""
     path = file_of(reference)
     if path is not None:
         _, _, function = reference.partition(".py")
@@ -71,20 +71,20 @@ def find_maker(reference: str) -> Maker:
 
 
 def _unknown(reference: str, scenarios: list[str]) -> ScenarioError:
-    """What the user may have meant: a file beside, a recording, or another name."""
+    """Return an error with a suggestion: a file of this name, a recording or a similar name."""
     beside = Path(f"{reference}.py")
     if beside.is_file():
         return ScenarioError(
-            f"no scenario is called {reference!r}; for the file: rtsim run {beside}"
+            f"no scenario is called {reference!r}; to run the file, type rtsim run {beside}"
         )
     if reference.endswith(".mcap"):
-        return ScenarioError(f"{reference} is a recording: rtsim replay {reference}")
+        return ScenarioError(f"{reference} is a recording; type rtsim replay {reference}")
     return UnknownName("scenario", reference, scenarios, "rtsim scenarios")
 
 
 @contextmanager
 def _users_code(whose: str) -> Iterator[None]:
-    """What code of the user raises is told in one line, and where in the user's own files."""
+    """Turn an exception of the user's code into a ScenarioError with the lines of that code."""
     try:
         yield
     except RtsimError:
@@ -103,17 +103,20 @@ _SHOWN = 3
 
 
 def _shown(frames: list[FrameSummary]) -> list[str]:
-    """The first and the last frames: a function that calls itself has a thousand."""
+    """Return only the first and the last frames, because endless recursion has very many."""
     lines = [f"{f.filename}:{f.lineno} {f.line}" for f in frames]
     left_out = len(lines) - 2 * _SHOWN
     if left_out <= 1:
         return lines
-    return [*lines[:_SHOWN], f"... {left_out} calls more ...", *lines[-_SHOWN:]]
+    return [*lines[:_SHOWN], f"... {left_out} more calls ...", *lines[-_SHOWN:]]
 
 
 class _FromSource(SourceFileLoader):
-    """Compiles the file each time: bytecode is kept by size and second, and an edit may change
-    neither.  A scenario that is changed and run by one command must not be the one before."""
+    """Compiles the file each time.
+
+    Python identifies cached bytecode by size and time in s, and an edit may change neither.  If a
+    command edits and runs a scenario, the old bytecode must not run.
+    """
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -122,7 +125,9 @@ class _FromSource(SourceFileLoader):
 
 def _from_file(path: Path, name: str) -> Maker:
     if not path.is_file():
-        raise ScenarioError(f"no file {path}; give a Python file with a function scenario()")
+        raise ScenarioError(
+            f"file {path} does not exist; give a Python file with a function scenario()"
+        )
     module_name = f"rtsim_scenario_{path.stem}"
     loader = _FromSource(module_name, str(path))
     spec = importlib.util.spec_from_file_location(module_name, path, loader=loader)
@@ -144,11 +149,13 @@ def _function(module: ModuleType, name: str) -> Maker:
 
 
 def load_scenario(reference: str, settings: Mapping[str, str] | None = None) -> Scenario:
-    """Make the scenario; ``settings`` are its arguments (``case``) and values (``f16.cg``).
+    """Return the scenario that ``reference`` names: a name, or ``path/to/file.py[:function]``.
 
-    Arguments are read as their defaults are typed; values as numbers, several separated by commas.
+    ``settings`` gives arguments of its function (``case``) and initial values (``f16.cg``) as text.
+    An argument is converted to the type of its default.  A value is a number, or several numbers
+    separated by commas.  Raises :class:`ScenarioError`.
     """
-    hashed = _hash_of(reference)  # of what is about to run, before it can change anything
+    hashed = _hash_of(reference)  # before the code of the file runs and can change the file
     maker = find_maker(reference)
     settings = dict(settings or {})
     parameters = _parameters(maker, reference)
@@ -163,8 +170,8 @@ def load_scenario(reference: str, settings: Mapping[str, str] | None = None) -> 
         scenario = maker(**arguments)
     if not isinstance(scenario, Scenario):
         raise ScenarioError(
-            f"{reference} made a {type(scenario).__name__}, not a Scenario; return the Scenario "
-            "from it, or name the function that does: FILE.py:FUNCTION"
+            f"{reference} returned a {type(scenario).__name__}, not a Scenario; return a Scenario, "
+            "or name the function that does: FILE.py:FUNCTION"
         )
     for key, text in settings.items():
         if "." in key:
@@ -174,16 +181,16 @@ def load_scenario(reference: str, settings: Mapping[str, str] | None = None) -> 
 
 
 def _hash_of(reference: str) -> dict[str, str]:
-    """What a file holds, so that who runs it again knows it before."""
+    """Return the hash of the file, so that a replay can check it before it runs the file."""
     path = file_of(reference)
     try:
         return {} if path is None else {"sha256": file_hash(path)}
     except OSError:
-        return {}  # said where it is loaded
+        return {}  # loading the file raises the error
 
 
 def _from_anywhere(reference: str) -> str:
-    """A file by its full path, so that a replay finds it from another folder too."""
+    """Return ``reference`` with its full path, so that a replay in any folder finds the file."""
     path, dot_py, function = reference.partition(".py")
     return f"{Path(path + dot_py).resolve()}{function}" if dot_py else reference
 
@@ -207,8 +214,8 @@ def _check_complete(
     ]
     if missing:
         raise ScenarioError(
-            f"{reference} needs a value for {', '.join(missing)}; is it what makes the scenario? "
-            "write FILE.py:FUNCTION for another one, or --set NAME=VALUE"
+            f"{reference} needs a value for {', '.join(missing)}; give --set NAME=VALUE, or name "
+            "the function that makes the scenario: FILE.py:FUNCTION"
         )
 
 
@@ -216,12 +223,12 @@ def _typed(key: str, text: str, default: object) -> object:
     if isinstance(default, bool):
         if text.lower() in ("true", "false", "1", "0", "yes", "no"):
             return text.lower() in ("true", "1", "yes")
-        raise ScenarioError(f"{key}={text!r}: expected true or false")
+        raise ScenarioError(f"{key} = {text!r}; expected true or false")
     if isinstance(default, str):
         return text
     values = _numbers(key, text)
     if isinstance(values, list):
-        raise ScenarioError(f"{key}={text!r}: expected one number")
+        raise ScenarioError(f"{key} = {text!r}; expected one number")
     return int(values) if isinstance(default, int) and float(values).is_integer() else values
 
 
@@ -229,7 +236,9 @@ def _numbers(key: str, text: str) -> float | list[float]:
     try:
         values = [float(v) for v in text.split(",")]
     except ValueError:
-        raise ScenarioError(f"{key}={text!r} is not a number; write --set {key}=1.5") from None
+        raise ScenarioError(
+            f"{key} = {text!r} is not a number; write, for example, --set {key}=1.5"
+        ) from None
     if any(map(math.isnan, values)):
-        raise ScenarioError(f"{key} = {text} is not a number; write --set {key}=1.5")
+        raise ScenarioError(f"{key} = {text} is not a number; write, for example, --set {key}=1.5")
     return values[0] if len(values) == 1 else values

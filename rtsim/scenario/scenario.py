@@ -1,7 +1,7 @@
 """Scenario: plants, controllers and the links between them, declared by name.
 
-Parts may be declared in any order: names and declared priorities decide what comes first, never
-the order of the lines.
+Components can be declared in any order: a run depends on their names and priorities, and not on the
+order of the lines.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, LatencyModel
 from rtsim.components.ports import Source
 from rtsim.core.clock import Wake
-from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.errors import ScenarioError
+from rtsim.core.old_names import OldName
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Duration, Period, to_ns
 from rtsim.discrete import Processes
@@ -29,31 +30,28 @@ from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.model import Model
 from rtsim.scenario.builder import Builder
-from rtsim.scenario.component import Component, Settable, Values, check_component
-from rtsim.scenario.controller_part import ControllerPart, taking_over
-from rtsim.scenario.parts import (
-    ExternalInputPart,
-    NoisePart,
-    PlantPart,
-    ProcessesPart,
-    SensorPart,
-    SourcePart,
+from rtsim.scenario.component import Values
+from rtsim.scenario.controller_component import ControllerComponent, taking_over
+from rtsim.scenario.named_components import NamedComponents
+from rtsim.scenario.shown import Presented
+from rtsim.scenario.standard_components import (
+    ExternalInputComponent,
+    NoiseComponent,
+    PlantComponent,
+    ProcessesComponent,
+    SensorComponent,
+    SourceComponent,
     check_plant,
     stated,
 )
-from rtsim.scenario.shown import Presented
 from rtsim.solve import Solver, solver_named
 
-C = TypeVar("C", bound=Component)
 
-RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "stamps"))
-"""Names that recordings use themselves."""
+class Scenario(NamedComponents, Presented):
+    """One experiment: its components, their links, and what changes during a run.
 
-
-class Scenario(Presented):
-    """One experiment; ``build`` makes a fresh system of it as often as wanted.
-
-    ``assumptions`` and ``limits`` are stated in every recording, with those of its models.
+    :meth:`build` makes a new system each time.  ``until``: end of a run, s.  ``assumptions`` and
+    ``limits`` are sentences for every recording, next to those of the models.
     """
 
     def __init__(
@@ -64,28 +62,27 @@ class Scenario(Presented):
         assumptions: Sequence[str] = (),
         limits: Sequence[str] = (),
     ) -> None:
-        self.name = name
+        super().__init__(name)
         self.until_ns = to_ns(until, "until")
         if self.until_ns <= 0:
-            raise ScenarioError(f"until = {until!r} s; a run must last longer than 0 s")
+            raise ScenarioError(f"until is {until!r} s, but a run must last longer than 0 s")
         self.assumptions = tuple(assumptions)
         self.limits = tuple(limits)
-        self.parts: dict[str, Component] = {}
         self._orders: list[tuple[str, str]] = []
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
         self.origin: dict[str, Any] = {}
-        """Where it was loaded from, so that a replay can load it again."""
+        """The file or name that the scenario was loaded from; a replay loads it again."""
 
     def copy(self) -> Scenario:
-        """One that can be changed by itself; models, laws and devices are the same objects."""
+        """Return a copy that can be changed alone; it shares models, controllers and devices."""
         out = copy(self)
-        out.parts = {name: part.copy() for name, part in self.parts.items()}
+        out.components = {name: component.copy() for name, component in self.components.items()}
         out._orders, out._changes = list(self._orders), list(self._changes)
         out.origin = deepcopy(self.origin)
         return out
 
-    # -- parts ---------------------------------------------------------------------------------
+    # -- components ----------------------------------------------------------------------------
 
     def plant(
         self,
@@ -102,11 +99,14 @@ class Scenario(Presented):
         update_offset: Duration = 0,
         priority: int = 0,
     ) -> None:
-        """A model, its solver and its step (s); ``inputs``: name to ``"part.signal"`` or number."""
+        """Declare a plant: a model with its solver and its step (s).
+
+        ``inputs`` gives for each input of the model ``"component.signal"`` or a number.
+        """
         check_plant(name, model, solver, update_period)
         self.add(
             name,
-            PlantPart(
+            PlantComponent(
                 model,
                 Period.of(step),
                 solver_named(solver),
@@ -135,17 +135,18 @@ class Scenario(Presented):
         priority: int = 0,
         on: Sequence[str] = (),
     ) -> None:
-        """A controller sampled each ``period`` s, or whenever a message of a topic in ``on`` comes.
+        """Declare a controller that samples its inputs every ``period`` s.
 
-        Its answer leaves ``compute`` after the sample and has its effect ``transport`` later.
-        ``late``: what follows an answer that is not there (hold, fail, stretch); ``failure``: what
-        follows a controller that died or lied (end the run, or hold its last outputs).
+        With ``on`` it samples when a message of one of these topics arrives.  Its answer leaves
+        ``compute`` after the sample and arrives ``transport`` later.  ``late``: what happens if the
+        answer is late ("hold", "fail" or "stretch").  ``failure``: what happens if the controller
+        fails or gives invalid outputs ("end" the run, or "hold" the last outputs).
         """
         if (period is None) == (not on):
-            raise ScenarioError(f"controller {name}: give either period= or on=, one of the two")
+            raise ScenarioError(f"controller {name}: give either period= or on=, and not both")
         self.add(
             name,
-            ControllerPart(
+            ControllerComponent(
                 controller,
                 None if period is None else Period.of(period),
                 to_ns(offset),
@@ -168,28 +169,30 @@ class Scenario(Presented):
         late: str | None = None,
         failure: str | None = None,
     ) -> None:
-        """Another controller in the place of ``name``, such as the C of a design.
+        """Replace controller ``name`` by ``controller``, for example a design by its C code.
 
-        Its signals must be those of the one before, in any order; parameters that both have are
-        handed on.  ``latency`` (s, or measured) is what it is allowed to answer in; what is not
-        given stays.
+        Both must have the same signals, in any order.  The new controller takes over the values of
+        parameters that both have.  ``latency``: the time in which it must answer, s or measured.
+        Arguments that are not given stay as declared.
         """
-        part = self.controller_part(name, f"{name} is not a controller; nothing can take its place")
-        part.controller = taking_over(name, part.controller, controller)
+        component = self.controller_component(
+            name, f"{name} is not a controller; nothing can take its place"
+        )
+        component.controller = taking_over(name, component.controller, controller)
         if latency is not None:
-            part.compute = allowing(latency)
-        part.late = part.late if late is None else late
-        part.failure = part.failure if failure is None else failure
+            component.compute = allowing(latency)
+        component.late = component.late if late is None else late
+        component.failure = component.failure if failure is None else failure
         self.origin.setdefault("replaced", {})[name] = {
             "latency": None if latency is None else to_plain(latency),
-            "late": part.late,
-            "failure": part.failure,
+            "late": component.late,
+            "failure": component.failure,
         }
 
     def allow(self, name: str, latency: Allowed) -> None:
-        """Controller ``name`` answers ``latency`` (s, or measured) after it sampled its inputs."""
-        problem = f"{name} is not a controller; it computes nothing that takes time"
-        self.controller_part(name, problem).compute = allowing(latency)
+        """Let controller ``name`` answer ``latency`` (s, or measured) after it samples."""
+        problem = f"{name} is not a controller, so it has no latency of computation"
+        self.controller_component(name, problem).compute = allowing(latency)
         self.origin.setdefault("latencies", {})[name] = to_plain(latency)
 
     def sensor(
@@ -202,12 +205,15 @@ class Scenario(Presented):
         transport: LatencyModel = ZERO,
         priority: int = 0,
     ) -> None:
-        """Samples ``{signal: "part.signal"}`` each ``period`` s and sends it as a message.
+        """Declare a sensor that samples ``sources`` every ``period`` s and sends a message.
 
-        Units and kinds are those of what it samples.
+        ``sources`` gives ``"component.signal"`` for each signal of the sensor.  A signal has the
+        unit and the kind of its source.
         """
-        part = SensorPart(dict(sources), Period.of(period), to_ns(offset), priority, transport)
-        self.add(name, part)
+        component = SensorComponent(
+            dict(sources), Period.of(period), to_ns(offset), priority, transport
+        )
+        self.add(name, component)
 
     def noise(
         self,
@@ -218,12 +224,12 @@ class Scenario(Presented):
         period: Duration | Period,
         mean: float = 0.0,
     ) -> None:
-        """White noise held over each ``period`` s: N(mean, deviation^2 / period)."""
-        self.add(name, NoisePart(signals, mean, deviation, Period.of(period)))
+        """Declare white noise, constant over each ``period`` s: N(mean, deviation^2 / period)."""
+        self.add(name, NoiseComponent(signals, mean, deviation, Period.of(period)))
 
     def source(self, name: str, signals: Signals, values: Values | None = None) -> None:
-        """Named values, such as an autopilot's commands, that :meth:`at` changes."""
-        self.add(name, SourcePart(signals, dict(values or {})))
+        """Declare named values that :meth:`at` changes, for example commands of an autopilot."""
+        self.add(name, SourceComponent(signals, dict(values or {})))
 
     def processes(
         self,
@@ -236,110 +242,80 @@ class Scenario(Presented):
         transport: LatencyModel = ZERO,
         priority: int = 0,
     ) -> None:
-        """Discrete events (SimPy) in this run; ``on``: topics and ``"plant.guard"`` they wait for.
+        """Declare discrete-event processes (SimPy).
 
-        Their outputs and each topic of theirs are messages, ``transport`` on the way.
+        ``on``: the topics and guards (``"plant.guard"``) that they wait for.  Their outputs and
+        topics are messages, which arrive ``transport`` later.
         """
-        part = ProcessesPart(
+        component = ProcessesComponent(
             processes, dict(inputs or {}), dict(parameters or {}), tuple(on), transport, priority
         )
-        self.add(name, part)
+        self.add(name, component)
 
-    def inlet(
+    def external_input(
         self, name: str, signals: Signals, device: InputDevice, *, wake: Wake | None = None
     ) -> None:
-        """An outside input: latched at each tag, recorded, fed again in a replay."""
-        self.add(name, ExternalInputPart(ExternalInput(name, signals, device, wake)))
+        """Declare an external input: read at each tag, recorded, and fed again in a replay.
 
-    def add(self, name: str, component: Component) -> None:
-        """A component of any kind, such as one of your own (``docs/extending-components.md``)."""
-        if name in RESERVED:
-            raise ScenarioError(f"{name} is a track of every recording; call the part otherwise")
-        if not name.isidentifier():
-            raise ScenarioError(f"part name {name!r} is not an identifier; use letters, digits, _")
-        if name in self.parts:
-            raise ScenarioError(f"part {name} is declared twice")
-        check_component(name, component)
-        self.parts[name] = component
-        for other, companion in component.companions(name).items():
-            self.add(other, companion)
+        ``wake`` makes it an event input, which can insert a tag.
+        """
+        self.add(name, ExternalInputComponent(ExternalInput(name, signals, device, wake)))
 
-    def of(self, kind: type[C]) -> dict[str, C]:
-        """The components of one class, by name in the order of their declaration."""
-        return {name: part for name, part in self.parts.items() if isinstance(part, kind)}
-
-    def controller_part(self, name: str, problem: str) -> ControllerPart:
-        """Controller ``name`` as declared; raises ``problem`` where it is no controller."""
-        controllers = self.of(ControllerPart)
-        if name not in controllers:
-            self.part(name)
-            raise ScenarioError(problem)
-        return controllers[name]
+    inlet = OldName("external_input")
 
     # -- relations and settings ------------------------------------------------------------------
 
     def order(self, *names: str) -> None:
-        """These react one after the other in a microstep, each seeing the answer of those before.
+        """Let the controllers ``names`` react one after the other in a microstep.
 
-        Only within one process: an answer that takes no time arrives in the same microstep.
+        Each controller receives the answers of the earlier ones in the same microstep, if these
+        answers take no time and no other process computes them.
         """
         for name in names:
-            self.controller_part(name, f"order() takes controllers; {name} is not one")
+            self.controller_component(name, f"order() takes controllers; {name} is not one")
         self._orders.extend(pairwise(names))
 
     def at(self, time: Duration, target: str, value: object) -> None:
-        """At ``time`` s, ``part.name`` (a source's value, a parameter) becomes ``value``."""
+        """Change ``"component.name"``, a parameter or a source, to ``value`` at ``time`` s."""
         ns = to_ns(time, "time of a change")
         if ns < 0:
             raise ScenarioError(f"change of {target} at {time!r} s is before the start")
-        if not self._layout_of(target).live:
+        if not self.settable_of(target).live:
             raise ScenarioError(
-                f"{target} cannot change while running: parameters and a source's values can; "
-                "wire the input to a source, and change that"
+                f"{target} cannot change during a run; parameters and values of sources can. "
+                "To change an input, wire it to a source and change the source"
             )
         if any((ns, target) == (other, name) for other, name, _ in self._changes):
-            raise ScenarioError(f"{target} is changed twice at {time!r} s; which is meant?")
+            raise ScenarioError(
+                f"{target} is changed twice at {time!r} s; remove one of the changes"
+            )
         self._changes.append((ns, target, value))
 
     def faults(self, *given: Given) -> None:
-        """What goes wrong on purpose: fault files, or the entries of faults as dicts.
+        """Inject faults from fault files, or from dicts with the entries of a fault.
 
-        ``docs/faults.md`` has the entries.  Raises :class:`FaultError`.
+        ``docs/faults.md`` describes the entries.  Raises :class:`FaultError`.
         """
         self._faults = all_different((*self._faults, *gather(given)))
 
     @property
     def declared_faults(self) -> tuple[Fault, ...]:
-        """Checked by themselves; whether they fit the parts is known when it is built."""
+        """The declared faults.  Each is valid; :meth:`build` checks that the components exist."""
         return self._faults
 
     def only_faults(self, *given: Given) -> None:
-        """These, and none that were declared before: a replay flies with the recorded ones."""
+        """Declare these faults instead of all earlier ones; a replay declares the recorded ones."""
         self._faults = gather(given)
 
     def set(self, target: str, value: object) -> None:
-        """``part.name`` starts as ``value``: a parameter, an initial state, a source's value."""
-        values, signals, _ = self._layout_of(target)
+        """Set the initial value of ``"component.name"``.
+
+        This is a parameter, a state or a value of a source.
+        """
+        values, signals, _ = self.settable_of(target)
         name = target.partition(".")[2]
         signals.initial({name: value})
         values[name] = value
-
-    def part(self, name: str) -> Component:
-        if name not in self.parts:
-            raise UnknownName("part", name, sorted(self.parts), f"scenario {self.name}")
-        return self.parts[name]
-
-    def _layout_of(self, target: str) -> Settable:
-        """Where the declared value of ``part.name`` is kept, and the signals that name it."""
-        part_name, dot, name = target.partition(".")
-        if not dot:
-            raise ScenarioError(f"{target!r} names no value; write 'part.name'")
-        choices = self.part(part_name).settable()
-        for choice in choices:
-            if name in choice.signals:
-                return choice
-        known = [n for choice in choices for n in choice.signals.names]
-        raise UnknownName("value", name, known, part_name)
 
     # -- building --------------------------------------------------------------------------------
 
@@ -348,40 +324,43 @@ class Scenario(Presented):
         seed: int = 0,
         *,
         compile: Compilation = True,
-        inlets: Mapping[str, ExternalInput] | None = None,
+        external_inputs: Mapping[str, ExternalInput] | None = None,
         controllers: Mapping[str, Controller] | None = None,
+        inserted: Sequence[int] = (),
     ) -> System:
-        """A fresh system, every part at its start.
+        """Return a new system with every component in its initial state.
 
-        ``inlets`` and ``controllers`` take the place of declared ones in a replay.
+        In a replay ``external_inputs`` and ``controllers`` replace the declared ones by name, and
+        ``inserted`` are the tags (ns) that event inputs inserted into the recorded run.
         """
         return Builder(
-            self.parts,
+            self.components,
             self._orders,
             self._changes,
             seed,
             compile,
-            inlets or {},
+            external_inputs or {},
             controllers or {},
             self._faults,
+            inserted,
         ).system()
 
     def functions(self) -> list[Any]:
-        """Every function that the run computes with, for the fingerprint."""
-        parts = [part for _, part in sorted(self.parts.items())]
-        return [function for part in parts for function in part.functions()]
+        """Return every function that computes the run, for the fingerprint."""
+        components = [component for _, component in sorted(self.components.items())]
+        return [function for component in components for function in component.functions()]
 
     def describe(self) -> dict[str, Any]:
-        """The scenario as plain data, for the recording."""
-        parts = dict(sorted(self.parts.items()))
-        valid = [part.validity() for part in parts.values()]
+        """Return the scenario as plain data, for the recording."""
+        components = dict(sorted(self.components.items()))
+        valid = [component.validity() for component in components.values()]
         return {
             "name": self.name,
             "until": self.until_ns,
             "origin": self.origin,
             "assumptions": stated(self.assumptions, [v.assumptions for v in valid]),
             "limits": stated(self.limits, [v.limits for v in valid]),
-            "parts": {name: part.describe() for name, part in parts.items()},
+            "parts": {name: component.describe() for name, component in components.items()},
             "order": [list(pair) for pair in sorted(self._orders)],
             "changes": [
                 {"ns": ns, "target": target, "value": np.asarray(value, dtype=float).tolist()}

@@ -1,9 +1,8 @@
-"""What a file from somebody else may have executed: docs/trust.md.
+"""Which code a recording, a checkpoint or a saved case may run (docs/trust.md).
 
-A recording, a checkpoint and a saved case name the file that made them.  To run them again is to
-run that file.  What is installed runs; a file of the current project runs where it is byte for byte
-the one that was recorded; anything else is for the user to say: which file instead, or that the one
-named is trusted.
+Each of them names the file that made it, and repeating the run means running that file.  Installed
+code may run.  A file of the current project may run if it is byte for byte the recorded one.
+Otherwise the user must name another file, or state that the named file is trusted.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ _ROOTS = ("pyproject.toml", ".git")
 
 @dataclass(frozen=True)
 class Given:
-    """What the user said."""
+    """The permission that the user gave."""
 
     scenario: str | None = None
-    """To be run instead of the one that a file names."""
+    """Runs instead of the scenario that a recording names."""
     everything: bool = False
 
 
@@ -40,7 +39,7 @@ _GIVEN: ContextVar[Given] = ContextVar("trust", default=_NOTHING)
 
 @contextmanager
 def permitted(scenario: str | None = None, everything: bool = False) -> Iterator[None]:
-    """Within it, ``scenario`` stands for whatever a file names, or everything is trusted."""
+    """In this context ``scenario`` replaces the one that a file names, or everything is trusted."""
     before = _GIVEN.set(Given(scenario, everything))
     try:
         yield
@@ -49,16 +48,17 @@ def permitted(scenario: str | None = None, everything: bool = False) -> Iterator
 
 
 def anything_given() -> bool:
-    """The user said something of it."""
+    """Return whether the user gave a permission."""
     return _GIVEN.get() != _NOTHING
 
 
 def project() -> Path | None:
-    """The folder whose files are the user's own work.
+    """Return the folder that contains the user's own files.
 
-    The nearest one above that has a ``pyproject.toml`` or a ``.git``, or else the current one;
-    ``None`` in a home folder, above one, at the root, and in a folder such as ``/tmp`` into which
-    everybody may put files: below them anything may have been put.
+    This is the nearest folder with a ``pyproject.toml`` or a ``.git``, from the current folder
+    upwards, else the current folder.  A home folder, a folder above it, the root, and a folder
+    that every user can write to (such as ``/tmp``) do not count: they can contain files of others.
+    The function returns ``None`` if the current folder is one of these.
     """
     here = Path.cwd().resolve()
     too_wide = {Path(here.anchor), *_homes()}
@@ -71,7 +71,7 @@ def project() -> Path | None:
 
 
 def _homes() -> tuple[Path, ...]:
-    """The user's home folder and those above it; nothing for a user who has none."""
+    """Return the user's home folder and the folders above it; none if the user has no home."""
     try:
         home = Path.home().resolve()
     except (RuntimeError, KeyError):
@@ -80,21 +80,20 @@ def _homes() -> tuple[Path, ...]:
 
 
 def _everybodys(folder: Path) -> bool:
-    """Whether every user of this machine may put files there; Windows does not say it so."""
+    """Return whether every user can write to ``folder``; False on Windows."""
     return os.name == "posix" and bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
 def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
-    """The reference to load for what ``source`` names; :class:`TrustError` where it may not be."""
+    """Return the scenario to load for ``source``; raises :class:`TrustError` if it may not run."""
     reference, given = str(origin["reference"]), _GIVEN.get()
     if given.scenario is not None:
         return given.scenario
     path = file_of(reference)
     if path is not None and (why := _why_not(path, origin.get("sha256"), file_hash)):
         raise TrustError(
-            f"{source} was made of {path}, which would be imported and run: {why}. "
-            "To run a file of yours, type --scenario FILE.py; to run that one, type --trust "
-            "(docs/trust.md)"
+            f"{source} was made with {path}, which is not run: {why}. To run a file of your own, "
+            "add --scenario FILE.py; to run this file, add --trust (docs/trust.md)"
         )
     return reference
 
@@ -102,43 +101,44 @@ def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
 def check_compiled(
     path: Path, source: str, recorded: object = None, hash_of: Hash | None = None
 ) -> None:
-    """That the C of interface file ``path``, which ``source`` names, may be compiled and run.
+    """Raise :class:`TrustError` if the C of interface file ``path`` may not be compiled and run.
 
-    Without ``hash_of`` it may have changed: to run it again is the purpose of ``source``.
+    ``source`` is the file that names it.  Without ``hash_of`` the C may have changed, because the
+    purpose of ``source`` is to run the changed C again.
     """
     if why := _why_not(path, recorded, hash_of):
         raise TrustError(
-            f"{source} is of the C of {path}, which would be compiled and run: {why}. "
-            "Type --trust to do so (docs/trust.md)"
+            f"{source} was made with the C of {path}, which is not compiled and run: {why}. "
+            "To compile and run it, add --trust (docs/trust.md)"
         )
 
 
 def check_device(url: str, source: str) -> None:
-    """That a real device at ``url``, which ``source`` names, may be opened."""
+    """Raise :class:`TrustError` if the device at ``url``, named by ``source``, is not permitted."""
     if not _GIVEN.get().everything:
         raise TrustError(
-            f"{source} was flown by the device at {url}, which would be opened and written to. "
-            "Type --trust to do so (docs/trust.md)"
+            f"{source} was made with the device at {url}, which is not opened. To open it, "
+            "add --trust (docs/trust.md)"
         )
 
 
 def _why_not(path: Path, recorded: object, hash_of: Hash | None) -> str:
-    """In words; empty where it may be run."""
+    """Return why ``path`` may not run; empty if it may."""
     if _GIVEN.get().everything:
         return ""
     root = project()
     if root is None:
-        return f"the current folder {Path.cwd()} is no project, so that file is of none"
+        return f"the current folder {Path.cwd()} is not a project folder"
     if root not in path.resolve().parents:
-        return f"it is not of the current project, {root}"
+        return f"the file is not in the current project {root}"
     if hash_of is None:
         return ""
     if not recorded:
-        return "what it held then was not recorded, as older versions of rtsim did not"
+        return "no hash of the file was recorded, as in older versions of rtsim"
     try:
         now = hash_of(path)
     except OSError as error:
-        return f"it cannot be read now ({error.strerror})"
+        return f"the file cannot be read ({error.strerror})"
     if now != recorded:
-        return "it, or a file that it reads, is not what it was then"
+        return "the file, or a file that it reads, has changed since then"
     return ""

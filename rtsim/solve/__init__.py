@@ -1,7 +1,7 @@
-"""Solvers: tableaus as data, one contract, one conformance suite.
+"""Solvers of ordinary differential equations, their tableaus and their contracts.
 
-A solver that can be chosen by name is in :data:`SOLVERS`; other packages add one by the entry point
-``rtsim.solvers`` (docs/extending.md).
+:data:`SOLVERS` has every solver that a scenario can choose by name.  Other packages add solvers by
+the entry point ``rtsim.solvers`` (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rtsim.solve.semi_implicit import SEMI_IMPLICIT_EULER
 
 
 def _checked(name: str, made: object) -> Solver:
-    """``made`` if it is a solver of this name."""
+    """Return ``made`` if it is a solver called ``name``; raise :class:`ScenarioError` if not."""
     if isinstance(made, type):
         raise ScenarioError(
             f"solver {name!r} is the class {made.__name__}; name an object, such as "
@@ -61,7 +61,7 @@ SOLVERS: ExtensionPoint[Solver] = ExtensionPoint(
     },
     _checked,
 )
-"""Every solver that can be chosen by name."""
+"""The solvers that a scenario can choose, by name."""
 
 __all__ = [
     "ABM4",
@@ -94,5 +94,8 @@ __all__ = [
 
 
 def solver_named(name: str | Solver) -> Solver:
-    """The solver called ``name``; a solver object is returned as it is."""
+    """Return the solver called ``name``; a solver object is returned unchanged.
+
+    Raises :class:`rtsim.core.errors.UnknownName` if no solver has this name.
+    """
     return SOLVERS.get_or_raise(name) if isinstance(name, str) else name

@@ -1,13 +1,13 @@
-"""Steps as long as a tolerance allows: an embedded pair estimates the error of each.
+"""Adaptive solvers: an embedded pair estimates the error of each step, and the step length follows.
 
-Between two tags it takes as many steps as it needs, the last one cut to end at the tag.  The rule
-for the next step is that of Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I,
-section II.4: the estimate of the first step, a safety factor, bounds on growing and shrinking, no
-growth after a step that was rejected.
+Between two tags an adaptive solver takes as many steps as its tolerance needs; the last step ends
+at the tag.  The rule for the step length is that of Hairer, Norsett, Wanner, Solving Ordinary
+Differential Equations I, section II.4: an estimate of the first step, a safety factor, bounds on
+growth and shrinkage, and no growth after a rejected step.
 
-With a ``budget`` a frame, one step of the plant on its own grid, has so many evaluations, however
-often it is cut by tags and events.  Where they do not suffice the declared fallback takes over;
-each use of it is counted.
+A ``budget`` limits the evaluations of a frame, which is one step of the plant on its own grid,
+however many tags and events cut the frame.  If the budget does not suffice, the declared fallback
+is used, and each use is counted.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ import numpy as np
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel
-from rtsim.solve import legs
 from rtsim.solve.adaptive_step import (
     BUDGET,
     EVALUATIONS,
     EXPONENT,
     FIRST,
     KNOWN,
+    LAYOUT,
     LEAST,
     MOST,
     REJECTED,
     RTOL,
     SAFETY,
-    SLOPE,
     STEP,
     STEPS,
     STOPS,
     UNBOUNDED,
+    adaptive_leg,
     new_frame,
     resident_adaptive,
-    resident_leg,
     resident_retake,
 )
 from rtsim.solve.base import EmbeddedTableau, Stepper, lower_triangle, weights
 from rtsim.solve.embedded import BS32_TABLEAU, DP54_TABLEAU
+from rtsim.solve.look import NOTES
 from rtsim.solve.resident import Inner, Method, stepper
 
 __all__ = [
@@ -62,9 +62,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StepTolerance:
-    """The tolerated error of a step: ``rtol`` times the size of a state, plus ``atol``.
+    """The error that each step may have: ``rtol`` times the size of a state, plus ``atol``.
 
-    ``atol`` is in the state's unit: one value for all states, or a value for each state by name.
+    ``atol`` is in the unit of the state: one value for all states, or a mapping from names of
+    states to values.  Raises :class:`ScenarioError` unless each tolerance is finite and > 0.
     """
 
     rtol: float = 1e-6
@@ -80,7 +81,10 @@ class StepTolerance:
         return dict(given) if isinstance(given, Mapping) else {"atol": given}
 
     def of_states(self, bound: BoundModel) -> Vector:
-        """``atol`` of each element (n,); states that are not named have 1e-9."""
+        """Return ``atol`` of each element of the state (n,); states that are not named have 1e-9.
+
+        Raises :class:`UnknownName` for a name that is not a state of the model.
+        """
         states = bound.model.states
         if not isinstance(self.atol, Mapping):
             return np.full(states.size, float(self.atol))
@@ -93,16 +97,23 @@ class StepTolerance:
 
 
 FALLBACKS = ("step", "stop")
+"""What an adaptive solver may do when its budget is used up."""
 
 
 @dataclass(frozen=True)
 class Adaptive(StepTolerance):
-    """An adaptive solver from an :class:`EmbeddedTableau`; lengths of steps in s.
+    """An adaptive solver for any :class:`EmbeddedTableau`.
 
-    ``first``: the first step, else estimated.  ``least``: where it is too long for the tolerance
-    the run ends; only what is left before a tag is shorter.  ``most``: none is longer.  ``budget``:
-    evaluations that a frame has; ``fallback``: what follows where they are used up, ``"step"``, one
-    step to each next tag, or ``"stop"``, an error.
+    - ``first``: length of the first step (s); 0: it is estimated.
+    - ``least``: shortest step (s).  If the tolerance needs a shorter one, the run ends with an
+      error.  Only a step that ends at a tag may be shorter.
+    - ``most``: longest step (s).
+    - ``safety``: factor between 0 and 1 on the length of the next step.
+    - ``budget``: evaluations of the derivative per frame; ``None``: no limit.
+    - ``fallback``: what happens if the budget is used up: ``"step"`` takes a single step to each
+      next tag, ``"stop"`` ends the run with an error.
+
+    Raises :class:`ScenarioError` for a value outside its range.
     """
 
     tableau: EmbeddedTableau = DP54_TABLEAU
@@ -155,16 +166,26 @@ class Adaptive(StepTolerance):
         settings[EXPONENT], settings[STOPS] = 1 / (table.lower + 1), self.fallback == "stop"
         settings[BUDGET] = math.inf if self.budget is None else self.budget
         off = weights(tuple(b - hat for b, hat in zip(table.b, table.hat, strict=True)))
-        coefficients = (lower_triangle(table.a), weights(table.c), off)
-        k, now, notes = np.zeros((len(table.b), n)), np.zeros(n), np.zeros(legs.NOTES)
+        k, now, notes = np.zeros((len(table.b), n)), np.zeros(n), np.zeros(NOTES)
         dense = np.array([[float(w) for w in row] for row in table.dense])
-        own = (*coefficients, self.of_states(bound), settings, k, now, np.zeros(n), notes, dense)
-        inner = Inner(resident_leg, resident_retake, now, notes, k, dense)
+        own = {
+            "a": lower_triangle(table.a),
+            "c": weights(table.c),
+            "error": off,
+            "atol": self.of_states(bound),
+            "settings": settings,
+            "k": k,
+            "now": now,
+            "work": np.zeros(n),
+            "notes": notes,
+            "dense": dense,
+        }
+        inner = Inner(adaptive_leg, resident_retake, now, notes, k, dense)
         return stepper(
             Method(
                 resident_adaptive,
+                LAYOUT,
                 own,
-                memory=SLOPE + n,
                 kept=KNOWN,
                 unbounded=None if self.budget is None else UNBOUNDED,
                 inner=inner,
@@ -175,4 +196,6 @@ class Adaptive(StepTolerance):
 
 
 DP54 = Adaptive(tableau=DP54_TABLEAU)
+"""The pair of Dormand and Prince, of order 5 with an estimate of order 4: ``dp54``."""
 BS32 = Adaptive(tableau=BS32_TABLEAU)
+"""The pair of Bogacki and Shampine, of order 3 with an estimate of order 2: ``bs32``."""

@@ -1,9 +1,11 @@
-"""One way to a tag in steps as long as a tolerance allows, on a block's vectors.
+"""The steps of an adaptive solver between two tags, on the arrays of a block.
 
-A step is a leg (:mod:`rtsim.solve.legs`): the estimate of the first step, a safety factor, bounds
-on growing and shrinking, no growth after a step that was rejected.
+Each accepted step is a leg (:mod:`rtsim.solve.legs`).  The length of the next step follows from the
+error of the last one: with a safety factor, bounds on growth and shrinkage, and no growth after a
+rejected step.
 
-A budget counts from where its frame began, however often the way is cut.
+A budget counts evaluations from the beginning of its frame, however many tags and events cut the
+frame into ways.
 """
 
 from __future__ import annotations
@@ -14,46 +16,85 @@ from typing import Any
 from rtsim.equations.addresses import call_equation, call_project, matrix_at, vector_at
 from rtsim.equations.compiling import first_not_finite, in_both
 from rtsim.solve.base import GOOD, OUT_OF_BUDGET, TOO_SMALL
-from rtsim.solve.legs import LAST, PHASE, TAKEN, within
-from rtsim.solve.resident import AFTER, MEMORY, OUT, OWN, PROJECT, F, P, U, X, Z
+from rtsim.solve.legs import within
+from rtsim.solve.look import LAST, NOTES, PHASE, TAKEN
+from rtsim.solve.resident import STEP_LAYOUT
 from rtsim.solve.vectors import assign, error_norm, moved, weighted
 
 STEP, EVALUATIONS, STEPS, REJECTED, UNBOUNDED, BEGAN, KNOWN, SLOPE = range(8)
-"""In the memory: the next step (s), counts of the whole run, evaluations before the frame began,
-whether the derivative is known."""
+"""Elements of the memory:
+
+- ``STEP``: length of the next step (s), or 0 if it is not known.
+- ``EVALUATIONS``, ``STEPS``, ``REJECTED``, ``UNBOUNDED``: counts of the whole run; ``UNBOUNDED``
+  counts steps whose error has no bound.
+- ``BEGAN``: the evaluations before the present frame.
+- ``KNOWN``: 1 if the derivative at the end of the last step is known; ``SLOPE`` is its first
+  element.
+"""
 RTOL, SAFETY, LEAST, MOST, EXPONENT, BUDGET, STOPS, FIRST = range(8)
-"""In the settings."""
-A, C, ERROR, ATOL, SETTINGS, STAGES, NOW, WORK, NOTES, DENSE = (OWN + 2 * i for i in range(10))
-"""Places of its own in the block."""
+"""Elements of the settings; see :class:`rtsim.solve.adaptive.Adaptive`.
+
+``EXPONENT`` is 1 divided by the order of the error; ``STOPS`` is 1 for ``fallback="stop"``."""
+
+LAYOUT = STEP_LAYOUT.extended(
+    "an adaptive step",
+    memory=(f"{SLOPE} + states",),
+    after=(f"{SLOPE} + states",),
+    a=("stages", "stages"),
+    c=("stages",),
+    error=("stages",),
+    atol=("states",),
+    settings=(FIRST + 1,),
+    k=("stages", "states"),
+    now=("states",),
+    work=("states",),
+    notes=(NOTES,),
+    dense=("stages", "degree"),
+)
+"""``a``, ``c``, ``dense``: the tableau; ``error``: weights of the error estimate; ``atol``: the
+absolute tolerance of each state; ``k``: derivatives at the stages; ``now``: state at the beginning
+of the leg; ``notes``: see :data:`rtsim.solve.look.PHASE`."""
+AT = LAYOUT.at
 _SHRINK, _GROW = 0.2, 10.0
+"""Least and greatest factor between the lengths of two successive steps."""
 _CLOSE = 1.01
-"""A step that all but reaches the tag reaches it."""
+"""If a step of this multiple of its length reaches the tag, the step ends at the tag."""
 
 
 @in_both
-def first_step(
-    f: Any, t: float, x: Any, z: Any, u: Any, p: Any, k: Any, y: Any, e: Any, atol: Any,
-    rtol: float, exponent: float,
-) -> float:  # fmt: skip
-    """An estimate of the first step (s); ``k[0]`` is the derivative at ``x``, ``k[1]`` is work."""
+def first_step(words: Any, t: float) -> float:
+    """Return an estimate of the first step (s); ``k[0]`` is the derivative at ``now``.
+
+    Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.4.
+    """
+    x, k, y = vector_at(words, AT.now), matrix_at(words, AT.k), vector_at(words, AT.work)
+    e, atol = vector_at(words, AT.out), vector_at(words, AT.atol)
+    rtol = vector_at(words, AT.settings)[RTOL]
+    z, u, p = vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p)
     size = error_norm(x, x, x, atol, rtol)
     slope = error_norm(k[0], x, x, atol, rtol)
     h = 1e-6 if size < 1e-5 or slope < 1e-5 else 0.01 * size / slope
     for j in range(x.size):
         y[j] = x[j] + h * k[0, j]
-    call_equation(f, t + h, y, z, u, p, k[1])
+    call_equation(words[AT.f], t + h, y, z, u, p, k[1])
     for j in range(x.size):
         e[j] = (k[1, j] - k[0, j]) / h
     bend = max(slope, error_norm(e, x, x, atol, rtol))
+    exponent = vector_at(words, AT.settings)[EXPONENT]
     other = max(1e-6, 1e-3 * h) if bend <= 1e-15 else (0.01 / bend) ** exponent
     return min(100.0 * h, other)
 
 
 @in_both
-def embedded_step(
-    f: Any, t: float, h: float, now: Any, z: Any, u: Any, p: Any, a: Any, c: Any, k: Any, out: Any
-) -> None:  # fmt: skip
-    """All stages but the first, which ``k[0]`` is: the last row of ``a`` makes ``out``."""
+def embedded_step(words: Any, t: float, h: float) -> None:
+    """Compute ``out`` from ``now`` over ``h`` s, and all stages but the first.
+
+    ``k[0]`` is the derivative at ``now``.  The last row of ``a`` gives ``out``, because the method
+    is first-same-as-last.
+    """
+    now, out, c = vector_at(words, AT.now), vector_at(words, AT.out), vector_at(words, AT.c)
+    z, u, p = vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p)
+    a, k, f = matrix_at(words, AT.a), matrix_at(words, AT.k), words[AT.f]
     for i in range(1, c.size):
         moved(out, now, h, a[i], k, i)
         call_equation(f, t + c[i] * h, out, z, u, p, k[i])
@@ -61,12 +102,12 @@ def embedded_step(
 
 @in_both
 def begin(words: Any, t: float) -> None:
-    """The way's first leg starts at x, with what is remembered."""
-    f, now, k = words[F], vector_at(words, NOW), _stages(words)
-    memory, after = vector_at(words, MEMORY), vector_at(words, AFTER)
-    z, u, p = vector_at(words, Z), vector_at(words, U), vector_at(words, P)
-    settings = vector_at(words, SETTINGS)
-    assign(now, vector_at(words, X))
+    """Prepare the first leg of a way: it begins at ``x``, with what the memory holds."""
+    f, now, k = words[AT.f], vector_at(words, AT.now), matrix_at(words, AT.k)
+    memory, after = vector_at(words, AT.memory), vector_at(words, AT.after)
+    z, u, p = vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p)
+    settings = vector_at(words, AT.settings)
+    assign(now, vector_at(words, AT.x))
     for j in range(KNOWN):
         after[j] = memory[j]
     if memory[KNOWN] != 0.0:
@@ -77,64 +118,53 @@ def begin(words: Any, t: float) -> None:
     if after[STEP] == 0.0:
         after[STEP] = settings[FIRST]
         if after[STEP] == 0.0:
-            work, out = vector_at(words, WORK), vector_at(words, OUT)
-            atol, rtol = vector_at(words, ATOL), settings[RTOL]
-            after[STEP] = first_step(
-                f, t, now, z, u, p, k, work, out, atol, rtol, settings[EXPONENT]
-            )
+            after[STEP] = first_step(words, t)
             after[EVALUATIONS] += 1
 
 
 @in_both
 def go_on(words: Any, t: float) -> None:
-    """The next leg starts where the last one ended."""
-    k, now = _stages(words), vector_at(words, NOW)
-    assign(now, vector_at(words, OUT))
+    """Prepare the next leg: it begins where the last one ended."""
+    k, now = matrix_at(words, AT.k), vector_at(words, AT.now)
+    assign(now, vector_at(words, AT.out))
     assign(k[0], k[k.shape[0] - 1])
-    if words[PROJECT] != 0:
-        z, u, p = vector_at(words, Z), vector_at(words, U), vector_at(words, P)
-        call_equation(words[F], t, now, z, u, p, k[0])
-        vector_at(words, AFTER)[EVALUATIONS] += 1
-
-
-@in_both
-def _stages(words: Any) -> Any:
-    return matrix_at(words, STAGES, vector_at(words, X).size)
+    if words[AT.project] != 0:
+        z, u, p = vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p)
+        call_equation(words[AT.f], t, now, z, u, p, k[0])
+        vector_at(words, AT.after)[EVALUATIONS] += 1
 
 
 @in_both
 def adaptive_leg(words: Any, t: float, rest: float) -> int:
-    """One step within the tolerance, from ``t`` s, ``rest`` s at most."""
-    notes = vector_at(words, NOTES)
+    """Take one step within the tolerance, from ``t`` s and ``rest`` s long at most.
+
+    Returns :data:`GOOD`, an error code, or the index of an element that is not finite.
+    """
+    notes = vector_at(words, AT.notes)
     if notes[PHASE] == 0.0:
         notes[PHASE] = 1.0
         begin(words, t)
     else:
         go_on(words, t)
-    out, after, now = vector_at(words, OUT), vector_at(words, AFTER), vector_at(words, NOW)
-    z, u, p = vector_at(words, Z), vector_at(words, U), vector_at(words, P)
-    settings, atol, work = (
-        vector_at(words, SETTINGS),
-        vector_at(words, ATOL),
-        vector_at(words, WORK),
-    )
-    c, weights, k = vector_at(words, C), vector_at(words, ERROR), _stages(words)
-    f, project, stages = words[F], words[PROJECT], c.size
-    a, rtol = matrix_at(words, A, stages), settings[RTOL]
+    out, after, now = vector_at(words, AT.out), vector_at(words, AT.after), vector_at(words, AT.now)
+    settings, atol = vector_at(words, AT.settings), vector_at(words, AT.atol)
+    weights, work = vector_at(words, AT.error), vector_at(words, AT.work)
+    k = matrix_at(words, AT.k)
+    stages, rtol = weights.size, settings[RTOL]
     smallest = max(settings[LEAST], 16 * 2.3e-16 * (abs(t) + rest))
-    cost = stages - 1 if project == 0 else stages
+    cost = stages - 1 if words[AT.project] == 0 else stages
     enough = after[BEGAN] + settings[BUDGET]
     step, rejected = after[STEP], False
     while True:
         taken = min(settings[MOST], max(step, smallest))
-        # this one, and none to take it again with
+        # enough for this step, but not for another one if this is rejected
         spent = after[EVALUATIONS] + 2 * cost > enough
         if spent and settings[STOPS] != 0.0 and after[EVALUATIONS] + stages - 1 > enough:
             return failed(out, OUT_OF_BUDGET) if rejected else OUT_OF_BUDGET
         last = spent or _CLOSE * taken >= rest
         if last:
             taken = rest
-        embedded_step(f, t, taken, now, z, u, p, a, c, k, out)
+        embedded_step(words, t, taken)
         after[EVALUATIONS] += stages - 1
         weighted(work, taken, weights, k, stages)
         error = error_norm(work, now, out, atol, rtol)
@@ -147,9 +177,9 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
             break
         after[REJECTED] += 1
         step = taken * growth
-        if not step >= smallest:  # nor is NaN
+        if not step >= smallest:  # false for NaN too
             return failed(out, TOO_SMALL)
-    # a step that was cut to end at the tag says little of how long it might have been
+    # a step that was cut short at the tag does not show how long it could have been
     after[STEP] = max(taken * growth, step) if last and not rejected else taken * growth
     after[STEPS] += 1
     if rejected or after[EVALUATIONS] > enough:
@@ -162,51 +192,45 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
 
 @in_both
 def failed(out: Any, why: int) -> int:
-    """What a step answers that was tried in vain."""
+    """Return the error of a failed step: an element that is not finite, else ``why``."""
     bad: int = first_not_finite(out)
     return bad if bad >= 0 else why
 
 
 @in_both
 def finish(words: Any) -> int:
-    """What is known at the end of a leg."""
-    out, after, k = vector_at(words, OUT), vector_at(words, AFTER), _stages(words)
-    if words[PROJECT] != 0:
-        call_project(words[PROJECT], out)
-    after[KNOWN] = 0.0 if words[PROJECT] != 0 else 1.0
+    """Project the state at the end of a leg, and remember the derivative there."""
+    out, after, k = vector_at(words, AT.out), vector_at(words, AT.after), matrix_at(words, AT.k)
+    if words[AT.project] != 0:
+        call_project(words[AT.project], out)
+    after[KNOWN] = 0.0 if words[AT.project] != 0 else 1.0
     assign(after[SLOPE:], k[k.shape[0] - 1])
     return first_not_finite(out)
 
 
-def resident_leg(words: Any, t: float, rest: float) -> int:
-    """:func:`adaptive_leg`, to be called by its address."""
-    return adaptive_leg(words, t, rest)
-
-
 def resident_retake(words: Any, t: float, h: float) -> int:
-    """The last leg from ``t`` s again, ``h`` s long: shorter, so that its error is no larger.
+    """Take the last leg from ``t`` s again, ``h`` s long; it is shorter, so its error is no larger.
 
-    With a budget its dense output, which costs nothing: nobody knows how often it is asked for.
+    With a budget, the state is taken from the dense output, which needs no evaluations: the search
+    for an event takes a leg again any number of times.
     """
-    z, u, p = vector_at(words, Z), vector_at(words, U), vector_at(words, P)
-    c, k, after = vector_at(words, C), _stages(words), vector_at(words, AFTER)
-    a, now, out = matrix_at(words, A, c.size), vector_at(words, NOW), vector_at(words, OUT)
-    if vector_at(words, SETTINGS)[BUDGET] == math.inf:
-        embedded_step(words[F], t, h, now, z, u, p, a, c, k, out)
-        after[EVALUATIONS] += c.size - 1
+    k, after = matrix_at(words, AT.k), vector_at(words, AT.after)
+    now, out = vector_at(words, AT.now), vector_at(words, AT.out)
+    if vector_at(words, AT.settings)[BUDGET] == math.inf:
+        embedded_step(words, t, h)
+        after[EVALUATIONS] += k.shape[0] - 1
         return finish(words)
-    taken = vector_at(words, NOTES)[TAKEN]
-    dense = matrix_at(words, DENSE, vector_at(words, DENSE).size // c.size)
-    within(out, now, k, dense, h / taken, taken)
+    taken = vector_at(words, AT.notes)[TAKEN]
+    within(out, now, k, matrix_at(words, AT.dense), h / taken, taken)
     answer = finish(words)
-    if h != taken:  # the last stage is where the leg ended
+    if h != taken:  # the last stage is the derivative at the old end
         after[KNOWN] = 0.0
     return answer
 
 
 def resident_adaptive(words: Any, t: float, h: float) -> int:
-    """All legs from ``t`` s to ``h`` s later."""
-    notes = vector_at(words, NOTES)
+    """Take all legs from ``t`` s to ``h`` s later."""
+    notes = vector_at(words, AT.notes)
     notes[PHASE], done = 0.0, 0.0
     while True:
         answer = adaptive_leg(words, t + done, h - done)
@@ -216,5 +240,5 @@ def resident_adaptive(words: Any, t: float, h: float) -> int:
 
 
 def new_frame(memory: Any) -> None:
-    """A frame begins, with its budget whole."""
+    """Begin a frame: its whole budget is available."""
     memory[BEGAN] = memory[EVALUATIONS]

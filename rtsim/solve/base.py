@@ -1,9 +1,10 @@
-"""The contract of a solver, and the tableaus that fixed-step ones are made of.
+"""The contract of a solver, and the tableaus of Runge-Kutta methods.
 
-A solver carries a state from one tag to another, *exactly* from the one to the other; how many
-steps it takes inside is its own affair.  What it computes is provisional until the executive
-commits it: :meth:`Stepper.accept` makes solver memory (first-same-as-last, a multistep history, the
-next step size) current, and not calling it throws that memory away with the scratch state.
+A solver advances a state from one tag to the next and ends exactly on it; the number of steps in
+between is up to the solver.  The result is provisional until the executive commits it.
+:meth:`Stepper.accept` then makes the new memory of the solver valid: a derivative that is used
+again, the history of a multistep method, or the length of the next step.  Without ``accept`` the
+new memory is discarded together with the provisional state.
 """
 
 from __future__ import annotations
@@ -20,58 +21,69 @@ from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel
 
 GOOD = -1
-"""Result of a successful step; a result >= 0 is the index of the first non-finite element."""
+"""Result of a good step.  A result >= 0 is the index of the first element that is not finite."""
 TOO_SMALL = -2
-"""Result if even the smallest step exceeded the tolerance."""
+"""Result of a step if even the shortest step exceeded the tolerance."""
 OUT_OF_BUDGET = -3
-"""Result if the frame's budget is exceeded and this ends the run."""
+"""Result of a step if the frame's budget is used up and the fallback is to end the run."""
 
 
 class Stepper(Protocol):
-    """One solver at work on one bound model."""
+    """The protocol of one solver for one bound model.  A solver's ``stepper`` method makes it."""
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
-        """Propagate ``x`` (n,) at ``from_ns`` to ``out`` (n,) at ``to_ns``; ``x`` is untouched.
+        """Advance the state ``x`` (n,) from ``from_ns`` to ``to_ns``, and write it to ``out`` (n,).
 
-        Returns :data:`GOOD`, the index of the first element that is not finite,
+        ``z`` (d,), ``u`` (m,) and ``p`` (k,) are constant meanwhile; ``x`` is not changed.  Returns
+        :data:`GOOD`, the index of the first element of ``out`` that is not finite,
         :data:`TOO_SMALL` or :data:`OUT_OF_BUDGET`.
         """
         ...
 
     def accept(self) -> None:
-        """The last ``advance`` was committed."""
+        """Make the memory after the last ``advance`` valid: its result was committed."""
         ...
 
     def forget(self) -> None:
-        """x, z, u or p changed from outside: drop what was remembered of the past."""
+        """Clear the memory of earlier steps: x, z, u or p was changed from outside."""
         ...
 
     def save(self) -> dict[str, Any]:
-        """Committed memory as plain data."""
+        """Return the committed memory as plain data, for a checkpoint."""
         ...
 
-    def restore(self, saved: dict[str, Any]) -> None: ...
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Restore the memory that :meth:`save` returned."""
+        ...
 
 
 class Solver(Protocol):
-    """A method; makes steppers."""
+    """The protocol of a numerical method."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name under which a scenario chooses the solver."""
+        ...
 
     @property
-    def order(self) -> int: ...
+    def order(self) -> int:
+        """The order of convergence: the error of a run falls with this power of the step."""
+        ...
 
-    def stepper(self, bound: BoundModel) -> Stepper: ...
+    def stepper(self, bound: BoundModel) -> Stepper:
+        """Return a new stepper for ``bound``."""
+        ...
 
 
 @dataclass(frozen=True)
 class Tableau:
-    """An explicit Runge-Kutta method as Butcher writes it; checks itself when made.
+    """An explicit Runge-Kutta method in Butcher's notation, with exact coefficients.
 
-    ``a`` is the strictly lower triangle (row i has i entries), ``b`` the weights, ``c`` the nodes.
+    ``a`` is the strictly lower triangle, so that row i has i entries.  ``b`` (s,) are the weights
+    and ``c`` (s,) the nodes.  Raises :class:`ScenarioError` if a row of ``a`` does not sum to its
+    node, or the weights do not sum to 1.
     """
 
     name: str
@@ -91,15 +103,18 @@ class Tableau:
 
     @property
     def first_same_as_last(self) -> bool:
+        """Whether the last stage of a step is the first stage of the next one."""
         return self.a[-1] == self.b[:-1] and self.b[-1] == 0
 
 
 @dataclass(frozen=True)
 class EmbeddedTableau(Tableau):
-    """A method with a second one inside it, and with dense output.
+    """A Runge-Kutta method with an embedded method that estimates the error, and dense output.
 
-    ``hat`` are the weights of the embedded method, of order ``lower``; ``dense`` (s, d) gives the
-    weights within a step: ``b_i(theta) = sum_j dense[i][j] theta^(j+1)``.  First same as last.
+    ``hat`` (s,) are the weights of the embedded method, which has order ``lower``.  ``dense``
+    (s, d) gives the weights at the part theta of a step:
+    ``b_i(theta) = sum_j dense[i][j] theta^(j+1)``.  Raises :class:`ScenarioError` if the method is
+    not first-same-as-last, or if ``hat`` or ``dense`` does not fit ``b``.
     """
 
     hat: tuple[Fraction, ...] = ()
@@ -120,9 +135,11 @@ class EmbeddedTableau(Tableau):
 
 @dataclass(frozen=True)
 class NystromTableau:
-    """A Runge-Kutta-Nystrom method for q'' = f(t, q, q').
+    """A Runge-Kutta-Nystrom method for q'' = f(t, q, q'), with exact coefficients.
 
-    Stage i: ``q + c h v + h^2 sum(abar k)`` and ``v + h sum(a k)``; at the end ``bbar`` and ``b``.
+    The position at stage i is ``q + c_i h v + h^2 sum_j abar_ij k_j``, and the velocity is
+    ``v + h sum_j a_ij k_j``.  The formulas for the end of the step have ``bbar`` and ``b`` in place
+    of ``abar`` and ``a``.  Raises :class:`ScenarioError` if the coefficients are not consistent.
     """
 
     name: str
@@ -145,7 +162,7 @@ class NystromTableau:
 
 
 def lower_triangle(rows: tuple[tuple[Fraction, ...], ...]) -> NDArray[np.float64]:
-    """The rows as a square (s, s) float64 array."""
+    """Return the rows of a strictly lower triangle as a square float64 array (s, s)."""
     out = np.zeros((len(rows), len(rows)))
     for i, row in enumerate(rows):
         out[i, : len(row)] = [float(v) for v in row]
@@ -153,5 +170,5 @@ def lower_triangle(rows: tuple[tuple[Fraction, ...], ...]) -> NDArray[np.float64
 
 
 def weights(row: tuple[Fraction, ...]) -> Vector:
-    """The row as a float64 array."""
+    """Return the coefficients as a float64 array (s,)."""
     return np.array([float(v) for v in row])

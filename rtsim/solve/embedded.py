@@ -8,6 +8,7 @@ from rtsim.solve.base import EmbeddedTableau
 
 
 def _row(*terms: str) -> tuple[Fraction, ...]:
+    """Return exact fractions."""
     return tuple(map(Fraction, terms))
 
 
@@ -20,13 +21,14 @@ BS32_TABLEAU = EmbeddedTableau(
     source="Bogacki, Shampine, Applied Mathematics Letters 2, 1989, p. 321",
     hat=_row("7/24", "1/4", "1/3", "1/8"),
     lower=2,
-    dense=(  # the cubic through both ends and their derivatives
+    dense=(  # the cubic with the states and the derivatives at both ends
         _row("1", "-4/3", "5/9"),
         _row("0", "1", "-2/3"),
         _row("0", "4/3", "-8/9"),
         _row("0", "-1", "1"),
     ),
 )
+"""The pair of Bogacki and Shampine, of order 3(2)."""
 
 DP54_TABLEAU = EmbeddedTableau(
     name="dp54",
@@ -60,3 +62,4 @@ DP54_TABLEAU = EmbeddedTableau(
         _row("0", "40617522/29380423", "-110615467/29380423", "69997945/29380423"),
     ),
 )  # fmt: skip
+"""The pair of Dormand and Prince, of order 5(4)."""

@@ -1,4 +1,4 @@
-"""Euler's method, first order: the one to compare others with, and to recognise in old code."""
+"""Euler's method, of order 1: for comparison with other methods and with old code."""
 
 from __future__ import annotations
 
@@ -17,3 +17,4 @@ EULER = ExplicitRungeKutta(
         source="Euler, Institutionum calculi integralis, 1768, section 650",
     )
 )
+"""Euler's method, of order 1, with one evaluation per step."""

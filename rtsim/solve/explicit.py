@@ -1,4 +1,4 @@
-"""Fixed-step explicit Runge-Kutta: one loop over any tableau."""
+"""Fixed-step explicit Runge-Kutta methods: one loop for every tableau."""
 
 from __future__ import annotations
 
@@ -11,66 +11,58 @@ from rtsim.equations.addresses import call_equation, call_project, matrix_at, ve
 from rtsim.equations.compiling import first_not_finite, in_both
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import Stepper, Tableau, lower_triangle, weights
-from rtsim.solve.resident import OWN, Method, head, stepper
+from rtsim.solve.resident import STEP_LAYOUT, Method, stepper
+
+LAYOUT = STEP_LAYOUT.extended(
+    "an explicit Runge-Kutta step",
+    a=("stages", "stages"),
+    b=("stages",),
+    c=("stages",),
+    k=("stages", "states"),
+    y=("states",),
+)
+"""``a``, ``b``, ``c``: the tableau; ``k``: derivatives at the stages; ``y``: state at a stage."""
+AT = LAYOUT.at
 
 
 @in_both
-def explicit_step(
-    f: Any,
-    project: Any,
-    x: Any,
-    z: Any,
-    u: Any,
-    p: Any,
-    out: Any,
-    memory: Any,  # noqa: ARG001
-    after: Any,  # noqa: ARG001
-    a: Any,
-    b: Any,
-    c: Any,
-    k: Any,
-    y: Any,
-    t: float,
-    h: float,
-) -> int:
-    """One step of length ``h`` s: ``x`` (n,) to ``out`` (n,); ``k`` (s, n) and ``y`` (n,) are work.
+def add_slopes(out: Any, x: Any, h: float, weights: Any, k: Any, count: int) -> None:
+    """Write to ``out`` (n,) ``x`` plus ``h`` times the weighted sum of the first rows of ``k``.
 
-    Returns -1, or the index of the first element of ``out`` that is not finite.
+    ``count`` is the number of rows.  This function is separate because the compiler then vectorises
+    its loops.
     """
-    n = x.size
-    stages = b.size
-    call_equation(f, t, x, z, u, p, k[0])
-    for i in range(1, stages):
-        for j in range(n):
-            total = 0.0
-            for m in range(i):
-                total += a[i, m] * k[m, j]
-            y[j] = x[j] + h * total
-        call_equation(f, t + c[i] * h, y, z, u, p, k[i])
-    for j in range(n):
+    for j in range(x.size):
         total = 0.0
-        for m in range(stages):
-            total += b[m] * k[m, j]
+        for m in range(count):
+            total += weights[m] * k[m, j]
         out[j] = x[j] + h * total
+
+
+@in_both
+def explicit_step(words: Any, t: float, h: float) -> int:
+    """Compute ``out`` from ``x`` over one step of length ``h`` s, on a block of :data:`LAYOUT`.
+
+    Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
+    """
+    f, project = words[AT.f], words[AT.project]
+    x, out, y = vector_at(words, AT.x), vector_at(words, AT.out), vector_at(words, AT.y)
+    z, u, p = vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p)
+    a, b, c = matrix_at(words, AT.a), vector_at(words, AT.b), vector_at(words, AT.c)
+    k = matrix_at(words, AT.k)
+    call_equation(f, t, x, z, u, p, k[0])
+    for i in range(1, b.size):
+        add_slopes(y, x, h, a[i], k, i)
+        call_equation(f, t + c[i] * h, y, z, u, p, k[i])
+    add_slopes(out, x, h, b, k, b.size)
     if project != 0:
         call_project(project, out)
     return first_not_finite(out)
 
 
-def resident_explicit(words: Any, t: float, h: float) -> int:
-    """:func:`explicit_step` on a block; its own: a, b, c, k, y."""
-    f, project, x, z, u, p, out, memory, after = head(words)
-    b = vector_at(words, OWN + 2)
-    return explicit_step(
-        f, project, x, z, u, p, out, memory, after,
-        matrix_at(words, OWN, b.size), b, vector_at(words, OWN + 4),
-        matrix_at(words, OWN + 6, x.size), vector_at(words, OWN + 8), t, h,
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class ExplicitRungeKutta:
-    """A fixed-step solver from a :class:`Tableau`."""
+    """A fixed-step solver for any explicit :class:`Tableau`."""
 
     tableau: Tableau
 
@@ -83,7 +75,18 @@ class ExplicitRungeKutta:
         return self.tableau.order
 
     def stepper(self, bound: BoundModel) -> Stepper:
-        n, tableau = bound.model.states.size, self.tableau
-        coefficients = (lower_triangle(tableau.a), weights(tableau.b), weights(tableau.c))
-        work = (np.zeros((len(tableau.b), n)), np.zeros(n))
-        return stepper(Method(resident_explicit, (*coefficients, *work)), bound)
+        return stepper(
+            Method(explicit_step, LAYOUT, explicit_arrays(self.tableau, bound.model.states.size)),
+            bound,
+        )
+
+
+def explicit_arrays(tableau: Tableau, n: int) -> dict[str, Any]:
+    """Return the arrays that :data:`LAYOUT` adds, for ``n`` states."""
+    return {
+        "a": lower_triangle(tableau.a),
+        "b": weights(tableau.b),
+        "c": weights(tableau.c),
+        "k": np.zeros((len(tableau.b), n)),
+        "y": np.zeros(n),
+    }

@@ -1,9 +1,12 @@
-"""Where guards change their sign within a leg, on the solver's dense output.
+"""The points of a leg at which guards change their sign, found on the solver's dense output.
 
-A guard is looked at in :data:`PARTS` of the leg; where it comes nearer to zero and goes away again,
-also at its turning point: it may have crossed there and back.  Within the first part and the last
-one a turning point is looked for where the guard bends away from zero.  What stays unseen is a
-guard that does so between two neighbouring parts and shows no turning point at either.
+Each guard is evaluated at :data:`rtsim.solve.look.PARTS` of the leg.  If it comes nearer to zero
+and then goes away again, it may have crossed zero twice in between: its turning point is searched
+for and evaluated too.  In the first and the last part, a turning point is searched for if the
+guard's curve bends away from zero.  One case stays undetected: a guard that crosses zero and
+returns between two neighbouring points, with no sign of a turning point at either.
+
+A guard *flips* where it changes its sign in its declared direction.
 """
 
 from __future__ import annotations
@@ -12,72 +15,63 @@ from typing import Any
 
 from rtsim.equations.addresses import call_equation, call_step, matrix_at, vector_at
 from rtsim.equations.compiling import in_both
-from rtsim.solve.legs import (
-    DIRECTIONS,
+from rtsim.solve.look import (
+    AT,
     END,
-    FLIPS,
-    GUARD,
-    HERE,
-    LEG,
-    NOW,
-    OUT,
-    SIDES,
-    VISITS,
-    G,
-    P,
-    U,
-    Y,
-    Z,
+    FROM,
+    LEFT_AT,
+    LEVEL,
+    NOWHERE,
+    PARTS,
+    POINTS,
+    RATE,
+    SIDE,
+    WHERE,
 )
 
-PARTS = (0.0, 1 / 1024, 1 / 4, 1 / 2, 3 / 4, 1023 / 1024, 1.0)
-POINTS = len(PARTS)
-NOWHERE = -1.0
-WHERE, FROM, SIDE, RATE, LEVEL = range(5)
-"""Rows of the flips (5, m): the part of the leg at which a guard flips (or NOWHERE), the last one
-that was seen before, the side on which it is then, its slope there (1/s), the value that it passes:
-zero, or where its reset left it."""
-ROWS = 5
-SIGN, CAME_TO, LEFT_AT = range(3)
-"""Rows of what is known of the guards at a tag (3, m): on which side of zero each is; the side to
-which one has crossed that fired where it stood at zero; the value at which its reset left one that
-it turned back, and that has not been back at zero: under the floor by what it fell in a ns."""
-KNOWN = 3
 _TURNS, _TRIALS = 12, 100
+"""Most iterations of the search for a turning point and for a flip."""
 _STRAIGHT = 2.0 * (PARTS[2] - PARTS[1]) / PARTS[1]
-"""What a straight guard changes within the second part, to what it does within the first, twice."""
+"""Twice the change of a linear guard over the second part, divided by that over the first."""
 _CLOSER = 16.0
+"""Factor by which the search for a turning point approaches an end of the leg."""
 _SHORTEST = 5e-10
-"""How near to an end of the leg a turning point is looked for (s)."""
+"""Distance from an end of the leg (s) at which that search stops."""
 _FINE = 1e-10
-"""Brackets shorter than this (s) are not divided further."""
+"""Length of a bracket (s) at which the search for a flip stops."""
 
 
 @in_both
 def sign(value: float) -> float:
-    """-1, 0 or 1; of nan 0."""
+    """Return -1, 0 or 1; 0 for nan."""
     return 1.0 if value > 0.0 else -1.0 if value < 0.0 else 0.0
 
 
 @in_both
 def values_at(between: Any, look: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """All guards (m,) at a ``part`` of the leg from ``t`` s, ``taken`` s long."""
-    z, u, p = vector_at(look, Z), vector_at(look, U), vector_at(look, P)
+    """Write to ``g`` (m,) all guards at ``part`` of the leg that begins at ``t`` s.
+
+    The leg is ``taken`` s long.
+    """
+    z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
     if part <= 0.0:
-        call_equation(look[GUARD], t, vector_at(look, NOW), z, u, p, g)
+        call_equation(look[AT.guard], t, vector_at(look, AT.now), z, u, p, g)
     elif part >= 1.0:
-        call_equation(look[GUARD], vector_at(look, LEG)[END], vector_at(look, OUT), z, u, p, g)
+        call_equation(
+            look[AT.guard], vector_at(look, AT.notes)[END], vector_at(look, AT.out), z, u, p, g
+        )
     else:
         call_step(between, look, part, taken)
-        call_equation(look[GUARD], t + part * taken, vector_at(look, Y), z, u, p, g)
+        call_equation(look[AT.guard], t + part * taken, vector_at(look, AT.y), z, u, p, g)
 
 
 @in_both
 def bends(f: float, near: float, far: float) -> bool:
-    """Whether a guard may turn between an end of the leg and the point next to it.
+    """Return whether a guard may have a turning point between an end of the leg and the next point.
 
-    It is so far from zero at the end, at that point, and at the one behind: it goes away from zero,
-    and slowly to what it does behind.  A straight one does not turn, and is not looked at.
+    ``f``, ``near`` and ``far`` are its distances from zero at the end, at the next point and at the
+    point after that.  A turning point is possible if the guard goes away from zero, and more slowly
+    at first than afterwards.  A linear guard has none.
     """
     return 0.0 < f < near and (near - f) * _STRAIGHT < far - near
 
@@ -86,14 +80,17 @@ def bends(f: float, near: float, far: float) -> bool:
 def turn_beside(
     between: Any, look: Any, t: float, taken: float, i: int, end: int, inner: int
 ) -> Any:  # fmt: skip
-    """Three parts of the leg, and how far guard ``i`` is from zero there: least at the second.
+    """Bracket a turning point of guard ``i`` beside an end of the leg.
 
-    It goes away from zero from the ``end`` on, and may have come nearer first: so does a ball whose
-    reset left it under the floor by what it fell in a ns.  It is looked at ever nearer to that end;
-    ``NOWHERE`` where it is nearest to zero right there.
+    Returns three parts of the leg, and the distances of the guard from zero there: the second
+    distance is the least.  The second part is ``NOWHERE`` if the guard is nearest to zero at the
+    end itself.
+
+    ``end`` and ``inner`` are the points at that end and next to it.  The guard is farther
+    from zero at ``inner`` than at ``end``, but it may be nearer in between.  An example is a ball
+    whose reset left it under the floor by the distance that it fell within a ns.
     """
-    m = vector_at(look, DIRECTIONS).size
-    rows, g = matrix_at(look, G, m), matrix_at(look, G, m)[POINTS]
+    rows, g = matrix_at(look, AT.g), matrix_at(look, AT.g)[POINTS]
     side = sign(rows[end, i])
     f, near, away = side * rows[end, i], side * rows[inner, i], PARTS[inner] - PARTS[end]
     while abs(away) * taken > _SHORTEST:
@@ -110,13 +107,13 @@ def turn_beside(
 
 @in_both
 def turning_point(between: Any, look: Any, t: float, taken: float, i: int, j: int) -> float:
-    """Where guard ``i`` is beyond zero near point ``j``: an end, or nearer to zero than beside it.
+    """Return a part of the leg near point ``j`` at which guard ``i`` is beyond zero.
 
-    Parabolas through three points, the golden section where they lead nowhere; ``NOWHERE`` where
-    it turns back before zero.
+    Returns ``NOWHERE`` if the guard turns back before zero.  Point ``j`` is an end of the leg, or a
+    point at which the guard is nearer to zero than at both neighbours.  The search takes parabolas
+    through three points, and the golden section where a parabola does not help.
     """
-    m = vector_at(look, DIRECTIONS).size
-    rows, g = matrix_at(look, G, m), matrix_at(look, G, m)[POINTS]
+    rows, g = matrix_at(look, AT.g), matrix_at(look, AT.g)[POINTS]
     side = sign(rows[j, i])
     if 0 < j < POINTS - 1:
         a, b, c = PARTS[j - 1], PARTS[j], PARTS[j + 1]
@@ -156,12 +153,12 @@ def turning_point(between: Any, look: Any, t: float, taken: float, i: int, j: in
 def bracketed(
     between: Any, look: Any, t: float, taken: float, i: int, low: float, high: float, behind: float
 ) -> float:
-    """The part of the leg in (low, high] at which guard ``i`` comes to the side ``behind``.
+    """Return the part of the leg in (low, high] at which guard ``i`` takes the sign ``behind``.
 
-    The bracketing rule of false position, halved where it stands still (Illinois).
+    The slope of the guard there is written to ``flips``.  The method is false position with the
+    Illinois modification: if one end of the bracket does not move twice, its value is halved.
     """
-    m = vector_at(look, DIRECTIONS).size
-    g = matrix_at(look, G, m)[POINTS]
+    g = matrix_at(look, AT.g)[POINTS]
     values_at(between, look, t, low, taken, g)
     a, fa = low, behind * g[i]
     values_at(between, look, t, high, taken, g)
@@ -187,7 +184,7 @@ def bracketed(
             stood = -1
             if f == 0.0:
                 break
-    flips = matrix_at(look, FLIPS, m)
+    flips = matrix_at(look, AT.flips)
     flips[RATE, i] = 0.0
     width = max(b - a, 1e-6)
     near, far = max(0.0, b - width), min(1.0, b + width)
@@ -200,7 +197,7 @@ def bracketed(
 
 @in_both
 def turns_at(rows: Any, i: int, j: int) -> bool:
-    """Whether guard ``i`` may have a turning point near point ``j`` that comes nearer to zero."""
+    """Return whether guard ``i`` may be nearest to zero at a turning point near point ``j``."""
     side = sign(rows[j, i])
     f: float = side * rows[j, i]
     if j == 0:
@@ -214,9 +211,13 @@ def turns_at(rows: Any, i: int, j: int) -> bool:
 
 @in_both
 def visits(between: Any, look: Any, t: float, taken: float, i: int) -> int:
-    """Points at which guard ``i`` is to be looked at, in their order: (2, n) of parts and signs."""
-    rows = matrix_at(look, G, vector_at(look, DIRECTIONS).size)
-    out = matrix_at(look, VISITS, 2 * POINTS)
+    """Fill ``visits`` with the points of guard ``i`` in order: a row of parts, and a row of signs.
+
+    Returns their number.  The points are all :data:`PARTS` but the first, and turning points beyond
+    zero.
+    """
+    rows = matrix_at(look, AT.g)
+    out = matrix_at(look, AT.visits)
     count = 0
     for j in range(POINTS):
         here = sign(rows[j, i])
@@ -237,15 +238,15 @@ def visits(between: Any, look: Any, t: float, taken: float, i: int) -> int:
 
 @in_both
 def find_flips(between: Any, look: Any, t: float, taken: float, last: bool) -> int:
-    """Fill the flips of all guards in the leg from ``t`` s; how many flip in their direction.
+    """Fill ``flips`` for the leg that begins at ``t`` s; return how many guards flip.
 
-    Where none does, ``SIDES`` are those at its end.  At the ``last`` leg's end zero is a flip too,
-    unless it was there all the time.
+    If a guard does not flip, its ``sides`` becomes its sign at the end of the leg.  At the end of
+    the ``last`` leg a guard that is exactly zero flips too, unless it was zero all the time.
     """
-    directions, sides = vector_at(look, DIRECTIONS), vector_at(look, SIDES)
+    directions, sides = vector_at(look, AT.directions), vector_at(look, AT.sides)
     m = directions.size
-    rows, flips, known = matrix_at(look, G, m), matrix_at(look, FLIPS, m), matrix_at(look, HERE, m)
-    seen = matrix_at(look, VISITS, 2 * POINTS)
+    rows, flips, known = matrix_at(look, AT.g), matrix_at(look, AT.flips), matrix_at(look, AT.here)
+    seen = matrix_at(look, AT.visits)
     for j in range(POINTS):
         values_at(between, look, t, PARTS[j], taken, rows[j])
     found = 0
@@ -264,7 +265,7 @@ def find_flips(between: Any, look: Any, t: float, taken: float, last: bool) -> i
             side = here if here != 0.0 else side
             before = part
         if flips[WHERE, i] == NOWHERE and side * left_at > 0.0 and side == sides[i]:
-            if side * rows[POINTS - 1, i] > side * left_at:  # it turned again before zero
+            if side * rows[POINTS - 1, i] > side * left_at:  # it turned back before zero
                 flips[SIDE, i], flips[FROM, i], flips[WHERE, i] = side, 0.0, 0.0
                 flips[RATE, i], flips[LEVEL, i] = 0.0, left_at
                 found += 1

@@ -1,6 +1,6 @@
-"""Zero crossings of a plant's guards: their resets, and the detection of Zeno behaviour.
+"""The guards of one plant: resets when they cross zero, and detection of Zeno behaviour.
 
-Where the next one is, :mod:`rtsim.solve.guarded` finds on the solver's own steps.
+:mod:`rtsim.solve.guarded` finds the next crossing on the solver's own steps.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,34 +25,52 @@ from rtsim.equations.addresses import (
     AddressBlock,
     call_equation,
     matrix_at,
-    plain_block,
     vector_at,
 )
-from rtsim.equations.compiling import Native, compile_function, resident
+from rtsim.equations.compiling import Native, compile_function, evaluation_block, resident
 from rtsim.equations.first_call import check
+from rtsim.equations.layout import Layout
 from rtsim.equations.model import BoundModel
 from rtsim.solve import Stepper
-from rtsim.solve.flips import CAME_TO, LEFT_AT, SIGN
 from rtsim.solve.guarded import Guarded, NativeDrive
+from rtsim.solve.look import CAME_TO, LEFT_AT, SIGN
+from rtsim.solve.resident import model_sizes
 
 ZENO_NS = 100
-"""Crossings of one guard that get ever closer, and closer than this, are Zeno behaviour."""
+"""Zeno behaviour: a guard crosses at ever shorter intervals, shorter than this (ns)."""
 ZENO_IN_A_ROW = 4
+"""How many such intervals in a row are Zeno behaviour."""
 _SHORT = 1e-6
-"""How far ahead a guard's slope is looked at (s)."""
+"""Interval (s) over which the slope of a guard is computed."""
+
+
+_LAYOUT = Layout(
+    "slopes of guards",
+    ("derivative", "guard"),
+    {
+        "x": ("states",),
+        "z": ("discrete",),
+        "u": ("inputs",),
+        "p": ("parameters",),
+        "slope": ("states",),
+        "ahead": ("states",),
+        "found": (2, "guards"),
+    },
+)
+_AT = _LAYOUT.at
 
 
 def resident_moving(words: Any, t: float) -> int:
-    """Guards, and how they move by the states' slopes: derivative, guard, x, z, u, p, work, out."""
-    x, z, u, p = (vector_at(words, 2), vector_at(words, 4), vector_at(words, 6),
-                  vector_at(words, 8))  # fmt: skip
-    slope, ahead = vector_at(words, 10), vector_at(words, 12)
-    found = matrix_at(words, 14, vector_at(words, 14).size // 2)
-    call_equation(words[0], t, x, z, u, p, slope)
-    call_equation(words[1], t, x, z, u, p, found[0])
+    """Fill ``found`` with all guards at ``t`` s, and with their change over the next 1e-6 s."""
+    x, z = vector_at(words, _AT.x), vector_at(words, _AT.z)
+    u, p = vector_at(words, _AT.u), vector_at(words, _AT.p)
+    slope, ahead = vector_at(words, _AT.slope), vector_at(words, _AT.ahead)
+    found = matrix_at(words, _AT.found)
+    call_equation(words[_AT.derivative], t, x, z, u, p, slope)
+    call_equation(words[_AT.guard], t, x, z, u, p, found[0])
     for j in range(x.size):
         ahead[j] = x[j] + _SHORT * slope[j]
-    call_equation(words[1], t + _SHORT, ahead, z, u, p, found[1])
+    call_equation(words[_AT.guard], t + _SHORT, ahead, z, u, p, found[1])
     for i in range(found.shape[1]):
         found[1, i] -= found[0, i]
     return 0
@@ -66,13 +84,17 @@ def _native_moving() -> Native:
 def moving(
     bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]
 ) -> Callable[[float], object]:
-    """A function of t that fills ``into`` (2, m) from x, z, u and p, which stay where they are."""
-    vectors = (*of, np.zeros_like(of[0]), np.zeros_like(of[0]), into)
+    """Return a function of t (s) that calls :func:`resident_moving` on x, z, u and p of ``of``.
+
+    ``into`` (2, m) is the array that it fills.
+    """
+    work = {"slope": np.zeros_like(of[0]), "ahead": np.zeros_like(of[0]), "found": into}
+    arrays, sizes = {**dict(zip("xzup", of, strict=True)), **work}, model_sizes(bound)
     if bound.compiled:
         handles = (bound.derivative.handle, bound.guard.handle)
-        return _native_moving().on(AddressBlock.of(handles, vectors, bound))
-    plain = plain_block((bound.derivative.call, bound.guard.call), vectors)
-    return lambda t: resident_moving(plain, t)
+        return _native_moving().on(_LAYOUT.block(handles, arrays, sizes, bound))
+    functions = (bound.derivative.call, bound.guard.call)
+    return partial(resident_moving, _LAYOUT.plain(functions, arrays, sizes))
 
 
 @dataclass(frozen=True)
@@ -85,7 +107,7 @@ class NativeGuards:
 
 
 class GuardWatch:
-    """The guards of one plant: finds the next crossing and applies resets."""
+    """Watches the guards of one plant: finds the next crossing and applies the resets."""
 
     def __init__(
         self,
@@ -95,7 +117,11 @@ class GuardWatch:
         vectors: tuple[Vector, ...],
         end: Vector,
     ) -> None:
-        """``vectors``: x, z, u, p of the plant; ``end``: where its provisional step comes out."""
+        """Watch the guards on ``vectors``, which are x, z, u and p of the plant.
+
+        ``name`` is the plant's name for error messages.  ``end`` (n,) receives the state at the end
+        of a provisional step.
+        """
         guards = bound.model.guards
         self._name, self._bound, self._guards, self._vectors = name, bound, guards, vectors
         self._way = Guarded(bound, stepper, vectors, end)
@@ -103,31 +129,32 @@ class GuardWatch:
         self._g = np.zeros(len(guards))
         self._evaluate = resident(bound.guard, *vectors, self._g)
         self._then = tuple(vector.copy() for vector in vectors)
-        """x, z, u and p at the last tag at which a guard fired, before its reset."""
+        """x, z, u and p at the last tag at which a guard fired, before the reset."""
         self._moves = np.zeros((2, 2, len(guards)))
-        """Before the reset, and behind it: all guards, and how far each moves in a short while."""
+        """Before and after the reset: all guards, and their change over a short interval."""
         states = zip((self._then, vectors), self._moves, strict=True)
         self._ways = [moving(bound, of, into) for of, into in states]
         self._kept = [(k, v) for k, v in zip(self._then, vectors, strict=True) if v.size]
         self._levels = [0.0] * len(guards)
-        """The value that each passed there: zero, or where it had been left."""
+        """The value that each guard passed there: 0, or the value at which a reset had left it."""
         self._crossed: tuple[tuple[int, float], ...] = ()
-        """Guards that crossed on the way to the present tag, and to which side."""
+        """The guards that crossed on the way to the present tag, and their signs afterwards."""
         self.fired: tuple[int, ...] = ()
-        """Guards that cross zero at the end of the provisional step."""
+        """The guards that cross zero at the end of the provisional step, by index."""
         self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in guards]
-        """When each fired, the latest ones."""
+        """The latest times (ns) at which each guard fired."""
         self._tried: set[tuple[Any, int]] = set()
-        """Resets and stop modes whose first call, for a guard, was checked."""
+        """Functions and guards whose first call was checked."""
         self._stopped_ns = [-ZENO_NS] * len(guards)
-        """When each came to its stop mode."""
+        """The last time (ns) at which the stop mode was applied for each guard."""
 
     # -- within a step
 
     def advance(self, from_ns: int, to_ns: int) -> tuple[int, int]:
-        """Propagate to ``to_ns``, or to the first ns in which a guard has crossed: :attr:`fired`.
+        """Advance provisionally to ``to_ns``, or to the first ns at which a guard has crossed.
 
-        Returns what a step answers, and where it ends.
+        :attr:`fired` then has the guards that crossed.  Returns the result of the step (see
+        ``Stepper.advance``) and the time at which the step ends (ns).
         """
         self._crossed = ()
         answer = self._way.advance(from_ns, to_ns)
@@ -137,10 +164,10 @@ class GuardWatch:
     def run(
         self, times: NDArray[np.int64], y: Vector, values: Vector
     ) -> tuple[NDArray[np.float64], int]:
-        """Whole steps from one of ``times`` to the next, committed, up to where a guard fires.
+        """Take and commit whole steps between ``times`` (k + 1,), in ns, until a guard fires.
 
-        Returns a row of ``values`` for each, and how long the provisional step behind them is: 0
-        where there is none.
+        Returns one row of ``values`` for each step, and the length (ns) of the provisional step
+        that follows them, or 0 if there is none.
         """
         self._crossed = ()
         rows = self._way.run(times, self._vectors, y, values)
@@ -153,17 +180,15 @@ class GuardWatch:
         drive = self._way.native()
         if drive is None:
             return None
-        vectors = (*self._vectors, self._g)
-        return NativeGuards(
-            drive, AddressBlock.of((self._bound.guard.handle,), vectors, self._bound), self._g
-        )
+        block = evaluation_block(self._bound.guard, *self._vectors, self._g)
+        return NativeGuards(drive, block, self._g)
 
     def go_on(self) -> None:
         """Continue after compiled code ran steps on which no guard fired."""
         self._crossed = self.fired = ()
 
     def commit(self) -> None:
-        """The provisional step is the state; nothing is written yet."""
+        """Commit the provisional step; call this before any reset."""
         self._way.accept()
         if self.fired:
             known = self._here.tolist()
@@ -177,16 +202,18 @@ class GuardWatch:
         for kept, vector in self._kept:
             kept[:] = vector
 
-    # -- when they fire
+    # -- when guards fire
 
     def fire(
         self, ns: int, x: Vector, z: Vector, u: Vector, p: Vector
     ) -> list[tuple[str, str, str]]:
-        """Resets, in the guards' order, in place on ``x`` and ``z``.
+        """Apply the resets of all guards that fired, in order, in place on ``x`` and ``z``.
 
-        Returns what happened, to which guard, and between which modes.
+        Returns for each guard: ``"Crossed"`` or ``"Stopped"``, the guard's name, and the change of
+        mode as ``"old -> new"`` or an empty text.
 
-        Raises :class:`ZenoError` where crossings accumulate and the model has no stop mode.
+        Raises :class:`ZenoError` if crossings accumulate and the model has no stop mode, and
+        :class:`ModelError` if a reset makes a state or a discrete signal not finite.
         """
         happened = []
         for i in self.fired:
@@ -207,7 +234,7 @@ class GuardWatch:
         return happened
 
     def _call(self, native: Native, i: int, ns: int, *vectors: Vector) -> None:
-        """The first call for each guard is checked: it goes a way of its own."""
+        """Call a reset or a stop mode; the first call for each guard is checked for bad indices."""
         if (native.py_func, i) not in self._tried:
             self._tried.add((native.py_func, i))
             check(native, i, ns / NS_PER_S, *vectors)
@@ -219,20 +246,21 @@ class GuardWatch:
 
     @property
     def terminal(self) -> str:
-        """Name of the guard that fires now and ends the run; empty where none does."""
+        """Name of the guard that fires now and ends the run, or an empty text."""
         return next((self._guards[i].name for i in self.fired if self._guards[i].terminal), "")
 
     def begin(self) -> None:
-        """Inputs are wired, and time begins: nothing has crossed yet."""
+        """Start at 0 ns, after the inputs are connected: no guard has crossed yet."""
         self._here[SIGN], self._here[CAME_TO:] = self._sides_at(0), 0.0
         self.fired = ()
 
     def changed(self, ns: int) -> None:
-        """After writes at ``ns``: guards that they took across zero fire in the next microstep.
+        """Examine the guards after writes at ``ns``.
 
-        One that fired at zero, and is there still, has crossed, unless the states were written: a
-        ball that is put on the floor may fall again.  So may one that a reset turned back, and left
-        where it was: a little under the floor.
+        A guard that a write took across zero fires in the next microstep.  A guard that fired and
+        is still exactly zero does not fire again when it leaves zero, unless the states were
+        written: a ball that is put on the floor may fall again.  The same applies to a guard that a
+        reset turned back and left a little beyond zero, such as a ball a little under the floor.
         """
         signs = self._sides_at(ns)
         (before, came_to, left_at), now = self._here.tolist(), signs.tolist()
@@ -254,7 +282,7 @@ class GuardWatch:
             self.fired = tuple(sorted({*crossed, *self.fired}))
 
     def _forget(self, left_at: list[float]) -> None:
-        """Of those that were left beyond zero: one that has fired, or was put elsewhere, is not."""
+        """Clear ``LEFT_AT`` of each guard that fired, or that a write moved elsewhere."""
         fired = [i for i, _ in self._crossed]
         for i, level in enumerate(left_at):
             at = float(self._g[i])
@@ -262,9 +290,11 @@ class GuardWatch:
                 self._here[LEFT_AT, i] = 0.0
 
     def _turned_back(self, ns: int, sides: list[float]) -> None:
-        """Keep where a reset left those that it turned back, if the ns is all that took them there.
+        """Set ``LEFT_AT`` of each guard that a reset turned back beyond zero.
 
-        Others were put beyond zero, or went on: what they do there is no crossing.
+        This holds only for a guard that is beyond zero by no more than its motion within the last
+        ns.  A guard that the reset put beyond zero, or that goes on, does not cross when it moves
+        there.
         """
         beyond = [i for i, side in self._crossed if sides[i] == side != 0.0]
         if not beyond:
@@ -290,7 +320,9 @@ class GuardWatch:
         if times[1] - times[0] >= ZENO_NS:
             return False
         gaps = [b - a for a, b in pairwise(times)]
-        return all(b <= a for a, b in pairwise(gaps))  # of whole ns
+        return all(
+            b <= a for a, b in pairwise(gaps)
+        )  # times are whole ns, so equal intervals count
 
     def _stop(self, i: int, ns: int, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
         if self._bound.model.stop is None or not self._guards[i].stops:
@@ -329,12 +361,12 @@ class GuardWatch:
         }
 
     def restore(self, saved: dict[str, Any], ns: int) -> None:
-        """The plant's vectors are those of ``ns`` again."""
+        """Restore what :meth:`save` returned; the plant's vectors are those of ``ns`` already."""
         for times, said in zip(self._times, saved["times"], strict=True):
             times.clear()
             times.extend(said)
         self._stopped_ns[:] = saved.get("stopped", self._stopped_ns)
         self._here[SIGN], self._here[CAME_TO] = self._sides_at(ns), saved["came_to"]
-        self._here[LEFT_AT] = saved.get("left_at", 0.0)  # earlier checkpoints have none
+        self._here[LEFT_AT] = saved.get("left_at", 0.0)  # old checkpoints do not have it
         self._keep()
         self.fired, self._crossed = (), ()

@@ -1,13 +1,15 @@
-"""A way to a tag that ends where a guard crosses zero: one source for compiled and plain solvers.
+"""The way of a solver to the next tag, which ends early if a guard crosses zero.
 
-Each leg is looked at on the solver's dense output; where a guard flips there, the first ns is found
-at which the guard has crossed on the leg itself.
+Each leg is examined on the solver's dense output (:mod:`rtsim.solve.flips`).  If a guard changes
+its sign there, :mod:`rtsim.solve.locating` finds the first ns at which the guard has crossed on the
+leg itself.  The same source runs compiled and as plain Python.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,93 +22,84 @@ from rtsim.equations.addresses import (
     MATRIX,
     VECTOR,
     WORDS,
-    AddressBlock,
     call_equation,
     call_step,
     matrix_at,
-    plain_block,
     vector_at,
 )
-from rtsim.equations.compiling import Native, compile_function, compiled, evaluate, in_both
+from rtsim.equations.compiling import (
+    Native,
+    compile_function,
+    compiled,
+    evaluate,
+    evaluation_block,
+    in_both,
+)
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, Stepper
-from rtsim.solve.flips import (
+from rtsim.solve.flips import find_flips, sign
+from rtsim.solve.legs import Legs, by_slopes
+from rtsim.solve.locating import locate
+from rtsim.solve.look import (
+    AT,
     CAME_TO,
-    KNOWN,
+    END,
+    LAST,
+    LAYOUT,
     LEFT_AT,
     LEVEL,
+    PHASE,
     POINTS,
-    ROWS,
     SIDE,
     SIGN,
-    find_flips,
-    sign,
-)
-from rtsim.solve.legs import (
-    DIRECTIONS,
-    END,
-    FIRED,
-    FLIPS,
-    GUARD,
-    HERE,
-    LAST,
-    LEG,
-    NOW,
-    OUT,
-    PHASE,
-    REACHED,
-    SIDES,
-    SLOPE,
-    SLOPES,
     TAKEN,
-    THERE,
-    G,
-    K,
-    Legs,
-    P,
-    U,
-    Z,
-    by_slopes,
 )
-from rtsim.solve.locating import locate
-from rtsim.solve.resident import AFTER, MEMORY, X
+from rtsim.solve.resident import AT as STEP_AT
+from rtsim.solve.resident import model_sizes
 
 _evaluate = compiled(evaluate)
 
 
 @in_both
 def conclude(look: Any, ns: int, offset: int) -> None:
-    """What the guards are at the end of the way, ``offset`` ns from where it began."""
-    m = vector_at(look, DIRECTIONS).size
-    g, there = matrix_at(look, G, m)[POINTS], matrix_at(look, THERE, m)
-    left_at = matrix_at(look, HERE, m)[LEFT_AT]
-    flips, fired = matrix_at(look, FLIPS, m), vector_at(look, FIRED)
-    z, u, p = vector_at(look, Z), vector_at(look, U), vector_at(look, P)
-    call_equation(look[GUARD], ns / NS_PER_S, vector_at(look, OUT), z, u, p, g)
-    for i in range(m):
+    """Write to ``there`` what is known of the guards at ``ns``, the end of the way.
+
+    The way is ``offset`` ns long.
+    """
+    g, there = matrix_at(look, AT.g)[POINTS], matrix_at(look, AT.there)
+    left_at = matrix_at(look, AT.here)[LEFT_AT]
+    flips, fired = matrix_at(look, AT.flips), vector_at(look, AT.fired)
+    z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
+    call_equation(look[AT.guard], ns / NS_PER_S, vector_at(look, AT.out), z, u, p, g)
+    for i in range(g.size):
         there[SIGN, i] = sign(g[i])
         there[CAME_TO, i] = flips[SIDE, i] if fired[i] != 0.0 and g[i] == 0.0 else 0.0
         there[LEFT_AT, i] = left_at[i] if left_at[i] * g[i] > 0.0 else 0.0
         if fired[i] != 0.0:
             there[LEFT_AT, i] = flips[LEVEL, i]
-    vector_at(look, REACHED)[0] = offset
+    vector_at(look, AT.reached)[0] = offset
 
 
 @in_both
 def drive(
     leg: Any, retake: Any, between: Any, words: Any, look: Any, from_ns: int, to_ns: int
 ) -> int:  # fmt: skip
-    """Legs up to ``to_ns``, or to where a guard crosses: how a step answers."""
-    notes, directions = vector_at(look, LEG), vector_at(look, DIRECTIONS)
-    sides, fired, m = vector_at(look, SIDES), vector_at(look, FIRED), directions.size
-    here, rows = matrix_at(look, HERE, m), matrix_at(look, G, m)
-    now, out = vector_at(look, NOW), vector_at(look, OUT)
-    z, u, p = vector_at(look, Z), vector_at(look, U), vector_at(look, P)
-    slopes, cubic = matrix_at(look, SLOPES, now.size), vector_at(look, K).size == 0
+    """Take legs up to ``to_ns``, or up to the first ns at which a guard has crossed.
+
+    Returns :data:`GOOD` or the error code of a leg; ``reached`` is the length of the way (ns).
+    """
+    notes, directions = vector_at(look, AT.notes), vector_at(look, AT.directions)
+    sides, fired, m = vector_at(look, AT.sides), vector_at(look, AT.fired), directions.size
+    here, rows = matrix_at(look, AT.here), matrix_at(look, AT.g)
+    now, out = vector_at(look, AT.now), vector_at(look, AT.out)
+    z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
+    slopes, cubic = matrix_at(look, AT.slopes), matrix_at(look, AT.k).size == 0
     for i in range(m):
         fired[i] = 0.0
         sides[i] = here[SIGN, i]
-        if sides[i] == 0.0:  # it fires where it leaves zero in its direction, unless it has
+        if (
+            sides[i] == 0.0
+        ):  # it fires when it leaves zero in its direction, unless it already fired there
             sides[i] = here[CAME_TO, i] if here[CAME_TO, i] != 0.0 else -directions[i]
     t, h, done = from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S, 0.0
     notes[PHASE] = 0.0
@@ -118,8 +111,8 @@ def drive(
         taken, last = notes[TAKEN], notes[LAST] != 0.0
         notes[END] = to_ns / NS_PER_S if last else t + done + taken
         if cubic:
-            call_equation(look[SLOPE], t + done, now, z, u, p, slopes[0])
-            call_equation(look[SLOPE], notes[END], out, z, u, p, slopes[1])
+            call_equation(look[AT.slope], t + done, now, z, u, p, slopes[0])
+            call_equation(look[AT.slope], notes[END], out, z, u, p, slopes[1])
         if find_flips(between, look, t + done, taken, last) > 0:
             ns = locate(retake, words, look, from_ns, done, to_ns)
             if ns > from_ns:
@@ -134,29 +127,24 @@ def drive(
         done += taken
 
 
-def resident_drive(
-    leg: Any, retake: Any, between: Any, words: Any, look: Any, from_ns: int, to_ns: int
-) -> int:  # fmt: skip
-    """:func:`drive`, to be called from Python."""
-    return drive(leg, retake, between, words, look, from_ns, to_ns)
-
-
 def resident_drive_on(
     leg: Any, retake: Any, between: Any, words: Any, look: Any, output: Any, times: Any,
     values: Any, rows: Any,
 ) -> int:  # fmt: skip
-    """As :func:`rtsim.solve.resident.resident_run`, up to the first way that is not a whole one.
+    """Take whole steps as :func:`rtsim.solve.resident.resident_run` does; return how many.
 
-    That one is left as it is, to be committed or told of.
+    The first step that ends early or fails is not committed.  Its result stays in ``out`` and
+    ``there``; ``reached`` is its length (ns), or 0 if it failed.
     """
-    x, out, reached = vector_at(words, X), vector_at(words, OUT), vector_at(look, REACHED)
-    memory, after = vector_at(words, MEMORY), vector_at(words, AFTER)
-    here, there = vector_at(look, HERE), vector_at(look, THERE)
+    x, out = vector_at(words, STEP_AT.x), vector_at(words, STEP_AT.out)
+    memory, after = vector_at(words, STEP_AT.memory), vector_at(words, STEP_AT.after)
+    here, there = matrix_at(look, AT.here), matrix_at(look, AT.there)
+    reached = vector_at(look, AT.reached)
     for i in range(times.size - 1):
         if drive(leg, retake, between, words, look, times[i], times[i + 1]) != GOOD:
             reached[0] = 0.0
             return i
-        if reached[0] != times[i + 1] - times[i] or vector_at(look, FIRED).any():
+        if reached[0] != times[i + 1] - times[i] or vector_at(look, AT.fired).any():
             return i
         for j in range(x.size):
             x[j] = out[j]
@@ -165,8 +153,9 @@ def resident_drive_on(
             return i
         for j in range(memory.size):
             memory[j] = after[j]
-        for j in range(here.size):
-            here[j] = there[j]
+        for row in range(here.shape[0]):
+            for j in range(here.shape[1]):
+                here[row, j] = there[row, j]
         for j in range(values.size):
             rows[i, j] = values[j]
     return times.size - 1  # type: ignore[no-any-return]
@@ -175,7 +164,7 @@ def resident_drive_on(
 @cache
 def _native_drive() -> Native:
     signature = (INTEGER, INTEGER, INTEGER, WORDS, WORDS, INTEGER, INTEGER)
-    return compile_function(resident_drive, signature, "guards")
+    return compile_function(drive, signature, "guards")
 
 
 @cache
@@ -201,48 +190,61 @@ class NativeDrive:
 
 
 class Guarded:
-    """The guards of one plant, and its solver's way under them.
+    """The way of a plant's solver to the next tag while its guards are watched.
 
-    ``here`` (3, m) is what is known of the guards at the present tag, ``there`` the same at the end
-    of the provisional way.
+    ``here`` (3, m) is what is known of the guards at the present tag, and ``there`` (3, m) the same
+    at the end of the provisional way; :data:`rtsim.solve.look.SIGN` explains the rows.
     """
 
     def __init__(
         self, bound: BoundModel, stepper: Stepper, vectors: tuple[Vector, ...], out: Vector
     ) -> None:
-        """``vectors``: x, z, u, p of the plant; ``out``: where a provisional way comes out."""
-        guards = bound.model.guards
-        n, m = bound.model.states.size, len(guards)
+        """Make the look on ``vectors``, which are x, z, u and p of the plant.
+
+        ``out`` (n,) receives the state at the end of a provisional way.
+        """
         make = getattr(stepper, "legs", None)
         legs: Legs = _outside(stepper, vectors, out) if make is None else make(*vectors, out)
-        self.here, self.there, self._fired = np.zeros((KNOWN, m)), np.zeros((KNOWN, m)), np.zeros(m)
-        self._reached = np.zeros(1)
-        self._directions = np.array([float(g.direction) for g in guards])
+        sizes, zeros = model_sizes(bound), LAYOUT.zeros
+        given = {
+            "now": legs.now,
+            **dict(zip(("z", "u", "p"), vectors[1:], strict=True)),
+            "out": out,
+            "notes": legs.notes,
+            "k": np.zeros((0, sizes["states"])) if legs.k is None else legs.k,
+            "dense": np.zeros((0, 0)) if legs.dense is None else legs.dense,
+            "directions": np.array([float(g.direction) for g in bound.model.guards]),
+        }
+        arrays = {
+            name: given[name] if name in given else zeros(name, sizes) for name in LAYOUT.arrays
+        }
+        self.here, self.there = arrays["here"], arrays["there"]
+        self._fired, self._reached = arrays["fired"], arrays["reached"]
+        self._directions = arrays["directions"]
         self._legs = legs
-        self._bound = bound  # while its functions are called by their addresses
-        arrays: tuple[NDArray[np.float64], ...] = (
-            *(legs.now, *vectors[1:], out, legs.notes, legs.k, legs.dense),
-            *(np.zeros(n), np.zeros((2, n))),
-            self._directions,
-            *(self.here, self.there, np.zeros(m), self._fired, np.zeros((POINTS + 1, m))),
-            *(np.zeros((2, 2 * POINTS)), np.zeros((ROWS, m)), self._reached),
-        )
+        self._bound = bound  # keeps the code of its functions alive
         self._look: Any
         if legs.compiled:
-            self._block = AddressBlock.of((bound.guard.handle, bound.derivative.handle), arrays)
-            self._look, self._drive = self._block.words, _native_drive().call
+            functions = (bound.guard.handle, bound.derivative.handle)
+            self._block = LAYOUT.block(functions, arrays, sizes)
+            self._look = self._block.words
         else:
-            self._look = plain_block((bound.guard.call, bound.derivative.call), arrays)
-            self._drive = drive
+            self._look = LAYOUT.plain((bound.guard.call, bound.derivative.call), arrays, sizes)
         self._functions = (legs.leg, legs.retake, legs.between, legs.words, self._look)
-        self._output = bound.output.handle
+        self._drive: Callable[[int, int], int] = partial(drive, *self._functions)
+        if legs.compiled:
+            on = _native_drive().on(legs.words, self._look)
+            self._drive = partial(on, *map(int, self._functions[:3]))
         self._output_words = np.zeros(0, dtype=np.int64)
         self._y = np.zeros(0)
 
     def advance(self, from_ns: int, to_ns: int) -> int:
-        """To ``to_ns`` or to where a guard crosses, provisionally; answers as a step does."""
+        """Advance provisionally to ``to_ns``, or to the first ns at which a guard has crossed.
+
+        Returns :data:`GOOD` or an error code, as ``Stepper.advance`` does.
+        """
         self._legs.begin(from_ns)
-        return int(self._drive(*self._functions, from_ns, to_ns))
+        return int(self._drive(from_ns, to_ns))
 
     def native(self) -> NativeDrive | None:
         """The way for code that calls it by its address; None: it is not compiled."""
@@ -257,27 +259,29 @@ class Guarded:
 
     @property
     def way_ns(self) -> int:
-        """How long the provisional way is; 0 where the last step of :meth:`run` was no good."""
+        """Length of the provisional way (ns); 0 if the last step of :meth:`run` failed."""
         return int(self._reached[0])
 
     @property
     def fired(self) -> tuple[int, ...]:
-        """Guards that cross at its end."""
+        """The guards that cross zero at the end of the provisional way, by index."""
         return tuple(i for i, fired in enumerate(self._fired.tolist()) if fired)
 
     def accept(self) -> None:
-        """The provisional way was committed."""
+        """Copy ``there`` to ``here``: the provisional way was committed."""
         self.here[:] = self.there
 
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector
     ) -> NDArray[np.float64]:
-        """Several whole steps at once, committed; :attr:`way_ns` is of the one behind them.
+        """Take and commit whole steps between ``times`` (k + 1,), in ns, in one call.
 
-        Rows (k, n) of ``values``, one for each; ``vectors``: x, z, u, p.
+        ``vectors`` are x, z, u and p.  Returns one row of ``values`` for each committed step.
+        :attr:`way_ns` then belongs to the first step that was not committed.
         """
         if y is not self._y and y.size:
-            self._output_words = AddressBlock.of((self._output,), (*vectors, y)).words
+            self._output = evaluation_block(self._bound.output, *vectors, y)
+            self._output_words = self._output.words
         self._y = y
         rows = np.empty((times.size - 1, values.size))
         run = _native_drive_on().call
@@ -286,7 +290,7 @@ class Guarded:
 
 
 def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs:
-    """A stepper that has no legs of its own: each way is one, looked at as a cubic."""
+    """Return legs for a stepper that offers none: each way is one leg, with a cubic in between."""
     x, z, u, p = vectors
     began = [0]
 

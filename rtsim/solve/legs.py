@@ -1,14 +1,16 @@
-"""A solver's way to a tag, leg by leg, and what is known of the state within a leg.
+"""The legs of a solver: its accepted steps between two tags, and the state within each of them.
 
-A leg is a step that a solver has accepted: a fixed-step method takes one up to its end, an adaptive
-one as many as its tolerance asks for.  Each is a function of a block, compiled or plain:
+The way from one tag to the next consists of legs.  A fixed-step method takes one leg; an adaptive
+method takes as many as its tolerance needs.  Each of these functions runs compiled or plain:
 
 ``leg(words, t, rest)``
-    takes the next one from ``now`` at ``t`` s, ``rest`` s at most, to ``out``;
+    takes the next leg, which begins at ``now`` at ``t`` s, lasts ``rest`` s at most, and leaves the
+    state at its end in ``out``;
 ``retake(words, t, h)``
-    takes the last one again, over ``h`` s instead;
+    takes the last leg again with the length ``h`` s;
 ``between(look, part, taken)``
-    leaves the state at that part of it in the look's ``Y``.
+    writes the state at ``part`` (0 to 1) of the leg to the array ``y`` of the look
+    (:mod:`rtsim.solve.look`).
 """
 
 from __future__ import annotations
@@ -23,39 +25,39 @@ from numpy.typing import NDArray
 from rtsim.core.signals import Vector
 from rtsim.equations.addresses import matrix_at, vector_at
 from rtsim.equations.compiling import in_both
-
-PHASE, TAKEN, LAST, END = range(4)
-"""In a leg's notes: 0 where the way begins; its length (s); whether it reaches the end of the way;
-when it ends (s)."""
-NOTES = 4
-
-GUARD, SLOPE, NOW, Z, U, P, OUT, LEG = 0, 1, 2, 4, 6, 8, 10, 12
-K, DENSE, Y, SLOPES, DIRECTIONS, HERE, THERE = 14, 16, 18, 20, 22, 24, 26
-SIDES, FIRED, G, VISITS, FLIPS, REACHED = 28, 30, 32, 34, 36, 38
-"""Places in the block of a look: two functions, then vectors (:mod:`rtsim.solve.guarded`)."""
+from rtsim.solve.look import AT, NOTES
 
 
 @dataclass(frozen=True)
 class Legs:
-    """A solver's legs on the vectors of one plant; all functions compiled, or all plain."""
+    """The legs of one solver on the arrays of one plant; its functions are all compiled or all
+    plain."""
 
     leg: Any
     retake: Any
     between: Any
     words: Any
+    """The block of ``leg`` and ``retake``."""
     now: Vector
-    """Where the last leg began (n,)."""
+    """The state at which the last leg began (n,)."""
     compiled: bool
     notes: Vector = field(default_factory=lambda: np.zeros(NOTES))
-    k: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
-    dense: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    """See :data:`rtsim.solve.look.PHASE`."""
+    k: NDArray[np.float64] | None = None
+    """Stages of an embedded pair (s, n); ``None``: ``between`` needs the slopes at both ends."""
+    dense: NDArray[np.float64] | None = None
+    """Weights of its dense output (s, d)."""
     begin: Callable[[int], None] = field(default=lambda _: None)
-    """Told where a way begins (ns)."""
+    """Called with the time (ns) at which a way begins."""
 
 
 @in_both
 def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> None:
-    """``y`` (n,) becomes the dense output of an embedded pair, from the stages ``k`` (s, n)."""
+    """Write to ``y`` (n,) the dense output of an embedded pair at ``part`` of a leg.
+
+    ``now`` (n,) is the state at which the leg of ``taken`` s began; ``k`` (s, n) are its stages and
+    ``dense`` (s, d) the weights of :class:`rtsim.solve.base.EmbeddedTableau`.
+    """
     stages, degree = dense.shape
     for j in range(now.size):
         y[j] = 0.0
@@ -71,17 +73,16 @@ def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> N
 
 
 def by_weights(look: Any, part: float, taken: float) -> int:
-    """The dense output of the leg's pair."""
-    now, k = vector_at(look, NOW), matrix_at(look, K, vector_at(look, NOW).size)
-    dense = matrix_at(look, DENSE, vector_at(look, DENSE).size // k.shape[0])
-    within(vector_at(look, Y), now, k, dense, part, taken)
+    """Write to ``y`` the dense output of the pair that took the leg."""
+    now, k, dense = vector_at(look, AT.now), matrix_at(look, AT.k), matrix_at(look, AT.dense)
+    within(vector_at(look, AT.y), now, k, dense, part, taken)
     return -1
 
 
 def by_slopes(look: Any, part: float, taken: float) -> int:
-    """The cubic through both ends of the leg and their slopes (2, n)."""
-    now, out, y = vector_at(look, NOW), vector_at(look, OUT), vector_at(look, Y)
-    slopes = matrix_at(look, SLOPES, now.size)
+    """Write to ``y`` the cubic with the states and the slopes at both ends of the leg."""
+    now, out, y = vector_at(look, AT.now), vector_at(look, AT.out), vector_at(look, AT.y)
+    slopes = matrix_at(look, AT.slopes)
     rest = 1.0 - part
     for j in range(now.size):
         way = out[j] - now[j]

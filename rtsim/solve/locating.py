@@ -1,7 +1,7 @@
-"""The first whole ns at which a guard has crossed: the leg taken again, up to other ends.
+"""The first whole ns at which a guard has crossed zero, found by taking the leg again.
 
-The dense output (:mod:`rtsim.solve.flips`) says where to look; the state at an event is the
-solver's own.
+The dense output (:mod:`rtsim.solve.flips`) gives a first estimate.  The solver then takes its leg
+again up to other ends, so that the state at an event is a state of the solver itself.
 """
 
 from __future__ import annotations
@@ -12,35 +12,46 @@ from typing import Any
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.addresses import call_equation, call_step, matrix_at, vector_at
 from rtsim.equations.compiling import in_both
-from rtsim.solve.flips import FROM, LEVEL, NOWHERE, POINTS, RATE, SIDE, WHERE, sign
-from rtsim.solve.legs import DIRECTIONS, FIRED, FLIPS, GUARD, LAST, LEG, OUT, TAKEN, G, P, U, Z
+from rtsim.solve.flips import sign
+from rtsim.solve.look import (
+    AT,
+    FROM,
+    LAST,
+    LEVEL,
+    NOWHERE,
+    POINTS,
+    RATE,
+    SIDE,
+    TAKEN,
+    WHERE,
+)
 
 _NEAR = 1 / 16
-"""Part of a leg by which the dense output may have the order of two guards wrong."""
+"""Part of a leg within which the dense output may confuse the order of two guards."""
 _CORRECTIONS = 6
+"""How often the estimate is corrected by Newton's method before brackets are used."""
 
 
 @in_both
 def taken_to(
     retake: Any, words: Any, look: Any, from_ns: int, done: float, ns: int
 ) -> Any:  # fmt: skip
-    """The leg that began ``done`` s after ``from_ns``, taken again to ``ns``.
+    """Take the leg that began ``done`` s after ``from_ns`` again, up to ``ns``.
 
-    All guards (m,), above the level that each passes.
+    Returns all guards (m,) there, each minus the level that it passes.
     """
-    m = vector_at(look, DIRECTIONS).size
-    g, level = matrix_at(look, G, m)[POINTS], matrix_at(look, FLIPS, m)[LEVEL]
+    g, level = matrix_at(look, AT.g)[POINTS], matrix_at(look, AT.flips)[LEVEL]
     call_step(retake, words, from_ns / NS_PER_S + done, (ns - from_ns) / NS_PER_S - done)
-    z, u, p = vector_at(look, Z), vector_at(look, U), vector_at(look, P)
-    call_equation(look[GUARD], ns / NS_PER_S, vector_at(look, OUT), z, u, p, g)
-    for i in range(m):
+    z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
+    call_equation(look[AT.guard], ns / NS_PER_S, vector_at(look, AT.out), z, u, p, g)
+    for i in range(g.size):
         g[i] -= level[i]
     return g
 
 
 @in_both
 def crossed(value: float, behind: float, ns: int, end_ns: int) -> bool:
-    """Beyond zero; at the end of the way zero will do."""
+    """Return whether ``value`` has the sign ``behind``; at the end of the way, 0 is enough."""
     return sign(value) == behind or (value == 0.0 and ns == end_ns)
 
 
@@ -49,11 +60,11 @@ def first_ns(
     retake: Any, words: Any, look: Any, from_ns: int, done: float, i: int, low: int, high: int,
     guess: int, end_ns: int,
 ) -> int:  # fmt: skip
-    """The first ns in (low, high] at which guard ``i`` has crossed; ``low`` where it never has."""
-    flips = matrix_at(look, FLIPS, vector_at(look, DIRECTIONS).size)
+    """Return the first ns in (low, high] at which guard ``i`` has crossed, or ``low`` if none."""
+    flips = matrix_at(look, AT.flips)
     behind, rate = flips[SIDE, i], flips[RATE, i] / NS_PER_S
     not_yet, already, n = low, high + 1, min(max(guess, low + 1), high)
-    for _ in range(_CORRECTIONS):  # the leg taken again is off its dense output by so much
+    for _ in range(_CORRECTIONS):  # the leg differs a little from its dense output
         value = taken_to(retake, words, look, from_ns, done, n)[i]
         if crossed(value, behind, n, end_ns):
             already = min(already, n)
@@ -91,31 +102,30 @@ def first_ns(
 
 @in_both
 def seen_ns(look: Any, i: int, from_ns: int, done: float, begin: int, high: int) -> int:
-    """The last ns at which guard ``i`` was seen before it flips."""
-    flips = matrix_at(look, FLIPS, vector_at(look, DIRECTIONS).size)
+    """Return the last ns before the flip at which guard ``i`` was evaluated."""
+    flips = matrix_at(look, AT.flips)
     if flips[FROM, i] <= 0.0:
         return begin
-    at: float = (done + flips[FROM, i] * vector_at(look, LEG)[TAKEN]) * NS_PER_S
+    at: float = (done + flips[FROM, i] * vector_at(look, AT.notes)[TAKEN]) * NS_PER_S
     return max(begin, min(from_ns + math.floor(at), high - 1))
 
 
 @in_both
 def flips_ns(look: Any, i: int, from_ns: int, done: float, high: int) -> int:
-    """The first ns after guard ``i`` flips, by the dense output."""
-    flips = matrix_at(look, FLIPS, vector_at(look, DIRECTIONS).size)
+    """Return the first ns after the flip of guard ``i`` on the dense output."""
+    flips = matrix_at(look, AT.flips)
     if flips[WHERE, i] >= 1.0:
         return high
-    at: float = (done + flips[WHERE, i] * vector_at(look, LEG)[TAKEN]) * NS_PER_S
+    at: float = (done + flips[WHERE, i] * vector_at(look, AT.notes)[TAKEN]) * NS_PER_S
     return min(from_ns + math.ceil(at), high)
 
 
 @in_both
 def first_flip(look: Any) -> int:
-    """The guard that flips first, by the dense output; -1: none."""
-    m = vector_at(look, DIRECTIONS).size
-    flips = matrix_at(look, FLIPS, m)
+    """Return the guard that flips first on the dense output, or -1 if none flips."""
+    flips = matrix_at(look, AT.flips)
     first = -1
-    for i in range(m):
+    for i in range(flips.shape[1]):
         here = flips[WHERE, i]
         if here != NOWHERE and (first < 0 or here < flips[WHERE, first]):
             first = i
@@ -126,14 +136,14 @@ def first_flip(look: Any) -> int:
 def locate(
     retake: Any, words: Any, look: Any, from_ns: int, done: float, end_ns: int
 ) -> int:  # fmt: skip
-    """The first ns of the leg at which a guard has crossed, with the leg taken up to there.
+    """Take the leg up to the first ns at which a guard has crossed; return that ns.
 
-    ``from_ns`` where the dense output said so and the leg taken again shows none: then ``out`` is
-    the end of the whole leg.
+    ``fired`` then marks the guards that crossed.  Returns ``from_ns`` if the leg shows no crossing,
+    although its dense output did; ``out`` then is the state at the end of the whole leg.
     """
-    notes, fired = vector_at(look, LEG), vector_at(look, FIRED)
+    notes, fired = vector_at(look, AT.notes), vector_at(look, AT.fired)
     m, taken = fired.size, notes[TAKEN]
-    flips = matrix_at(look, FLIPS, m)
+    flips = matrix_at(look, AT.flips)
     high = end_ns
     if notes[LAST] == 0.0:
         high = min(end_ns, from_ns + math.ceil((done + taken) * NS_PER_S))
@@ -151,7 +161,7 @@ def locate(
         flips[WHERE, first] = NOWHERE
     margin = flips[WHERE, first] + _NEAR
     again = m > 1
-    while again and ns - 1 > begin:  # the dense output may have the order of two wrong
+    while again and ns - 1 > begin:  # the dense output may confuse the order of two guards
         again = False
         g = taken_to(retake, words, look, from_ns, done, ns - 1)
         for i in range(m):

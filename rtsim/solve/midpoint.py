@@ -1,4 +1,4 @@
-"""The explicit midpoint method, second order."""
+"""The explicit midpoint method, of order 2."""
 
 from __future__ import annotations
 
@@ -19,3 +19,4 @@ MIDPOINT = ExplicitRungeKutta(
         source="Runge, Mathematische Annalen 46, 1895, p. 167",
     )
 )
+"""The explicit midpoint method, of order 2, with two evaluations per step."""

@@ -1,9 +1,9 @@
-"""Adams-Bashforth-Moulton, fourth order, predict - evaluate - correct - evaluate.
+"""The Adams-Bashforth-Moulton method, of order 4: predict, evaluate, correct, evaluate.
 
-Two evaluations a step where RK4 takes four.  It needs the derivatives at three points of the past,
-equally far apart: RK4 makes them at the start, after every discontinuity, and after a step that was
-cut short.  Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section
-III.1, (1.5) and (1.9).
+A step takes two evaluations where RK4 takes four.  The method needs the derivatives at three
+earlier points with equal distances.  RK4 computes them: at the start, after each discontinuity, and
+after a step of another length.  Source: Hairer, Norsett, Wanner, Solving Ordinary Differential
+Equations I, section III.1, (1.5) and (1.9).
 """
 
 from __future__ import annotations
@@ -16,45 +16,49 @@ import numpy as np
 from rtsim.equations.addresses import call_equation, call_project, matrix_at, vector_at
 from rtsim.equations.compiling import first_not_finite, in_both
 from rtsim.equations.model import BoundModel
-from rtsim.solve.base import Stepper, lower_triangle, weights
-from rtsim.solve.explicit import explicit_step
-from rtsim.solve.resident import OWN, Method, head, stepper
+from rtsim.solve.base import Stepper
+from rtsim.solve.explicit import LAYOUT as EXPLICIT_LAYOUT
+from rtsim.solve.explicit import explicit_arrays, explicit_step
+from rtsim.solve.resident import Method, stepper
 from rtsim.solve.rk4 import RK4
 
 KNOWN, LENGTH, HISTORY = 0, 1, 2
-"""In the memory: how many derivatives of the past, how far apart (s), the latest first."""
+"""Elements of the memory: the number of earlier derivatives, their distance (s), and the first
+element of the derivatives themselves, the latest first."""
 PAST = 3
+"""How many earlier derivatives the method needs."""
 SAME_S = 1.5e-9
-"""Steps of a period that is no whole number of ns differ by so much, and count as equal."""
+"""Steps whose lengths differ by no more than this (s) count as equal.
+
+A sample period that is no whole number of ns gives steps that differ by up to 1 ns."""
+
+LAYOUT = EXPLICIT_LAYOUT.extended(
+    "an Adams-Bashforth-Moulton step",
+    memory=(f"{HISTORY} + {PAST} * states",),
+    after=(f"{HISTORY} + {PAST} * states",),
+    now=("states",),
+)
+"""``a`` to ``y``: those of RK4; ``now``: the derivative at the beginning of the step."""
+AT = LAYOUT.at
 
 
 @in_both
-def adams_step(
-    f: Any,
-    project: Any,
-    x: Any,
-    z: Any,
-    u: Any,
-    p: Any,
-    out: Any,
-    memory: Any,
-    after: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    k: Any,
-    y: Any,
-    now: Any,
-    t: float,
-    h: float,
-) -> int:
-    """One step of length ``h`` s; ``memory`` (2 + 3 n,) is of before it, ``after`` of its end."""
+def adams_step(words: Any, t: float, h: float) -> int:
+    """Compute ``out`` from ``x`` over one step of length ``h`` s, on a block of :data:`LAYOUT`.
+
+    Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
+    """
+    f, project = words[AT.f], words[AT.project]
+    x, out, y = vector_at(words, AT.x), vector_at(words, AT.out), vector_at(words, AT.y)
+    z, u, p = vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p)
+    memory, after = vector_at(words, AT.memory), vector_at(words, AT.after)
+    k, now = matrix_at(words, AT.k), vector_at(words, AT.now)
     n = x.size
     known = int(memory[KNOWN])
     if abs(h - memory[LENGTH]) > SAME_S:
         known = 0
     if known < PAST:
-        bad = explicit_step(f, project, x, z, u, p, out, memory, after, a, b, c, k, y, t, h)
+        bad = explicit_step(words, t, h)
         for j in range(n):
             now[j] = k[0, j]
     else:
@@ -79,31 +83,18 @@ def adams_step(
     return bad
 
 
-def resident_adams(words: Any, t: float, h: float) -> int:
-    """:func:`adams_step` on a block; its own: RK4's a, b, c, then k, y, now."""
-    f, project, x, z, u, p, out, memory, after = head(words)
-    b = vector_at(words, OWN + 2)
-    return adams_step(
-        f, project, x, z, u, p, out, memory, after,
-        matrix_at(words, OWN, b.size), b, vector_at(words, OWN + 4),
-        matrix_at(words, OWN + 6, x.size), vector_at(words, OWN + 8), vector_at(words, OWN + 10),
-        t, h,
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class AdamsBashforthMoulton:
-    """A fixed-step multistep solver."""
+    """The fixed-step multistep solver ``abm4``."""
 
     name: str = "abm4"
     order: int = 4
 
     def stepper(self, bound: BoundModel) -> Stepper:
-        n, table = bound.model.states.size, RK4.tableau
-        coefficients = (lower_triangle(table.a), weights(table.b), weights(table.c))
-        own = (*coefficients, np.zeros((len(table.b), n)), np.zeros(n), np.zeros(n))
-        memory = HISTORY + PAST * n
-        return stepper(Method(resident_adams, own, memory), bound)
+        n = bound.model.states.size
+        own = {**explicit_arrays(RK4.tableau, n), "now": np.zeros(n)}
+        return stepper(Method(adams_step, LAYOUT, own), bound)
 
 
 ABM4 = AdamsBashforthMoulton()
+"""The Adams-Bashforth-Moulton method, of order 4, with two evaluations per step."""

@@ -1,16 +1,17 @@
-"""A method at work: its vectors stay where they are, and one call of compiled code steps them.
+"""Solvers whose step is one call of compiled code on arrays that stay in place.
 
-A method is one function ``resident(words, t, h)`` that answers :data:`GOOD` or what went wrong.
-``words`` is a :class:`rtsim.equations.compiling.Block`, or its plain likeness; the places below
-say what is where.  ``memory`` is what the method knows of the past, ``after`` what it will know
-when the step is committed; all zeros is nothing.  Its own are its coefficients and its scratch.
+A method is one function ``step(words, t, h)``: it computes one step of length ``h`` s from ``t`` s
+and returns :data:`GOOD` or an error code of :mod:`rtsim.solve.base`.  ``words`` is a block of the
+method's :class:`rtsim.equations.layout.Layout`, which begins with :data:`STEP_LAYOUT`.  The same
+source runs compiled and as plain Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -18,51 +19,50 @@ from numpy.typing import NDArray
 
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.equations.addresses import (
-    INTEGER,
-    MATRIX,
-    NUMBER,
-    VECTOR,
-    WORDS,
-    AddressBlock,
-    call_step,
-    plain_block,
-    vector_at,
+from rtsim.equations.addresses import INTEGER, MATRIX, NUMBER, VECTOR, WORDS, call_step, vector_at
+from rtsim.equations.compiling import (
+    Native,
+    compile_function,
+    compiled,
+    evaluate,
+    evaluation_block,
 )
-from rtsim.equations.compiling import Native, compile_function, compiled, evaluate, in_both
+from rtsim.equations.layout import Layout
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, Stepper
 from rtsim.solve.legs import Legs, by_slopes, by_weights
 
-F, PROJECT, X, Z, U, P, OUT, MEMORY, AFTER, OWN = 0, 1, 2, 4, 6, 8, 10, 12, 14, 16
-"""Places in a block: two addresses, then address and length of each vector."""
+STEP_LAYOUT = Layout(
+    "a step",
+    ("f", "project"),
+    {
+        "x": ("states",),
+        "z": ("discrete",),
+        "u": ("inputs",),
+        "p": ("parameters",),
+        "out": ("states",),
+        "memory": (0,),
+        "after": (0,),
+    },
+)
+"""The begin of every method's block; a method extends it by its own arrays.
+
+- ``f``, ``project``: derivative and projection of the model; ``project`` is 0 if there is none.
+- ``x``: state at the beginning of the step; ``out``: state at its end.
+- ``memory``: what the method remembers of earlier steps; ``after``: what it will remember once the
+  step is committed.  Zeros mean that it remembers nothing.
+"""
+AT = STEP_LAYOUT.at
 
 _evaluate = compiled(evaluate)
 
 
-@in_both
-def head(words: Any) -> Any:
-    """What each block begins with: f, project, x, z, u, p, out, memory, after.
-
-    Give them names; what is a method's own, find in the call that takes it.  Otherwise references
-    to ``words`` are counted at each step, which a short one feels.
-    """
-    return (
-        words[F],
-        words[PROJECT],
-        vector_at(words, X),
-        vector_at(words, Z),
-        vector_at(words, U),
-        vector_at(words, P),
-        vector_at(words, OUT),
-        vector_at(words, MEMORY),
-        vector_at(words, AFTER),
-    )
-
-
 @dataclass(frozen=True)
 class Inner:
-    """Of a method that takes several steps up to a tag: one of them, and what it leaves."""
+    """The single steps of a method that takes several of them to reach a tag.
+
+    ``leg``, ``retake`` and the arrays are those of :class:`rtsim.solve.legs.Legs`.
+    """
 
     leg: Callable[..., int]
     retake: Callable[..., int]
@@ -74,30 +74,31 @@ class Inner:
 
 @dataclass(frozen=True)
 class Method:
-    """What :func:`stepper` is made of."""
+    """One method for one model, as :func:`stepper` needs it."""
 
-    resident: Callable[..., int]
-    own: tuple[NDArray[Any], ...]
-    memory: int = 0
-    """Doubles that it remembers from step to step."""
+    step: Callable[..., int]
+    layout: Layout
+    """:data:`STEP_LAYOUT`, extended by the arrays of ``own``."""
+    own: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """The method's own arrays: its coefficients, and arrays to work in."""
     kept: int = 0
-    """The first of them that it keeps where something changed from outside."""
+    """The first elements of the memory, which stay when a state was changed from outside."""
     unbounded: int | None = None
-    """Where in the memory it counts steps with no bound on their error; ``None``: it takes none."""
+    """Element of the memory that counts steps whose error has no bound; ``None``: not counted."""
     new_frame: Callable[[Vector], None] | None = None
-    """Told on its memory that a frame begins."""
+    """Called with the memory when a frame begins."""
     inner: Inner | None = None
-    """``None``: a step is one leg."""
+    """``None``: the method reaches each tag in a single step."""
 
 
 def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
-    """Steps from each of ``times`` (k + 1,) in ns to the next, as one by one they would be.
+    """Take the steps between ``times`` (k + 1,), in ns, and commit each; return how many were good.
 
-    ``output`` is the block of the output function, or empty; x, z, u and y are views of ``values``,
-    of which each step leaves a copy in ``rows`` (k, n).  Returns how many steps were good.
+    ``output`` holds the words of the output function's block, or is empty.  x, z, u and y are views
+    of ``values`` (n,), which each good step copies into its row of ``rows`` (k, n).
     """
-    x, out = vector_at(words, X), vector_at(words, OUT)
-    memory, after = vector_at(words, MEMORY), vector_at(words, AFTER)
+    x, out = vector_at(words, AT.x), vector_at(words, AT.out)
+    memory, after = vector_at(words, AT.memory), vector_at(words, AT.after)
     for i in range(times.size - 1):
         t, later = times[i] / NS_PER_S, times[i + 1] / NS_PER_S
         if call_step(step, words, t, (times[i + 1] - times[i]) / NS_PER_S) != GOOD:
@@ -114,8 +115,8 @@ def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, ro
 
 
 @cache
-def _native(resident: Callable[..., int]) -> Native:
-    return compile_function(resident, (WORDS, NUMBER, NUMBER), f"solver {resident.__module__}")
+def _native(step: Callable[..., int]) -> Native:
+    return compile_function(step, (WORDS, NUMBER, NUMBER), f"solver {step.__module__}")
 
 
 @cache
@@ -124,8 +125,25 @@ def _native_run() -> Native:
     return compile_function(resident_run, signature, "several steps at once")
 
 
+def model_sizes(bound: BoundModel) -> dict[str, int]:
+    """Return the lengths of x, z, u and p and the number of guards, by their names in layouts."""
+    model = bound.model
+    return {
+        "states": model.states.size,
+        "discrete": model.discrete.size,
+        "inputs": model.inputs.size,
+        "parameters": model.parameters.size,
+        "guards": len(model.guards),
+    }
+
+
 def stepper(method: Method, bound: BoundModel) -> Stepper:
-    """``method`` at work on ``bound``, compiled where that is."""
+    """Return a stepper of ``method`` for ``bound``, compiled if the model is compiled.
+
+    Raises :class:`ValueError` or :class:`TypeError` if an array of ``method.own`` does not have the
+    shape that ``method.layout`` declares.  ``Stepper.advance`` raises the same errors for x, z, u,
+    p and out.
+    """
     return (_Resident if bound.compiled else _Plain)(method, bound)
 
 
@@ -142,51 +160,57 @@ class NativeStep:
 
 
 class _Plain:
-    """Takes the vectors up once, and again only where it is given others."""
+    """Runs the step as plain Python."""
+
+    _compiled = False
 
     def __init__(self, method: Method, bound: BoundModel) -> None:
         self._method = method
-        self._bound = bound  # while its functions are called by their addresses
+        self._bound = bound  # keeps the code of the functions below alive
         self._functions = (bound.derivative.handle, bound.project.handle)
-        self._memory, self._after = np.zeros(method.memory), np.zeros(method.memory)
-        self._x = self._z = self._u = self._p = self._out = np.zeros(0)
-        self._words: Any = None
-        self._step: Callable[..., int] = method.resident
+        self._sizes = model_sizes(bound)
+        self._memory = method.layout.zeros("memory", self._sizes)
+        self._after = method.layout.zeros("after", self._sizes)
+        names = ("states", "discrete", "inputs", "parameters", "states")
+        # this checks the method's own arrays before anything runs
+        self._settle(tuple(np.zeros(self._sizes[name]) for name in names))
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
-        self._settle(x, z, u, p, out)
-        return self._step(self._words, from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S)
+        if not (
+            x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
+        ):
+            self._settle((x, z, u, p, out))
+        return self._step(from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S)
 
     def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
-        """Its way on these vectors, for :class:`rtsim.solve.guarded.Guarded`."""
-        self._settle(x, z, u, p, out)
-        inner, whole = self._method.inner, self._of(self._method.resident)
+        """Return the method's legs on these arrays, for :class:`rtsim.solve.guarded.Guarded`."""
+        self._settle((x, z, u, p, out))
+        inner, whole = self._method.inner, self._called(self._method.step)
         if inner is None:
-            return Legs(whole, whole, self._of(by_slopes), self._words, x, self._compiled)
-        leg, retake, between = (self._of(f) for f in (inner.leg, inner.retake, by_weights))
+            return Legs(whole, whole, self._called(by_slopes), self._words, x, self._compiled)
+        leg, retake, between = map(self._called, (inner.leg, inner.retake, by_weights))
         return Legs(
             leg, retake, between, self._words, inner.now, self._compiled, inner.notes, inner.k,
             inner.dense,
         )  # fmt: skip
 
-    _compiled = False
+    def _settle(self, vectors: tuple[Vector, ...]) -> None:
+        """Make the block for x, z, u, p and out, and bind the step to it."""
+        given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
+        memory = {"memory": self._memory, "after": self._after}
+        self._bind({**dict(given), **memory, **self._method.own})
+        self._vectors = self._x, self._z, self._u, self._p, self._out = vectors
 
-    def _of(self, function: Callable[..., int]) -> Any:
-        """What calls ``function`` from a solver."""
+    def _bind(self, arrays: Mapping[str, NDArray[np.float64]]) -> None:
+        """Set ``_words`` and ``_step``."""
+        self._words: Any = self._method.layout.plain(self._functions, arrays, self._sizes)
+        self._step: Callable[[float, float], int] = partial(self._method.step, self._words)
+
+    def _called(self, function: Callable[..., int]) -> Any:
+        """Return what a solver calls to run ``function``: the function, or its address."""
         return function
-
-    def _block(self, vectors: tuple[NDArray[Any], ...]) -> Any:
-        return plain_block(self._functions, vectors)
-
-    def _settle(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> None:
-        if not (
-            x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
-        ):
-            self._x, self._z, self._u, self._p, self._out = x, z, u, p, out
-            vectors = (x, z, u, p, out, self._memory, self._after, *self._method.own)
-            self._words = self._block(vectors)
 
     def accept(self) -> None:
         self._memory[:] = self._after
@@ -195,13 +219,13 @@ class _Plain:
         self._memory[self._method.kept :] = 0.0
 
     def new_frame(self) -> None:
-        """The plant is on its grid: a budget is whole again."""
+        """Begin a frame: the plant is on its grid, and its budget is available again."""
         if self._method.new_frame is not None:
             self._method.new_frame(self._memory)
 
     @property
     def unbounded(self) -> int | None:
-        """Committed steps whose error nobody has bounded; ``None``: it takes none."""
+        """How many committed steps have no bound on their error; ``None``: not counted."""
         place = self._method.unbounded
         return None if place is None else int(self._memory[place])
 
@@ -214,46 +238,46 @@ class _Plain:
 
 
 class _Resident(_Plain):
-    """The same in compiled code."""
-
-    def __init__(self, method: Method, bound: BoundModel) -> None:
-        super().__init__(method, bound)
-        native, run = _native(method.resident), _native_run()
-        self._step, self._step_handle, self._run = native.call, native.handle, run.call
-        self._output = bound.output
-        self._output_words = np.zeros(0, dtype=np.int64)
-        self._y = np.zeros(0)
+    """Runs the step as compiled code."""
 
     _compiled = True
 
-    def native(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> NativeStep:
-        """The step on these vectors, for code that calls it by its address."""
-        self._settle(x, z, u, p, out)
-        return NativeStep(
-            int(self._step_handle), self._words, self._memory, self._after, self._method.kept
-        )
+    def __init__(self, method: Method, bound: BoundModel) -> None:
+        self._native, self._run = _native(method.step), _native_run().call
+        super().__init__(method, bound)
 
-    def _of(self, function: Callable[..., int]) -> Any:
-        return _native(function).handle
-
-    def _block(self, vectors: tuple[NDArray[Any], ...]) -> Any:
+    def _bind(self, arrays: Mapping[str, NDArray[np.float64]]) -> None:
+        self._block = self._method.layout.block(self._functions, arrays, self._sizes)
+        self._words = self._block.words
+        self._step = self._native.on(self._block)
+        self._output_words = np.zeros(0, dtype=np.int64)
         self._y = np.zeros(0)
-        return AddressBlock.of(self._functions, vectors).words
+
+    def native(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> NativeStep:
+        """Return the step on these arrays, for code that calls it by its address."""
+        if not all(map(is_, (x, z, u, p, out), self._vectors)):
+            self._settle((x, z, u, p, out))
+        handle = int(self._native.handle)
+        return NativeStep(handle, self._words, self._memory, self._after, self._method.kept)
+
+    def _called(self, function: Callable[..., int]) -> Any:
+        return _native(function).handle
 
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector
     ) -> NDArray[np.float64]:
-        """Several steps at once: rows (k, n) of ``values``, one for each good step.
+        """Take and commit the steps between ``times`` (k + 1,), in ns, in one call.
 
-        ``vectors`` are x, z, u, p and the scratch of :meth:`advance`; x and y are left at the end.
+        ``vectors`` are x, z, u, p and out of :meth:`advance`; x, ``y`` and ``values`` are left as
+        they are after the last good step.  Returns one row of ``values`` for each good step.
         """
-        self._settle(*vectors)
+        if not all(map(is_, vectors, self._vectors)):
+            self._settle(vectors)
         if y is not self._y:
             self._y = y
             if y.size:
-                self._output_words = AddressBlock.of(
-                    (self._output.handle,), (*vectors[:4], y)
-                ).words
+                self._output = evaluation_block(self._bound.output, *vectors[:4], y)
+                self._output_words = self._output.words
         rows = np.empty((times.size - 1, values.size))
-        good = self._run(self._step_handle, self._words, self._output_words, times, values, rows)
+        good = self._run(self._native.handle, self._words, self._output_words, times, values, rows)
         return rows[:good]

@@ -29,3 +29,4 @@ RK4 = ExplicitRungeKutta(
         source="Kutta, Zeitschrift fuer Mathematik und Physik 46, 1901, p. 443",
     )
 )
+"""The classical Runge-Kutta method, of order 4, with four evaluations per step."""

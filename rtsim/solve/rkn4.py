@@ -1,7 +1,8 @@
 """Nystrom's fourth-order method for q'' = f(t, q, q').
 
-The states must come in pairs: for each q one v declared ``derivative_of="q"``.  Source: Kreyszig,
-Advanced Engineering Mathematics, section 21.3 (9th edition), there with half-step increments.
+The states must come in pairs: each position q has a velocity v declared with
+``derivative_of="q"``.  Source: Kreyszig, Advanced Engineering Mathematics, section 21.3
+(9th edition), which writes the method with half-step increments.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rtsim.equations.addresses import call_equation, call_project, matrix_at, ve
 from rtsim.equations.compiling import first_not_finite, in_both
 from rtsim.equations.model import BoundModel, Model
 from rtsim.solve.base import NystromTableau, Stepper, lower_triangle, weights
-from rtsim.solve.resident import OWN, Method, head, stepper
+from rtsim.solve.resident import STEP_LAYOUT, Method, stepper
 
 _NONE, _HALF, _ONE, _SIXTH, _THIRD = (Fraction(*f) for f in ((0,), (1, 2), (1,), (1, 6), (1, 3)))
 
@@ -32,34 +33,37 @@ RKN4_TABLEAU = NystromTableau(
     c=(_NONE, _HALF, _HALF, _ONE),
     source="Nystrom, Acta Soc. Sci. Fenn. 50 no. 13, 1925; Kreyszig, section 21.3",
 )
+"""Nystrom's method, of order 4."""
+
+
+LAYOUT = STEP_LAYOUT.extended(
+    "a Runge-Kutta-Nystrom step",
+    pairs=("states",),
+    abar=("stages", "stages"),
+    a=("stages", "stages"),
+    bbar=("stages",),
+    b=("stages",),
+    c=("stages",),
+    k=("stages", "states"),
+    y=("states",),
+)
+"""``pairs``: see :func:`paired_states`; ``abar`` to ``c``: the tableau; ``k``: derivatives at the
+stages; ``y``: state at a stage."""
+AT = LAYOUT.at
 
 
 @in_both
-def nystrom_step(
-    f: Any,
-    project: Any,
-    x: Any,
-    z: Any,
-    u: Any,
-    p: Any,
-    out: Any,
-    memory: Any,  # noqa: ARG001
-    after: Any,  # noqa: ARG001
-    pairs: Any,
-    abar: Any,
-    a: Any,
-    bbar: Any,
-    b: Any,
-    c: Any,
-    k: Any,
-    y: Any,
-    t: float,
-    h: float,
-) -> int:
-    """One step of length ``h`` s; ``pairs`` (2 m,): indices into ``x`` of all q, then of all v.
+def nystrom_step(words: Any, t: float, h: float) -> int:
+    """Compute ``out`` from ``x`` over one step of length ``h`` s, on a block of :data:`LAYOUT`.
 
-    Returns -1, or the index of the first element of ``out`` that is not finite.
+    Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
     """
+    f, project = words[AT.f], words[AT.project]
+    x, out, y = vector_at(words, AT.x), vector_at(words, AT.out), vector_at(words, AT.y)
+    z, u, p = vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p)
+    abar, a, k = matrix_at(words, AT.abar), matrix_at(words, AT.a), matrix_at(words, AT.k)
+    bbar, b, c = vector_at(words, AT.bbar), vector_at(words, AT.b), vector_at(words, AT.c)
+    pairs = vector_at(words, AT.pairs)
     half = pairs.size // 2
     stages = b.size
     for i in range(stages):
@@ -85,21 +89,9 @@ def nystrom_step(
     return first_not_finite(out)
 
 
-def resident_nystrom(words: Any, t: float, h: float) -> int:
-    """:func:`nystrom_step` on a block; its own: pairs, abar, a, bbar, b, c, k, y."""
-    f, project, x, z, u, p, out, memory, after = head(words)
-    b = vector_at(words, OWN + 8)
-    return nystrom_step(
-        f, project, x, z, u, p, out, memory, after, vector_at(words, OWN),
-        matrix_at(words, OWN + 2, b.size), matrix_at(words, OWN + 4, b.size),
-        vector_at(words, OWN + 6), b, vector_at(words, OWN + 10),
-        matrix_at(words, OWN + 12, x.size), vector_at(words, OWN + 14), t, h,
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Nystrom:
-    """A fixed-step solver from a :class:`NystromTableau`."""
+    """A fixed-step solver for any :class:`NystromTableau`, for states in pairs."""
 
     tableau: NystromTableau
 
@@ -113,16 +105,25 @@ class Nystrom:
 
     def stepper(self, bound: BoundModel) -> Stepper:
         n, table = bound.model.states.size, self.tableau
-        squares = (lower_triangle(table.abar), lower_triangle(table.a))
-        rows = (weights(table.bbar), weights(table.b), weights(table.c))
-        work = (np.zeros((len(table.b), n)), np.zeros(n))
-        pairs = paired_states(bound.model, self.name)
-        own = (pairs, *squares, *rows, *work)
-        return stepper(Method(resident_nystrom, own), bound)
+        own = {
+            "pairs": paired_states(bound.model, self.name),
+            "abar": lower_triangle(table.abar),
+            "a": lower_triangle(table.a),
+            "bbar": weights(table.bbar),
+            "b": weights(table.b),
+            "c": weights(table.c),
+            "k": np.zeros((len(table.b), n)),
+            "y": np.zeros(n),
+        }
+        return stepper(Method(nystrom_step, LAYOUT, own), bound)
 
 
 def paired_states(model: Model, solver: str) -> Vector:
-    """Indices of the positions, then of their velocities, element by element: (2 m,)."""
+    """Return the indices of all positions, then of their velocities in the same order: (n,).
+
+    ``solver`` is the name that the error message uses.  Raises :class:`ScenarioError` for a state
+    that belongs to no pair.
+    """
     q: list[int] = []
     v: list[int] = []
     for signal in model.states:
@@ -142,3 +143,4 @@ def paired_states(model: Model, solver: str) -> Vector:
 
 
 RKN4 = Nystrom(RKN4_TABLEAU)
+"""Nystrom's method, of order 4, for states in pairs of a position and its velocity."""

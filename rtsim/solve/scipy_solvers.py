@@ -1,11 +1,11 @@
-"""SciPy's solvers behind the contract: DOP853, and Radau, BDF and LSODA for stiff equations.
+"""Solvers of SciPy: DOP853, and Radau, BDF and LSODA for stiff equations.
 
-SciPy's objects cannot be copied, and a step that is thrown away must leave no trace: each tag is
-therefore a new start.  What outlives it is how long the last steps were, which is the first step of
-the next advance; the Jacobian, its factors and the history of the multistep methods, with their
-order, are built anew.  Stiff models want few tags.
+A step that is discarded must leave no trace, but SciPy's objects cannot be copied.  Each advance
+from one tag to the next is therefore a new start.  It takes over only the length of the last steps,
+as the length of its first step.  The Jacobian, its factors, and the history and the order of a
+multistep method are computed anew.  A stiff model therefore runs faster with few tags.
 
-``project`` is applied at the end of an advance, and not between the steps inside.
+``project`` is applied at the end of an advance, not between the steps inside.
 """
 
 from __future__ import annotations
@@ -21,25 +21,29 @@ import numpy as np
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
+from rtsim.equations.addresses import vector_at
 from rtsim.equations.compiling import first_not_finite
 from rtsim.equations.model import BoundModel
-from rtsim.solve import legs
 from rtsim.solve.adaptive import StepTolerance
 from rtsim.solve.base import GOOD, TOO_SMALL, Stepper
+from rtsim.solve.legs import Legs
+from rtsim.solve.look import AT, LAST, NOTES, PHASE, TAKEN
+from rtsim.solve.resident import STEP_LAYOUT, model_sizes
 
 STEP, EVALUATIONS, STEPS = range(3)
-"""In the memory: the next advance's first step (s), counts of the whole run."""
+"""Elements of the memory: the first step of the next advance (s), and counts of the whole run."""
 ORDERS = {"DOP853": 8, "Radau": 5, "BDF": 5, "LSODA": 12}
-"""Of ``scipy.integrate``; where the order varies, the highest."""
+"""The solvers of ``scipy.integrate`` by class name, with their highest order."""
 _LEAST_RTOL = 100 * 2.3e-16
-"""SciPy works with no smaller one."""
+"""The smallest relative tolerance that SciPy accepts."""
 
 
 @dataclass(frozen=True)
 class SciPy(StepTolerance):
-    """An adaptive solver of ``scipy.integrate``, by its class name.
+    """An adaptive solver of ``scipy.integrate``.
 
-    ``most``: no step is longer (s).
+    ``method`` is its class name: one of DOP853, Radau, BDF and LSODA.  ``most`` is the longest step
+    (s).  Raises :class:`ScenarioError` for an unknown method or a value outside its range.
     """
 
     method: str = "LSODA"
@@ -83,16 +87,17 @@ class _Stepper:
         }
         self._native, self._project = bound.derivative, bound.project
         self._derivative: Any = None
-        """A function of t alone, on the vectors of :meth:`_settle`."""
+        """The derivative as a function of t alone, bound by :meth:`_settle`."""
+        self._sizes = model_sizes(bound)
         n = bound.model.states.size
         self._at, self._slope = np.zeros(n), np.zeros(n)
         self._bad = GOOD
-        """Element of the derivative that was not finite in the step under way."""
+        """First element of the derivative that was not finite in the present step, else GOOD."""
         self._memory, self._after = [0.0] * 3, [0.0] * 3
-        self._now, self._notes = np.zeros(n), np.zeros(legs.NOTES)
+        self._now, self._notes = np.zeros(n), np.zeros(NOTES)
         self._vectors: tuple[Vector, ...] = ()
         self._solver: Any = None
-        """On its way to a tag."""
+        """SciPy's object for the present advance."""
         self._dense: Any = None
         self._took = 0.0
         """Length of the leg before the last one (s)."""
@@ -102,15 +107,15 @@ class _Stepper:
     ) -> int:
         self._settle((x, z, u, p, out))
         start, end, notes = from_ns / NS_PER_S, to_ns / NS_PER_S, self._notes
-        notes[legs.PHASE], done = 0.0, start
+        notes[PHASE], done = 0.0, start
         while True:
             answer = self._leg(None, done, end - done)
-            if answer != GOOD or notes[legs.LAST] != 0.0:
+            if answer != GOOD or notes[LAST] != 0.0:
                 return answer
-            done += notes[legs.TAKEN]
+            done += notes[TAKEN]
 
-    def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> legs.Legs:
-        """Its way on these vectors; at an event the state is that of the dense output."""
+    def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
+        """Return the legs on these arrays; the state at an event is from SciPy's dense output."""
         vectors = (x, z, u, p, out)
 
         def leg(_: Any, t: float, rest: float) -> int:
@@ -123,15 +128,20 @@ class _Stepper:
 
         def between(look: Any, part: float, _: float) -> int:
             solver = self._solver
-            look[legs.Y][:] = self._between(solver.t_old + part * (solver.t - solver.t_old))
+            vector_at(look, AT.y)[:] = self._between(
+                solver.t_old + part * (solver.t - solver.t_old)
+            )
             return GOOD
 
-        own = np.zeros((1, x.size))  # no cubic is needed
-        return legs.Legs(leg, retake, between, None, self._now, False, self._notes, own)
+        k, dense = np.zeros((1, x.size)), np.zeros((1, 0))  # not None: the legs have a dense output
+        return Legs(leg, retake, between, None, self._now, False, self._notes, k, dense)
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
-        """Take x, z, u, p and out; the derivative stays on them while they are the same."""
-        if any(a is not b for a, b in zip_longest(vectors[1:-1], self._vectors[1:-1])):
+        """Take x, z, u, p and out; check them and bind the derivative if they are other arrays."""
+        if any(a is not b for a, b in zip_longest(vectors, self._vectors)):
+            given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
+            memory = {"memory": np.zeros(0), "after": np.zeros(0)}
+            STEP_LAYOUT.check((0, 0), {**dict(given), **memory}, self._sizes)
             self._derivative = self._native.on(self._at, *vectors[1:-1], self._slope)
         self._vectors = vectors
 
@@ -143,12 +153,12 @@ class _Stepper:
         return self._dense(t)  # type: ignore[no-any-return]
 
     def _leg(self, _: Any, t: float, rest: float) -> int:
-        """One step of SciPy's."""
+        """Take one step of SciPy's solver."""
         remembered: float | None = None
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # what went wrong is in the answer
+            warnings.simplefilter("ignore")  # the return value reports errors
             answer = GOOD
-            if self._notes[legs.PHASE] == 0.0:
+            if self._notes[PHASE] == 0.0:
                 self._after[:] = self._memory
                 self._now[:] = self._vectors[0]
                 remembered = min(self._memory[STEP], rest) or None
@@ -158,17 +168,17 @@ class _Stepper:
             if answer == GOOD:
                 answer = self._step()
             if answer != GOOD and self._memory[STEP] and first_not_finite(self._now) == GOOD:
-                # BDF and LSODA give up where the first step was far too long
+                # BDF and LSODA fail if the remembered first step is far too long
                 answer = self._begin(t, t + rest, None)
                 answer = self._step() if answer == GOOD else answer
         self._vectors[-1][:] = self._now if answer != GOOD else self._solver.y
         if answer != GOOD:
             return answer
-        return self._finish(ends=self._notes[legs.LAST] != 0.0)
+        return self._finish(ends=self._notes[LAST] != 0.0)
 
     def _slope_at(self, t: float, y: Vector) -> Vector:
         self._after[EVALUATIONS] += 1
-        self._at[:] = y  # a column of a matrix, it may be
+        self._at[:] = y  # y may be a column of a matrix
         self._derivative(float(t))
         bad = first_not_finite(self._slope)
         if bad != GOOD:
@@ -176,19 +186,19 @@ class _Stepper:
         return self._slope.copy()
 
     def _begin(self, start: float, end: float, first: float | None) -> int:
-        """A new one of SciPy's objects, from :attr:`_now`."""
+        """Make an object of SciPy's solver that starts at ``_now``; return GOOD or an element."""
         self._bad = first_not_finite(self._now)
         if self._bad == GOOD:
             self._slope_at(start, self._now)
         if self._bad != GOOD:
             return self._bad
-        self._notes[legs.PHASE] = 1.0
+        self._notes[PHASE] = 1.0
         self._took = self._memory[STEP] if first else 0.0
         try:
             self._solver = self._make(
                 self._slope_at, start, self._now.copy(), end, first_step=first, **self._options
             )
-        except ValueError:  # of the linear algebra, which refuses what is not finite
+        except ValueError:  # SciPy's linear algebra refuses values that are not finite
             if self._bad == GOOD:
                 raise
             return self._bad
@@ -209,9 +219,9 @@ class _Stepper:
         if bad != GOOD:
             return bad
         taken, last = float(solver.t - solver.t_old), solver.status == "finished"
-        self._notes[legs.TAKEN], self._notes[legs.LAST] = taken, 1.0 if last else 0.0
+        self._notes[TAKEN], self._notes[LAST] = taken, 1.0 if last else 0.0
         self._after[STEPS] += 1
-        # one that was cut to end at the tag says little of how long it might have been
+        # a step that was cut short at the tag does not show how long it could have been
         self._after[STEP] = max(self._took, taken)
         self._took = taken
         return GOOD
@@ -235,4 +245,19 @@ class _Stepper:
         self._memory[:] = saved["memory"]
 
 
-DOP853, RADAU, BDF, LSODA = (SciPy(method=name) for name in ORDERS)
+DOP853 = SciPy(method="DOP853")
+"""The explicit Runge-Kutta method of order 8 by Dormand and Prince, as SciPy computes it.
+
+Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.5."""
+RADAU = SciPy(method="Radau")
+"""The implicit Runge-Kutta method Radau IIA of order 5, for stiff equations, as SciPy computes it.
+
+Source: Hairer, Wanner, Solving Ordinary Differential Equations II, section IV.8."""
+BDF = SciPy(method="BDF")
+"""Backward differentiation formulas of order 1 to 5, for stiff equations, as SciPy computes them.
+
+Source: Shampine, Reichelt, SIAM J. Sci. Comput. 18, 1997, p. 1."""
+LSODA = SciPy(method="LSODA")
+"""Adams methods, and BDF where the equations are stiff: the solver of ODEPACK that SciPy wraps.
+
+Source: Petzold, SIAM J. Sci. Stat. Comput. 4, 1983, p. 136."""

@@ -1,7 +1,8 @@
-"""Semi-implicit Euler for q' = v: the new velocity moves the position.
+"""The semi-implicit Euler method for q' = v: the new velocity advances the position.
 
-First order, and symplectic where the acceleration depends on positions alone: the energy of an
-orbit wavers and does not drift.  The states must come in pairs, as for Nystrom's method.
+The method has order 1.  It is symplectic if the acceleration depends on positions alone: the energy
+of an orbit then oscillates but does not drift.  The states must come in pairs of a position and its
+velocity, as for Nystrom's method (:mod:`rtsim.solve.rkn4`).
 """
 
 from __future__ import annotations
@@ -15,29 +16,23 @@ from rtsim.equations.addresses import call_equation, call_project, vector_at
 from rtsim.equations.compiling import first_not_finite, in_both
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import Stepper
-from rtsim.solve.resident import OWN, Method, head, stepper
+from rtsim.solve.resident import STEP_LAYOUT, Method, stepper
 from rtsim.solve.rkn4 import paired_states
+
+LAYOUT = STEP_LAYOUT.extended("a semi-implicit Euler step", pairs=("states",), k=("states",))
+"""``pairs``: see :func:`rtsim.solve.rkn4.paired_states`; ``k``: the derivative at ``x``."""
+AT = LAYOUT.at
 
 
 @in_both
-def semi_implicit_step(
-    f: Any,
-    project: Any,
-    x: Any,
-    z: Any,
-    u: Any,
-    p: Any,
-    out: Any,
-    memory: Any,  # noqa: ARG001
-    after: Any,  # noqa: ARG001
-    pairs: Any,
-    k: Any,
-    t: float,
-    h: float,
-) -> int:
-    """One step of length ``h`` s; ``pairs`` (2 m,): indices into ``x`` of all q, then of all v."""
+def semi_implicit_step(words: Any, t: float, h: float) -> int:
+    """Compute ``out`` from ``x`` over one step of length ``h`` s, on a block of :data:`LAYOUT`."""
+    project = words[AT.project]
+    x, out, pairs = vector_at(words, AT.x), vector_at(words, AT.out), vector_at(words, AT.pairs)
+    z, u, p, k = (vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p),
+                  vector_at(words, AT.k))  # fmt: skip
     half = pairs.size // 2
-    call_equation(f, t, x, z, u, p, k)
+    call_equation(words[AT.f], t, x, z, u, p, k)
     for j in range(half):
         q, v = int(pairs[j]), int(pairs[half + j])
         out[v] = x[v] + h * k[v]
@@ -47,25 +42,21 @@ def semi_implicit_step(
     return first_not_finite(out)
 
 
-def resident_semi_implicit(words: Any, t: float, h: float) -> int:
-    """:func:`semi_implicit_step` on a block; its own: pairs, k."""
-    f, project, x, z, u, p, out, memory, after = head(words)
-    return semi_implicit_step(
-        f, project, x, z, u, p, out, memory, after,
-        vector_at(words, OWN), vector_at(words, OWN + 2), t, h,
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class SemiImplicitEuler:
-    """A fixed-step solver for paired states."""
+    """The fixed-step solver ``semi_implicit_euler``, for states in pairs."""
 
     name: str = "semi_implicit_euler"
     order: int = 1
 
     def stepper(self, bound: BoundModel) -> Stepper:
-        own = (paired_states(bound.model, self.name), np.zeros(bound.model.states.size))
-        return stepper(Method(resident_semi_implicit, own), bound)
+        pairs = paired_states(bound.model, self.name)
+        own = {"pairs": pairs, "k": np.zeros(bound.model.states.size)}
+        return stepper(Method(semi_implicit_step, LAYOUT, own), bound)
 
 
 SEMI_IMPLICIT_EULER = SemiImplicitEuler()
+"""The semi-implicit Euler method, of order 1, for states in pairs of a position and its velocity.
+
+Source: Hairer, Lubich, Wanner, Geometric Numerical Integration, chapter I.
+"""

@@ -1,6 +1,7 @@
-"""Sums over vectors in two forms, equal but for rounding: loops in compiled code, numpy in plain.
+"""Sums over vectors in two forms: loops in compiled code, numpy in plain Python.
 
-Plain loops over numpy's elements would cost more than a plain model's equations.
+The results of the two forms differ by rounding.  In plain Python, loops over elements would take
+longer than the equations of the model.
 """
 
 from __future__ import annotations
@@ -15,25 +16,29 @@ from rtsim.equations.compiling import when_compiling
 
 
 def assign(into: Any, of: Any) -> None:
-    """``into`` (n,) becomes ``of``."""
+    """Copy ``of`` (n,) to ``into`` (n,)."""
     into[:] = of
 
 
 def weighted(out: Any, h: float, row: Any, k: Any, count: int) -> None:
-    """``out`` (n,) becomes ``h`` times the sum of ``row[m] k[m]`` over the first ``count``."""
+    """Write to ``out`` (n,) ``h`` times the sum of ``row[m] * k[m]`` over ``m < count``."""
     np.dot(row[:count], k[:count], out)
     out *= h
 
 
 def moved(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
-    """``out`` (n,) becomes ``now`` and as much beyond it."""
+    """Write to ``out`` (n,) ``now`` plus what :func:`weighted` computes."""
     np.dot(row[:count], k[:count], out)
     out *= h
     out += now
 
 
 def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float) -> float:
-    """Root mean square of what each element is off, in units of what it may be off."""
+    """Return the root mean square of ``difference`` (n,), each element divided by its tolerance.
+
+    The tolerance of an element is ``atol`` plus ``rtol`` times the larger of ``before`` and
+    ``behind``, which are its values at the two ends of the step.
+    """
     scale = np.maximum(np.abs(before), np.abs(behind))
     scale *= rtol
     scale += atol
@@ -43,7 +48,7 @@ def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float
 
 @when_compiling
 def _loops() -> None:
-    """The compiled forms."""
+    """Register the compiled forms."""
     from numba.extending import overload
 
     @overload(assign, jit_options=INLINED)

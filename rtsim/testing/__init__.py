@@ -1,4 +1,4 @@
-"""Conformance suites and test doubles for components of your own; none of it imports pytest."""
+"""Conformance checks and test doubles for your own components; no module imports pytest."""
 
 from rtsim.testing.clock import FakeClock, check_clock
 

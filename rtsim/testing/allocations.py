@@ -1,4 +1,4 @@
-"""How often compiled steps ask for memory: in real time, never."""
+"""Count the memory allocations of compiled steps, which must be 0 for real time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ FEW, MANY = 11, 51
 
 
 def allocations(solver: Solver, model: Model) -> float | None:
-    """Allocations a step of 10 ms, of ``solver`` and what ``model`` computes, compiled.
+    """Return the allocations per step of 10 ms of ``solver`` and ``model`` in compiled code.
 
-    Runs of a few and of many steps are compared: what a call from Python asks for, once for each
-    array that it hands over, is in both.
-    ``None`` where the solver takes no several steps at once (numpy's own allocations, outside of
-    compiled code, are not seen).
+    The function compares a run of few steps with a run of many steps, because a call from Python
+    also allocates, once for each array argument.  Returns ``None`` if the solver cannot take
+    several steps at once.  numpy's allocations outside compiled code are not counted.
     """
     signals = (model.states, model.discrete, model.inputs, model.parameters)
     x, z, u, p = (s.initial() for s in signals)
@@ -27,7 +26,7 @@ def allocations(solver: Solver, model: Model) -> float | None:
         plant.watch.begin()
     with counting_allocations() as count:
         found = []
-        for steps in (FEW, FEW, MANY):  # the first time more is set up
+        for steps in (FEW, FEW, MANY):  # the first run has further allocations
             before = count()
             taken = plant.run_on(plant.ns + steps * STEP.tick(1))
             if taken is None or len(taken[1]) < steps - 1:

@@ -1,4 +1,4 @@
-"""A clock for tests, and the suite that every clock passes.  Neither sleeps nor imports pytest."""
+"""A clock for tests, and conformance checks for clocks.  This module does not sleep."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fractions import Fraction
 from rtsim.core.clock import Clock, Timeline, Wake
 from rtsim.core.errors import ScenarioError
 
-FAKE_START = 1_152_921_504_606_846_976  # 2**60: a mix-up of the two times shows at once here too
+FAKE_START = 1_152_921_504_606_846_976  # 2**60, so that mixing the two times fails at once
 
 
 @dataclass(frozen=True)
 class Wait:
-    """One wait, in the clock's own ns: when it was asked for, due, and over."""
+    """One wait until simulated ``ns``: its begin, due time and end in the clock's own ns."""
 
     ns: int
     asked: int
@@ -27,13 +27,15 @@ class Wait:
 
 
 class FakeClock:
-    """A paced clock whose time moves only when told, or, by itself, when it is waited on.
+    """A paced clock that a test controls: its time advances by :meth:`advance` and in waits.
 
-    ``late`` scripts the wakes: the k-th wait that really waits ends so many ns after its deadline
-    (0 when the script has run out).  :meth:`advance` is computing that takes time.  :meth:`call_at`
-    lets something happen while the loop waits, such as ``wake.set``.  ``waits`` is what was waited
-    for.  With ``autojump=False`` a wait blocks until another thread advances the clock far enough,
-    at most ``patience`` seconds of real time (then ``TimeoutError``: a test never hangs).
+    - ``late`` lists wake-up latencies [ns], one for each wait that does not return at once; further
+      waits have a latency of 0.
+    - :meth:`advance` simulates computing time.
+    - :meth:`call_at` runs an action during a wait, such as ``wake.set``.
+    - ``waits`` lists all waits.
+    - With ``autojump=False`` a wait blocks until another thread advances the clock.  After
+      ``patience`` s of wall-clock time it raises ``TimeoutError``.
     """
 
     paced = True
@@ -78,9 +80,9 @@ class FakeClock:
         self.anchor(ns, own)
 
     def advance(self, ns: int) -> None:
-        """Let ``ns`` of the clock's own time pass: computing, or a pause."""
+        """Advance the clock's own time by ``ns``, as computing or a pause would."""
         if ns < 0:
-            raise ValueError(f"a clock does not go back; asked to advance by {ns} ns")
+            raise ValueError(f"cannot advance a clock by {ns} ns; give a number >= 0")
         with self._moved:
             self._move_to(self._own + ns)
 
@@ -95,7 +97,7 @@ class FakeClock:
             self._agenda.sort(key=lambda entry: entry[:2])
 
     def wake_late(self, *late: int) -> None:
-        """Append to the script of late wakes [ns]."""
+        """Append wake-up latencies [ns] for the next waits."""
         self._late.extend(late)
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
@@ -109,11 +111,11 @@ class FakeClock:
                     self._move_to(min(due, self._agenda[0][0]) if self._agenda else due)
                 elif turns <= 0:
                     raise TimeoutError(
-                        f"nobody advanced the FakeClock, which waits for simulated {ns} ns; "
-                        "call advance() from another thread, or leave autojump on"
+                        f"the FakeClock waits for simulated {ns} ns, and no thread advanced it; "
+                        "call advance() from another thread, or use autojump=True"
                     )
                 else:
-                    self._moved.wait(0.001)  # a Wake has no way to notify: look again
+                    self._moved.wait(0.001)  # a Wake cannot notify this condition, so poll it
                     turns -= 1
             reached = not (wake is not None and wake.is_set())
             if reached and asked < due and self._late:
@@ -131,9 +133,9 @@ class FakeClock:
 
 
 def check_clock(make_clock: Callable[[], Clock]) -> None:
-    """Hold a clock to its contract; AssertionError says what it broke.
+    """Assert the contract of :class:`rtsim.core.clock.Clock`.
 
-    ``make_clock()`` gives a new clock at rate 1.  Waits add up to a few milliseconds.
+    ``make_clock()`` returns a new clock at rate 1.  All waits together take a few milliseconds.
     """
     _check_map(make_clock())
     _check_rates(make_clock())
@@ -151,12 +153,12 @@ def _check_map(clock: Clock) -> None:
         assert clock.simulated(clock.wall(ns)) == ns, "simulated() is not the inverse of wall()"
     if clock.paced:
         assert clock.now() > 2**50, "own time must start far away from simulated time"
-        assert clock.now() >= clock.wall(1_000), "what was anchored is due now, not later"
+        assert clock.now() >= clock.wall(1_000), "after anchor(ns), ns must be due now, not later"
         before = clock.now() - 500
         clock.anchor(2_000, before)
-        assert clock.wall(2_000) == before, "what was anchored at an own time was due then"
+        assert clock.wall(2_000) == before, "after anchor(ns, own), wall(ns) must be own"
         clock.set_rate(1, 3_000, before)
-        assert clock.wall(3_000) == before, "a rate is anchored at the own time that is given"
+        assert clock.wall(3_000) == before, "after set_rate(rate, ns, own), wall(ns) must be own"
 
 
 def _check_rates(clock: Clock) -> None:
@@ -173,18 +175,18 @@ def _check_rates(clock: Clock) -> None:
     assert step == expected, f"rate 10: 10 simulated ms took {step} ns of own time"
     paced = clock.paced
     clock.set_rate(None, 5_000)
-    assert not clock.paced, "a rate of None is as fast as possible, and says so"
-    assert clock.wait_until(3_600_000_000_000), "as fast as possible it waits for nothing"
+    assert not clock.paced, "after set_rate(None), paced must be False"
+    assert clock.wait_until(3_600_000_000_000), "after set_rate(None), wait_until must not wait"
     clock.set_rate(1, 5_000)
-    assert clock.paced == paced, "a rate paces it again"
+    assert clock.paced == paced, "after set_rate(1), paced must be as it was at the start"
 
 
 def _check_waiting(clock: Clock) -> None:
-    """Never early, never backwards, and neither a sprint nor a stall after a new anchor."""
+    """Check that waits are never early, that time never goes back, and that anchors take effect."""
     clock.anchor(0)
     last = clock.now()
     for ns in (0, 300_000, 300_000, 900_000):
-        assert clock.wait_until(ns), "nothing woke it, so wait_until must say True"
+        assert clock.wait_until(ns), "without a wake, wait_until must return True"
         now = clock.now()
         assert now >= clock.wall(ns), f"returned {clock.wall(ns) - now} ns before {ns} was due"
         assert now >= last, f"own time went back by {last - now} ns"
@@ -193,8 +195,12 @@ def _check_waiting(clock: Clock) -> None:
         clock.anchor(there)
         before = clock.now()
         assert clock.wait_until(there + 200_000)
-        assert clock.now() >= clock.wall(there + 200_000), "early after a new anchor"
-        assert clock.wall(there + 200_000) - before <= 200_000, "stalls after a new anchor"
+        assert clock.now() >= clock.wall(there + 200_000), (
+            "after a new anchor, wait_until returned before the due time"
+        )
+        assert clock.wall(there + 200_000) - before <= 200_000, (
+            "after a new anchor, the due time is too late"
+        )
 
 
 def _check_spending(clock: Clock) -> None:
@@ -206,7 +212,7 @@ def _check_spending(clock: Clock) -> None:
     clock.set_rate(None, 0)
     before = clock.now()
     clock.spend(3_600_000_000_000)
-    assert clock.now() - before < 3_600_000_000_000, "as fast as possible nothing takes time"
+    assert clock.now() - before < 3_600_000_000_000, "after set_rate(None), spend() must not wait"
 
 
 def _check_wake(clock: Clock) -> None:
@@ -215,11 +221,13 @@ def _check_wake(clock: Clock) -> None:
     clock.anchor(0)
     far = 3_600_000_000_000
     if not clock.paced:
-        assert clock.wait_until(far, wake), "a clock that never waits cannot be woken"
+        assert clock.wait_until(far, wake), "a clock that never waits must ignore a wake"
         return
-    assert not clock.wait_until(far, wake), "a wake that is set must end the wait with False"
-    assert not clock.wait_until(-far, wake), "a set wake says False though the deadline has passed"
-    assert wake.is_set(), "only the waiting side clears a wake"
+    assert not clock.wait_until(far, wake), "wait_until must return False if the wake is set"
+    assert not clock.wait_until(-far, wake), (
+        "wait_until must return False if the wake is set, even after the deadline"
+    )
+    assert wake.is_set(), "wait_until must not clear the wake"
     wake.clear()
-    assert clock.wait_until(200_000, wake), "nothing woke it, so wait_until must say True"
-    assert clock.now() >= clock.wall(200_000), "returned early from a wait that can be woken"
+    assert clock.wait_until(200_000, wake), "with the wake clear, wait_until must return True"
+    assert clock.now() >= clock.wall(200_000), "a wait with a wake returned before it was due"

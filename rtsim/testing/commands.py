@@ -1,4 +1,4 @@
-"""The checks that every command passes, one of rtsim's or one of another package."""
+"""Conformance checks for commands of ``rtsim``, also those of other packages."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ WITHIN_S = 60
 
 
 def check_command(name: str) -> None:
-    """Assert what every command of ``rtsim`` keeps, in processes of their own.
+    """Assert the contract of a command of ``rtsim``; each call runs in a new process.
 
-    The checks: ``rtsim --help`` lists the command with a sentence; ``rtsim NAME --help`` exits with
-    0 and shows how to call it; an unknown option exits with 2, in one message without a traceback.
+    - ``rtsim --help`` lists the command with a sentence.
+    - ``rtsim NAME --help`` exits with 0 and shows the usage.
+    - An unknown option exits with 2, with a message and without a traceback.
     """
     listed = _rtsim("--help").stdout
     rows = [line.split() for line in listed.splitlines()]
     row = next((words for words in rows if words[:1] == [name]), None)
     assert row is not None, f"rtsim --help does not list {name}; see docs/extending.md"
-    assert len(row) > 1, f"{name} has no docstring, so rtsim --help says nothing about it"
+    assert len(row) > 1, f"{name} has no docstring, so rtsim --help shows no text; add one"
     assert row[1:3] != ["(cannot", "be"], f"{name} cannot be loaded: {' '.join(row)}"
     helped = _rtsim(name, "--help")
     assert helped.returncode == 0, f"rtsim {name} --help exits with {helped.returncode}"
-    assert f"rtsim {name}" in helped.stdout, f"rtsim {name} --help does not show how to call it"
+    assert f"rtsim {name}" in helped.stdout, f"rtsim {name} --help does not show the usage"
     refused = _rtsim(name, "--no-such-option")
     assert refused.returncode == 2, (
         f"rtsim {name} --no-such-option exits with {refused.returncode}; expected 2"

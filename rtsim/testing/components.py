@@ -1,4 +1,4 @@
-"""The suite that every kind of component passes, one of rtsim's or one of your own."""
+"""Conformance checks for components, those of rtsim and your own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import check_determinism, trace_of
 
 NAME = "component"
-"""The name under which a component is checked."""
+"""The default name of a checked component in its scenario."""
 
 
 def check_component(
@@ -30,12 +30,12 @@ def check_component(
     until: Duration = 1,
     name: str = NAME,
 ) -> None:
-    """Assert the contract of :class:`rtsim.scenario.Component` for what ``make`` returns.
+    """Assert the contract of :class:`rtsim.scenario.Component`.
 
-    ``make`` is called several times and returns a new component each time.  ``beside`` adds to a
-    scenario what the component's inputs are wired to, and what is wired to it, under ``name``.  The
-    runs last ``until`` s.  Raises AssertionError, with what to change; an error of the component
-    itself (:class:`rtsim.core.errors.RtsimError`) comes as it is.
+    ``make`` returns a new component at each call.  ``beside`` adds the other components of the
+    scenario, which are connected with the component ``name``.  Each run lasts ``until`` s.  Raises
+    AssertionError, with the necessary change.  Errors that the component itself raises
+    (:class:`rtsim.core.errors.RtsimError`) are passed on.
     """
     checked = _Checked(make, beside, until, name)
     checked.check_description()
@@ -48,7 +48,7 @@ def check_component(
 
 @dataclass
 class _Checked:
-    """A component in a scenario of its own."""
+    """The checks of one component, in a scenario of its own."""
 
     make: Callable[[], Component]
     beside: Callable[[Scenario], object] | None
@@ -63,24 +63,24 @@ class _Checked:
         return out
 
     def check_description(self) -> None:
-        """Plain data, the same for two that were made alike, and untouched by a build."""
+        """Check that describe() returns equal plain data for equal components, and after build."""
         scenario = self.scenario()
-        before = _plain(f"describe() of {self.name}", scenario.part(self.name).describe())
+        before = _plain(f"describe() of {self.name}", scenario.component(self.name).describe())
         assert "kind" in before, f"describe() of {self.name} has no 'kind'; add it"
         again = _plain(f"describe() of {self.name}", self.make().describe())
         assert before == again, (
-            f"describe() of {self.name} differs between two that were made alike: {before}, "
-            f"{again}; leave out what is not declared, such as an address or a time"
+            f"describe() of {self.name} differs between two equal components: {before}, {again}; "
+            "return declared values only, no address and no time"
         )
         scenario.build().close()
-        after = scenario.part(self.name).describe()
+        after = scenario.component(self.name).describe()
         assert before == after, (
-            f"build() changed what describe() of {self.name} says: {before}, {after}; keep what "
-            "belongs to one run in what build() returns"
+            f"build() changed the result of describe() of {self.name}: {before}, {after}; keep the "
+            "state of a run in the objects that build() returns"
         )
 
     def check_copy(self) -> None:
-        """Declared values of a copy are its own."""
+        """Check that a copy does not share its declared values."""
         component = self.make()
         twin = component.copy()
         assert type(twin) is type(component), f"copy() of {self.name} is a {type(twin).__name__}"
@@ -91,9 +91,9 @@ class _Checked:
             )
 
     def check_settable(self) -> None:
-        """Each value can be set; a live one can change during a run, any other cannot."""
+        """Check that each value can be set, and that only the live values can change in a run."""
         scenario = self.scenario()
-        for values, signals, live in scenario.part(self.name).settable():
+        for values, signals, live in scenario.component(self.name).settable():
             for signal in signals:
                 target = f"{self.name}.{signal.name}"
                 value = declared_values(signals, values)[signal.name]
@@ -107,21 +107,21 @@ class _Checked:
                 )
 
     def check_built(self) -> None:
-        """Its port has the signals that it declares; two builds share no vector."""
+        """Check that the port has the declared signals, and that two builds share no vector."""
         scenario = self.scenario()
-        component = scenario.part(self.name)
+        component = scenario.component(self.name)
         one, other = scenario.build(), scenario.build()
         one.close()
         other.close()
         declared = one.ports.get(self.name)
         assert declared is not None, (
-            f"build() of {self.name} returned no port; return Built(port=SignalPort(...)), of no "
-            "signals where nothing can be read of it"
+            f"build() of {self.name} returned no port; return Built(port=SignalPort(...)), without "
+            "signals if the component has no outputs"
         )
-        signals = readable(component, scenario.parts)
+        signals = readable(component, scenario.components)
         assert declared.signals.to_json() == signals.to_json(), (
-            f"the port of {self.name} has {', '.join(declared.signals.names) or 'no signals'}, and "
-            f"signals() has {', '.join(signals.names) or 'none'}; return the same from both"
+            f"the port of {self.name} has {', '.join(declared.signals.names) or 'no signals'}, but "
+            f"signals() has {', '.join(signals.names) or 'none'}; both must have the same signals"
         )
         if declared.value.size:
             assert not np.shares_memory(declared.value, other.ports[self.name].value), (
@@ -130,7 +130,7 @@ class _Checked:
             )
 
     def check_resumed(self) -> None:
-        """A run that goes on from a saved state does as the whole run did."""
+        """Check that a run that continues from a saved state equals the whole run."""
         whole = trace_of(self.scenario())
         half_ns = self.scenario().until_ns // 2
         first = MemoryRecorder()
@@ -148,16 +148,16 @@ def _check_joined(name: str, whole: Recording, first: Recording, rest: Recording
             continue
         joined = np.concatenate([first.tracks[track].words, rest.tracks[track].words])
         assert np.array_equal(joined, of_whole.words), (
-            f"a run with {name} that goes on from a saved state is not the whole run: {track} "
-            "differs; save() and restore() of its tasks have to keep all that they remember"
+            f"a run with {name} that continues from a saved state differs from the whole run in "
+            f"{track}; save() and restore() of its tasks must include all their memory"
         )
 
 
 def _plain(what: str, value: Any) -> Any:
-    """``value`` as it comes out of JSON."""
+    """Return ``value`` after conversion to JSON and back."""
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:
         raise ScenarioError(
-            f"{what} is no plain data: {error}; use numbers, text, lists and dicts"
+            f"{what} is not plain data: {error}; use numbers, text, lists and dicts"
         ) from None

@@ -1,4 +1,4 @@
-"""The suite that every controller passes, wherever it runs."""
+"""Conformance checks for controllers, in Python, in C or on a board."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def check_controller(
     inputs: NDArray[np.float64] | None = None,
     period_s: float = 0.01,
 ) -> None:
-    """Assert the contract of a controller, and of each protocol that it has.
+    """Assert the contract of a controller, and of each protocol that it implements.
 
-    ``make`` is called several times and returns a new controller.  ``inputs`` (k, m) are the
-    sampled inputs of k steps, ``period_s`` apart; without them 20 steps near the declared initial
-    values are taken.  Raises AssertionError or :class:`ScenarioError`, with what to change.
+    ``make`` returns a new controller at each call.  ``inputs`` (k, m) are the sampled inputs of k
+    steps, ``period_s`` s apart; the default are 20 steps near the declared initial values.  Raises
+    AssertionError or :class:`ScenarioError`, with the necessary change.
     """
     prototype = make()
     check_members(NAME, prototype)
     table = _table(prototype) if inputs is None else np.asarray(inputs, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != prototype.inputs.size or len(table) < 2:
         raise ScenarioError(
-            f"inputs of shape {table.shape}; give (k, {prototype.inputs.size}) with k >= 2"
+            f"inputs have shape {table.shape}; give shape (k, {prototype.inputs.size}) with k >= 2"
         )
     tags = [Tag(round(k * period_s * NS_PER_S)) for k in range(len(table))]
     _check_described(prototype)
     wanted = _answers(make, tags, table)
     again = _answers(make, tags, table)
     assert np.array_equal(wanted, again), (
-        "two fresh controllers answer the same inputs differently; reset in fresh() all that a "
-        "run changes, and use no clock and no random number"
+        "two new controllers answer the same inputs differently; reset all memory in fresh(), and "
+        "use no clock and no random numbers"
     )
     _check_saved(make, tags, table, wanted)
     _check_explained(prototype)
@@ -80,17 +80,17 @@ def _answer(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
         own.advance(tag)
     handed = inputs.copy()
     controller.send(tag, handed)
-    handed[:] = np.nan  # the simulation uses this vector again
+    handed[:] = np.nan  # the simulation also reuses this vector
     answer = controller.receive(tag, silence_s(controller))
-    assert answer is not None, f"no answer to the request of {tag} within its silence"
+    assert answer is not None, f"no answer to the request of {tag} within the timeout"
     shape = getattr(answer, "shape", None)
     assert shape == (controller.outputs.size,), (
         f"receive() returned {type(answer).__name__} of shape {shape}; return a vector of shape "
         f"({controller.outputs.size},): {', '.join(controller.outputs.columns)}"
     )
     assert np.isfinite(answer).all(), (
-        f"the answer to the request of {tag} is {answer}; copy the inputs in send(), as the vector "
-        "is used again, and answer finite numbers"
+        f"the answer to the request of {tag} is {answer}, expected finite numbers; copy the inputs "
+        "in send(), because the vector is reused"
     )
     if isinstance(controller, Stamped):
         _check_stamps(controller.stamps())
@@ -102,7 +102,7 @@ def _check_stamps(stamps: tuple[int, ...]) -> None:
     assert whole, f"stamps() returned {stamps}; return four integers, in ns"
     sent, begun, ended, received = stamps
     in_order = sent <= received and begun <= ended
-    assert in_order, f"stamps() returned {stamps}: sent, begun, ended and received are in order"
+    assert in_order, f"stamps() returned {stamps}; expected sent <= received and begun <= ended"
 
 
 def _answers(
@@ -127,7 +127,7 @@ def _check_saved(
     table: NDArray[np.float64],
     wanted: NDArray[np.float64],
 ) -> None:
-    """A fresh one that is given what another saved goes on as that would have."""
+    """Check that a new controller with the saved memory of another gives the same answers."""
     half = len(tags) // 2
     one, other = _started(make()), _started(make())
     try:
@@ -139,8 +139,8 @@ def _check_saved(
         for k in range(half, len(tags)):
             answer = _answer(other, tags[k], table[k])
             assert np.array_equal(answer, wanted[k]), (
-                f"restored after {half} steps it answers {answer} to the request of {tags[k]}, and "
-                f"{wanted[k]} in a whole run; save() has to keep all that a run changes"
+                f"restored after {half} steps, the controller answers {answer} to the request of "
+                f"{tags[k]}, but {wanted[k]} in the whole run; save() must include all its memory"
             )
     finally:
         one.close()
@@ -154,7 +154,8 @@ def _check_explained(controller: Controller) -> None:
             controller.explained(Tag(0), ControllerError("an example")),
         ):
             assert isinstance(error, ControllerError), (
-                f"silent() and explained() return a ControllerError, not {type(error).__name__}"
+                "silent() and explained() must return a ControllerError, got "
+                f"{type(error).__name__}"
             )
 
 
@@ -164,10 +165,10 @@ def _check_tunable(make: Callable[[], Controller]) -> None:
         if isinstance(controller, Tunable):
             vector = controller.tunable()
             assert vector.shape == (controller.parameters.size,), (
-                f"tunable() has shape {vector.shape}; its parameters take "
+                f"tunable() has shape {vector.shape}; its parameters need shape "
                 f"({controller.parameters.size},)"
             )
-            assert vector is controller.tunable(), "tunable() has to return the vector in use"
+            assert vector is controller.tunable(), "tunable() must return the vector in use"
     finally:
         controller.close()
 
@@ -177,5 +178,5 @@ def _plain(what: str, value: Any) -> Any:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:
         raise ScenarioError(
-            f"{what} is no plain data: {error}; use numbers, text, lists and dicts"
+            f"{what} is not plain data: {error}; use numbers, text, lists and dicts"
         ) from None

@@ -1,4 +1,4 @@
-"""Is a scenario repeatable?  The check that a user runs on parts of their own."""
+"""Check that a scenario is deterministic; users call this check on their own components."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from rtsim.scenario.scenario import Scenario
 
 
 def trace_of(scenario: Scenario, **options: Any) -> Recording:
-    """Run once into memory; ``options`` are those of :func:`rtsim.runs.simulation.simulate`."""
-    recorder = MemoryRecorder()
-    simulate(scenario, recorder=recorder, **options)
-    return recorder.recording()
+    """Run once and return the recording in memory.
+
+    ``options`` are those of :func:`rtsim.runs.simulation.simulate`.
+    """
+    return simulate(scenario, recorder=MemoryRecorder(), **options).recording()
 
 
 def check_determinism(make: Callable[[], Scenario], runs: int = 2, **options: Any) -> str:
-    """Assert that fresh runs have the same trace bit for bit; returns its digest.
+    """Assert that new runs have the same trace bit for bit; return its digest.
 
-    A model that draws random numbers or reads a clock in ``derivative`` fails here.  Raises
-    :class:`ScenarioError` where there is nothing to compare: one run alone, or runs of no rows.
+    The check fails, for example, if ``derivative`` draws random numbers or reads a clock.  Raises
+    :class:`ScenarioError` if there is nothing to compare: fewer than two runs, or runs without
+    rows.
     """
     if runs < 2:
-        raise ScenarioError(f"runs = {runs} compares nothing; give 2 runs or more")
+        raise ScenarioError(f"runs = {runs}; give 2 or more, so that runs can be compared")
     first = trace_of(make(), **options)
     if not first.trace_rows:
         name = first.header["scenario"]["name"]
@@ -41,6 +43,7 @@ def check_determinism(make: Callable[[], Scenario], runs: int = 2, **options: An
         if difference is not None:
             raise AssertionError(
                 f"two runs of {first.header['scenario']['name']} differ, first in {difference}; "
-                "look for a random draw, a clock or kept state in derivative, output or a law"
+                "look for random numbers, a clock or kept state in derivative, output or a "
+                "controller"
             )
     return first.digest()

@@ -1,4 +1,4 @@
-"""The checks that every kind of fault passes, one of rtsim's or one of another package."""
+"""Conformance checks for kinds of faults, those of rtsim and of other packages."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from rtsim.record.exact import compare_exact
 from rtsim.record.fault_marks import FAULT
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.runs.pace import Pace
 from rtsim.runs.replay import rerun
-from rtsim.runs.simulation import Pace, simulate
+from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.clock import FakeClock
 from rtsim.timing.policy import Slip
@@ -43,11 +44,15 @@ _PLACES = {
 def check_fault_kind(name: str, **parameters: float) -> None:
     """Assert the contract of :class:`rtsim.engine.faults.kind.FaultKind` on one kind.
 
-    ``name`` is the registered name, ``parameters`` are those that the kind needs, as a fault file
-    gives them.  The checks: a description is read, written and read again; a missing or unknown
-    entry is refused when it is read; a run with the fault records it, is the same a second time and
-    when it is replayed, and goes on from a checkpoint as if it had not been cut.  A kind at a line
-    is given bytes instead of a run.
+    ``name`` is the registered name, ``parameters`` are those that the kind needs, as in a fault
+    file.  The checks:
+
+    - A description can be read, written and read again.
+    - A missing or unknown entry is an error.
+    - A run with the fault records it.
+    - A second run, a replay, and a run from a checkpoint are equal to the first run.
+
+    A kind that acts on a line is checked with bytes instead of a run.
     """
     assert name in KINDS, f"fault kind {name!r} is not registered; see docs/extending.md"
     kind = KINDS[name]
@@ -64,20 +69,28 @@ def check_fault_kind(name: str, **parameters: float) -> None:
 
 
 def _given(kind: type[FaultKind], where: str, parameters: Mapping[str, float]) -> dict[str, Any]:
-    """The entries of a fault that begins at 0.5 s."""
+    """Return the entries of a fault that begins at 0.5 s."""
     return {"name": NAME, "where": where, "kind": kind.name, "at": BEGINS_S, **parameters}
 
 
 def _check_description(kind: type[FaultKind], where: str, parameters: Mapping[str, float]) -> None:
     given = _given(kind, where, parameters)
     fault = fault_of(given)
-    assert fault_of(fault.describe()) == fault, f"{kind.name}: what is described is read otherwise"
+    assert fault_of(fault.describe()) == fault, (
+        f"{kind.name}: describe() returns another fault than the one that was read"
+    )
     for parameter in kind.parameters:
         without = {key: value for key, value in given.items() if key != parameter.name}
         if parameter.needed and parameter.name in given:
-            assert _refused(without), f"{kind.name} is read without {parameter.name}"
-    assert _refused({**given, "no_such_entry": 1}), f"{kind.name} is read with an unknown entry"
-    assert _refused({**given, "where": "a b"}), f"{kind.name} is read with where = 'a b'"
+            assert _refused(without), (
+                f"{kind.name} is accepted without {parameter.name}; expected a FaultError"
+            )
+    assert _refused({**given, "no_such_entry": 1}), (
+        f"{kind.name} is accepted with an unknown entry; expected a FaultError"
+    )
+    assert _refused({**given, "where": "a b"}), (
+        f"{kind.name} is accepted with where = 'a b'; expected a FaultError"
+    )
 
 
 def _refused(given: Mapping[str, Any]) -> bool:
@@ -91,10 +104,10 @@ def _refused(given: Mapping[str, Any]) -> bool:
 def _check_runs(kind: type[FaultKind], given: Mapping[str, Any]) -> None:
     first, state, ring = _run(given, checkpoints=True)
     acted = [e for e in first.events if e.kind == FAULT and e.source == NAME]
-    assert acted, f"{kind.name} did nothing from {BEGINS_S} s on"
+    assert acted, f"{kind.name}: the recording has no fault event from {BEGINS_S} s on"
     again, _, _ = _run(given)
     assert compare_exact(first, again) is None, f"{kind.name}: two runs differ"
-    assert _told(first) == _told(again), f"{kind.name}: two runs have other events"
+    assert _listed(first) == _listed(again), f"{kind.name}: two runs have different events"
     replayed = rerun(first, _scenario(given))
     assert compare_exact(first, replayed) is None, f"{kind.name}: a replay differs"
     assert ring is not None
@@ -104,18 +117,20 @@ def _check_runs(kind: type[FaultKind], given: Mapping[str, Any]) -> None:
         _scenario(given), until=UNTIL_S, start=cut, seed=1, compile=False, **_pacing(kind)
     )
     assert _plain(outcome.system.save()) == state, (
-        f"{kind.name}: a run that goes on from a checkpoint ends otherwise; look at save and "
-        "restore"
+        f"{kind.name}: a run from a checkpoint ends in another state than the whole run; correct "
+        "save() and restore()"
     )
     if issubclass(kind, LoopFault) and kind.takes_time():
         plain, _, _ = _run(None)
-        assert compare_exact(plain, first) is None, f"{kind.name} takes time and changes the trace"
+        assert compare_exact(plain, first) is None, (
+            f"{kind.name} takes computing time only, but it changes the trace"
+        )
 
 
 def _run(
     given: Mapping[str, Any] | None, checkpoints: bool = False
 ) -> tuple[Recording, Any, Ring | None]:
-    """The recording, the state at the end, and checkpoints each 0.1 s."""
+    """Return the recording, the state at the end, and checkpoints every 0.1 s."""
     recorder, ring = MemoryRecorder(), Ring(UNTIL_S) if checkpoints else None
     kind = None if given is None else KINDS[given["kind"]]
     outcome = simulate(
@@ -130,7 +145,7 @@ def _run(
 
 
 def _pacing(kind: type[FaultKind] | None) -> dict[str, Any]:
-    """In real time, on a clock of its own, where the kind takes time."""
+    """Return options for a paced run on a fake clock if the kind takes computing time."""
     if kind is not None and issubclass(kind, LoopFault) and kind.takes_time():
         return {"pace": Pace(1.0, Slip()), "clock": FakeClock()}
     return {}
@@ -143,43 +158,45 @@ def _scenario(given: Mapping[str, Any] | None) -> Scenario:
     return out
 
 
-def _told(recording: Recording) -> list[str]:
+def _listed(recording: Recording) -> list[str]:
     return [repr(event) for event in recording.events]
 
 
 def _plain(saved: object) -> object:
-    """What a checkpoint file can hold of a state."""
+    """Return a state as plain data, as a checkpoint file contains it."""
     return json.loads(json.dumps(saved, default=lambda array: array.tolist()))
 
 
 def _check_bytes(kind: type[LineFault], parameters: Mapping[str, float]) -> None:
-    """Three frames of six bytes, one byte a ms, whole and in pieces."""
+    """Check three protocol frames of six bytes, one byte per ms, at once and in pieces."""
     data: list[Timed] = [(k * 1_000_000, (k % 6 + 1) % 6) for k in range(18)]
     given = {**_given(kind, "controller.to_board", parameters), "at": 0}
-    whole, told = _carried(given, [data])
-    assert told, f"{kind.name} did nothing to 18 bytes"
-    assert _carried(given, [data]) == (whole, told), f"{kind.name}: two runs differ"
+    whole, events = _carried(given, [data])
+    assert events, f"{kind.name} reported no event for 18 bytes"
+    assert _carried(given, [data]) == (whole, events), f"{kind.name}: two runs differ"
     pieces = [data[:4], [], data[4:5], data[5:]]
     assert _carried(given, pieces)[0] == whole, (
-        f"{kind.name}: bytes that arrive in pieces are changed otherwise"
+        f"{kind.name}: the result depends on how the bytes are split into pieces"
     )
-    assert all(0 <= value < 256 for _, value in whole), f"{kind.name} makes what is no byte"
+    assert all(0 <= value < 256 for _, value in whole), (
+        f"{kind.name} returns a value that is not a byte (0 to 255)"
+    )
     times = [ticks for ticks, _ in whole]
-    assert times == sorted(times), f"{kind.name}: a byte is on the line before the one before it"
+    assert times == sorted(times), f"{kind.name}: the times of the bytes are not in order"
 
 
 def _carried(given: Mapping[str, Any], pieces: list[list[Timed]]) -> tuple[list[Timed], list[str]]:
-    """What is on the line instead, and the events."""
-    fault, present, told = fault_of(given), Present(), []
-    present.event = lambda *event: told.append(repr(event))
+    """Return the bytes after the fault, and its events."""
+    fault, present, events = fault_of(given), Present(), []
+    present.event = lambda *event: events.append(repr(event))
     present.ns = 0
     activity = Activity(fault, RandomStreams(1).stream(f"fault/{NAME}"))
     (at_work,) = faults_at("to_board", LineFaults([activity], present), lambda ns: ns, 10**9)
-    return [byte for piece in pieces for byte in at_work.take(piece)], told
+    return [byte for piece in pieces for byte in at_work.take(piece)], events
 
 
 class _Link:
-    """A link that notes which of its methods are called."""
+    """A link that records which of its methods are called."""
 
     def __init__(self) -> None:
         self.called: list[str] = []
@@ -192,5 +209,5 @@ def _check_board(kind: type[BoardFault]) -> None:
     link = _Link()
     kind.strike(link)
     assert link.called == [kind.needs], (
-        f"{kind.name} needs {kind.needs!r} of a link, and calls {link.called}"
+        f"{kind.name} declares needs = {kind.needs!r}, but it calls {link.called} of the link"
     )

@@ -1,4 +1,4 @@
-"""What an embedded pair says of itself, measured: both orders, its dense output, its memory."""
+"""Checks of an embedded Runge-Kutta pair: both orders, dense output, first same as last."""
 
 from __future__ import annotations
 
@@ -19,53 +19,56 @@ from rtsim.testing.problems import FORCED, NONE, exact
 FROM_S, START = 1.0, np.array([0.5, -0.25])
 PARTS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _FLOOR = 1e-11
-"""Errors below are of rounding."""
+"""Errors below this are rounding errors."""
 _OFF = 0.25
-"""How far an exponent that is observed may be off."""
+"""Allowed difference between an observed exponent and the expected one."""
 
 
 def one_step(pair: Adaptive) -> Adaptive:
-    """The same where any error will do: each advance is one step."""
+    """Return ``pair`` with tolerances so large that each advance is one step."""
     return replace(
         pair, rtol=1e9, atol=1e9, first=1e9, least=0.0, most=math.inf, budget=None, safety=0.9
     )
 
 
 def check_pair(pair: Adaptive) -> None:
-    """Assert what ``pair`` and its tableau declare."""
+    """Assert the properties that ``pair`` and its tableau declare."""
     table = pair.tableau
     observed = exponent(lambda h: off(_step(table, h)[1], h))
     assert abs(observed - table.order - 1) < _OFF, (
-        f"{table.name}: a step is off by h^{observed:.2f}; its order is said to be {table.order}"
+        f"{table.name}: the error of a step goes with h^{observed:.2f}; expected "
+        f"h^{table.order + 1} for the declared order {table.order}"
     )
     observed = exponent(lambda h: float(np.linalg.norm(_estimate(table, h))))
     assert abs(observed - table.lower - 1) < _OFF, (
-        f"{table.name}: the estimate goes with h^{observed:.2f}; the embedded method's order is "
-        f"said to be {table.lower}"
+        f"{table.name}: the error estimate goes with h^{observed:.2f}; expected "
+        f"h^{table.lower + 1} for the declared order {table.lower} of the embedded method"
     )
     _check_dense(table)
     _check_same_as_last(pair)
 
 
 def exponent(error: Callable[[float], float]) -> float:
-    """With what power of h an error goes: of the two shortest steps above the rounding."""
+    """Return the power of h with which an error falls, from the shortest steps above rounding."""
     found: list[float] = []
     for k in range(8):
         value = error(0.5**k)
         if not value > _FLOOR:
             break
         found.append(value)
-    assert len(found) > 1, f"an error of {found} at h = 1 s and below says nothing of an order"
+    assert len(found) > 1, (
+        f"the order cannot be observed, because the errors {found} from h = 1 s on are too small"
+    )
     return math.log2(found[-2] / found[-1])
 
 
 def off(y: Vector, h: float) -> float:
-    """How far ``y`` (2,) is from the solution ``h`` s after the start."""
+    """Return the distance of ``y`` (2,) from the solution ``h`` s after the start."""
     return float(np.linalg.norm(y - exact(FROM_S + h, FROM_S, START)))
 
 
 def _step(table: EmbeddedTableau, h: float) -> tuple[NDArray[np.float64], Vector]:
-    """The stages (s, n), and the end (n,)."""
+    """Return the stages (s, n), and the state (n,) at the end of the step."""
     a, p = lower_triangle(table.a), FORCED.parameters.initial()
     k, y = np.zeros((len(table.b), 2)), START
     for i, c in enumerate(table.c):
@@ -79,14 +82,14 @@ def _estimate(table: EmbeddedTableau, h: float) -> Vector:
 
 
 def _check_dense(table: EmbeddedTableau) -> None:
-    """Both ends are met, and within it is one order worse at most."""
+    """Check that the dense output meets both ends of a step and has a sufficient order within."""
     dense, y = np.array([[float(w) for w in row] for row in table.dense]), np.zeros(2)
     for h in (1.0, 0.1):
         k, end = _step(table, h)
         for part, there in ((0.0, START), (1.0, end)):
             within(y, START, k, dense, part, h)
             assert np.allclose(y, there, rtol=0, atol=1e-12), (
-                f"{table.name}: the dense output does not meet the ends of a step"
+                f"{table.name}: the dense output differs from the states at the ends of a step"
             )
     for part in PARTS:
 
@@ -96,13 +99,13 @@ def _check_dense(table: EmbeddedTableau) -> None:
 
         observed = exponent(error)
         assert observed > table.order - _OFF, (
-            f"{table.name}: at {part} of a step the dense output is off by h^{observed:.2f}; "
-            f"h^{table.order} is what guards need"
+            f"{table.name}: at {part} of a step the error of the dense output goes with "
+            f"h^{observed:.2f}; guards need h^{table.order}"
         )
 
 
 def _check_same_as_last(pair: Adaptive) -> None:
-    """The last stage is the next step's first: it is not evaluated again, and is the same."""
+    """Check that the last stage of a step is reused as the first stage of the next step."""
     calls, stages = 0, len(pair.tableau.b)
 
     def counted(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
@@ -127,9 +130,9 @@ def _check_same_as_last(pair: Adaptive) -> None:
             x[:] = out
         ends.append(x)
     assert seen == [stages, stages - 1, stages - 1, *(3 * [stages])], (
-        f"{pair.name}: {seen} evaluations in three steps, and in three from changed states; "
-        "first same as last saves one"
+        f"{pair.name}: {seen} evaluations in three steps and in three steps after forget(); "
+        f"expected {stages - 1} where the last stage is reused, {stages} in all other steps"
     )
     assert np.allclose(ends[0], ends[1], rtol=0, atol=1e-13), (
-        f"{pair.name}: the slope that is remembered is not the one at the end of the last step"
+        f"{pair.name}: the reused stage is not the derivative at the end of the last step"
     )

@@ -1,4 +1,4 @@
-"""The checks that every overrun policy passes, one of rtsim's or one of another package."""
+"""Conformance checks for overrun policies, those of rtsim and of other packages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ CAUSES: tuple[Cause, ...] = ("compute", "wake")
 def check_overrun_policy(policy: Policy) -> None:
     """Assert the contract of :class:`rtsim.timing.policy.Policy` on one policy.
 
-    The policy must be registered.  The checks: its text is read again as an equal policy; each
-    answer is an action of the loop and depends on nothing but the late tag; a lasting overload ends
-    the run within 100,000 late frames or freezes it, and the message of the end says what to type.
+    The policy must be registered.  The checks:
+
+    - ``str(policy)`` is parsed as an equal policy.
+    - Each answer is an action of the loop, and it depends only on the late tag.
+    - A permanent overload ends the run within 100,000 late frames, or freezes it.
+    - The message at the end contains the policy's remedy.
     """
     name = type(policy).name
     assert POLICIES.get(name) is type(policy), f"{name} is not registered; see docs/extending.md"
     assert parse_policy(str(policy)) == policy, f"{str(policy)!r} is not read as {policy!r}"
-    assert hash(policy) == hash(parse_policy(str(policy))), "a policy is immutable, and hashable"
+    assert hash(policy) == hash(parse_policy(str(policy))), (
+        f"{policy} and the equal parsed policy have different hashes; use a frozen dataclass"
+    )
     _check_answers(policy)
     _check_in_a_loop(policy)
 
@@ -35,31 +40,33 @@ def _check_answers(policy: Policy) -> None:
         for answer in first:
             assert answer in ACTIONS, f"{policy} answers {answer!r}; expected one of {ACTIONS}"
         again = [policy.answer(tag) for tag in reversed(tags)]
-        assert again[::-1] == first, f"{policy} remembers what it was asked before"
+        assert again[::-1] == first, (
+            f"answers of {policy} depend on earlier tags; they must depend only on the late tag"
+        )
         if "freeze" in first:
-            assert policy.patience_ns > 0, f"{policy} freezes a run, and has no patience_ns"
+            assert policy.patience_ns > 0, f"{policy} freezes a run, but has no patience_ns > 0"
 
 
 def _check_in_a_loop(policy: Policy) -> None:
-    """Each frame takes twice its time, so that every tag is late."""
+    """Check the end of a run in which each frame takes twice its period, so all tags are late."""
     clock = FakeClock()
     pacer = Pacer(clock, policy, frame_ns=FRAME_NS)
     ended = _end_of(pacer, clock)
-    assert ended, f"{policy} goes on after {MOST_LATE_FRAMES} late frames; give it a limit"
+    assert ended, f"{policy} does not end after {MOST_LATE_FRAMES} late frames; give it a limit"
     remedy = policy.remedy(pacer.overrun.consecutive if pacer.overrun else 1)
-    assert remedy, f"{policy} does not say what to type after it ended a run"
-    assert remedy in ended, f"{ended!r} does not say what to type: {remedy!r}"
+    assert remedy, f"remedy() of {policy} is empty; return an option that the user can type"
+    assert remedy in ended, f"the message {ended!r} does not contain the remedy {remedy!r}"
 
 
 def _end_of(pacer: Pacer, clock: FakeClock) -> str:
-    """The message with which the policy ends the run; empty if it does not."""
+    """Return the message with which the policy ends the run; empty if the run does not end."""
     pacer.start(0)
     try:
         for k in range(1, MOST_LATE_FRAMES):
             clock.advance(2 * FRAME_NS)
             if not pacer.wait(k * FRAME_NS):
-                assert pacer.frozen, "the loop waits again, though it is not frozen"
-                pacer.wait(k * FRAME_NS)  # until the patience is over
+                assert pacer.frozen, "wait() returned False, but the loop is not frozen"
+                pacer.wait(k * FRAME_NS)  # until the timeout of the freeze
     except OverrunError as error:
         return str(error)
     return ""

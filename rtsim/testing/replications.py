@@ -1,4 +1,4 @@
-"""The same experiment with other random numbers: independent runs, and what they say together."""
+"""Independent replications of a run with different random numbers, and their statistics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 Measure = Callable[[Recording], Mapping[str, float]]
-"""What one run says: numbers by name."""
+"""Returns the measures of one run, by name."""
 
 
 @dataclass(frozen=True)
 class Replications:
-    """What was measured, by name: (n,) each, one of each run."""
+    """Measures by name, each (n,) with one value per run."""
 
     values: Mapping[str, Vector]
     seeds: tuple[int, ...]
@@ -34,7 +34,7 @@ class Replications:
         return self.values[name]
 
     def estimate(self, name: str, level: float = LEVEL) -> Estimate:
-        """Student's interval of the mean."""
+        """Return Student's confidence interval of the mean."""
         return interval(self[name], level)
 
     def __str__(self) -> str:
@@ -44,12 +44,13 @@ class Replications:
 def replicate(
     make: Callable[[], Scenario], measure: Measure, count: int = 20, seed: int = 0, **options: Any
 ) -> Replications:
-    """``count`` runs with the seeds from ``seed`` on; every named stream differs in each.
+    """Simulate ``count`` runs with the seeds ``seed``, ``seed + 1``, …; return their measures.
 
-    ``options`` are those of :func:`rtsim.runs.simulation.simulate`.
+    Every named stream differs between the runs.  ``options`` are those of
+    :func:`rtsim.runs.simulation.simulate`.
     """
     if count < 2:
-        raise ScenarioError(f"{count} replications say nothing about their spread; give 2 or more")
+        raise ScenarioError(f"count = {count}; give 2 or more replications to estimate a spread")
     seeds = tuple(range(seed, seed + count))
     rows = [dict(measure(trace_of(make(), seed=one, **options))) for one in seeds]
     return Replications({name: np.array([row[name] for row in rows]) for name in rows[0]}, seeds)
@@ -58,11 +59,11 @@ def replicate(
 def held_average(
     recording: Recording, name: str, after: Duration = 0, before: float | None = None
 ) -> float:
-    """The average over time of ``"track.column"`` from ``after`` s to the end of the run.
+    """Return the time average of ``"track.column"`` from ``after`` s to the end of the run.
 
-    A message (``"messages/part.signal"``) holds from its arrival on; ``before`` is what held before
-    the first, where that is not the value that was declared.  A plant's signal
-    (``"plant.signal"``) goes in straight lines from row to row, with its jumps.
+    A signal of messages (``"messages/component.signal"``) holds from arrival to arrival.
+    ``before`` is its value before the first message; the default is the declared initial value.  A
+    plant's signal (``"plant.signal"``) is linear between rows, and it may jump.
     """
     track, column = _track_of(recording, name)
     if "side" in track.integers:
@@ -73,20 +74,21 @@ def held_average(
 
 
 def mean_after(recording: Recording, name: str, after: Duration = 0) -> float:
-    """The mean of ``"messages/topic.signal"`` over the messages initiated after ``after`` s."""
+    """Return the mean of ``"messages/topic.signal"`` over messages initiated after ``after`` s."""
     track, column = _track_of(recording, name)
     if "initiated" not in track.integers:
         raise ScenarioError(
-            f"{name} is no message, and a mean over rows depends on the steps; use held_average"
+            f"{name} is not a signal of messages, so a mean over its rows depends on the steps; "
+            "use held_average"
         )
     values = single(track, column)[track.ns > to_ns(after)]
     if not len(values):
-        raise ScenarioError(f"no message of {name} after {after} s; run longer")
+        raise ScenarioError(f"no message of {name} after {after} s; run for longer")
     return float(values.mean())
 
 
 def _track_of(recording: Recording, name: str) -> tuple[TrackData, str]:
-    """What ``"track.column"`` stands in, and the column."""
+    """Return the track and the column of ``"track.column"``."""
     track, dot, column = name.rpartition(".")
     if not dot:
         raise UnknownName("signal", name, recording.names, recording.source)

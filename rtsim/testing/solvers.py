@@ -1,4 +1,4 @@
-"""The suite that every solver passes, one of rtsim's or one that anybody brings."""
+"""Conformance checks for solvers, those of rtsim and your own."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = [
 ]  # fmt: skip
 
 _ROUNDING = 1e-10
-"""Errors below may be of rounding."""
+"""Errors below this may be rounding errors."""
 _OFF = 0.1
-"""How far an observed order may be off."""
+"""Allowed difference between observed and declared order."""
 TOLERANCES = (1e-4, 1e-6, 1e-8)
 PER_TOLERANCE = 500
 
 
 def propagate(solver: Solver, steps: int, compile: bool = True) -> Vector:
-    """``FORCED`` over 10 s in equal steps; (2,): x and v."""
+    """Solve ``FORCED`` over 10 s in equal steps; return x and v at the end (2,)."""
     return _propagate(solver.stepper(bind(FORCED, compile=compile)), steps)
 
 
@@ -47,7 +47,7 @@ def _propagate(stepper: Stepper, steps: int) -> Vector:
 
 
 def convergence(solver: Solver, steps: tuple[int, int], compile: bool = True) -> float:
-    """The observed order: log2 of the ratio of the errors at the end."""
+    """Return the observed order from the errors at the end with two numbers of ``steps``."""
     coarse, fine = (_off(solver, n, compile) for n in steps)
     return math.log(coarse / fine) / math.log(steps[1] / steps[0])
 
@@ -57,10 +57,11 @@ def _off(solver: Solver, steps: int, compile: bool) -> float:
 
 
 def check_solver(solver: Solver, *, compile: bool = True) -> None:
-    """Assert the contract of :class:`rtsim.solve.base.Stepper`, and what the solver says of itself.
+    """Assert the contract of :class:`rtsim.solve.base.Stepper`, and the solver's declarations.
 
-    A solver that is an :class:`Adaptive` has its pair measured, any other with a
-    :class:`StepTolerance` what that buys, and all others their order in equal steps.
+    For an :class:`Adaptive` solver, the embedded pair, the tolerance and the order are checked.
+    For another solver with a :class:`StepTolerance`, the tolerance is checked, and for all other
+    solvers the order in equal steps.
     """
     check_contract(solver, compile=compile)
     check_memory(solver, compile=compile)
@@ -77,7 +78,7 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
 
 
 def check_order(solver: Solver, *, compile: bool = True) -> None:
-    """Assert the declared order on ``FORCED``, in the shortest steps that show it."""
+    """Assert the declared order on ``FORCED``, with the shortest steps above rounding error."""
     found, steps = [_off(solver, 10, compile)], 10
     while steps < (5120 if compile else 1280):
         error = _off(solver, 2 * steps, compile)
@@ -85,7 +86,9 @@ def check_order(solver: Solver, *, compile: bool = True) -> None:
             break
         found.append(error)
         steps *= 2
-    assert len(found) > 1, f"{solver.name}: too exact to show an order, {found}"
+    assert len(found) > 1, (
+        f"{solver.name}: the order cannot be observed, because errors {found} are rounding errors"
+    )
     observed = math.log2(found[-2] / found[-1])
     assert abs(observed - solver.order) < _OFF, (
         f"{solver.name}: observed order {observed:.2f}, declared {solver.order}"
@@ -93,16 +96,19 @@ def check_order(solver: Solver, *, compile: bool = True) -> None:
 
 
 def check_tolerance(solver: Solver, *, compile: bool = True) -> None:
-    """Assert that the end is as exact as the tolerance asks, and more so with a smaller one."""
+    """Assert that the error at the end is in proportion to the tolerance."""
     assert isinstance(solver, StepTolerance), f"{solver.name} has no tolerance"
     found = []
     for tolerance in TOLERANCES:
         tried: Any = replace(solver, rtol=tolerance, atol=tolerance)
         found.append(_off(tried, 1, compile))
         assert found[-1] < PER_TOLERANCE * tolerance, (
-            f"{tried.name}: off by {found[-1]:.2g} at a tolerance of {tolerance}"
+            f"{tried.name}: the error is {found[-1]:.2g} at a tolerance of {tolerance}; expected "
+            f"less than {PER_TOLERANCE * tolerance:.2g}"
         )
-    assert found[-1] < 0.01 * found[0], f"{found} with tolerances of {TOLERANCES}"
+    assert found[-1] < 0.01 * found[0], (
+        f"{solver.name}: the errors {found} at tolerances {TOLERANCES} fall by less than 100"
+    )
 
 
 def _never(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
@@ -117,10 +123,10 @@ WATCHED = replace(FORCED, guards=(Guard("far"),), guard=_never, reset=_nothing)
 
 
 def check_allocations(solver: Solver) -> None:
-    """Assert that steps in compiled code ask for no memory, with guards and without."""
+    """Assert that compiled steps allocate no memory, with guards and without."""
     for model in (FORCED, WATCHED):
         found = allocations(solver, model)
-        assert not found, f"{solver.name}: {found} allocations a step of {model.name}"
+        assert not found, f"{solver.name}: {found} allocations per step of {model.name}; expected 0"
 
 
 def check_contract(solver: Solver, *, compile: bool = True) -> None:
@@ -132,23 +138,29 @@ def check_contract(solver: Solver, *, compile: bool = True) -> None:
     def advance(to_ns: int, result: Vector) -> int:
         return stepper.advance(0, to_ns, x, NONE, NONE, p, result)
 
-    assert advance(10_000_000, out) == -1, "a finite step answers -1"
-    assert (x == before).all(), "x is not touched"
-    assert advance(20_000_000, again) == -1, "a step may be thrown away and taken otherwise"
-    assert (advance(10_000_000, again), again.tolist()) == (-1, out.tolist()), "bit for bit"
+    assert advance(10_000_000, out) == -1, "advance() must return -1 for a finite step"
+    assert (x == before).all(), "advance() must not change x"
+    assert advance(20_000_000, again) == -1, "a step that was not accepted must be repeatable"
+    assert (advance(10_000_000, again), again.tolist()) == (-1, out.tolist()), (
+        "a repeated step must be equal bit for bit"
+    )
     saved = stepper.save()
     stepper.accept()
     stepper.forget()
     stepper.restore(saved)
-    assert (advance(10_000_000, again), again.tolist()) == (-1, out.tolist()), "restored"
+    assert (advance(10_000_000, again), again.tolist()) == (-1, out.tolist()), (
+        "after restore() the step must be the same"
+    )
     small = 0.01 * np.array([x[1], -x[0] + 2.0 - 0.3 * x[1]])
-    assert np.allclose(out - x, small, atol=2e-4), "goes along the derivative"
+    assert np.allclose(out - x, small, atol=2e-4), "a step must follow the derivative"
     x[0] = np.nan
-    assert advance(10_000_000, out) in (0, 1), "what is not finite is named by its index"
+    assert advance(10_000_000, out) in (0, 1), (
+        "advance() must return the index of a state that is not finite"
+    )
 
 
 def check_memory(solver: Solver, *, compile: bool = True) -> None:
-    """Assert that a stepper's memory can be saved, and is given up where it is told to forget."""
+    """Assert that a stepper's memory can be saved, and that ``forget`` discards it."""
     stepper = solver.stepper(bind(FORCED, compile=compile))
     frame = getattr(stepper, "new_frame", None)
     p, x = FORCED.parameters.initial(), np.array([0.5, -0.25])
@@ -162,17 +174,19 @@ def check_memory(solver: Solver, *, compile: bool = True) -> None:
     new = solver.stepper(bind(FORCED, compile=compile))
     new.restore(stepper.save())
     x[:] = out
-    for to_ns in (50_000_000, 3_000_000_000):  # as long as the last ones, and far
+    for to_ns in (50_000_000, 3_000_000_000):  # a step like the last ones, and a long step
         answers = [
             s.advance(40_000_000, to_ns, x, NONE, NONE, p, o)
             for s, o in ((stepper, out), (new, again))
         ]
         assert answers[0] == answers[1]
-        assert out.tolist() == again.tolist(), "another one restored is the same, bit for bit"
+        assert out.tolist() == again.tolist(), "a restored stepper must be equal bit for bit"
     ends = 40_000_000, 50_000_000
     x += [1.0, -2.0]
     stepper.forget()
     new = solver.stepper(bind(FORCED, compile=compile))
     assert stepper.advance(*ends, x, NONE, NONE, p, out) == GOOD
     assert new.advance(*ends, x, NONE, NONE, p, again) == GOOD
-    assert np.allclose(out, again, rtol=0, atol=1e-7), "what was before a change is forgotten"
+    assert np.allclose(out, again, rtol=0, atol=1e-7), (
+        "after forget() a step must not depend on the steps before"
+    )

@@ -1,4 +1,4 @@
-"""Which tolerance does it take for an end that is off by so much at most?"""
+"""Find the solver tolerance that is sufficient for an allowed error of the final state."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from rtsim.core.errors import ModelError, ScenarioError, ShapeError
 from rtsim.core.signals import Vector
 
 RUNGS = 3
-"""A rung, and the two finer ones that say how far it is off: two alone may agree by accident."""
+"""Number of successive tolerances in an estimate: with only two, results may agree by chance."""
 
 FINEST = 2.3e-14
-"""SciPy's solvers take no finer relative tolerance than 100 times the spacing of doubles at 1."""
+"""The smallest relative tolerance of SciPy's solvers: 100 times the spacing of doubles at 1."""
 
 
 @dataclass(frozen=True)
 class Sufficient:
-    """The largest ``tolerance`` of the ladder that suffices.
+    """The largest ``tolerance`` tried that is sufficient.
 
-    ``end`` (n,) is the solution with it and ``off`` (n,) the estimate of its error, both in the
-    states' units; ``tried`` are all tolerances solved with, the last two finer than ``tolerance``.
+    ``end`` (n,) is the final state with this tolerance, and ``off`` (n,) the estimate of its error,
+    in the units of the states.  ``tried`` are all tolerances that were tried; the last two are
+    smaller than ``tolerance``.
     """
 
     tolerance: float
@@ -42,21 +43,21 @@ def sufficient_tolerance(
     factor: float = 4.0,
     finest: float = FINEST,
 ) -> Sufficient:
-    """The largest tolerance whose end is off by ``atol + rtol * abs(end)`` at most, by estimate.
+    """Find the largest tolerance with an estimated final error of ``atol + rtol * abs(end)``.
 
-    ``end(tolerance)`` solves with that tolerance of a step, relative and absolute, and returns
-    the states at the end (n,).  ``atol`` is in the states' units, one for all or (n,).  Tolerances
-    tried are ``start``, ``start / factor``, ... down to ``finest``.
+    ``end(tolerance)`` solves with this step tolerance, relative and absolute, and returns the final
+    states (n,).  ``atol`` is in the units of the states, one for all or (n,).  The tolerances tried
+    are ``start``, ``start / factor``, ... down to ``finest``.
 
-    A tolerance bounds the error of a step; that of the end falls in proportion to it, so that
-    solutions with finer ones say how far off a coarse one is.  Off by: what the next rung
-    but one differs by, and what the next differs from that; where two agree by accident, the third
-    says so.  What no rung sees, such as a short pulse between two steps, stays unseen.
+    A tolerance bounds the error of each step.  The final error is proportional to the tolerance, so
+    solutions with smaller tolerances give an estimate of it.  If c, b and a are the final states
+    with three successive tolerances, the estimate for c is ``abs(c - a) + abs(b - a)``.  An effect
+    that no solution contains, such as a short pulse between two steps, is not detected.
 
-    :class:`AssertionError` where no rung suffices; :class:`~rtsim.core.errors.ScenarioError`
-    where the tolerance has no effect.  Source: reintegration, Shampine, Error Estimation and
-    Control for ODEs, J. Sci. Comput. 25, 2005, p. 3; proportionality, Higham, IMA J. Numer. Anal.
-    11, 1991, p. 457.
+    Raises :class:`AssertionError` if no tolerance is sufficient, and
+    :class:`~rtsim.core.errors.ScenarioError` if the tolerance has no effect.  Source:
+    reintegration, Shampine, Error Estimation and Control for ODEs, J. Sci. Comput. 25, 2005, p. 3;
+    proportionality, Higham, IMA J. Numer. Anal. 11, 1991, p. 457.
     """
     absolute = _allowed(atol, rtol)
     ladder = _ladder(start, factor, finest)
@@ -72,21 +73,22 @@ def sufficient_tolerance(
             return Sufficient(ladder[at], ends[at], off, ladder[: len(ends)])
     if _same(ends):
         raise ScenarioError(
-            f"the end is the same to the bit at each tolerance from {start:.3g} to "
+            f"the final state is the same bit for bit with each tolerance from {start:.3g} to "
             f"{ladder[-1]:.3g}; pass the tolerance to the solver: Adaptive(rtol=tolerance, "
             "atol=tolerance)"
         )
     off, allowed = _judged(ends, absolute, rtol)
     worst = int(np.argmax(off - allowed))
-    more = f"go on with finest={FINEST}" if finest > FINEST else "take a solver of higher order"
+    more = f"give finest={FINEST}" if finest > FINEST else "use a solver of higher order"
     raise AssertionError(
-        f"no tolerance suffices: at {ladder[-RUNGS]:.2g} element {worst} of the end is off by "
-        f"about {off[worst]:.2g}, allowed {allowed[worst]:.2g}; allow more, or {more}"
+        f"no tolerance is sufficient: at {ladder[-RUNGS]:.2g} the error of element {worst} of the "
+        f"final state is about {off[worst]:.2g}, allowed {allowed[worst]:.2g}; allow a larger "
+        f"error, or {more}"
     )
 
 
 def _judged(ends: list[Vector], absolute: Vector, rtol: float) -> tuple[Vector, Vector]:
-    """How far the third last is off, and what is allowed, (n,) each."""
+    """Return the estimated error of the third last final state, and the allowed error, (n,)."""
     coarse, near, fine = ends[-RUNGS:]
     off = np.abs(coarse - fine) + np.abs(near - fine)
     return off, absolute + rtol * np.abs(fine)
@@ -100,24 +102,25 @@ def _check_sizes(ends: list[Vector], absolute: Vector) -> None:
     size, before = ends[-1].size, ends[0].size
     if size != before:
         raise ShapeError(
-            f"the end has {size} elements at one tolerance and {before} at another; return the "
-            "same states each time"
+            f"the final state has {size} elements with one tolerance and {before} with another; "
+            "return the same states each time"
         )
     if absolute.size not in (1, size):
         raise ShapeError(
-            f"atol has {absolute.size} elements and the end {size}; give one for all, or one for "
-            "each"
+            f"atol has {absolute.size} elements, but the final state has {size}; give one number "
+            "for all, or one for each"
         )
 
 
 def _solved(end: Callable[[float], ArrayLike], tolerance: float, finer: float) -> Vector:
-    """A copy: a plant's state is overwritten by the next run."""
+    """Return a copy of the final state, because the next run may overwrite a plant's state."""
     out = np.array(end(tolerance), dtype=np.float64, ndmin=1)
     if out.ndim != 1 or not out.size:
-        raise ShapeError(f"the end has the shape {out.shape}; return the states at the end (n,)")
+        raise ShapeError(f"the final state has shape {out.shape}; return a vector (n,)")
     if not np.isfinite(out).all():
         raise ModelError(
-            f"the end at tolerance {tolerance:.3g} is not finite; begin finer: start={finer:.3g}"
+            f"the final state with tolerance {tolerance:.3g} is not finite; start with a smaller "
+            f"tolerance: start={finer:.3g}"
         )
     return out
 
@@ -128,23 +131,27 @@ def _allowed(atol: ArrayLike, rtol: float) -> Vector:
     given = np.append(absolute, rtol)
     if not (np.isfinite(given).all() and (given >= 0).all() and given.any()):
         raise ScenarioError(
-            f"atol = {atol!r}, rtol = {rtol!r}; say how far the end may be off: atol=1e-6, or rtol="
+            f"atol = {atol!r}, rtol = {rtol!r}; give the allowed error of the final state, such "
+            "as atol=1e-6 or rtol=1e-6"
         )
     if absolute.ndim != 1:
-        raise ShapeError(f"atol has the shape {absolute.shape}; give one for all, or (n,)")
+        raise ShapeError(f"atol has shape {absolute.shape}; give one number for all, or (n,)")
     return absolute
 
 
 def _ladder(start: float, factor: float, finest: float) -> tuple[float, ...]:
-    """From ``start`` down to ``finest``; nearer ones say too little of each other."""
-    if not (math.isfinite(factor) and factor >= 3):
-        raise ScenarioError(f"factor = {factor}; give 3 or more, by which each rung is finer")
+    """Return the tolerances to try, from ``start`` down to ``finest``."""
+    if not (math.isfinite(factor) and factor >= 3):  # closer tolerances give poor estimates
+        raise ScenarioError(
+            f"factor = {factor}; give the ratio of successive tolerances, 3 or more"
+        )
     if not (math.isfinite(start) and 0 < finest <= start):
         raise ScenarioError(f"start = {start}, finest = {finest}; give 0 < finest <= start")
     rungs = 1 + math.floor(math.log(start / finest, factor) + 1e-9)
     if rungs < RUNGS:
         raise ScenarioError(
-            f"start = {start}, factor = {factor}, finest = {finest}: the first rung is "
-            f"judged by two finer ones; give finest={start / factor**2:.10g} or less"
+            f"start = {start}, factor = {factor}, finest = {finest}: at least {RUNGS} "
+            f"tolerances are needed, and this range has {rungs}; give "
+            f"finest={start / factor**2:.10g} or less"
         )
     return tuple(start / factor**k for k in range(rungs))

@@ -1,7 +1,7 @@
-"""Is the model what it was meant to be?  Checks that users call on their own models.
+"""Checks with which users verify their own models.
 
-Each raises :class:`AssertionError` with what was found and what was allowed.  A check of a random
-output says beforehand how often it fails by chance where nothing is wrong.
+Each check raises :class:`AssertionError` with the found and the allowed value.  A check of a random
+output has an argument ``chance``: the probability that the check fails for a correct model.
 """
 
 from __future__ import annotations
@@ -22,24 +22,27 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 CHANCE = 1e-4
-"""How often a right model fails a check of a random output."""
+"""Default probability that a correct model fails a check of a random output."""
 
 
 def check_mean(
     samples: ArrayLike, expected: float, *, chance: float = CHANCE, what: str = "the mean"
 ) -> Estimate:
-    """Independent ``samples`` (n,) have the mean ``expected``, by Student's t-test.
+    """Check with Student's t-test that independent ``samples`` (n,) have the mean ``expected``.
 
-    A right model fails with probability ``chance``; several checks of one run share it among them.
+    A correct model fails with probability ``chance``.  For k checks of the same runs, give
+    ``chance / k`` to each.  ``what`` names the value in the message.  Returns the estimate.
     """
     if not math.isfinite(expected):
-        raise ScenarioError(f"{what} cannot be held against {expected}; give a finite number")
+        raise ScenarioError(
+            f"{what} cannot be compared with {expected}; give a finite expected value"
+        )
     found = interval(samples, 1.0 - chance)
     if expected not in found:
         off = (found.mean - expected) / expected if expected else found.mean
         raise AssertionError(
-            f"{what} is {found.mean:.6g} ± {found.half_width:.2g} from {found.count} runs, and "
-            f"{expected:.6g} is outside ({off:+.2%}): a right model comes to that once in "
+            f"{what} is {found.mean:.6g} ± {found.half_width:.2g} from {found.count} runs, but "
+            f"expected {expected:.6g} ({off:+.2%}); a correct model fails this check once in "
             f"{1.0 / chance:.3g} checks"
         )
     return found
@@ -53,71 +56,76 @@ def check_analytic(
     atol: float = 0.0,
     rtol: float = 0.0,
 ) -> float:
-    """``"plant.signal"`` is ``exact(t)`` at every row, t in s; returns the largest difference.
+    """Check that a signal equals ``exact(t)`` at every row; return the largest difference.
 
-    Raises :class:`ScenarioError` where that cannot be decided: without rows, or where the exact
-    solution is not finite at one of them.
+    ``name`` is ``"plant.signal"``.  ``exact`` gets the times (n,) in s and returns the values (n,).
+    Raises :class:`ScenarioError` if there are no rows, or if the exact solution is not finite.
     """
     _check_allowed(atol, rtol)
     rows = recording.rows(name.rpartition(".")[0])
     t = rows.ns / NS_PER_S
     found, wanted = recording[name], np.asarray(exact(t), dtype=np.float64)
     if not len(found):
-        raise ScenarioError(f"{name} has no rows to hold against the exact solution; run longer")
+        raise ScenarioError(
+            f"{name} has no rows to compare with the exact solution; run for longer"
+        )
     if wanted.shape not in ((), found.shape):
         raise ShapeError(
-            f"the exact solution has the shape {wanted.shape}, and {name} {found.shape}; return "
-            "one value for each time"
+            f"the exact solution has shape {wanted.shape}, but {name} has shape {found.shape}; "
+            "return one value for each time"
         )
     wanted = np.broadcast_to(wanted, found.shape)
     odd = np.argwhere(~np.isfinite(wanted))
     if len(odd):
         at = tuple(odd[0])
         raise ScenarioError(
-            f"the exact solution is {wanted[at]} at {t[at[0]]:.9g} s, which no value of {name} can "
-            "be held against; give one that is finite at every row, or end the run before that"
+            f"the exact solution for {name} is {wanted[at]} at {t[at[0]]:.9g} s; return a finite "
+            "value for every row, or end the run earlier"
         )
     error = np.abs(found - wanted)
     allowed = atol + rtol * np.abs(wanted)
     worst = np.unravel_index(int(np.argmax(error - allowed)), error.shape)
     if not error[worst] <= allowed[worst]:
         raise AssertionError(
-            f"{name} is {found[worst]:.9g} at {t[worst[0]]:.9g} s, and exactly "
-            f"{wanted[worst]:.9g}: off by {error[worst]:.2g}, allowed {allowed[worst]:.2g}"
+            f"{name} is {found[worst]:.9g} at {t[worst[0]]:.9g} s, but the exact value is "
+            f"{wanted[worst]:.9g}: the error is {error[worst]:.2g}, allowed {allowed[worst]:.2g}"
         )
     return float(error.max())
 
 
 def _check_allowed(atol: float, rtol: float = 0.0) -> None:
-    """A tolerance that is infinite would pass anything, and one that is NaN nothing."""
+    """Raise :class:`ScenarioError` for a tolerance that is infinite, NaN or negative."""
     for name, value in (("atol", atol), ("rtol", rtol)):
         if not (math.isfinite(value) and value >= 0):
             raise ScenarioError(f"{name} = {value}; give a finite number >= 0")
 
 
 def _apart(full: ArrayLike, simple: ArrayLike) -> Vector:
-    """How far the two are from each other; an infinity is no distance from itself."""
+    """Return the absolute differences; equal infinities have the difference 0."""
     a, b = (np.asarray(values, dtype=np.float64) for values in (full, simple))
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(a == b, 0.0, np.abs(a - b)))
 
 
 def order_of(errors: Sequence[float], steps: Sequence[float]) -> float:
-    """The observed order: the slope of log error over log step, by least squares."""
+    """Return the observed order: the slope of log error over log step, by least squares."""
     if len(errors) < 2 or len(errors) != len(steps):
-        raise ScenarioError(f"{len(errors)} errors of {len(steps)} steps; give two or more of each")
+        raise ScenarioError(
+            f"got {len(errors)} errors for {len(steps)} steps; give two or more of each"
+        )
     if not all(s > 0 and math.isfinite(s) for s in steps) or len(set(steps)) < 2:
-        raise ScenarioError(f"steps {list(steps)}; give finite steps > 0 that are not all the same")
+        raise ScenarioError(
+            f"got steps {list(steps)}; give finite steps > 0 that are not all equal"
+        )
     listed = ", ".join(f"{s:g} s: {e:.3g}" for s, e in zip(steps, errors, strict=True))
     if not all(math.isfinite(e) for e in errors):
         raise AssertionError(
-            f"an error is not finite (errors {listed}): the solution does not stay bounded with "
-            "such a step, take smaller steps"
+            f"an error is not finite (errors {listed}), so the solution is unstable with that "
+            "step; use smaller steps"
         )
     if not all(e > 0 for e in errors):
         raise AssertionError(
-            f"an error is not above 0 (errors {listed}): nothing is left to converge, take larger "
-            "steps"
+            f"an error is 0 (errors {listed}), so the order cannot be observed; use larger steps"
         )
     slope, _ = np.polyfit(np.log(steps), np.log(errors), 1)
     return float(slope)
@@ -133,9 +141,11 @@ def check_order(
     within: float = 0.2,
     **options: Any,
 ) -> float:
-    """The error of ``"plant.signal"`` at the end falls with the step as it should.
+    """Check the order with which the error of a signal at the end falls; return that order.
 
-    ``make(step)`` is the scenario with that step (s); returns the observed order.
+    ``name`` is ``"plant.signal"``, ``make(step)`` returns the scenario with that step (s), and
+    ``exact`` is the exact final value.  The observed order must be ``order`` ± ``within``.
+    ``options`` are those of :func:`rtsim.runs.simulation.simulate`.
     """
     ends = [float(trace_of(make(step), **options)[name][-1]) for step in steps]
     errors = [abs(end - exact) for end in ends]
@@ -143,7 +153,7 @@ def check_order(
     if not abs(found - order) <= within:
         listed = ", ".join(f"{s} s: {e:.2g}" for s, e in zip(steps, errors, strict=True))
         raise AssertionError(
-            f"{name} converges with order {found:.2f}, not {order:g} (errors {listed})"
+            f"{name} converges with order {found:.2f}, expected {order:g} (errors {listed})"
         )
     return found
 
@@ -151,10 +161,13 @@ def check_order(
 def check_degenerate(
     measure: Callable[..., float], cases: Sequence[tuple[Mapping[str, Any], float]], *, atol: float
 ) -> None:
-    """Extreme inputs have the outputs that everybody can foretell: nothing in, nothing out."""
+    """Check ``measure`` for extreme inputs with known outputs, such as no input and no output.
+
+    ``cases`` are pairs of inputs by name and the expected output.
+    """
     _check_allowed(atol)
     if not cases:
-        raise ScenarioError("no cases compare nothing; give one or more of (inputs, expected)")
+        raise ScenarioError("got no cases; give at least one pair (inputs, expected)")
     for inputs, expected in cases:
         found = measure(**inputs)
         if not _apart(found, expected) <= atol:
@@ -165,13 +178,16 @@ def check_degenerate(
 def check_limit(
     full: ArrayLike, simple: ArrayLike, *, atol: float = 0.0, rtol: float = 0.0, what: str = "value"
 ) -> float:
-    """A model under limiting conditions is its simpler counterpart; returns the difference.
+    """Check that a model under limiting conditions equals a simpler model.
 
-    Both (n,), of the same random numbers where there are any: streams of the same names.
+    ``full`` and ``simple`` (n,) are the outputs of the two models.  Random models must use the same
+    random numbers, from streams of the same names.  Returns the largest difference.
     """
     a, b = np.asarray(full, dtype=np.float64), np.asarray(simple, dtype=np.float64)
     if a.shape != b.shape:
-        raise AssertionError(f"{what}: shape {a.shape} in full, {b.shape} in the simple model")
+        raise AssertionError(
+            f"{what}: shape {a.shape} in the full model, {b.shape} in the simple model"
+        )
     _check_allowed(atol, rtol)
     if not a.size:
         raise ScenarioError(f"{what}: no values to compare; give one or more")
@@ -181,7 +197,7 @@ def check_limit(
     worst = np.unravel_index(int(np.argmax(excess)), a.shape)
     if not excess[worst] <= 0.0:
         raise AssertionError(
-            f"{what} {int(worst[0]) if worst else 0} is {a[worst]:.9g} in full and {b[worst]:.9g} "
-            f"in the simple model: off by {error[worst]:.2g}"
+            f"{what} {int(worst[0]) if worst else 0} is {a[worst]:.9g} in the full model, but "
+            f"{b[worst]:.9g} in the simple model: the difference is {error[worst]:.2g}"
         )
     return float(error.max())

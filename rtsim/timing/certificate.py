@@ -79,7 +79,7 @@ class Certificate:
             ) from error
 
     def table(self) -> RenderableType:
-        """For a terminal."""
+        """Return the certificate as tables for a terminal."""
         from rich.console import Group
         from rich.text import Text
 
@@ -157,7 +157,7 @@ class Certificate:
 
 
 def certify(pacer: Pacer, granted: Granted | None = None) -> Certificate:
-    """The certificate of the frames so far; stop ``pacer`` first to include the last frame."""
+    """Return the certificate of the frames so far; stop ``pacer`` first to include the last one."""
     log, clock = pacer.log, pacer.clock
     log.count()
     rate = getattr(clock, "rate", None)

@@ -243,7 +243,7 @@ class Diagnosis:
         }
 
     def table(self) -> RenderableType:
-        """For a terminal."""
+        """Return the result as a table for a terminal."""
         m = self.machine
         table = Table(title="Wake lateness", title_justify="left")
         for heading in ("rate", "spin", "median", "p99", "p99.9", "max", "allowed", "held"):

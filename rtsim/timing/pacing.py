@@ -35,14 +35,15 @@ from rtsim.timing.line import RunQueue
 from rtsim.timing.overrun import Cause, Overrun
 from rtsim.timing.policy import CatchUp, Policy, advice
 
-_SPARE_NS = 300_000  # time in hand that is enough to count a block of frames in
-_LONG_NS = 150_000_000  # a wait that somebody may want to cut short
-_PIECE_NS = 50_000_000  # how often it is looked whether somebody does
+_SPARE_NS = 300_000  # spare time that is enough to count a block of frames
+Overhear = Callable[[int], bool] | None
+_LONG_NS = 150_000_000  # a wait of this length can be ended early by a command
+_PIECE_NS = 50_000_000  # period of the checks for such a command
 
 DEFAULT_TOLERANCE_NS = 1_000_000
 REST = "(not in a job)"
 NEXT = "propagate"
-"""The job between ``ready`` and ``wait``: towards the next tag, into scratch."""
+"""The job between ``ready`` and ``wait``: the provisional step towards the next tag."""
 RECORDING = "recording"
 """The job of handing the tag's rows to the recorder."""
 
@@ -91,8 +92,6 @@ class Pacer:
         """Own ns taken by injected faults, by the name of the fault."""
         self.margin_ns = 0
         """Margin of the latest frame [ns]."""
-        self.overhear: Callable[[int], bool] | None = None
-        """Called now and then in a long wait with its simulated ns; True ends the wait."""
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.rehearsal = self._rehearse
@@ -111,16 +110,16 @@ class Pacer:
 
     def _reset(self, ns: int) -> None:
         self._tag_ns = ns
-        self._resumed = self._lap_at = self.read()  # computing since then ...
-        self._spent = 0  # ... and before, in this frame
-        self._next = False  # since ready()
+        self._resumed = self._lap_at = self.read()  # start of the present stretch of computing
+        self._spent = 0  # compute time of this frame before that stretch
+        self._next = False  # True from ready() on
         self._began_late = 0
-        self._late_by_wake = 0  # the part of the lateness so far that wakes are to blame for
-        self._stood: int | None = None  # in line, in the wait that lateness began with
+        self._late_by_wake = 0  # the part of the present lateness that late wakes caused
+        self._stood: int | None = None  # waiting for the CPU, in the wait that ended late
         self._woke_late = NO_SAMPLE
-        self._closed = False  # this frame is in the log already, and the next has not begun
+        self._closed = False  # True if this frame is in the log and the next has not begun
         self.ledger.on_time()
-        self._culprit, self._culprit_ns = "", -1  # of the longest frame since it was last on time
+        self._culprit, self._culprit_ns = "", -1  # of the longest frame since last on time
         self._jobs.clear()
         self.frozen, self.overrun = False, None
 
@@ -153,10 +152,10 @@ class Pacer:
         The tag keeps its due time.  If it is late now, up to one frame of lateness is passed on.
         """
         clock, now = self.clock, self.read()
-        if not clock.paced or self.frozen or self._held:  # anchored when it goes on
+        if not clock.paced or self.frozen or self._held:  # resuming sets the reference point
             clock.set_rate(rate, ns)
             return
-        late = now - clock.wall(ns)  # less than 0 before a run's first tag is due
+        late = now - clock.wall(ns)  # negative before the first tag of a run is due
         clock.set_rate(rate, ns)
         if clock.paced:
             self._hand_on(ns, now, late)
@@ -231,10 +230,11 @@ class Pacer:
         self._lap_at = self.read()
         self._next = True
 
-    def wait(self, ns: int, wake: Wake | None = None) -> bool:
+    def wait(self, ns: int, wake: Wake | None = None, overhear: Overhear = None) -> bool:
         """Wait until simulated ``ns`` is due.  True: begin that tag.  False: look again.
 
-        It returns False after an event input's wake, after :attr:`overhear`, and in a freeze
+        ``overhear`` is called every 50 ms in a long wait, with ``ns``; True ends the wait.  The
+        method returns False after ``overhear``, after an event input's wake, and in a freeze
         (:attr:`frozen`; each call waits again until :meth:`resume`).  :attr:`overrun` is then the
         tag's overrun, if any.  Raises :class:`OverrunError` if the policy's limit is exceeded.
         """
@@ -244,7 +244,7 @@ class Pacer:
         clock = self.clock
         arrived = self.read()
         self._note_compute(arrived)
-        if not clock.paced:  # never late, never woken
+        if not clock.paced:  # without pacing no tag is late
             clock.wait_until(ns)
             self._close(NO_SAMPLE)
             self._begin(ns, arrived)
@@ -257,7 +257,7 @@ class Pacer:
             if wake is not None and wake.is_set():
                 return self._look_again()
             return self._begin_late(ns, arrived, late)
-        self.ledger.on_time()  # it does not fall behind, however late it is woken
+        self.ledger.on_time()  # on time, even if the wait then ends late
         self._culprit_ns, self._stood = -1, None
         if late < -_SPARE_NS and self.log.buffered >= ENOUGH:
             self.log.count()
@@ -265,7 +265,7 @@ class Pacer:
         before, spent, ready = self._tag_ns, self._spent, self._next
         self._begin(ns, arrived)
         self._note_line()
-        if (late > -_LONG_NS or self._listen(ns, due)) and self._until(ns, wake):
+        if (late > -_LONG_NS or self._listen(ns, due, overhear)) and self._until(ns, wake):
             return self._woken(ns, due)
         self._tag_ns, self._spent, self._next = before, spent, ready
         self._jobs, self._jobs_before = self._jobs_before, self._jobs
@@ -277,9 +277,9 @@ class Pacer:
         if self.line is not None:
             self.line.note()
 
-    def _listen(self, ns: int, due: int) -> bool:
+    def _listen(self, ns: int, due: int, overhear: Overhear) -> bool:
         """Wait through the first, long part of a wait; False if a command ended it early."""
-        overhear, clock = self.overhear, self.clock
+        clock = self.clock
         while overhear is not None and (rest := due - self.read()) > _LONG_NS:
             piece = min(_PIECE_NS, rest - _PIECE_NS)
             clock.wait_until(min(ns, clock.simulated(due - rest + piece) + 1))
@@ -334,7 +334,7 @@ class Pacer:
 
     def _close(self, margin: int) -> None:
         """Log the frame as finished; it is reopened if the wait that follows ends early."""
-        if self._closed:  # by a freeze
+        if self._closed:  # a freeze has closed the frame
             return
         self._closed = True
         log, spent = self.log, self._spent

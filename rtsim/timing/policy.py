@@ -143,7 +143,7 @@ class CatchUp(_FramesInARow):
 
 @dataclass(frozen=True)
 class Slip(_FramesInARow):
-    """Re-anchor at each late frame and go on; at most ``max_frames`` in a row, else the run ends.
+    """Treat each late frame as due now; the run ends after more than ``max_frames`` in a row.
 
     A loop that slips 1000 times in a row does not run in real time; give it a lower rate instead.
     """
@@ -211,7 +211,7 @@ P = TypeVar("P", bound=Policy)
 
 
 def _checked(name: str, made: object) -> type[Policy]:
-    """``made`` if it is a complete policy class of this name."""
+    """Return ``made``; raises an error if it is not a complete policy class of this name."""
     if not (isinstance(made, type) and issubclass(made, Policy)):
         raise ScenarioError(
             f"overrun policy {name!r} is {made!r}; expected a subclass of "
@@ -231,7 +231,7 @@ def _checked(name: str, made: object) -> type[Policy]:
 
 
 OWN_POLICIES: dict[str, type[Policy]] = {p.name: p for p in (CatchUp, Slip, Freeze, Abort)}
-"""Those that rtsim ships."""
+"""The policies of rtsim itself."""
 POLICIES: ExtensionPoint[type[Policy]] = ExtensionPoint(
     "rtsim.overrun_policies",
     "overrun policy",

@@ -208,7 +208,7 @@ def _ask(name: str, wanted: bool, text: str, ask: _Asker, undo: contextlib.ExitS
         return Item(name, text, ask(undo), ok=True)
     except _Refused as no:
         return Item(name, text, no.instead, ok=False, reason=no.reason, remedy=no.remedy)
-    except (OSError, AttributeError, ValueError) as error:  # a platform we have not met
+    except (OSError, AttributeError, ValueError) as error:  # an unknown platform
         return Item(name, text, _as_it_is(name), ok=False, reason=f"{error or _NOT_HERE}")
 
 
@@ -291,7 +291,7 @@ def _lock_memory(undo: contextlib.ExitStack) -> str:
         raise _Refused("not locked", _NOT_HERE)
     remedy = f'echo "$USER - memlock unlimited" | sudo tee -a {_LIMITS}   # then log in again'
     unlimited = _may_lock_all()
-    # under a finite limit, locking what is yet to come would make later allocations fail
+    # under a finite limit, locking future memory would make later allocations fail
     flags = _MCL_CURRENT | _MCL_FUTURE if unlimited else _MCL_CURRENT
     if libc.mlockall(flags) != 0:
         raise _Refused("not locked", _why(), remedy)
@@ -346,7 +346,7 @@ def _fifo(wanted: SchedulingRequest) -> _Asker:
         if len(usable_cpus()) < 2:
             raise _Refused(
                 _class_name(),
-                "only one CPU is usable: an overloaded FIFO loop would block all else",
+                "only one CPU is usable: an overloaded FIFO loop would block all other programs",
             )
         before, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
         try:
@@ -368,7 +368,7 @@ def _fifo(wanted: SchedulingRequest) -> _Asker:
 def _restore_class(before: int, parameters: os.sched_param) -> None:
     try:
         os.sched_setscheduler(0, before, parameters)
-    except PermissionError:  # without rights, reset-on-fork cannot be taken back
+    except PermissionError:  # without privileges, reset-on-fork cannot be undone
         os.sched_setscheduler(0, before | os.SCHED_RESET_ON_FORK, parameters)
 
 

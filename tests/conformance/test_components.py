@@ -21,8 +21,14 @@ from rtsim.core.tag import Period, Tag
 from rtsim.models.ball import BALL
 from rtsim.scenario import Built, Component, Settable, Site
 from rtsim.scenario.component import Others, changeable
-from rtsim.scenario.controller_part import ControllerPart
-from rtsim.scenario.parts import ExternalInputPart, NoisePart, PlantPart, SensorPart, SourcePart
+from rtsim.scenario.controller_component import ControllerComponent
+from rtsim.scenario.standard_components import (
+    ExternalInputComponent,
+    NoiseComponent,
+    PlantComponent,
+    SensorComponent,
+    SourceComponent,
+)
 from rtsim.solve import RK4
 from rtsim.testing.components import check_component
 from rtsim.testing.determinism import trace_of
@@ -98,23 +104,23 @@ def double(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noq
     y[0] = p[0] * u[0]
 
 
-def law() -> ControllerPart:
+def law() -> ControllerComponent:
     U = Signals("u [1]")
     made = PythonController(double, U, Signals("y [1]"), parameters=Signals("k [1]"))
-    return ControllerPart(made, Period.of(0.1), 0, 0, {"u": "set.u"}, ZERO, ZERO, "hold", ())
+    return ControllerComponent(made, Period.of(0.1), 0, 0, {"u": "set.u"}, ZERO, ZERO, "hold", ())
 
 
-def ball() -> PlantPart:
-    return PlantPart(BALL, Period.of(0.01), RK4, {}, {}, {}, {}, None, 0, 0)
+def ball() -> PlantComponent:
+    return PlantComponent(BALL, Period.of(0.01), RK4, {}, {}, {}, {}, None, 0, 0)
 
 
 SHIPPED: dict[str, Callable[[], Component]] = {
     "plant": ball,
     "controller": law,
-    "sensor": lambda: SensorPart({"u": "set.u"}, Period.of(0.1), 0, 0, ZERO),
-    "noise": lambda: NoisePart(Signals("n [1]"), 0.0, 1.0, Period.of(0.1)),
-    "source": lambda: SourcePart(Signals("n [1]")),
-    "inlet": lambda: ExternalInputPart(ExternalInput("component", Signals("n [1]"), Stick())),
+    "sensor": lambda: SensorComponent({"u": "set.u"}, Period.of(0.1), 0, 0, ZERO),
+    "noise": lambda: NoiseComponent(Signals("n [1]"), 0.0, 1.0, Period.of(0.1)),
+    "source": lambda: SourceComponent(Signals("n [1]")),
+    "inlet": lambda: ExternalInputComponent(ExternalInput("component", Signals("n [1]"), Stick())),
 }
 
 
@@ -162,7 +168,7 @@ def test_a_copy_of_the_scenario_has_values_of_its_own() -> None:
     scenario = counted()
     other = scenario.copy()
     other.set("count.gain", 9)
-    assert scenario.parts["count"].describe()["values"]["gain"] == 2.0
+    assert scenario.components["count"].describe()["values"]["gain"] == 2.0
 
 
 def test_a_change_of_its_source_is_noticed() -> None:
@@ -173,13 +179,13 @@ class Pair(Counter):
     """Comes with another component."""
 
     def companions(self, name: str) -> dict[str, Component]:
-        return {f"{name}_start": SourcePart(Signals("n [1]"))}
+        return {f"{name}_start": SourceComponent(Signals("n [1]"))}
 
 
 def test_companions_are_added_with_it() -> None:
     scenario = Scenario("pair")
     scenario.add("count", Pair({"u": 1.0}))
-    assert list(scenario.parts) == ["count", "count_start"]
+    assert list(scenario.components) == ["count", "count_start"]
 
 
 # -- what is refused
@@ -188,9 +194,9 @@ def test_companions_are_added_with_it() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (3.0, "it is a float, which is no component; give an object of a class that derives from"),
-        (Counter, r"component it is the class Counter; write Counter\(\.\.\.\)"),
-        (BALL, "it is a Model, which is no component"),
+        (3.0, "it is a float, not a component; give an object of a class that derives from"),
+        (Counter, r"component it is the class Counter; give an object: Counter\(\.\.\.\)"),
+        (BALL, "it is a Model, not a component"),
     ],
 )
 def test_what_is_no_component_is_refused(given: Any, words: str) -> None:
@@ -213,7 +219,7 @@ class Misnamed(Counter):
     ("kind", "words"),
     [
         (Nothing, r"build\(\) of count returned a NoneType; return rtsim.scenario.Built"),
-        (Misnamed, r"build\(\) of count made the port count_; name it count"),
+        (Misnamed, r"build\(\) of count returned a port called count_; call it count"),
     ],
 )
 def test_what_build_returns_is_checked(kind: type[Counter], words: str) -> None:
@@ -273,12 +279,15 @@ class NotPlain(Counter):
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (WithForgetful, "goes on from a saved state is not the whole run: messages/component"),
+        (
+            WithForgetful,
+            "continues from a saved state differs from the whole run in messages/component",
+        ),
         (Sharing, "two builds of component share the vector of their port"),
-        (Unlike, r"the port of component has total, and signals\(\) has sum"),
+        (Unlike, r"the port of component has total, but signals\(\) has sum"),
         (NotLive, r"component.gain is settable with live=False, and build\(\) returned a"),
-        (Address, r"describe\(\) of component differs between two that were made alike"),
-        (NotPlain, r"describe\(\) of component is no plain data"),
+        (Address, r"describe\(\) of component differs between two equal components"),
+        (NotPlain, r"describe\(\) of component is not plain data"),
     ],
 )
 def test_the_suite_says_what_is_wrong(kind: type[Counter], words: str) -> None:

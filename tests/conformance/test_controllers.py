@@ -167,14 +167,17 @@ class NoSignals(Plain):
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (NoClose, r"controller c \(NoClose\) has no close\(\); a controller has inputs, outputs, "),
-        (SaveAlone, r"\(SaveAlone\) has save\(\) and no restore\(\); Savable takes save and rest"),
-        (OnlyAdvances, r"has advance\(\) and no anchor\(\); OwnTime takes own_time, advance and"),
-        (OwnTimeAlone, r"has own_time and no advance\(\); OwnTime takes"),
-        (Unflagged, r"has advance\(\) and no own_time; OwnTime takes"),
-        (Mute, r"has silent\(\) and no explained\(\); Explaining takes silent and explained"),
-        (WithoutParameters, r"has tunable\(\) and no parameters; Tunable takes"),
-        (StampsValue, r"stamps of controller c \(StampsValue\) is a tuple; it has to be a method"),
+        (
+            NoClose,
+            r"controller c \(NoClose\) has no close\(\); a controller needs inputs, outputs, ",
+        ),
+        (SaveAlone, r"\(SaveAlone\) has save\(\) but no restore\(\); Savable needs save and rest"),
+        (OnlyAdvances, r"has advance\(\) but no anchor\(\); OwnTime needs own_time, advance and"),
+        (OwnTimeAlone, r"has own_time but no advance\(\); OwnTime needs"),
+        (Unflagged, r"has advance\(\) but no own_time; OwnTime needs"),
+        (Mute, r"has silent\(\) but no explained\(\); Explaining needs silent and explained"),
+        (WithoutParameters, r"has tunable\(\) but no parameters; Tunable needs"),
+        (StampsValue, r"stamps of controller c \(StampsValue\) is a tuple; it must be a method"),
         (NoSignals, r"inputs of controller c \(NoSignals\) is a tuple; give Signals\(\.\.\.\)"),
     ],
 )
@@ -188,7 +191,9 @@ def test_one_that_lacks_a_member_is_refused_when_the_scenario_is_built(
 
 
 def test_a_class_is_refused_with_what_to_write() -> None:
-    with pytest.raises(ScenarioError, match=r"controller c is the class Remote; write Remote\("):
+    with pytest.raises(
+        ScenarioError, match=r"controller c is the class Remote; give an object: Remote\("
+    ):
         check_controller("c", Remote)
 
 
@@ -253,10 +258,10 @@ class Backwards(Remote):
     ("kind", "words"),
     [
         (Keeping, r"copy the inputs in send\(\)"),
-        (Forgetful, r"save\(\) has to keep all that a run changes"),
+        (Forgetful, r"save\(\) must include all its memory"),
         (Wide, r"return a vector of shape \(1,\): y"),
-        (Shared, "two fresh controllers answer the same inputs differently"),
-        (Backwards, "sent, begun, ended and received are in order"),
+        (Shared, "two new controllers answer the same inputs differently"),
+        (Backwards, "expected sent <= received and begun <= ended"),
     ],
 )
 def test_the_suite_says_what_is_wrong(kind: Any, words: str) -> None:
@@ -265,5 +270,5 @@ def test_the_suite_says_what_is_wrong(kind: Any, words: str) -> None:
 
 
 def test_a_table_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(ScenarioError, match=r"inputs of shape \(3, 2\); give \(k, 1\)"):
+    with pytest.raises(ScenarioError, match=r"inputs have shape \(3, 2\); give shape \(k, 1\)"):
         controllers.check_controller(Remote, inputs=np.zeros((3, 2)))

@@ -16,11 +16,12 @@ from semantics_parts import INTEGRATOR, U, X, law_of
 from test_cli import data, rtsim
 
 from rtsim.core.tag import Tag
-from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.equations.model import Model
 from rtsim.record.reading import Recording
-from rtsim.runs import replay
+from rtsim.runs import simulation
 from rtsim.runs.diverging import Verdict, diverge, repeating
+from rtsim.runs.request import RunRequest
+from rtsim.runs.result import RunResult
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
@@ -113,14 +114,15 @@ def place(told: dict[str, Any], key: str = "first") -> tuple[int, int, str, str,
 def flights(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int]]]:
     """From where to where (ns) it is flown again."""
     flown: list[tuple[int, int]] = []
-    refly = replay.refly
+    run = simulation.run
 
-    def watched(*given: Any, start: Checkpoint | None, stop_ns: int, **how: Any) -> None:
-        flown.append((0 if start is None else start.ns, stop_ns))
-        refly(*given, start=start, stop_ns=stop_ns, **how)
+    def watched(request: RunRequest) -> RunResult:
+        assert request.stop_ns is not None
+        flown.append((0 if request.start is None else request.start.ns, request.stop_ns))
+        return run(request)
 
     with monkeypatch.context() as patched:
-        patched.setattr(repeating, "refly", watched)
+        patched.setattr(repeating, "run", watched)
         yield flown
 
 

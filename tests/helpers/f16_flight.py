@@ -11,6 +11,7 @@ from published import Columns
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Model
 from rtsim.models.f16.cases import F16Case
+from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
 from rtsim.models.f16.guidance import (
     CIRCLE_PARAMETERS,
     COURSE_INPUTS,
@@ -19,7 +20,6 @@ from rtsim.models.f16.guidance import (
     circle,
     course,
 )
-from rtsim.models.f16.law import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
 from rtsim.models.f16.plant import F16
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from rtsim.models.f16.cases import case
-from rtsim.models.f16.law import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
+from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
 from rtsim.models.f16.linearise import LinearModel, linearise
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.trim import bound_f16

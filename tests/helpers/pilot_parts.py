@@ -15,8 +15,8 @@ from rtsim.pilot.loop import Cockpit
 from rtsim.record.memory_recorder import Recorder
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import ExternalInputPart
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ExternalInputComponent
 from rtsim.testing.clock import FakeClock
 
 Script = Sequence[tuple[float, Sequence[float]]]
@@ -42,9 +42,11 @@ def flight(script: Script, step: float = 0.005, **arguments: Any) -> Scenario:
     """The F-16 by that stick; tags are those of the plant's own grid."""
     settings = {"step": step, **arguments}
     out = load_scenario("f16-by-hand", {name: str(value) for name, value in settings.items()})
-    part = out.part("stick")
-    assert isinstance(part, ExternalInputPart)
-    part.inlet = ExternalInput("stick", part.inlet.signals, Scripted(script, step))
+    part = out.component("stick")
+    assert isinstance(part, ExternalInputComponent)
+    part.external_input = ExternalInput(
+        "stick", part.external_input.signals, Scripted(script, step)
+    )
     return out
 
 

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+_SHIPPED = (".py", ".c", ".h")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
@@ -21,7 +22,8 @@ def build_wheel(source: Path, into: Path) -> Path:
     files = {
         path.relative_to(source).as_posix(): path.read_text(encoding="utf-8")
         for package in data["tool"]["setuptools"]["packages"]
-        for path in sorted((source / package).rglob("*.py"))
+        for path in sorted((source / package).rglob("*.*"))
+        if path.suffix in _SHIPPED
     }
     files[f"{about}/METADATA"] = (
         f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"

@@ -26,8 +26,8 @@ from rtsim.engine.executive import Executive
 from rtsim.record.exact import compare_exact
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.scenario.loading import load_scenario
 from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
 
 
 def derivative(t, x, z, u, p, dx):  # type: ignore[no-untyped-def]
@@ -76,6 +76,7 @@ GUARDED = Model(
     guards=(Guard("level"), Guard("upper", direction=1)), guard=level, reset=turned,
 )  # fmt: skip
 
+GAIN = Signals(Signal("gain", initial=0.2))
 STEPS = ("1/100", "1/60", "0.013", "0.004")
 PERIODS = ("1/100", "1/50", "0.013", "0.03", "1/60")
 OFFSETS = (0, "0.001", "0.0077")
@@ -125,7 +126,7 @@ def scenarios(draw: Callable[..., Any]) -> Callable[[], Scenario]:
         for name, options in zip(controllers, told[1], strict=True):
             law = PythonController(
                 feedback, Signals("m", "n"), Signals("u", "v"),
-                parameters=Signals(Signal("gain", initial=0.2)), memory=Signals("sum"), compile=True,
+                parameters=GAIN, memory=Signals("sum"), compile=True,
             )  # fmt: skip
             out.controller(name, law, **options)
         for name, (source, options) in zip(sensors, seen, strict=True):

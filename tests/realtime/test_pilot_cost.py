@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from rtsim.components.external_inputs import ExternalInput
-from rtsim.pilot.flights import seen_as
+from rtsim.pilot.flights import default_scene
 from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import ExternalInputPart
+from rtsim.scenario.standard_components import ExternalInputComponent
 from rtsim.testing.clock import FakeClock
 from tools.bench.pilot import moves
 from tools.bench.pilot_witness import moved, witnessed
@@ -45,10 +45,10 @@ def spent(clock: FakeClock, cockpit: Cockpit | None) -> tuple[float, int]:
     On a clock that never waits and goes on from run to run: states are published as in real time.
     """
     scenario = load_scenario("f16-by-hand", {"step": "0.001"})
-    part = scenario.part("stick")
-    assert isinstance(part, ExternalInputPart)
+    part = scenario.component("stick")
+    assert isinstance(part, ExternalInputComponent)
     if cockpit is not None and cockpit.stick is not None:
-        part.inlet = ExternalInput("stick", part.inlet.signals, cockpit.stick)
+        part.external_input = ExternalInput("stick", part.external_input.signals, cockpit.stick)
     before = resource.getrusage(resource.RUSAGE_THREAD)
     simulate(
         scenario, until=STEPS / 1000, clock=clock,
@@ -65,7 +65,7 @@ def watched(tmp_path: Path) -> Iterator[Cockpit]:
     with ExitStack() as undo:
         undo.enter_context(witnessed(tmp_path, moves(60.0)))
         scenario = load_scenario("f16-by-hand", {"step": "0.001"})
-        cockpit = undo.enter_context(Cockpit(scenario, "stick", seen_as("f16-by-hand")))
+        cockpit = undo.enter_context(Cockpit(scenario, "stick", default_scene("f16-by-hand")))
         window = Window(headless=True, size="640x360")
         undo.enter_context(ViewerProcess(cockpit.shared.path, window))
         yield cockpit

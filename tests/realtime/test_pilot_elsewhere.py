@@ -152,7 +152,7 @@ def test_the_trace_is_that_of_a_run_without_one(
     if what in ("nothing", "flood"):
         assert viewer.wait(PATIENCE_S) == 0
         assert viewer.stdout is not None
-        assert "the run is over" in viewer.stdout.read()
+        assert "the run has ended" in viewer.stdout.read()
         assert reached["wall"] >= 0
     assert (relay.skipped > 0) == (what == "flood")
 
@@ -215,7 +215,7 @@ def test_a_run_is_found_and_viewed_and_its_windows_end_with_it(
     started[0].wait()
     out, _ = started[1].communicate(timeout=PATIENCE_S)
     assert started[1].returncode == 0, out
-    assert out.endswith(("the run was killed\n", "the run is over\n"))
+    assert out.endswith(("the run was killed\n", "the run has ended\n"))
     assert runs(VIEWED) == []
     assert not shared.exists()
 
@@ -230,7 +230,7 @@ def test_a_run_is_served_to_another_machine(
     started.append(rtsim("view", endpoint, "--keys", f"{keys}.client", *hidden))
     out, _ = started[1].communicate(timeout=PATIENCE_S)
     assert started[1].returncode == 0, out
-    assert out == "the run is over\n"
+    assert out == "the run has ended\n"
     assert any(Path("pictures").iterdir())
     out, _ = started[0].communicate(timeout=PATIENCE_S)
     assert started[0].returncode == 0, out
@@ -257,7 +257,7 @@ def test_a_served_run_that_is_killed_leaves_nothing_and_its_windows_end_with_it(
     started[0].wait()
     out, _ = started[1].communicate(timeout=PATIENCE_S)
     assert started[1].returncode == 0, out
-    assert out.endswith(("the run was killed\n", "the run is over\n"))
+    assert out.endswith(("the run was killed\n", "the run has ended\n"))
     until(lambda: not shared.exists(), "its file is removed")
 
 

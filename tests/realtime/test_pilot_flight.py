@@ -69,7 +69,7 @@ def test_what_a_person_did_replays_bit_for_bit(tmp_path: Path, seconds: float) -
 
 
 def follows(recorded: Vector, axis: list[float], name: str) -> int:
-    """Every value at the inlet is one of the script's, as the mapping shapes it, in its order.
+    """Every value at the external input is one of the script, as the mapping shapes it, in order.
 
     Which of them was the last.
     """

@@ -169,7 +169,7 @@ def gone(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("window", "told"),
     [
-        (Window(), "no display for a window.*--headless --frames"),
+        (Window(), "there is no display.*--headless --frames"),
         (Window(headless=True, mapping=Path("none.toml")), r"none\.toml"),
     ],
 )
@@ -185,5 +185,5 @@ def test_a_viewer_that_cannot_open_says_why(
         with pytest.raises(ViewerError, match=told):
             ViewerProcess(cockpit.shared.path, window).__enter__()
         cockpit.shared.close()
-        with pytest.raises(RtsimError, match="is the run over"):
+        with pytest.raises(RtsimError, match="perhaps the run has ended"):
             Shared.open(cockpit.shared.path)

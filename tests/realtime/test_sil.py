@@ -9,7 +9,7 @@ import pytest
 from hitl.controllers.sil import SilController
 from rtsim.components.controller import Controller
 from rtsim.core.tag import Tag
-from rtsim.models.f16.published import hold_against_nasa
+from rtsim.models.f16.published import compare_with_nasa
 from rtsim.record.comparison import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
@@ -103,4 +103,4 @@ def test_a_short_flight_has_the_trace_of_lockstep(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_the_whole_of_case_13_1_is_nasas_trajectory(tmp_path: Path) -> None:
     live = flown(60.0, tmp_path / "live.mcap")
-    assert [h for h in hold_against_nasa(live) if not h.ok] == []
+    assert [h for h in compare_with_nasa(live) if not h.ok] == []

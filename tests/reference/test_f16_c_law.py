@@ -20,9 +20,9 @@ from published import groups
 from hitl.building.build import build
 from rtsim.components.controller import PythonController
 from rtsim.core.tag import Tag
-from rtsim.models.f16 import law
-from rtsim.models.f16.law import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
-from rtsim.models.f16.scenario import fly_law
+from rtsim.models.f16 import controller
+from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
+from rtsim.models.f16.scenario import run_control_law
 
 Rows = NDArray[np.float64]
 FILE = Path(__file__).resolve().parents[2] / "firmware" / "core" / "f16_control.toml"
@@ -160,7 +160,7 @@ def test_the_translation_is_the_design_bit_for_bit() -> None:
 def test_the_translation_is_the_compiled_design_bit_for_bit() -> None:
     inputs = envelope(12, 10_000)
     compiled = PythonController(
-        fly_law, LAW_INPUTS, LAW_OUTPUTS, parameters=LAW_PARAMETERS, compile=True
+        run_control_law, LAW_INPUTS, LAW_OUTPUTS, parameters=LAW_PARAMETERS, compile=True
     )
     expected = np.zeros((len(inputs), LAW_OUTPUTS.size))
     for step, row in enumerate(inputs):
@@ -228,7 +228,7 @@ def test_float_build_is_the_design_in_float_arithmetic(monkeypatch: pytest.Monke
     def limited_single(value: float, low: float, high: float) -> float:
         return np.float32(max(low, min(high, value)))  # type: ignore[return-value]
 
-    monkeypatch.setattr(law, "limited", limited_single)
+    monkeypatch.setattr(controller, "limited", limited_single)
     inputs = envelope(14, 10_000).astype(np.float32)
     parameters = LAW_PARAMETERS.initial().astype(np.float32)
     expected = np.zeros((len(inputs), LAW_OUTPUTS.size), dtype=np.float32)
@@ -241,7 +241,7 @@ def test_float_build_is_the_design_in_float_arithmetic(monkeypatch: pytest.Monke
 def test_float_build_is_as_near_as_its_rounding_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = envelope(15, 10_000)
     expected, found = design(inputs), translation(":single")(inputs)
-    monkeypatch.setattr(law, "limited", limited)
+    monkeypatch.setattr(controller, "limited", limited)
     parameters = [rounded(p) for p in LAW_PARAMETERS.initial().tolist()]
     undecided = 0
     for row, right, single in zip(inputs.tolist(), expected, found, strict=True):

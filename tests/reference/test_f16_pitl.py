@@ -17,8 +17,8 @@ from test_f16_sil import FLOAT, LAW
 from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
 from rtsim.components.controller import Controller
-from rtsim.models.f16.law import LAW_OUTPUTS
-from rtsim.models.f16.published import hold_against_nasa
+from rtsim.models.f16.controller import LAW_OUTPUTS
+from rtsim.models.f16.published import compare_with_nasa
 from rtsim.record.exact import compare_exact
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
@@ -129,7 +129,7 @@ def test_its_trajectory_is_within_what_float_costs(rate: str, latency: float, un
     for name, allowed in FLOAT.items():
         cost = float(np.abs(board[name] - baseline[name]).max())
         assert 0.0 < cost < allowed, name
-    held = hold_against_nasa(board)
+    held = compare_with_nasa(board)
     assert [h for h in held if not h.ok] == []
 
 

@@ -13,7 +13,7 @@ from published import FIGURES
 
 from rtsim.cli import main as rtsim_command
 from rtsim.core.errors import RecordingError, UnknownName
-from rtsim.models.f16.published import Held, hold_against_nasa, published_rows
+from rtsim.models.f16.published import Comparison, compare_with_nasa, published_rows
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
@@ -36,7 +36,7 @@ def flown(case: str, *settings: tuple[str, str]) -> Recording:
 
 @pytest.mark.parametrize("case", FILES)
 def test_within_tolerance_of_the_published_figures(case: str) -> None:
-    held = hold_against_nasa(flown(case))
+    held = compare_with_nasa(flown(case))
     assert [h for h in held if not h.ok] == []
     assert held[0].times == len(published_rows(case))
 
@@ -44,7 +44,7 @@ def test_within_tolerance_of_the_published_figures(case: str) -> None:
 @pytest.mark.parametrize("case", FILES)
 def test_within_tolerance_at_every_published_time(case: str) -> None:
     rows = read_csv(FIGURES / f"nesc_{FILES[case]}_sim_05.csv")
-    held = hold_against_nasa(flown(case), rows)
+    held = compare_with_nasa(flown(case), rows)
     assert [h for h in held if not h.ok] == []
     assert held[0].times == len(rows) == round(10 * rows[-1, 0]) + 1
 
@@ -60,10 +60,10 @@ def test_the_figures_that_ship_are_of_the_published_ones(case: str) -> None:
 @pytest.mark.parametrize("error", PLANTED)
 def test_a_planted_error_is_caught(error: str) -> None:
     """Each is out of tolerance in the unaugmented or the circling case."""
-    out: list[Held] = []
+    out: list[Comparison] = []
     for case in ("11", "15"):
         recording = flown(case, *PLANTED[error].items())
-        out += [h for h in hold_against_nasa(recording) if not h.ok]
+        out += [h for h in compare_with_nasa(recording) if not h.ok]
     assert out, f"{error} goes unnoticed"
 
 
@@ -120,8 +120,8 @@ def test_the_start_alone_is_no_comparison(tmp_path: Path) -> None:
 def test_the_arguments_are_checked() -> None:
     with pytest.raises(UnknownName, match="did you mean"):
         load_scenario("f16", {"case": "13.11"})
-    with pytest.raises(RecordingError, match="not an F-16 check case"):
-        hold_against_nasa(trace_of(load_scenario("orbit")))
+    with pytest.raises(RecordingError, match="not of an F-16 check case"):
+        compare_with_nasa(trace_of(load_scenario("orbit")))
     odd = trace_of(load_scenario("f16", {"case": "11", "step": "0.03", "until": "20"}))
     with pytest.raises(RecordingError, match="step that divides"):
-        hold_against_nasa(odd)
+        compare_with_nasa(odd)

@@ -23,7 +23,7 @@ from published import FIGURES
 
 from hitl.comparison.back_to_back import back_to_back
 from hitl.controllers.sil import SilController
-from rtsim.models.f16.published import hold_against_nasa, published_rows
+from rtsim.models.f16.published import compare_with_nasa, published_rows
 from rtsim.record.comparison import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
@@ -71,7 +71,7 @@ def test_the_c_flies_the_trajectory_of_the_design_bit_for_bit(rate: str, latency
 @pytest.mark.parametrize("variant", ["", ":single"])
 @settings
 def test_within_tolerance_of_the_published_figures(rate: str, latency: float, variant: str) -> None:
-    held = hold_against_nasa(in_c(rate, latency, variant))
+    held = compare_with_nasa(in_c(rate, latency, variant))
     assert [h for h in held if not h.ok] == []
     assert held[0].times == len(published_rows("13.1"))
 
@@ -80,7 +80,7 @@ def test_within_tolerance_of_the_published_figures(rate: str, latency: float, va
 @settings
 def test_within_tolerance_at_every_published_time(rate: str, latency: float, variant: str) -> None:
     rows = read_csv(FIGURES / "nesc_13p1_sim_05.csv")
-    held = hold_against_nasa(in_c(rate, latency, variant), rows)
+    held = compare_with_nasa(in_c(rate, latency, variant), rows)
     assert [h for h in held if not h.ok] == []
     assert held[0].times == len(rows)
 
@@ -90,7 +90,7 @@ def test_within_tolerance_at_every_published_time(rate: str, latency: float, var
 )
 def test_what_takes_too_long_is_caught(rate: str, latency: float, kept: bool) -> None:
     """By the published figures alone, which leave out 5.3 s."""
-    assert all(h.ok for h in hold_against_nasa(in_c(rate, latency))) == kept
+    assert all(h.ok for h in compare_with_nasa(in_c(rate, latency))) == kept
 
 
 @settings

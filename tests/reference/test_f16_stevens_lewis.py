@@ -145,7 +145,7 @@ def test_trims_over_the_centre_of_gravity(
 
 
 def test_trim_that_does_not_exist_says_so() -> None:
-    with pytest.raises(ModelError, match="no level trim at 40 ft/s"):
+    with pytest.raises(ModelError, match="no level trim found at 40 ft/s"):
         level_trim(40.0)
 
 

@@ -61,7 +61,7 @@ def test_wrong_aircraft_or_earth_is_caught(planted: dict[str, float]) -> None:
 
 
 def test_speed_that_cannot_be_held_says_so() -> None:
-    with pytest.raises(ModelError, match="no level trim at 20"):
+    with pytest.raises(ModelError, match="no level trim found at 20"):
         trim(latitude=0.0, longitude=0.0, altitude=3000.0, speed=20.0, course=0.0)
 
 

@@ -238,7 +238,7 @@ def test_outside_inputs_are_those_of_the_designs_flight() -> None:
 
     one = Scenario("outside", until=1)
     counter = Counter()
-    one.inlet("stick", Signals("position"), counter)
+    one.external_input("stick", Signals("position"), counter)
     signals = Signals("position"), Signals("command")
     one.controller(
         "law", PythonController(law, *signals), period=0.1, inputs={"position": "stick.position"}

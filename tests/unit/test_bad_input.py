@@ -142,7 +142,7 @@ def test_latency_models_that_lie() -> None:
         simulate(loop(transport=Backwards()))
     with pytest.raises(LatencyError, match="Backwards on the computation of controller"):
         simulate(loop(compute=Backwards()))
-    with pytest.raises(ControllerError, match="a computation takes one time"):
+    with pytest.raises(ControllerError, match="delays instead of one"):
         simulate(loop(compute=Duplicate(Fixed(0.01), 1.0)))
 
 
@@ -173,7 +173,7 @@ def test_a_controller_of_the_wrong_length_is_named() -> None:
 
 def bad_reference(part: str, **inputs: str) -> Scenario:
     scenario = unstable()
-    scenario.parts[part].inputs.update(inputs)  # type: ignore[attr-defined]
+    scenario.components[part].inputs.update(inputs)  # type: ignore[attr-defined]
     return scenario
 
 
@@ -190,7 +190,7 @@ def bad_reference(part: str, **inputs: str) -> Scenario:
             UnknownName,
             "did you mean plant",
         ),
-        (lambda: bad_reference("controller", x="plant").build(), ScenarioError, "part.signal"),
+        (lambda: bad_reference("controller", x="plant").build(), ScenarioError, "component.signal"),
         (
             lambda: bad_reference("plant", forces="plant.x").build(),
             UnknownName,
@@ -217,7 +217,7 @@ def bad_reference(part: str, **inputs: str) -> Scenario:
         (lambda: simulate(unstable(), pace=0.0), ScenarioError, "rate"),
         (lambda: simulate(unstable(), until="soon"), ScenarioError, "until"),
         (lambda: load_scenario("unstabel"), UnknownName, "did you mean unstable"),
-        (lambda: load_scenario("no/such.py"), ScenarioError, "no file"),
+        (lambda: load_scenario("no/such.py"), ScenarioError, "file no/such.py does not exist"),
         (lambda: load_scenario("unstable", {"lag": "1"}), UnknownName, "argument 'lag'"),
         (lambda: load_scenario("unstable", {"plant.stiffness": "hard"}), ScenarioError, "number"),
     ],

@@ -175,7 +175,7 @@ def test_a_system_of_equations_is_a_block() -> None:
     angle = simulate(scenario, compile=False).system.plants[0].x[0]
     assert ends == [angle, math.cos(angle)]
 
-    with pytest.raises(ScenarioError, match=r"has discrete signals.* make it a plant"):
+    with pytest.raises(ScenarioError, match=r"has discrete signals.* as a plant"):
         Differential(Model("m", states, pendulum, discrete=Signals("z")))
 
 

@@ -55,7 +55,7 @@ MADE: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: SampledPID(period=0), "a period must be > 0 s, got 0"),
     (lambda _: Constant("1"), r"Constant\(value='1'\): give one number"),  # type: ignore[arg-type]
     (lambda _: Waveform("12", 1), r"Waveform\(samples='12'\): give one number"),  # type: ignore[arg-type]
-    (lambda _: Noise(-1.0), r"Noise\(deviation=-1\.0\): give one >= 0"),
+    (lambda _: Noise(-1.0), r"Noise\(deviation=-1\.0\): give a number >= 0"),
     (lambda _: Noise(1.0, period=0), "a period must be > 0 s, got 0"),
     (lambda _: TransportDelay(-1), r"TransportDelay\(-1\): give a delay > 0 s"),
     (lambda _: TransportDelay(1, initial="0"), r"TransportDelay\(initial='0'\)"),  # type: ignore[arg-type]
@@ -74,10 +74,10 @@ MADE: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: Product(2), r"Product\(2\); give one \* or /"),  # type: ignore[arg-type]
     (lambda _: TransferFunction("1", [1, 1]), r"TransferFunction\(numerator='1'\)"),  # type: ignore[arg-type]
     (lambda _: TransferFunction(1, [math.nan, 1]), r"TransferFunction\(denominator=… nan\)"),
-    (lambda _: StateSpace(math.nan, 1, 1), "StateSpace: A holds what is not finite"),
-    (lambda _: Differential(Diagram("d")), "not a Diagram; a Diagram is a block as it is"),  # type: ignore[arg-type]
-    (lambda _: Waveform(1.0, 1), "a Waveform of 1 samples; give at least 2"),
-    (lambda _: StateSpace("a", 1, 1), "StateSpace: A is no matrix of numbers"),
+    (lambda _: StateSpace(math.nan, 1, 1), "StateSpace: A has an element that is not finite"),
+    (lambda _: Differential(Diagram("d")), "got a Diagram; add a Diagram directly"),  # type: ignore[arg-type]
+    (lambda _: Waveform(1.0, 1), "a Waveform needs at least 2 samples, got 1"),
+    (lambda _: StateSpace("a", 1, 1), "StateSpace: A is not a matrix of numbers"),
     (lambda _: StateSpace([[0, 1]], 1, 1), r"A has shape \(1, 2\); it must be square"),
 ]
 
@@ -108,9 +108,9 @@ def test_arrays_and_lists_stand_for_several_numbers(make: Callable[[Any], Any]) 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (Integrator, r"x is the class Integrator, no block; write Integrator\(…\)"),
-        (GROWS, r"x is a Model, no block; write Differential\(grows\)"),
-        (2.0, r"x is 2\.0, no block; give one of rtsim\.blocks, or a Diagram"),
+        (Integrator, r"x is the class Integrator, not a block; write Integrator\(…\)"),
+        (GROWS, r"x is a Model, not a block; write Differential\(grows\)"),
+        (2.0, r"x is 2\.0, not a block; give a block of rtsim\.blocks, or a Diagram"),
     ],
 )
 def test_only_blocks_are_added(given: Any, words: str) -> None:
@@ -131,9 +131,9 @@ def test_only_blocks_are_added(given: Any, words: str) -> None:
         (Diagram("d"), "rk4", r"plant d is a Diagram; give its \.model\(\)"),
         (Gain(), "rk4", "plant d is a Gain; give a Model"),
         (Diagram, "rk4", "plant d is a type; give a Model"),
-        (GROWS, Adaptive, r"solver of plant d is the class Adaptive; write Adaptive\(\)"),
-        (GROWS, "rk45", "plant d: what others call rk45 is dp54 here"),
-        (GROWS, "ODE23", "plant d: what others call ODE23 is bs32 here"),
+        (GROWS, Adaptive, r"solver of plant d is the class Adaptive; give an object: Adaptive\(\)"),
+        (GROWS, "rk45", "plant d: solver rk45 is called dp54 in rtsim"),
+        (GROWS, "ODE23", "plant d: solver ODE23 is called bs32 in rtsim"),
         (GROWS, "rk5", "unknown solver 'rk5'; did you mean rk4"),
     ],
 )
@@ -174,7 +174,7 @@ def test_an_expression_gives_a_value_of_what_is_known(
 
 def test_what_is_held_already_needs_no_hold() -> None:
     d = wired(("x", Integrator(), "h"), ("pid", SampledPID(), "x"), ("h", ZeroOrderHold(), "pid"))
-    with pytest.raises(ScenarioError, match=r"h\.u takes events; it is held already; leave the ho"):
+    with pytest.raises(ScenarioError, match=r"h\.u needs events; remove the hold, because signals"):
         d.model()
     d.blocks["h"] = PeriodicSampler(1)
     with pytest.raises(ScenarioError, match="put a ZeroOrderHold between"):

@@ -79,9 +79,9 @@ def test_a_unit_delay_waits_for_events_that_begin_later() -> None:
 @pytest.mark.parametrize(
     ("delay", "sampler", "heard"),
     [
-        (UnitDelay(0.1), PeriodicSampler(0.3), r"happens each 0\.3 s from 0 s on"),
-        (UnitDelay(0.3), PeriodicSampler(0.2), r"happens each 0\.2 s from 0 s on"),
-        (UnitDelay(0.2, 0.1), PeriodicSampler(0.2), r"late works each 0\.2 s from 0\.1 s on"),
+        (UnitDelay(0.1), PeriodicSampler(0.3), r"occurs every 0\.3 s from 0 s on"),
+        (UnitDelay(0.3), PeriodicSampler(0.2), r"occurs every 0\.2 s from 0 s on"),
+        (UnitDelay(0.2, 0.1), PeriodicSampler(0.2), r"late ticks every 0\.2 s from 0\.1 s on"),
         (UnitDelay("1/3"), PeriodicSampler("1/3", "1/3"), r"from 0\.333333 s on"),
     ],
 )
@@ -90,7 +90,7 @@ def test_a_unit_delay_refuses_events_at_other_instants(
 ) -> None:
     with pytest.raises(ScenarioError, match=heard) as refused:
         delayed(delay, sampler).model()
-    assert "not at each of its instants; give both the same period and offset" in str(refused.value)
+    assert "so some ticks have no event; give both the same period and offset" in str(refused.value)
     d = delayed(delay, sampler)
     d.add("first", ZeroOrderHold(), "s")
     del d.wires["late", "u"]
@@ -110,19 +110,21 @@ def test_a_unit_delay_looks_through_what_is_between() -> None:
     d.add("top", LevelCrossing(0.5), "ramp")
     d.add("seen", Sampler(), "ramp", "top")
     d.add("wrong", UnitDelay(0.4), "seen")
-    with pytest.raises(ScenarioError, match=r"wrong works .* happens at crossings of top: not"):
+    with pytest.raises(ScenarioError, match=r"wrong ticks .* occurs at crossings of top, so some"):
         d.model()
     d.blocks["wrong"] = UnitDelay(0.1)
     d.wires["seen", "trigger"] = d.wires["late", "u"]  # both happen, and only one of them often
-    with pytest.raises(ScenarioError, match=r"each 0\.1 s from 0 s on and each 0\.2 s from 0 s on"):
+    with pytest.raises(
+        ScenarioError, match=r"every 0\.1 s from 0 s on and every 0\.2 s from 0 s on"
+    ):
         d.model()
     d.wires["seen", "trigger"] = d.wires["double", "u"]
-    with pytest.raises(ScenarioError, match=r"wrong works each 0\.1 s .* happens each 0\.2 s"):
+    with pytest.raises(ScenarioError, match=r"wrong ticks every 0\.1 s .* occurs every 0\.2 s"):
         d.model()
     d.blocks["top"] = EventAt(1)
     del d.wires["top", "u"]
     d.wires["seen", "trigger"] = d.wires["wrong", "u"].of("top")
-    with pytest.raises(ScenarioError, match="happens once, at 1 s: not"):
+    with pytest.raises(ScenarioError, match="occurs once, at 1 s, so"):
         d.model()
 
 

@@ -63,7 +63,7 @@ LOOPS = [
 def test_an_algebraic_loop_is_named_with_its_remedy(
     parts: tuple[tuple[object, ...], ...], words: str
 ) -> None:
-    with pytest.raises(ScenarioError, match=words + ".*break it by an Integrator"):
+    with pytest.raises(ScenarioError, match=words + ".*Insert an Integrator"):
         wired(*parts).model()
 
 
@@ -77,21 +77,24 @@ def test_a_loop_through_what_has_no_feedthrough_is_none() -> None:
 
 
 REFUSED: list[tuple[tuple[tuple[object, ...], ...], str]] = [
-    ((("x", Integrator()),), r"not wired in diagram d: x\.u; wire each to an output"),
+    (
+        (("x", Integrator()),),
+        r"not wired in diagram d: x\.u; wire each of these inputs to an output",
+    ),
     ((("x", Integrator(), "y"),), r"unknown block or input 'y' in diagram d"),
     ((("x", Integrator(), "x.z"),), r"unknown output 'z' in x"),
-    ((("x", Integrator(), "x", "x"),), r"x\.y is a signal, and x\.reset takes events; put a Per"),
+    ((("x", Integrator(), "x", "x"),), r"x\.y is a signal, but x\.reset needs events; put a Per"),
     (
         (("x", Integrator(), "s"), ("s", PeriodicSampler(1), "x")),
-        r"s\.y is an event, and x\.u takes a signal; put a ZeroOrderHold between",
+        r"s\.y is an event, but x\.u needs a signal; put a ZeroOrderHold between",
     ),
     (
         (("x", Integrator((0.0, 0.0)), "c"), ("c", Constant(1.0))),
-        r"c\.y has 1 elements, and x\.u takes 2",
+        r"c\.y has size 1, but x\.u needs size 2",
     ),
     (
         (("x", Integrator(unit="m"), "v"), ("v", Constant(1.0, unit="m/s^2"))),
-        r"v\.y is in m/s\^2, x\.u takes m/s: nothing converts",
+        r"v\.y is in m/s\^2, but x\.u needs m/s; wires do not convert",
     ),
     (
         (
@@ -100,7 +103,7 @@ REFUSED: list[tuple[tuple[tuple[object, ...], ...], str]] = [
             ("sum", Sum(), "a", "b"),
             ("x", Integrator(), "sum"),
         ),
-        r"sum adds m and s \(u2\)",
+        r"sum cannot add m and s \(u2\)",
     ),
     (
         (
@@ -114,7 +117,7 @@ REFUSED: list[tuple[tuple[tuple[object, ...], ...], str]] = [
     ((("a", Constant(1.0)),), "diagram d has no continuous state"),
     (
         (("c", Constant()), ("x", StateSpace(-1, 1, 1, 1), "c", "e"), ("e", LevelCrossing(), "c")),
-        r"x passes its input straight on .*: an impulse there makes its output infinite",
+        r"x has D != 0, so an impulse at its input makes its output infinite",
     ),
 ]
 
@@ -135,13 +138,13 @@ def test_wires_are_checked_as_they_are_drawn() -> None:
         d.wire("x", "h")
     with pytest.raises(UnknownName, match="unknown input 'v' in g"):
         d.wire("x", "g.v")
-    with pytest.raises(ScenarioError, match="leads nowhere"):
+    with pytest.raises(ScenarioError, match="has no end; name at least one input"):
         d.wire("x")
-    with pytest.raises(ScenarioError, match="g stands in diagram d already"):
+    with pytest.raises(ScenarioError, match="diagram d already has g; use another name"):
         d.add("g", Gain())
-    with pytest.raises(ScenarioError, match="g stands in diagram d already"):
+    with pytest.raises(ScenarioError, match="diagram d already has g; use another name"):
         d.input("g")
-    with pytest.raises(ScenarioError, match=r"y has 1 inputs \(u\), and 2 are given"):
+    with pytest.raises(ScenarioError, match=r"y has 1 inputs \(u\), but 2 sources are given"):
         d.add("y", Gain(), "x", "g")
     with pytest.raises(ScenarioError, match="not an identifier"):
         d.add("a b", Gain())
@@ -169,7 +172,7 @@ def test_what_two_diagrams_hide_is_found() -> None:
     outer = Diagram("outer")
     outer.add("x", Integrator(), "t.b")
     outer.add("t", through, "t.b")
-    with pytest.raises(ScenarioError, match="leads to itself"):
+    with pytest.raises(ScenarioError, match="returns to itself"):
         outer.model()
     outer.add("t_x", Integrator(), "x")
     nested = Diagram("nested")
@@ -177,7 +180,7 @@ def test_what_two_diagrams_hide_is_found() -> None:
     outer = Diagram("outer")
     outer.add("t", nested)
     outer.add("t_x", Integrator(), "t_x")
-    with pytest.raises(ScenarioError, match=r"t\.x and t_x would both be t_x"):
+    with pytest.raises(ScenarioError, match=r"t\.x and t_x would both be named t_x"):
         outer.model()
 
 
@@ -186,8 +189,8 @@ def test_a_diagram_within_declares_its_inputs() -> None:
     inner.input("a [m]")
     inner.add("x", Integrator(), "a")
     for given, words in (
-        (Constant(1.0, unit="s"), r"c\.y is in s, one\.a takes m: nothing converts"),
-        (Constant((1.0, 2.0)), r"c\.y has 2 elements, and one\.(x\.u|a) takes 1"),
+        (Constant(1.0, unit="s"), r"c\.y is in s, but one\.a needs m; wires do not"),
+        (Constant((1.0, 2.0)), r"c\.y has size 2, but one\.(x\.u|a) needs size 1"),
     ):
         outer = Diagram("outer")
         outer.add("one", inner, "c")
@@ -199,7 +202,9 @@ def test_a_diagram_within_declares_its_inputs() -> None:
 def test_events_are_no_outputs() -> None:
     d = wired(("x", Integrator(), "x"), ("s", PeriodicSampler(1), "x"))
     d.output("s")
-    with pytest.raises(ScenarioError, match="output s of diagram d is an event; hold it"):
+    with pytest.raises(
+        ScenarioError, match="output s of diagram d is an event, but an output must"
+    ):
         d.model()
 
 

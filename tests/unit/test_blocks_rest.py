@@ -123,7 +123,9 @@ def test_it_goes_on_from_a_checkpoint_at_rest() -> None:
 
 def test_a_rest_that_cannot_be_meant() -> None:
     d = wired(("x", Integrator(rest=0.0), "c"), ("c", Constant()))
-    with pytest.raises(ScenarioError, match="x has a rest, and no crossing sets it; wire its"):
+    with pytest.raises(
+        ScenarioError, match="x has rest=, but no event can set its state; wire its"
+    ):
         d.model()
-    with pytest.raises(ScenarioError, match="either limits or a rest"):
+    with pytest.raises(ScenarioError, match="cannot have both limits and rest="):
         Integrator(low=0.0, rest=0.0)

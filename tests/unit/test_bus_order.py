@@ -248,7 +248,9 @@ def test_a_link_that_answers_nonsense_is_named() -> None:
     bus, _ = bus_of(t=Script((-1,)))
     with pytest.raises(LatencyError, match="Script on topic t returned a delay of -1 ns"):
         at(bus, "t", 0)
-    with pytest.raises(ScenarioError, match="topic t has two senders; give one another name"):
+    with pytest.raises(
+        ScenarioError, match="topic t has two senders; give one of the senders another name"
+    ):
         bus.add(Topic("t", "x", ONE))
 
 

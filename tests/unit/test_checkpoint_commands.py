@@ -89,7 +89,7 @@ FOLLOW = Model("follow", Signals("x [1]"), follow, inputs=Signals("u [1]"))
 @pytest.mark.parametrize("asked", range(1, 12))
 def test_a_stick_that_moved_in_the_middle_of_a_step_is_still_heard_at_its_end(asked: int) -> None:
     scenario = Scenario("stick", until=0.06)
-    scenario.inlet("stick", Signals("u [1]"), Stick({asked: 1.0, asked + 9: 2.0}))
+    scenario.external_input("stick", Signals("u [1]"), Stick({asked: 1.0, asked + 9: 2.0}))
     for name, step in (("slow", 0.01), ("fast", 0.003)):
         scenario.plant(name, FOLLOW, step=step, inputs={"u": "stick.u"})
     recorder, ring = MemoryRecorder(), Ring(1)

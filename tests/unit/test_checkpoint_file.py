@@ -154,7 +154,7 @@ def test_nothing_but_a_checkpoint_is_written_over(whole: Path, tmp_path: Path) -
 
 def test_one_of_another_scenario_is_refused(whole: Path) -> None:
     read = Checkpoint.open(whole)
-    with pytest.raises(ScenarioError, match="the saved run has other components than this"):
+    with pytest.raises(ScenarioError, match="the checkpoint has other components than this"):
         simulate(load_scenario("valves"), start=read)
     with pytest.raises(CheckpointError, match=r"is at 0\.300000000 s, but the run ends at 0\.2"):
         simulate(load_scenario("unstable"), start=read, until=0.2)

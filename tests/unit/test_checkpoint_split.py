@@ -133,5 +133,5 @@ def test_c_that_was_built_otherwise_is_not_gone_on_with(tmp_path: Path) -> None:
     cut("worker", ["1.5"], tmp_path)
     source = tmp_path / "law.c"
     source.write_text(source.read_text().replace("0.5 * x", "0.5000001 * x"))
-    with pytest.raises(ControllerError, match="law was fed its 16 steps again and answered other"):
+    with pytest.raises(ControllerError, match="law cannot be restored: its 16 steps were repeated"):
         gone_on(tmp_path, "worker")

@@ -98,7 +98,7 @@ def test_replay_notices_another_law(recording: Path, monkeypatch: pytest.MonkeyP
         y[0] = -1.001 * (p[0] * u[0] + p[1] * u[1]) - s[0]
         s[0] += p[2] * u[0]
 
-    monkeypatch.setattr(unstable, "law", other)
+    monkeypatch.setattr(unstable, "control", other)
     result = rtsim("replay", recording)
     assert result.exit_code == 1
     assert "sources of the scenario's functions have changed" in result.stdout

@@ -120,7 +120,7 @@ def test_a_model_by_name_on_the_command_line(two: None) -> None:  # noqa: ARG001
 
 
 def test_what_makes_no_model_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="expected a class or function that makes a model"):
+    with pytest.raises(ScenarioError, match="expected a class or a function that makes a model"):
         LATENCY_MODELS.add("number", 3)  # type: ignore[arg-type]
 
 
@@ -131,7 +131,7 @@ def test_a_repr_that_changes_from_run_to_run_fails_the_check() -> None:
         def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
             return (1,)
 
-    with pytest.raises(AssertionError, match="make the class a dataclass, or write __repr__"):
+    with pytest.raises(AssertionError, match="make the class a dataclass, or define __repr__"):
         check_latency(Plain())
 
 
@@ -159,7 +159,7 @@ def test_a_solver_from_outside_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert solver_named("mine") == Renamed()
 
     def falling(solver: str) -> Scenario:
-        known = ball().parts["ball"]
+        known = ball().components["ball"]
         out = Scenario("falling", until=1)
         out.plant("ball", known.model, step=0.01, solver=solver)  # type: ignore[attr-defined]
         return out

@@ -87,7 +87,7 @@ def test_a_watch_that_never_looks_is_refused(reach: Any, rate: str) -> None:
     reach()
     lines, says = watched("--rate", rate, status=2)
     assert lines == []
-    assert "give a rate > 0" in says
+    assert "samples per second > 0" in says
 
 
 def test_a_watch_says_that_the_run_has_ended(reach: Any) -> None:
@@ -100,7 +100,7 @@ def test_a_watch_says_that_the_run_has_ended(reach: Any) -> None:
 def test_a_watch_that_hears_nothing_says_so(reach: Any) -> None:
     far = reach(silent=True)
     run = Run(far.endpoint)
-    with pytest.raises(ControlError, match=r"no look from ipc://.*for 5\.2 s"):
+    with pytest.raises(ControlError, match=r"no sample came from ipc://.*for 5\.2 s"):
         next(run.watch("plant.x", rate=10))
     lines, says = watched(status=2)
     assert lines == []

@@ -146,7 +146,7 @@ def test_without_anything_kept_it_says_what_keeps_some() -> None:
 
 def test_what_goes_on_alone_cannot_go_back() -> None:
     rig, past = scenario(), CheckpointHistory(1)
-    rig.part("controller").controller.paced = True  # type: ignore[attr-defined]
+    rig.component("controller").controller.paced = True  # type: ignore[attr-defined]
     flown = Flown(rig, {900 * MS: [told("restore")]}, checkpoints=Taking(None, past=past))
     ((_, wrong, _),) = flown.answers
     assert "a restore is refused: controller is a board in real time" in wrong

@@ -185,7 +185,7 @@ def test_one_that_keeps_nothing_is_gone_on_with_only_before_its_first_step() -> 
     assert not at_once().task.forgets
     resumed(one, lambda: Stand(Forgetful()))
     one.tick(0)
-    with pytest.raises(ScenarioError, match=r"c \(Forgetful\) did not save its memory"):
+    with pytest.raises(ScenarioError, match=r"c \(Forgetful\) saved no memory"):
         resumed(one, lambda: Stand(Forgetful()))
 
 

@@ -1,4 +1,4 @@
-"""An output that is never written and an input that nothing is wired to are errors when built."""
+"""An output that is never written and an input without a source are errors when built."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def one_by_a_helper(t: Any, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: AR
 
 @pytest.mark.parametrize("law", [one_only, twice, one_by_a_helper], ids=lambda f: f.__name__)
 def test_an_output_that_is_never_written(law: Callable[..., None]) -> None:
-    with pytest.raises(ControllerError, match=r"never writes its output valve: write y\[1\]"):
+    with pytest.raises(ControllerError, match=r"never writes its output valve; write y\[1\]"):
         steered(law).build(compile=False)
 
 
@@ -118,7 +118,7 @@ WIND = Signals("gust [N]", "trim [N]")
 def test_an_input_that_nothing_is_wired_to() -> None:
     out = Scenario("blown")
     out.plant("boat", Model("m", Signals("a"), unread, inputs=WIND), step=0.1, inputs={"gust": 1})
-    with pytest.raises(ScenarioError, match=r"nothing is wired to trim of boat; .*'trim': 'part"):
+    with pytest.raises(ScenarioError, match=r"no source is wired to trim of boat; .*'trim': 'comp"):
         out.build(compile=False)
     out.set("boat.trim", 0.5)
     assert out.build(compile=False).plants[0].u.tolist() == [1.0, 0.5]
@@ -126,12 +126,12 @@ def test_an_input_that_nothing_is_wired_to() -> None:
     out = Scenario("blown")
     out.plant("box", Model("m", Signals("a"), falls), step=0.1)
     out.controller("helm", PythonController(by_name, Signals("a"), TWO), period=0.1)
-    with pytest.raises(ScenarioError, match="nothing is wired to a of helm"):
+    with pytest.raises(ScenarioError, match="no source is wired to a of helm"):
         out.build(compile=False)
 
     out = Scenario("shop")
     out.processes("shop", Processes(lambda _: None, inputs=Signals("a")))
-    with pytest.raises(ScenarioError, match="nothing is wired to a of shop"):
+    with pytest.raises(ScenarioError, match="no source is wired to a of shop"):
         out.build(compile=False)
 
 

@@ -109,7 +109,7 @@ def test_patterns_and_populations_that_are_none_are_refused() -> None:
         life_scenario("gliders")
     with pytest.raises(ScenarioError, match="at least 1"):
         population("none", 0, Signals("x"), life_rule)
-    with pytest.raises(ScenarioError, match="one scalar or more"):
+    with pytest.raises(ScenarioError, match="one or more scalar signals"):
         population("none", 3, Signals(Signal("x", shape=(2,))), life_rule)
 
 

@@ -25,7 +25,7 @@ from rtsim.testing.determinism import trace_of as flown
 @pytest.mark.parametrize(
     ("target", "value", "said"),
     [
-        ("c.gain", 1.0, "parameter of a controller"),
+        ("c.gain", 1.0, "works for parameters of plants"),
         ("x.u", 1.0, "unknown value"),
         ("ball.gravity", [1.0, 2.0], "1 elements"),
     ],
@@ -70,13 +70,13 @@ def test_an_error_of_rtsim_in_a_process_keeps_its_type() -> None:
     ("act", "error", "said"),
     [
         (lambda a: a.write(y=[1.0, 2.0]), ShapeError, "has 1 elements, got 2"),
-        (lambda a: a.write(y=float("nan")), ModelError, "became nan at"),
+        (lambda a: a.write(y=float("nan")), ModelError, "was set to nan at"),
         (lambda a: a.send("none"), UnknownName, "unknown topic"),
         (lambda a: a.read("none"), UnknownName, "unknown input"),
         (lambda a: a.inbox("orders"), ScenarioError, r"declare it: on=\('orders',\)"),
-        (lambda a: a.crossing("ball.floor"), ScenarioError, "listen for the guard"),
-        (lambda a: a.run(until=3), ScenarioError, "the run drives"),
-        (lambda a: a.step(), ScenarioError, "the run drives"),
+        (lambda a: a.crossing("ball.floor"), ScenarioError, "receive the guard"),
+        (lambda a: a.run(until=3), ScenarioError, "the run controls the time"),
+        (lambda a: a.step(), ScenarioError, "the run controls the time"),
     ],
 )
 def test_what_is_not_there_is_named(
@@ -128,7 +128,9 @@ def test_a_set_up_that_is_a_process_itself_is_told() -> None:
 
     out = Scenario("s", until=1)
     out.processes("p", Processes(body))  # type: ignore[arg-type]
-    with pytest.raises(ScenarioError, match=r"set-up of p is a process itself .* agenda\.process"):
+    with pytest.raises(
+        ScenarioError, match=r"set-up function of p contains yield.* agenda\.process"
+    ):
         flown(out)
 
 

@@ -235,8 +235,8 @@ def test_a_flight_from_any_tag_is_the_whole_one(at: int) -> None:
     scenario = sensed(Loss(Fixed("0.001"), 0.4))
     whole = trace_of(scenario, compile=False, seed=3)
     flight = RecordedRun(whole, scenario)
-    kept = flight.fly(None, 60 * MS, [at]).kept
-    flown = flight.fly(kept[at], 100 * MS, [80 * MS])
+    kept = flight.repeat(None, 60 * MS, [at]).kept
+    flown = flight.repeat(kept[at], 100 * MS, [80 * MS])
     assert compare_exact(whole, flown.recording) is None
     assert list(flown.kept) == [80 * MS]
 
@@ -244,9 +244,9 @@ def test_a_flight_from_any_tag_is_the_whole_one(at: int) -> None:
 def test_a_flight_that_cannot_begin_is_an_error_and_no_end_of_it() -> None:
     scenario = sensed(Fixed("0.001"))
     flight = RecordedRun(trace_of(scenario, compile=False), scenario)
-    end = flight.fly(None, 100 * MS, [100 * MS]).kept[100 * MS]
+    end = flight.repeat(None, 100 * MS, [100 * MS]).kept[100 * MS]
     with pytest.raises(CheckpointError, match="nothing is left to run"):
-        flight.fly(end, 100 * MS)
+        flight.repeat(end, 100 * MS)
 
 
 def test_a_state_that_was_changed_in_a_checkpoint_is_told_as_that(folder: Path) -> None:

@@ -129,6 +129,8 @@ def test_the_command_ends_in_2_where_nothing_was_decided(monkeypatch: pytest.Mon
         for options in ((), ("--json",)):
             done = CliRunner().invoke(main, ["doctor", "--seconds", str(seconds), *options])
             assert done.exit_code == status, done.output
+        told = json.loads(done.output)
+        assert (told["exit_status"], told["why"]) == (status, found.verdict if status else None)
 
 
 @pytest.mark.parametrize(("load", "told"), [(0.2, False), (3.0, True), (None, False)])

@@ -9,9 +9,11 @@ import pytest
 from emulated_board_parts import IMAGES
 from firmware_parts import with_avr_gcc
 
-from hitl.boards import BoardError, uno
+from hitl.boards import BoardError
 from hitl.boards.intel_hex import parse, read_image
+from hitl.boards.uno import UNO
 
+FLASH = UNO.memory.flash
 END = ":00000001FF\n"
 
 
@@ -63,7 +65,7 @@ def test_a_file_that_is_no_image(tmp_path: Path) -> None:
     huge = tmp_path / "huge.hex"
     huge.write_bytes(b"\n" * ((1 << 20) + 1))
     with pytest.raises(BoardError, match="larger than 1048576 bytes"):
-        read_image(huge, uno.FLASH)
+        read_image(huge, FLASH)
 
 
 @with_avr_gcc
@@ -73,8 +75,8 @@ def test_the_images_are_what_their_sources_make(tmp_path: Path) -> None:
         ["make", "-s", "-C", IMAGES, f"OUT={tmp_path}"], capture_output=True, text=True
     )
     assert said.returncode == 0, said.stderr
-    built = {path.name: read_image(path, uno.FLASH) for path in tmp_path.glob("*.hex")}
-    kept = {path.name: read_image(path, uno.FLASH) for path in IMAGES.glob("*.hex")}
+    built = {path.name: read_image(path, FLASH) for path in tmp_path.glob("*.hex")}
+    kept = {path.name: read_image(path, FLASH) for path in IMAGES.glob("*.hex")}
     assert built.keys() == kept.keys()
     version = subprocess.run(["avr-gcc", "-dumpversion"], capture_output=True, text=True)
     if version.stdout.strip() == "5.4.0":

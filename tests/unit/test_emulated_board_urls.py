@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from click.testing import CliRunner
 from emulated_board_parts import IMAGES, echoing_terminal, need, on_each
 
 from hitl.boards import BoardError, BoardLink, node, open_board, open_link, parse_url, simavr
+from hitl.boards.description import Emulator
+from hitl.boards.uno import UNO
 from hitl.cli.boards import board
 from hitl.testing import check_link
 
@@ -142,7 +146,9 @@ def test_urls_are_understood() -> None:
             "serial://[::1",
             r"'serial://\[::1' is not a board URL; expected board:uno, serial:///dev",
         ),
-        ("board:mega", "type: board:uno"),
+        ("board:mega", "unknown board 'mega'; known: uno$"),
+        ("board:", "unknown board ''; known: uno$"),
+        ("serial://COM3?board=mega", "unknown board 'mega'; known: uno$"),
         ("board:uno?backend=simvr", "unknown back end 'simvr'; did you mean simavr"),
         ("board:uno?backed=simavr", "unknown option 'backed'; did you mean backend"),
         (
@@ -246,7 +252,9 @@ def test_a_port_that_is_not_there() -> None:
 
 
 def test_rtsim_board_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node, "install", lambda: Path("there"))
+    here = UNO.emulators["avr8js"]
+    there = replace(here, install=lambda: Path("there"))
+    monkeypatch.setitem(cast(dict[str, Emulator], UNO.emulators), "avr8js", there)
     said = CliRunner().invoke(board, ["install"])
     assert said.exit_code == 0
     assert "avr8js is in there" in said.output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from back_to_back_parts import passing
 
 from hitl.comparison.conditions import LoopRun
-from hitl.comparison.exercise import Effects, Exercise, FlightCoverage, ended, reached_the_end
+from hitl.comparison.exercise import Effects, Exercise, FlightCoverage
 from hitl.comparison.flight import Spoiled
 from hitl.comparison.spoiling import spoiled_by
 from rtsim.components.controller import PythonController
@@ -134,13 +133,13 @@ def test_one_answer_is_an_effect() -> None:
 def test_rows_signals_and_ends_of_a_comparison() -> None:
     results = [SignalResult("plant.x", rows=2), SignalResult("plant.y"), SignalResult("a", rows=1)]
     paired = flight((0, 1.0), end=1500 * MS)
-    found = FlightCoverage.of(
-        results, paired, {"design": paired, "C": flight(footer={"reason": "end"})}
-    )
+    cut = replace(paired, header={"until": 3000 * MS}, footer=None)
+    died = flight(footer={"reason": "error", "error": "a text", "ended": 500 * MS})
+    found = FlightCoverage.of(results, paired, {"design": cut, "C": died})
     assert (found.signals, found.rows, found.last_ns) == (2, 3, 1500 * MS)
     assert found.in_words == (
-        "2 signals, 3 rows, 0 s to 1.5 s; the run with the reference model was cut off at 1.5 s; "
-        "the run with the C reached its end at 0.0000001 s"
+        "2 signals, 3 rows, 0 s to 1.5 s; the run with the reference model was cut off at "
+        "1.5 s of 3 s; the run with the C ended in an error at 0.5 s"
     )
     assert found.to_json()["to_s"] == 1.5
 
@@ -151,24 +150,6 @@ def test_nothing_is_covered_from_the_start_on() -> None:
     assert found.in_words.startswith("0 signals, 0 rows, 0 s to 0 s")
     assert found.to_json()["to_s"] == 0.0
     assert FlightCoverage().to_json() == {"signals": 0, "rows": 0, "to_s": 0.0, "ended": {}}
-
-
-@pytest.mark.parametrize(
-    ("footer", "told", "reached"),
-    [
-        ({"reason": "end", "ended": 2_000 * MS}, "reached its end at 2 s", True),
-        ({"reason": "terminal"}, "ended at a terminal guard at 0.1 s", True),
-        ({"reason": "quit", "ended": 0}, "was ended by a command to quit at 0 s", False),
-        ({"reason": "error"}, "ended in an error at 0.1 s", False),
-        ({}, "was cut off at 0.1 s", False),
-    ],
-)
-def test_how_a_flight_ended(footer: Mapping[str, object], told: str, reached: bool) -> None:
-    found = flight(end=100 * MS, footer=footer)
-    assert ended(found) == told
-    assert reached_the_end(found) is reached
-    none = replace(found, footer=None)
-    assert (ended(none), reached_the_end(none)) == ("was cut off at 0.1 s", False)
 
 
 # -- what came between
@@ -182,7 +163,7 @@ def flown(*events: tuple[str, int, str, str], started: Any = None, **how: Any) -
     for kind, ns, source, text in events:
         recorder.event(Tag(ns), kind, source, text, {"allowed": 5})
     recorder.finish({})
-    return LoopRun(recorder.recording(), started or {}, None, **how)
+    return LoopRun(recorder.recording(), started or {}, **how)
 
 
 KILLED = SimpleNamespace(environment=True)

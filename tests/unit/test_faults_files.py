@@ -70,16 +70,16 @@ ONE = '[[fault]]\nname = "f"\nwhere = "controller.u"\nkind = "offset"\namount = 
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
-        ("x = = 1", 1, "not TOML"),
-        ("x = [", 0, "not TOML"),
-        ("", 0, "no fault in it; begin each fault with a line [[fault]]"),
+        ("x = = 1", 1, "not valid TOML"),
+        ("x = [", 0, "not valid TOML"),
+        ("", 0, "the file has no faults; begin each fault with a line [[fault]]"),
         ("[[faults]]\n", 0, "unknown table 'faults'; did you mean fault?"),
-        ("[fault]\nname = 'f'\n", 0, "fault is no list of tables"),
-        ("fault = [1]\n", 0, "fault is no list of tables"),
+        ("[fault]\nname = 'f'\n", 0, "fault is not a list of tables"),
+        ("fault = [1]\n", 0, "fault is not a list of tables"),
         (ONE.replace('name = "f"\n', ""), 1, "name is missing"),
-        (ONE.replace('"f"', '"2f"'), 2, "name '2f'; write a letter"),
-        (ONE.replace('"f"', "3"), 2, "name is missing or no text"),
-        (ONE + ONE, 7, "another fault of that name"),
+        (ONE.replace('"f"', '"2f"'), 2, "name '2f': write a letter"),
+        (ONE.replace('"f"', "3"), 2, "name is missing or not a text"),
+        (ONE + ONE, 7, "another fault has the same name"),
         (ONE.replace("offset", "ofset"), 4, "unknown kind 'ofset'; did you mean offset"),
         (ONE.replace("amount = 1.0\n", ""), 4, "offset needs amount: a finite number"),
         (ONE.replace("1.0", "true"), 5, "amount = True; write a finite number"),
@@ -89,8 +89,8 @@ ONE = '[[fault]]\nname = "f"\nwhere = "controller.u"\nkind = "offset"\namount = 
         (ONE.replace("1.0", "[1]"), 5, "amount = [1]"),
         (ONE.replace("amount", "ammount"), 5, "unknown entry 'ammount' in offset; did you mean"),
         (ONE + "gap = 0.1\n", 6, "unknown entry 'gap' in offset"),
-        (ONE.replace("controller.u", "controller"), 3, "offset is at part.signal"),
-        (ONE.replace("controller.u", "a b.c"), 3, "offset is at part.signal"),
+        (ONE.replace("controller.u", "controller"), 3, "offset acts on component.signal"),
+        (ONE.replace("controller.u", "a b.c"), 3, "offset acts on component.signal"),
         (ONE + "at = -1\n", 6, "at = -1; write at in s, >= 0"),
         (ONE + "at = 'soon'\n", 6, "at = 'soon'"),
         (ONE + "at = true\n", 6, "at = True"),
@@ -98,33 +98,33 @@ ONE = '[[fault]]\nname = "f"\nwhere = "controller.u"\nkind = "offset"\namount = 
         (ONE + "at = nan\n", 6, "at = nan"),
         (ONE + "at = 1e400\n", 6, "at = inf"),
         (ONE + "duration = 0\n", 6, "duration = 0; write duration in s, > 0"),
-        (ONE + "duration = 1\ncount = 2\n", 7, "duration and count; give one of the two"),
+        (ONE + "duration = 1\ncount = 2\n", 7, "both duration and count are given"),
         (ONE + "count = 0\n", 6, "count = 0; write a whole number >= 1"),
         (ONE + "count = 1.5\n", 6, "count = 1.5"),
         (ONE + "every = 1\n", 6, "every needs an end"),
         (ONE + "every = 0\ncount = 1\n", 6, "every = 0"),
-        (ONE + "probability = 1.5\n", 6, "probability = 1.5; write 0 to 1"),
+        (ONE + "probability = 1.5\n", 6, "probability = 1.5; write a number from 0 to 1"),
         (ONE + "probability = nan\n", 6, "probability = nan"),
-        (ONE + "probability = 0.1\nwhen = 'a.b > 1'\n", 7, "probability and when are both"),
+        (ONE + "probability = 0.1\nwhen = 'a.b > 1'\n", 7, "probability and when are all triggers"),
         (ONE + "at = 2\nuntil = 1\n", 7, "until is not after at"),
         (ONE + "seed = -1\n", 6, "seed = -1; write a whole number >= 0"),
         (ONE + "seed = 99999999999999999999999\n", 6, "seed = 99999"),
         (ONE + "seed = 0x" + "F" * 9999 + "\n", 6, "seed = a very large number; write a whole"),
         (ONE + "at = 0x" + "F" * 9999 + "\n", 6, "at = a very large number"),
         (ONE.replace("1.0", "1" + "0" * 999), 5, "amount = 1000"),
-        (ONE.replace("1.0", "1" * 9999), 0, "not TOML"),
-        (ONE + "x = " + "[" * 9999, 0, "not TOML"),
-        (ONE + "when = 'f16.alpha'\n", 6, "'f16.alpha' is no comparison; write it as"),
+        (ONE.replace("1.0", "1" * 9999), 0, "not valid TOML"),
+        (ONE + "x = " + "[" * 9999, 0, "not valid TOML"),
+        (ONE + "when = 'f16.alpha'\n", 6, "'f16.alpha' is not a comparison; write"),
         (ONE + "when = '1 > 2'\n", 6, "compares two numbers"),
         (ONE + "when = '__import__(1) > 2'\n", 6, "'__import__(1)' is neither a number nor"),
         (ONE + "when = 'a.b > nan'\n", 6, "'nan' is neither"),
-        (ONE + "when = 'a.b > 1 or a.b < 0'\n", 6, "is no comparison"),
-        (ONE + "when = 3\n", 6, "when is missing or no text"),
+        (ONE + "when = 'a.b > 1 or a.b < 0'\n", 6, "is not a comparison"),
+        (ONE + "when = 3\n", 6, "when is missing or not a text"),
         (ONE + "period = 0\n", 6, "period = 0"),
         (ONE.replace("offset", "stuck").replace("amount", "value") + "count = -1", 6, "count = -1"),
         (
             '[[fault]]\nname="f"\nwhere="a.u"\nkind="drop"\n', 3,
-            "drop is at the messages of a part: where = 'controller'",
+            "drop acts on the messages of a component: where = 'controller'",
         ),
         (
             '[[fault]]\nname="f"\nwhere="a.to_bord"\nkind="silence"\n', 3,
@@ -133,10 +133,10 @@ ONE = '[[fault]]\nname = "f"\nwhere = "controller.u"\nkind = "offset"\namount = 
         ('[[fault]]\nname="f"\nwhere="a.to_board"\nkind="board_reset"\n', 3, "did you mean board?"),
         (
             '[[fault]]\nname="f"\nwhere="a.board"\nkind="board_reset"\ncount=2\n', 5,
-            "board_reset has no count: it happens at once",
+            "board_reset has no count: it acts only once",
         ),
         ('[[fault]]\nname="f"\nwhere="a"\nkind="burst"\nlength=0\n', 5, "length = 0; write"),
-        ('[[fault]]\nname="f"\nwhere="a"\nkind="burst"\nlength=2\ncount=3\n', 6, "length says how"),
+        ('[[fault]]\nname="f"\nwhere="a"\nkind="burst"\nlength=2\ncount=3\n', 6, "length sets how"),
         ('[[fault]]\nname="f"\nwhere="a"\nkind="delay"\ndelay=-1\n', 5, "delay = -1; write"),
         ('[[fault]]\nname="f"\nwhere="a.to_board"\nkind="bit_flip"\nbit=8\n', 5, "from 0 to 7"),
         ('[[fault]]\nname="f"\nwhere="a.to_board"\nkind="slow_line"\nbaud=0\n', 5, "baud = 0"),
@@ -177,7 +177,9 @@ def test_lines_in_other_ways_of_writing_it(tmp_path: Path) -> None:
     with pytest.raises(FaultError, match=r"faults.toml: fault 1: offset needs amount"):
         read_faults(written(tmp_path, inline))
     hidden = ONE.replace('"f"', '"f" # [[fault]]') + 'when = """\n[[fault]]"""\n'
-    with pytest.raises(FaultError, match=r"faults.toml: fault 1: '\[\[fault\]\]' is no comparison"):
+    with pytest.raises(
+        FaultError, match=r"faults.toml: fault 1: '\[\[fault\]\]' is not a comparison"
+    ):
         read_faults(written(tmp_path, hidden))
 
 
@@ -187,10 +189,10 @@ def test_faults_from_python_name_themselves() -> None:
         scenario.faults({"name": "off", "where": "controller.u", "kind": "ofset"})
     with pytest.raises(FaultError, match="fault 1: name is missing"):
         scenario.faults({})
-    with pytest.raises(FaultError, match="3 is no fault"):
+    with pytest.raises(FaultError, match="3 is not a fault"):
         scenario.faults(3)  # type: ignore[arg-type]
     scenario.faults({"name": "a", "where": "controller", "kind": "drop"})
-    with pytest.raises(FaultError, match="fault a: there is another fault of that name"):
+    with pytest.raises(FaultError, match="fault a: another fault has the same name"):
         scenario.faults({"name": "a", "where": "controller", "kind": "drop"})
 
 

@@ -243,7 +243,7 @@ class Speechless(MessageFault):
 @pytest.mark.parametrize(
     ("name", "made", "said"),
     [
-        ("incomplete", WithoutAMethod, "has no method spoil; write it in WithoutAMethod"),
+        ("incomplete", WithoutAMethod, "has no method spoil; define it in WithoutAMethod"),
         ("of_no_level", OfNoLevel, "has no method check_where, put; .* a subclass of SignalFault"),
         (
             "overlapping",
@@ -254,7 +254,7 @@ class Speechless(MessageFault):
         ("one", OfAnotherName, "'one' is called 'another' in OfAnotherName.name"),
         ("untimed", Untimed, "takes time; give Untimed a method takes"),
         ("at_no_moment", AtNoMoment, "AtNoMoment needs a moment; choose one of frame, wake, job"),
-        ("lengthless", Lengthless, "has_length; give it Parameter"),
+        ("lengthless", Lengthless, "has has_length but no such parameter; add Parameter"),
         ("speechless", Speechless, "Speechless needs a text does"),
         ("number", 3, "is 3; expected a subclass of SignalFault, MessageFault"),
         ("drop", Echo, "'drop' is rtsim's own"),
@@ -301,9 +301,9 @@ class Idle(LineFault):
 @pytest.mark.parametrize(
     ("kind", "entries", "said"),
     [
-        (Forgetful, {"step": 0.003}, "goes on from a checkpoint ends otherwise"),
+        (Forgetful, {"step": 0.003}, "from a checkpoint ends in another state"),
         (Counting, {}, "counting: two runs differ"),
-        (Idle, {}, "idle did nothing to 18 bytes"),
+        (Idle, {}, "idle reported no event for 18 bytes"),
     ],
 )
 def test_the_checks_find_a_broken_kind(

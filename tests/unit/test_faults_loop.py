@@ -292,7 +292,7 @@ BAD = [
     (late(kind="late_wake", amount=-1), "amount in s, >= 0"),
     ({"name": "f", "where": "loop", "kind": "stall"}, "stall needs amount: seconds >= 0"),
     (late(kind="load"), "load needs length"),
-    (late(kind="load", length=2, count=3), "length says how long"),
+    (late(kind="load", length=2, count=3), "length sets how long"),
 ]
 
 

@@ -132,7 +132,7 @@ def test_a_command_names_a_fault_of_the_run_that_can_act() -> None:
     with pytest.raises(UnknownName, match="fault 'of'"):
         faults.command("of", "start", 0)
     faults.idle["off"] = "nobody reads it"
-    with pytest.raises(FaultError, match="fault off can do nothing here: nobody reads it"):
+    with pytest.raises(FaultError, match="fault off cannot act in this run: nobody reads it"):
         faults.command("off", "start", 0)
     faults.feed([])
     assert faults.check("off") is faults.activities["off"], "in a replay it did what it did"
@@ -270,11 +270,11 @@ def test_all_comparisons_have_to_hold() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("p.x", "'p.x' is no comparison"),
-        ("p.x > 1 and", "neither a number nor|is no comparison"),
-        ("p.x = 1", "is no comparison"),
+        ("p.x", "'p.x' is not a comparison"),
+        ("p.x > 1 and", "neither a number nor|is not a comparison"),
+        ("p.x = 1", "is not a comparison"),
         ("1 > 2", "'1 > 2' compares two numbers"),
-        ("p.x > nan", "'nan' is neither a number nor part.signal"),
+        ("p.x > nan", "'nan' is neither a number nor component.signal"),
         ("p.x > 1e999", "'1e999' is neither"),
         ("x > 1", "'x' is neither"),
         ("p.x.y > 1", "'p.x.y' is neither"),
@@ -288,7 +288,7 @@ def test_what_is_no_condition_is_told(text: str, says: str) -> None:
 
 def test_a_condition_has_at_most_500_characters_and_compares_one_element() -> None:
     assert parse_condition("p.x > 1".ljust(500))
-    with pytest.raises(ScenarioError, match="a condition of 501 characters; at most 500"):
+    with pytest.raises(ScenarioError, match="the condition has 501 characters; at most 500"):
         parse_condition("p.x > 1".ljust(501))
-    with pytest.raises(ScenarioError, match=r"p\.v has 2 elements; compare one"):
+    with pytest.raises(ScenarioError, match=r"p\.v has 2 elements; compare one of them"):
         holds("p.v > 1", x=1)

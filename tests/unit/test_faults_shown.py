@@ -106,7 +106,8 @@ def test_a_bad_file_is_one_line(tmp_path: Path) -> None:
     done = run(tmp_path, "--no-record", text=FAULTS.replace("unstable.y", "unstabel.y"))
     assert done.exit_code == 2
     assert (
-        "faults.toml:4: fault stuck: unknown part 'unstabel'; did you mean unstable?" in done.output
+        "faults.toml:4: fault stuck: unknown component 'unstabel'; did you mean unstable?"
+        in done.output
     )
 
 

@@ -240,13 +240,13 @@ def test_a_signal_that_nobody_reads_is_said_so() -> None:
     [
         (
             at_input("nan") | {"where": "contoller.u"},
-            "unknown part 'contoller'; did you mean",
+            "unknown component 'contoller'; did you mean",
         ),
         (at_input("nan") | {"where": "ramp.xx"}, "unknown signal 'xx' in ramp; did you mean x"),
         (at_input("nan") | {"where": "controller.speed"}, "unknown signal 'speed' in controller"),
         (at_input("nan", when="ramp.v > 1"), "unknown signal 'v' in ramp"),
-        (at_input("nan", when="rmap.x > 1"), "unknown part 'rmap'"),
-        ({"name": "f", "where": "ramp", "kind": "drop"}, "ramp sends no messages.*put a sensor"),
+        (at_input("nan", when="rmap.x > 1"), "unknown component 'rmap'"),
+        ({"name": "f", "where": "ramp", "kind": "drop"}, "ramp sends no messages.*add a sensor"),
         ({"name": "f", "where": "contrller", "kind": "drop"}, "sender.*did you mean controller"),
         ({"name": "f", "where": "ramp.to_board", "kind": "silence"}, "unknown controller 'ramp'"),
     ],

@@ -196,14 +196,14 @@ def test_a_scenario_by_name_is_loaded_and_a_file_where_it_is_the_users_own(work:
     assert to_load({"reference": f"{own}", "sha256": told}, "run.mcap") == f"{own}"
     assert to_load({"reference": f"{own}:make", "sha256": told}, "run.mcap") == f"{own}:make"
     text = refused(lambda: to_load({"reference": f"{own}", "sha256": "0"}, "run.mcap"))
-    assert text.startswith(f"run.mcap was made of {own}, which would be imported and run: it, or")
+    assert text.startswith(f"run.mcap was made with {own}, which is not run: the file, or")
     text = refused(lambda: to_load({"reference": f"{own}"}, "run.mcap"))
-    assert "was not recorded" in text
+    assert "no hash of the file was recorded" in text
     text = refused(lambda: to_load({"reference": f"{other}", "sha256": told}, "run.mcap"))
-    assert f"it is not of the current project, {work}" in text
+    assert f"the file is not in the current project {work}" in text
     own.unlink()
     text = refused(lambda: to_load({"reference": f"{own}", "sha256": told}, "run.mcap"))
-    assert "it cannot be read now (No such file or directory)" in text
+    assert "the file cannot be read (No such file or directory)" in text
 
 
 def test_where_there_is_no_project_no_file_is_run(
@@ -212,7 +212,7 @@ def test_where_there_is_no_project_no_file_is_run(
     own = write(work, own="x = 1")
     monkeypatch.chdir(work.parent)
     text = refused(lambda: to_load({"reference": f"{own}", "sha256": file_hash(own)}, "a"))
-    assert "is no project" in text
+    assert "is not a project folder" in text
 
 
 def test_the_users_word_counts_while_it_is_given(work: Path) -> None:
@@ -242,11 +242,15 @@ def test_c_of_the_project_may_have_changed_unless_its_hash_is_asked_for(work: Pa
 
     check_compiled(path, "case.json")
     check_compiled(path, "case.json", "1", length)
-    assert "is not what it was then" in refused(lambda: check_compiled(path, "a", "2", length))
-    assert "was not recorded" in refused(lambda: check_compiled(path, "a", None, length))
+    assert "has changed since then" in refused(lambda: check_compiled(path, "a", "2", length))
+    assert "no hash of the file was recorded" in refused(
+        lambda: check_compiled(path, "a", None, length)
+    )
     outside = work.parent / "law.toml"
     text = refused(lambda: check_compiled(outside, "case.json"))
-    assert text.startswith(f"case.json is of the C of {outside}, which would be compiled and run:")
+    assert text.startswith(
+        f"case.json was made with the C of {outside}, which is not compiled and run:"
+    )
     with permitted(everything=True):
         check_compiled(outside, "case.json")
         check_compiled(path, "a", "2", length)
@@ -254,7 +258,7 @@ def test_c_of_the_project_may_have_changed_unless_its_hash_is_asked_for(work: Pa
 
 def test_a_device_is_opened_by_the_users_word_alone(work: Path) -> None:  # noqa: ARG001
     text = refused(lambda: check_device("board:uno", "run.mcap"))
-    assert text.startswith("run.mcap was flown by the device at board:uno, which would be opened")
+    assert text.startswith("run.mcap was made with the device at board:uno, which is not opened")
     with permitted(scenario="x"):
         assert refused(lambda: check_device("board:uno", "run.mcap"))
 

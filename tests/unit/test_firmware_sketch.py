@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from dataclasses import replace
@@ -12,11 +13,11 @@ from click.testing import CliRunner
 from firmware_parts import F16, with_avr_gcc
 
 from hitl.boards import BoardError
+from hitl.boards.uno import UNO
 from hitl.building.toolchain import BuildError
 from hitl.cli.boards import board
 from hitl.firmware import firmware
 from hitl.firmware.compiling import compiled
-from hitl.firmware.flags import CORE
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import InterfaceError, load_interface
 from rtsim.core.errors import ScenarioError
@@ -210,7 +211,9 @@ def test_board_build_in_json() -> None:
 @with_avr_gcc
 def test_the_flags_are_arduinos() -> None:
     """But for warnings and dependencies; a firmware of theirs and of ours takes the same cycles."""
-    text = (Path(CORE) / "platform.txt").read_text()
+    assert UNO.compiler.core is not None
+    core = UNO.compiler.core
+    text = (Path(os.environ.get(core.variable) or core.folder) / "platform.txt").read_text()
     for key in ("compiler.c.flags", "compiler.cpp.flags", "compiler.c.elf.flags"):
         (line,) = re.findall(rf"^{re.escape(key)}=(.*)$", text, re.M)
         wanted = {f for f in line.split() if f[0] == "-" and f not in ("-c", "-MMD")}

@@ -35,7 +35,7 @@ def test_mistakes(arguments: tuple[str, ...], told: str) -> None:
     assert told in result.stderr
 
 
-INLET = """
+EXTERNAL_INPUT = """
 from rtsim import Scenario
 from rtsim.models.ball import scenario as ball
 from rtsim.core.signals import Signal, Signals
@@ -48,7 +48,7 @@ class Silent:
 
 def scenario() -> Scenario:
     out = ball()
-    out.inlet("lever", Signals({signal}), Silent())
+    out.external_input("lever", Signals({signal}), Silent())
     return out
 """
 
@@ -60,8 +60,8 @@ def scenario() -> Scenario:
         ("Signal('push', low=1.0, high=1.0)", "lever.push has the limits 1 to 1, so a stick"),
     ],
 )
-def test_an_inlet_that_no_stick_can_move(signal: str, told: str) -> None:
-    Path("mine.py").write_text(INLET.format(signal=signal))
+def test_an_external_input_that_no_stick_can_move(signal: str, told: str) -> None:
+    Path("mine.py").write_text(EXTERNAL_INPUT.format(signal=signal))
     result = CliRunner().invoke(main, ["fly", "mine.py", "--no-record", "--headless"])
     assert result.exit_code == 2
     assert told in result.stderr

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
-from rtsim.gateway.origins import LONGEST_HEAD, Door, read_origins
+from rtsim.gateway.origins import LONGEST_HEAD, OriginCheck, read_origins
 from rtsim.gateway.relay import TelemetryRelay
 
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
@@ -46,20 +46,20 @@ def asked(*lines: str) -> bytes:
     ],
 )
 def test_who_is_let_in(lines: list[str], let_in: bool) -> None:
-    door = Door(["https://viewer.example.org"])
-    assert door.whole(asked(*lines))
-    why = door.against(asked(*lines))
+    origin_check = OriginCheck(["https://viewer.example.org"])
+    assert origin_check.is_complete(asked(*lines))
+    why = origin_check.objection(asked(*lines))
     assert (not why) is let_in
     if lines and not let_in:
         assert "--foxglove-origin" in why
 
 
 def test_a_head_without_an_end_is_refused() -> None:
-    door = Door()
-    assert not door.whole(b"GET / HTTP/1.1\r\nOrigin: https://evil.exam")
+    origin_check = OriginCheck()
+    assert not origin_check.is_complete(b"GET / HTTP/1.1\r\nOrigin: https://evil.exam")
     endless = b"GET / HTTP/1.1\r\nX: " + b"x" * LONGEST_HEAD
-    assert door.whole(endless)
-    assert door.against(endless)
+    assert origin_check.is_complete(endless)
+    assert origin_check.objection(endless)
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def test_a_foreign_page_reaches_nothing() -> None:
 def test_origins_are_written_as_browsers_do() -> None:
     assert read_origins(["https://Viewer.example.org/"]) == ("https://viewer.example.org",)
     for text in ("viewer.example.org", "https://", "https://a/b", "*"):
-        with pytest.raises(ScenarioError, match="is no origin"):
+        with pytest.raises(ScenarioError, match="is not an origin"):
             read_origins([text])
 
 

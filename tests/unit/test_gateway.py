@@ -230,7 +230,7 @@ def test_a_gateway_that_dies_leaves_the_run_alone() -> None:
     plain = MemoryRecorder()
     simulate(unstable.scenario(until=1), recorder=plain)
     assert outcome.reason == "end"
-    assert inbox.trouble == "the gateway is gone"
+    assert inbox.trouble == "the gateway process has ended"
     (event,) = [e for e in recorder.recording().events if e.kind == "Unreachable"]
     assert event.text == inbox.trouble
     assert compare(plain.recording(), recorder.recording()).ok

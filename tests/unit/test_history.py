@@ -83,7 +83,9 @@ def test_what_was_saved_stays_while_the_run_goes_on() -> None:
 
 def test_one_that_answers_otherwise_is_not_restored() -> None:
     saved = Summing().ran(10).history.save()
-    with pytest.raises(ControllerError, match="summing was fed its 10 steps again and answered"):
+    with pytest.raises(
+        ControllerError, match="summing cannot be restored: its 10 steps were repeated"
+    ):
         Summing(start=1e-9).fed(saved)
 
 
@@ -95,7 +97,7 @@ def test_a_history_that_was_cut_says_so() -> None:
 
 def test_a_history_of_another_controller_is_refused() -> None:
     saved = Summing(2).ran(3).history.save()
-    with pytest.raises(ControllerError, match="it has other inputs now"):
+    with pytest.raises(ControllerError, match="the controller has other inputs now"):
         steps_of(saved, 1, "other")
 
 

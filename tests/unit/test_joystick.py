@@ -159,7 +159,13 @@ def test_live_until_a_key_and_a_shake_on_demand(devices: Devices) -> None:
     watch(devices, read, screen)
     assert isinstance(screen.file, io.StringIO)
     shown = screen.file.getvalue()
-    for words in (": Moving ", "+0.500", "-0.500", "Moving is gone", "no joystick or gamepad"):
+    for words in (
+        ": Moving ",
+        "+0.500",
+        "-0.500",
+        "Moving was unplugged",
+        "no joystick or gamepad",
+    ):
         assert words in shown
     assert max(stick.felt) == (1.0, 1.0)
 
@@ -207,8 +213,8 @@ def test_a_calibration_from_the_first_question_to_a_flying_stick(devices: Device
     assert isinstance(screen.file, io.StringIO)
     shown = screen.file.getvalue()
     assert "pitch (aft is positive: nose up): move its control fully in the positive" in shown
-    assert "of Worn moves: let go of everything" in shown
-    assert "axis 1 of Worn is at rest: hold it at its other end" in shown
+    assert "of Worn moves: let go of all controls" in shown
+    assert "axis 1 of Worn is at rest: hold the control at its other end" in shown
     assert "step 10 of 10" in shown
     assert "pitch: axis 1 of Worn" in said
     assert "inverted" in said
@@ -260,7 +266,7 @@ def linux(root: Path, *nodes: str, sticks: dict[str, str] | None = None) -> Path
 @pytest.mark.parametrize(
     ("nodes", "sticks", "readable", "what"),
     [
-        ((), {}, True, "no /dev/input here.*--device /dev/input"),
+        ((), {}, True, "/dev/input does not exist.*--device /dev/input"),
         (("event0",), {}, True, "lsusb.*modprobe -a joydev xpad"),
         (("event7",), {"X-52": "event7"}, False, "X-52 .*/event7: type sudo usermod -aG input"),
         (("event7",), {"X-52": "event7"}, True, "X-52.*SDL_JOYSTICK_DEVICE=/dev/input/event7"),
@@ -332,7 +338,7 @@ def test_what_moves_a_value_is_told_from_the_mapping() -> None:
     flown = Controls(mapping_of(tables, stick, "here"), stick)
     rows = dict(strip.help_rows(flown.movers))
     assert rows["push"] == "a (-), left shift (+); mouse (M)"
-    assert rows["lift"] == "a joystick, were there one"
+    assert rows["lift"] == "joystick (not plugged in)"
     assert rows["flaps"] == "nothing: see --mapping"
     assert not any("rudder" in says for says in rows.values())
     assert "no joystick?" in rows

@@ -132,10 +132,9 @@ class InPieces(FakeClock):
 def test_of_a_long_wait_only_the_end_counts() -> None:
     clock = InPieces()
     pacer = Pacer(clock, frame_ns=1000 * MS, tolerance_ns=MS)
-    pacer.overhear = lambda _ns: False
     pacer.line = RunQueue(lambda: clock.in_line)
     pacer.start(0)
-    pacer.wait(1000 * MS)
+    pacer.wait(1000 * MS, overhear=lambda _ns: False)
     assert clock.pieces > 10
     assert pacer.overrun is not None
     assert pacer.overrun.stood_ns == MS

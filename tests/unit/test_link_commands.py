@@ -18,7 +18,7 @@ from firmware_parts import with_avr_gcc
 from link_parts import board_at_a_terminal
 from protocol_parts import F16, ROOT, FakeBoard
 
-from hitl.cli.flash import ROOM
+from hitl.boards.uno import UNO
 from hitl.cli.flash import flash as flash_command
 from hitl.cli.link_test import link_test
 from hitl.firmware import firmware
@@ -28,6 +28,7 @@ from rtsim.cli import main
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are of POSIX")
 
+ROOM = UNO.memory.room
 ECHO = str(IMAGES / "echo_500000.hex")
 PID = f"{ROOT / 'firmware' / 'core' / 'pid.toml'}:single"
 F16_SINGLE = f"{F16.path}:single"
@@ -73,6 +74,7 @@ def test_link_test_for_machines() -> None:
         done = linked(f"serial://{port}?baud=115200", "--count", "40", "--json", "-c", F16_SINGLE)
     told = json.loads(done.output)
     assert told["ok"]
+    assert (told["outcome"], told["exit_status"], told["why"]) == ("passed", 0, None)
     assert (told["sent"], told["answered"], told["time"]) == (40, 40, "wall")
     assert told["board"]["boot_nonce"] == "0000b007"
     assert not told["baud"]["good"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import PlantPart
+from rtsim.scenario.standard_components import PlantComponent
 
 TEXT = """from rtsim import Scenario
 from rtsim.models.unstable import UNSTABLE
@@ -22,8 +22,8 @@ def scenario():
 
 
 def step_of(file: Path) -> int:
-    part = load_scenario(str(file)).part("plant")
-    assert isinstance(part, PlantPart)
+    part = load_scenario(str(file)).component("plant")
+    assert isinstance(part, PlantComponent)
     return part.step.tick(1)
 
 

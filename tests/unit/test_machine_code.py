@@ -195,7 +195,7 @@ def test_arrays_of_each_kind_are_handed_over() -> None:
 )
 def test_an_array_that_it_would_misread_is_refused(wrong: Any) -> None:
     native = compile_function(law, EQUATION, "law")
-    with pytest.raises(TypeError, match="where compiled code wants a contiguous one of float64"):
+    with pytest.raises(TypeError, match="expects a contiguous float64 array"):
         native.call(0.0, wrong, NONE, NONE, NONE, np.zeros(1))
 
 

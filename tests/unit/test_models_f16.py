@@ -17,7 +17,7 @@ from rtsim.models.f16.aerodynamics import (
     segment,
 )
 from rtsim.models.f16.cases import NAMES, case
-from rtsim.models.f16.law import FEEDBACK, LAW_OUTPUTS
+from rtsim.models.f16.controller import FEEDBACK, LAW_OUTPUTS
 from rtsim.models.f16.plant import F16, PARAMETERS
 from rtsim.models.f16.propulsion import thrust_lbf
 

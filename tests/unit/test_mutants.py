@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -226,13 +227,18 @@ def test_who_is_ended_ends_the_tests_that_it_started_and_theirs(name: str, tmp_p
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
+    handle = -1
     try:
         while not (waiting.is_file() and waiting.read_text().strip()):
             assert own.poll() is None, own.communicate()
         process = int(waiting.read_text())
         assert not gone(process)
+        handle = os.pidfd_open(process)  # readable once it has ended: SIGKILL takes a while
         own.send_signal(getattr(signal, name))
         own.communicate(timeout=30)
+        assert select.select([handle], [], [], 30)[0]
         assert gone(process)
     finally:
+        if handle >= 0:
+            os.close(handle)
         own.kill()

@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec
 import pytest
 
 from rtsim.core.old_names import _NEW, install, new_name
+from rtsim.scenario import Scenario
 
 
 @pytest.mark.parametrize("old", sorted(_NEW))
@@ -68,3 +69,41 @@ def test_a_name_that_moved_is_found_where_it_was_and_warns(
     assert found is getattr(importlib.import_module(now), name)
     with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'nothing'"):
         _ = importlib.import_module(module).nothing
+
+
+@pytest.mark.parametrize(
+    ("module", "kind"),
+    [
+        *(
+            ("rtsim.scenario.standard_components", kind)
+            for kind in (
+                *("ExternalInput", "Noise", "Plant", "Processes"),
+                *("Sensor", "Source", "Topic"),
+            )
+        ),
+        ("rtsim.scenario.controller_component", "Controller"),
+    ],
+)
+def test_the_old_name_of_a_class_gives_the_class_and_warns(module: str, kind: str) -> None:
+    home = importlib.import_module(module)
+    with pytest.warns(DeprecationWarning, match=f"{module}.{kind}Part is called {kind}Component"):
+        found = getattr(home, f"{kind}Part")
+    assert found is getattr(home, f"{kind}Component")
+    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'nothing'"):
+        _ = home.nothing
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("parts", "components"),
+        ("part", "component"),
+        ("controller_part", "controller_component"),
+        ("inlet", "external_input"),
+    ],
+)
+def test_the_old_name_of_an_attribute_of_a_scenario_works_and_warns(old: str, new: str) -> None:
+    scenario = Scenario("s")
+    with pytest.warns(DeprecationWarning, match=f"Scenario.{old} is called {new} now"):
+        found = getattr(scenario, old)
+    assert found == getattr(scenario, new)

@@ -51,9 +51,8 @@ def test_in_a_long_wait_it_listens_each_50_ms_and_not_near_its_end(
         asked.append(clock.now() - clock.wall(0))
         return False
 
-    pacer.overhear = overhear
     pacer.start(0)
-    assert pacer.wait(wait_ns)
+    assert pacer.wait(wait_ns, overhear=overhear)
     assert clock.now() == clock.wall(wait_ns)
     assert [round(ns / MS) for ns in asked] == heard
     assert all(abs(ns - 50 * MS * (k + 1)) <= k + 1 for k, ns in enumerate(asked))
@@ -64,10 +63,8 @@ def test_a_long_wait_is_waited_out_where_nobody_listens_and_cut_where_somebody_h
     pacer = Pacer(clock)
     pacer.start(0)
     assert pacer.wait(1000 * MS)
-    pacer.overhear = lambda _: True
-    assert not pacer.wait(2000 * MS)
+    assert not pacer.wait(2000 * MS, overhear=lambda _: True)
     assert clock.simulated(clock.now()) == pytest.approx(1050 * MS, abs=2)
-    pacer.overhear = None
     assert pacer.wait(2000 * MS)
     assert clock.now() == clock.wall(2000 * MS)
 

@@ -201,15 +201,19 @@ def taken() -> Person:
 @pytest.mark.parametrize(
     ("person", "held", "told"),
     [
-        (early, {}, "too early"),
+        (early, {}, "too few samples"),
         (wiggled, {}, "axis 0 of Extreme 3D moves: let go"),
         (lambda: Person(BOTH, {}), {}, "plug one in"),
-        (begun, {}, "nothing moved: hold pitch's control"),
-        (begun, {"a0": 0.9, "a1": 1.0}, "axis 1 .* and axis 0 .* both moved: move only pitch's"),
-        (late, {"a1": 1.0}, "Late came after the first step: begin anew"),
-        (at_minus, {"a1": 1.0}, "still where it was"),
-        (at_minus, {"a1": 0.0}, "is at rest: hold it at its other end"),
-        (taken, {"a1": 1.0}, "is that of pitch already: move throttle's control"),
+        (begun, {}, "no axis moved: hold the control of pitch"),
+        (
+            begun,
+            {"a0": 0.9, "a1": 1.0},
+            "axis 1 .* and axis 0 .* both moved: move only the control",
+        ),
+        (late, {"a1": 1.0}, "Late was plugged in after the first step: start"),
+        (at_minus, {"a1": 1.0}, "has not moved: hold"),
+        (at_minus, {"a1": 0.0}, "is at rest: hold the control at its other end"),
+        (taken, {"a1": 1.0}, "already moves pitch: move the control of throttle"),
     ],
 )
 def test_what_was_not_done_is_asked_again(
@@ -224,7 +228,7 @@ def test_what_was_not_done_is_asked_again(
 
 def test_a_value_may_be_left_out_and_a_rest_may_not() -> None:
     person = Person(BOTH, one_stick(0.0, 0.0))
-    assert "cannot be left out" in person.calibration.skip()
+    assert "cannot be skipped" in person.calibration.skip()
     assert person.does() == ""
     assert person.does(a1=1.0) == ""
     assert person.calibration.skip() == ""  # in the middle of it
@@ -240,10 +244,10 @@ def test_a_device_that_is_unplugged_meanwhile_is_forgotten() -> None:
     person = at_minus()
     sticks, person.sticks = person.sticks, {}
     person.calibration.look(DeviceSample())
-    assert "is gone" in person.calibration.go_on()
+    assert "was unplugged" in person.calibration.go_on()
     assert person.calibration.skip() == ""
     person.sticks = {8: sticks[4]}
-    assert "begin anew" in person.does(a1=1.0)
+    assert "start the calibration again" in person.does(a1=1.0)
 
 
 def test_a_name_that_is_no_toml_is_written_so_that_it_is_read(tmp_path: Path) -> None:
@@ -260,13 +264,13 @@ def test_a_name_that_is_no_toml_is_written_so_that_it_is_read(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        ("{ axis = 1, range = [1.0] }", r"give \[low, high\] or \[low, middle, high\]"),
-        ("{ axis = 1, range = [0.5, 0.55] }", "raw positions that rise by 0.1 or more"),
+        ("{ axis = 1, range = [1.0] }", r"expected \[low, high\] or \[low, middle, high\]"),
+        ("{ axis = 1, range = [0.5, 0.55] }", "raw positions that rise by at least 0.1"),
         ("{ axis = 1, range = [1.0, 0.0, -1.0] }", "raw positions that rise"),
-        ("{ axis = 1, range = [-2.0, 1.0] }", "give -1 to 1"),
+        ("{ axis = 1, range = [-2.0, 1.0] }", "expected -1 to 1"),
         ("{ axis = 1, range = 3 }", "low, high"),
         ("{ axis = 1, invert = 3 }", "true or false"),
-        ("{ axis = 1, dead_zone = 0.95 }", "give 0 to 0.9"),
+        ("{ axis = 1, dead_zone = 0.95 }", "expected 0 to 0.9"),
     ],
 )
 def test_a_range_that_is_none(tmp_path: Path, table: str, told: str) -> None:

@@ -74,13 +74,13 @@ def test_a_limit_passed_downwards_and_what_is_not_a_number() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"signal": "height", "horn": 1.0}, "write 'plant.signal'"),
+        ({"signal": "height", "horn": 1.0}, "is not of the form 'plant.signal'"),
         ({"signal": "ball.height"}, "give shaker=.begins, fully., horn=, or both"),
-        ({"signal": "ball.height", "shaker": (2.0, 1.0)}, "or below=True"),
-        ({"signal": "ball.height", "shaker": (1.0, 2.0), "below": True}, "or below=False"),
+        ({"signal": "ball.height", "shaker": (2.0, 1.0)}, "or give below=True"),
+        ({"signal": "ball.height", "shaker": (1.0, 2.0), "below": True}, "or give below=False"),
         ({"signal": "ball.height", "shaker": (1.0,)}, "begins, fully"),
-        ({"signal": "ball.height", "horn": math.nan}, "limits are numbers"),
-        ({"signal": "ball.height", "horn": 1.0, "band": -1.0}, "band is 0 or more"),
+        ({"signal": "ball.height", "horn": math.nan}, "limits must be finite numbers"),
+        ({"signal": "ball.height", "horn": 1.0, "band": -1.0}, "band must be 0 or more"),
         ({"signal": "ball.height", "horn": 1.0, "name": "a b"}, "not an identifier"),
     ],
 )
@@ -92,7 +92,7 @@ def test_a_cue_that_cannot_be_meant(arguments: dict[str, Any], told: str) -> Non
 def test_a_cue_crosses_to_another_process_as_plain_data() -> None:
     assert Cue.from_plain(json.loads(json.dumps(HIGH.to_plain()))) == HIGH
     for broken in ({}, {"name": 3, "signal": "a.b"}, {"name": "x", "signal": "a.b", "horn": "y"}):
-        with pytest.raises(RtsimError, match="no cue can be made"):
+        with pytest.raises(RtsimError, match="is not a valid cue"):
             Cue.from_plain(broken)
 
 

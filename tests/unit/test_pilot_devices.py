@@ -78,10 +78,10 @@ def test_a_stick_is_plugged_in_moved_and_read(devices: Devices) -> None:
     stick = devices.look().sticks[joystick.number]
     assert stick.kind == "joystick"
     assert stick.axes == pytest.approx((0.0, -0.5, 0.0, 0.0), abs=1e-4)
-    assert "is there" in devices.news[0]
+    assert "was plugged in" in devices.news[0]
     joystick.unplug()
     assert devices.look().sticks == {}
-    assert "is gone" in devices.news[-1]
+    assert "was unplugged" in devices.news[-1]
 
 
 def test_sdl_reads_a_new_stick_before_the_first_look_at_it(

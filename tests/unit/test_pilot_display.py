@@ -23,7 +23,7 @@ from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.seat import NOBODY
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Shared
 from rtsim.pilot.viewer.frames import _HEARD_NS, BACK_S, FAR_BACK_S, Display
-from rtsim.pilot.viewer.process import CLOSED, QUIT, UNHEARD, Saving, _mapping, _why
+from rtsim.pilot.viewer.process import CLOSED, QUIT, UNHEARD, PictureSaver, _end_reason, _mapping
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.clock import FAKE_START, FakeClock
@@ -78,7 +78,7 @@ class Viewer:
 
     def why(self) -> str:
         """What would be said of the end, with nobody but the window to end it."""
-        return _why(self.display, ended=False, over="")
+        return _end_reason(self.display, ended=False, over="")
 
     def ordered(self) -> list[int]:
         """Kinds, in their order."""
@@ -103,7 +103,7 @@ def viewer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Viewer]:
     pygame.display.quit()
 
 
-def test_a_virtual_stick_moves_the_inlet_of_the_run(viewer: Viewer) -> None:
+def test_a_virtual_stick_moves_the_external_input_of_the_run(viewer: Viewer) -> None:
     """The whole way: SDL, mapping, shared memory, the device that the loop polls."""
     stick = viewer.cockpit.stick
     assert stick is not None
@@ -237,23 +237,24 @@ def test_a_picture_that_cannot_be_saved_is_a_note(viewer: Viewer, tmp_path: Path
     viewer.display.screenshots = tmp_path / "gone"
     viewer.press(pygame.K_F12)
     assert viewer.display._notes[-1][1].startswith(
-        f"no picture {tmp_path / 'gone' / 'rtsim-001.png'}: "
+        f"cannot save the picture {tmp_path / 'gone' / 'rtsim-001.png'}: "
     )
     (tmp_path / "gone").mkdir()
     viewer.press(pygame.K_F12)
-    assert viewer.display._notes[-1][1].startswith("picture: ")
+    assert viewer.display._notes[-1][1].startswith("picture saved: ")
 
 
 def test_a_folder_of_pictures_that_vanishes_ends_nothing(
     viewer: Viewer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "pictures"
-    saving = Saving(folder, 0.0)
+    saving = PictureSaver(folder, 0.0)
     assert saving.look(viewer.display.save) == ""
     (folder / "frame-00000.png").unlink()
     folder.rmdir()
     wrong = [saving.look(viewer.display.save) for _ in range(3)]
-    assert all(text.startswith(f"no picture {folder / 'frame-00001.png'}: ") for text in wrong)
+    saved = f"cannot save the picture {folder / 'frame-00001.png'}: "
+    assert all(text.startswith(saved) for text in wrong)
     assert capfd.readouterr().err == f"{wrong[0]}\n"
     folder.mkdir()
     assert saving.look(viewer.display.save) == ""
@@ -297,7 +298,7 @@ def test_a_second_window_says_that_it_watches_and_why_an_order_was_refused(viewe
     assert other.stick(values, 0, 0, lost=False)
     viewer.press(pygame.K_p)
     seen += [text for _, text in viewer.display._notes]
-    assert seen[-1].endswith("another window has the stick; this one watches")
+    assert seen[-1].endswith("another window has control of the stick; this window only watches")
     assert viewer.ordered() == []
     other.leave()
     viewer.press(pygame.K_p)

@@ -19,16 +19,16 @@ from rtsim.pilot.scenes.orbit import OrbitScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, Scene, SceneMoment, Shown
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.scenario.component import readable
-from rtsim.scenario.parts import PlantPart
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import PlantComponent
 
 BAD = (math.nan, math.inf, -math.inf, 0.0, 1e300, 1e125, -1e12)
 
 
 def shown(scenario: Scenario) -> Shown:
     _, pairs = watched(scenario, 0.05)
-    part = next(p for p in scenario.parts.values() if isinstance(p, PlantPart))
-    signals = readable(part, scenario.parts)
+    part = next(p for p in scenario.components.values() if isinstance(p, PlantComponent))
+    signals = readable(part, scenario.components)
     between = Interpolation(signals)
     return Shown(signals, between.at(pairs[0], 0.0), between.slope(pairs[0]), pairs[0].ns(0.0))
 

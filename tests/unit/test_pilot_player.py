@@ -103,7 +103,7 @@ def test_a_long_trace_is_thinned_and_its_points_stay_where_they_are(tmp_path: Pa
 
 def test_a_recording_without_states_is_refused(orbit: Recording) -> None:
     empty = Recording("empty.mcap", orbit.header, None, {})
-    with pytest.raises(RecordingError, match=r"nothing to show: empty\.mcap holds no state"):
+    with pytest.raises(RecordingError, match=r"empty\.mcap cannot be shown: it has no state"):
         Playback(empty)
 
 
@@ -253,7 +253,7 @@ def test_a_picture_of_the_window(playing: Playing, tmp_path: Path) -> None:
     assert (pygame.surfarray.array3d(playing.surface) != with_note).any()
     playing.player.screenshots = tmp_path / "gone"
     assert playing.press(pygame.K_F12) > 0.0
-    assert playing.player._note.startswith("no picture: ")
+    assert playing.player._note.startswith("cannot save the picture ")
 
 
 def test_the_collector_stands_still_while_it_plays(

@@ -210,7 +210,7 @@ def test_who_says_nothing_any_more_is_forgotten_and_may_come_back(machines: Mach
     assert not machines.relay._viewers
     assert not remote.over
     machines.time.ns += SILENT_NS
-    assert "nothing was heard from tcp://elsewhere:5998 for 10 s" in remote.over
+    assert "no message came from tcp://elsewhere:5998 for 10 s" in remote.over
     line.cut = False
     publish(machines, 3.0)
     machines.pass_by(10)
@@ -291,7 +291,7 @@ def test_no_flipped_byte_is_believed(at: int, flipped: bytes) -> None:
 
 def test_a_schema_is_asked_for_and_waited_for(machines: Machines) -> None:
     publish(machines, 6.0)
-    remote = RemoteExchange.by(machines.answered(b"a"), clock=machines.time.here)
+    remote = RemoteExchange.over_line(machines.answered(b"a"), clock=machines.time.here)
     assert remote.schema == MOON
     pair = seen(remote)
     assert pair is not None
@@ -301,17 +301,17 @@ def test_a_schema_is_asked_for_and_waited_for(machines: Machines) -> None:
 def test_nobody_answers_or_somebody_else_does(machines: Machines) -> None:
     line = Line(machines.served, b"a")
     with pytest.raises(SharedError, match=r"nobody answers at tcp://elsewhere:5998.*rtsim|keys"):
-        RemoteExchange.by(line, patience_s=0.01)
+        RemoteExchange.over_line(line, patience_s=0.01)
     assert line.cut
     line = Line(machines.served, b"b")
     line.come.append(b"HTTP/1.1 400 Bad Request")
-    with pytest.raises(SharedError, match="is no run that is viewed"):
-        RemoteExchange.by(line, patience_s=5.0)
+    with pytest.raises(SharedError, match="does not serve a window of rtsim"):
+        RemoteExchange.over_line(line, patience_s=5.0)
 
 
 def test_what_is_too_large_for_a_message_is_refused() -> None:
     wide = Schema((("wide", Signals(Signal("x", shape=(70_000,)))),))
-    with pytest.raises(WireError, match="too large to be seen from another machine"):
+    with pytest.raises(WireError, match="too large for a window on another machine"):
         Format(wide)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from pilot_parts import flight
 
 from rtsim.cli.checkpoints import Wanted
-from rtsim.cli.segments import Segment, fly_legs
+from rtsim.cli.segments import run_segments
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import CheckpointError
 from rtsim.core.tag import Tag
@@ -26,8 +25,10 @@ from rtsim.pilot.viewer.state import RunState, Telling
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording, what_both_have
+from rtsim.runs.pace import Pace
 from rtsim.runs.replay import rerun
-from rtsim.runs.simulation import Pace, Progress, simulate
+from rtsim.runs.request import Connections, Output, Progress, RunRequest
+from rtsim.runs.result import RunResult
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.clock import FakeClock
@@ -53,7 +54,7 @@ def legs(
     until: float = 2.0,
     wanted: Wanted | None = None,
     stick: str = "",
-) -> tuple[list[Segment], Cockpit]:
+) -> tuple[Sequence[RunResult], Cockpit]:
     """Flown as a run with a window is; what is in ``at`` happens once, at those times (s)."""
     left = sorted(at.items())
     with ExitStack() as stack:
@@ -63,17 +64,17 @@ def legs(
             while left and progress.ns >= left[0][0] * 1e9:
                 left.pop(0)[1](cockpit)
 
-        fly = partial(
-            simulate, scenario, until=until, observe=observe, publisher=cockpit.pictures,
-            inbox=cockpit.inbox, clock=FakeClock(),
-        )  # fmt: skip
+        live = Connections(cockpit.pictures, observe, cockpit.inbox, FakeClock())
         recorder = FileRecorder(folder / "run.mcap", stopwatch)
         asked = wanted or Wanted(None, (), told=True, viewed=True)
-        found = fly_legs(fly, Pace(1.0), recorder, asked, None, cockpit.inbox, stack)
-    return found, cockpit
+        request = RunRequest(
+            scenario, pace=Pace(1.0), until=until, output=Output(recorder), live=live
+        )
+        found = run_segments(request, asked, stack)
+    return found.segments, cockpit
 
 
-def replays(leg: Segment) -> bool:
+def replays(leg: RunResult) -> bool:
     assert leg.path is not None
     recorded = Recording.open(leg.path)
     return compare_exact(recorded, rerun(recorded), prefix=True) is None
@@ -85,8 +86,8 @@ def test_reset_begins_anew_and_rewind_goes_back_so_far(tmp_path: Path) -> None:
         flight(script), tmp_path,
         {0.8: order(orders.RESET), 1.5: order(orders.REWIND, 0.25), 1.7: order(orders.MARK)},
     )  # fmt: skip
-    assert [leg.outcome.reason for leg in flown] == ["restored", "restored", "end"]
-    assert [leg.outcome.began.ns for leg in flown] == [0, 0, 1200 * MS]
+    assert [leg.reason for leg in flown] == ["restored", "restored", "end"]
+    assert [leg.began.ns for leg in flown] == [0, 0, 1200 * MS]
     assert all(replays(leg) for leg in flown)
     first, second, last = (Recording.open(leg.path) for leg in flown if leg.path is not None)
     for leg in (second, last):
@@ -144,8 +145,8 @@ def test_back_to_the_checkpoint_that_was_kept(tmp_path: Path) -> None:
         wanted=wanted,
     )  # fmt: skip
     assert cockpit.inbox.refused == 1  # none was kept yet
-    assert [leg.outcome.reason for leg in flown] == ["restored", "end"]
-    assert 200 * MS <= flown[1].outcome.began.ns <= 220 * MS
+    assert [leg.reason for leg in flown] == ["restored", "end"]
+    assert 200 * MS <= flown[1].began.ns <= 220 * MS
     assert all(replays(leg) for leg in flown)
 
 
@@ -182,7 +183,7 @@ def test_why_an_order_is_refused_is_told_at_the_window(
         seen.extend([held[0].refusal(), held[0].refusal()])
 
     flown, cockpit = legs(flight([]), tmp_path, {0.1: ask, 0.3: look}, until=0.5)
-    assert [leg.outcome.reason for leg in flown] == ["end"]
+    assert [leg.reason for leg in flown] == ["end"]
     assert seen == ["rig (Free) runs freely and would have gone on meanwhile", ""]
     assert cockpit.inbox.refused == 1
 
@@ -199,7 +200,7 @@ def test_a_ring_that_was_asked_for_insists(tmp_path: Path, monkeypatch: pytest.M
 
 def test_quit_from_the_window_is_known_to_be(tmp_path: Path) -> None:
     flown, cockpit = legs(flight([]), tmp_path, {0.1: order(orders.QUIT)})
-    assert flown[-1].outcome.reason == "quit"
+    assert flown[-1].reason == "quit"
     assert cockpit.inbox.quit
 
 

@@ -23,7 +23,7 @@ from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.scenes.world import BANDS, SKY, FlightGate, Terrain, approach
-from rtsim.scenario.parts import PlantPart
+from rtsim.scenario.standard_components import PlantComponent
 from rtsim.testing.clock import FAKE_START
 
 SIGNALS = F16.states + F16.discrete + F16.inputs + F16.outputs
@@ -295,7 +295,7 @@ def test_the_horizon_of_a_slow_simulation_shows_no_steps() -> None:
     """
     script = [(0.2 * k, (0.0, (-1.0) ** k, 0.0, 0.4)) for k in range(1, 9)]
     out = flight(script, step=STEP_S, rate=50.0)
-    assert isinstance(out.part("f16"), PlantPart)
+    assert isinstance(out.component("f16"), PlantComponent)
     _, pairs = watched(out, 2.0)
     rates = np.array([p.last[SIGNALS.slice("roll_rate")][0] for p in pairs])
     peak = float(np.abs(np.diff(rates)).max()) / STEP_S

@@ -84,7 +84,7 @@ def test_one_that_was_stopped_finds_it_taken(room: Room) -> None:
 
 def test_two_that_reach_for_it_at_once_are_one_in_the_end(room: Room) -> None:
     first, second = room.viewer(), room.viewer()
-    first._sit(), second._sit()
+    first._hold_authority(), second._hold_authority()
     room.move(first, 0.1)
     room.move(second, 0.2)
     flying = [room.move(first, 0.3), room.move(second, 0.4)]

@@ -52,7 +52,9 @@ def test_one_viewer_too_many_is_told_so_when_it_asks(machines: Machines) -> None
     publish(machines)
     machines.pass_by(10)
     with pytest.raises(SharedError, match=rf"tcp://elsewhere:5998: {FULL}"):
-        RemoteExchange.by(machines.answered(b"late"), patience_s=5.0, clock=machines.time.here)
+        RemoteExchange.over_line(
+            machines.answered(b"late"), patience_s=5.0, clock=machines.time.here
+        )
     assert machines.relay.skipped == 0
 
 
@@ -82,14 +84,16 @@ def test_a_greeting_of_any_release_is_answered(machines: Machines) -> None:
 def test_a_run_of_another_release_is_told(machines: Machines) -> None:
     line = Line(machines.served, b"a")
     line.come.append(of_version(Format(MOON).schema(), 99))
-    with pytest.raises(SharedError, match=r"another release of rtsim .*version 99.*run both"):
-        RemoteExchange.by(line, patience_s=5.0)
+    with pytest.raises(
+        SharedError, match=r"another release of rtsim .*version 99.*use the same release"
+    ):
+        RemoteExchange.over_line(line, patience_s=5.0)
     line = Line(machines.served, b"b")
     sealed = Format(MOON).schema()
     body = sealed[:8] + bytes(8) + sealed[16:-4]  # the same fields, in another order there
     line.come.append(body + struct.pack("<I", zlib.crc32(body)))
-    with pytest.raises(SharedError, match="lays out its records as another release"):
-        RemoteExchange.by(line, patience_s=5.0)
+    with pytest.raises(SharedError, match="uses the record layout of another release"):
+        RemoteExchange.over_line(line, patience_s=5.0)
 
 
 # -- what is claimed
@@ -103,8 +107,8 @@ def test_a_schema_that_takes_too_much_is_refused_before_it_is_given_memory(
     assert greedy.places()[1] > MOST_BYTES
     line = Line(machines.served, b"a")
     line.come.append(Format(greedy).schema())
-    with pytest.raises(SharedError, match=f"at most {MOST_BYTES}"):
-        RemoteExchange.by(line, patience_s=5.0)
+    with pytest.raises(SharedError, match=f"the limit is {MOST_BYTES}"):
+        RemoteExchange.over_line(line, patience_s=5.0)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +120,7 @@ def test_a_scene_that_is_none_is_refused(
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     schema = Schema(MOON.plants, MOON.stick, {"pid": 0, **about})
     shared = Shared.create(schema, tmp_path)
-    with pytest.raises(SharedError, match="what the run says of its scene cannot be read"):
+    with pytest.raises(SharedError, match="the scene of the run cannot be created"):
         watch(shared, Window(headless=True, size="160x120"), threading.Event())
     assert not pygame.display.get_init()
     shared.close()
@@ -181,7 +185,7 @@ def test_of_a_run_that_was_killed_nothing_is_left_and_its_viewers_hear_it(
     keys_of(keys)
     shared = Shared.create(MOON, tmp_path)
     Line(line, b"a").send(Format(MOON).records(Head(RECORDS, 1), {})[0])
-    monkeypatch.setattr(relay, "ends_with_input", lambda: over)
+    monkeypatch.setattr(relay, "input_closed", lambda: over)
     monkeypatch.setattr(relay, "ListeningSocket", line)
     assert relay.main([str(shared.path), "tcp://127.0.0.1:1", "--keys", str(keys)]) == 0
     assert not shared.path.exists()

@@ -189,7 +189,7 @@ def test_without_a_sound_card_the_person_is_told(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(horn, "Horn", none)
     cueing = Cueing([Cue("stall", "f16.alpha", horn=1.0)])
-    assert cueing.news == ["no horn: nothing to hear it by"]
+    assert cueing.news == ["the horn cannot sound: nothing to hear it by"]
     assert Cueing([Cue("stall", "f16.alpha", shaker=(1.0, 2.0))]).news == []  # nothing to sound
 
 
@@ -208,7 +208,9 @@ def test_without_a_library_of_the_mixer_the_flight_goes_on_and_says_so_in_one_li
     aircraft.fly(21.5, 4)
     assert max(stick.felt)[0] > 0.9
     aircraft.close()
-    told = "no horn: libgthread-2.0.so.0: cannot open shared object file (pygame.mixer)"
+    told = (
+        "the horn cannot sound: libgthread-2.0.so.0: cannot open shared object file (pygame.mixer)"
+    )
     assert Cueing([Cue("stall", "f16.alpha", horn=1.0)]).news == [told]
     assert capfd.readouterr().err == ""
 

@@ -78,10 +78,10 @@ def test_only_this_user_may_read_it_and_its_owner_removes_it(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("at", "bytes_", "told"),
     [
-        (0, b"notours!", "not shared by a run"),
-        (8, struct.pack("<I", 99), "of version 99, this viewer of 2"),
-        (12, struct.pack("<I", 2**31), "claims a schema of 2147483648 bytes"),
-        (16, struct.pack("<Q", 2**40), "claims a schema"),
+        (0, b"notours!", "not a file that a run of rtsim shares"),
+        (8, struct.pack("<I", 99), "has version 99; this viewer reads version 2"),
+        (12, struct.pack("<I", 2**31), "it gives 2147483648 bytes of schema"),
+        (16, struct.pack("<Q", 2**40), "is wrong: it gives"),
         (24, b"\0" * 32, "another release"),
         (60, b"\xff", "cannot be read|utf-8"),
     ],
@@ -102,10 +102,10 @@ def test_a_file_cut_short_is_told(path: Path, kept: int) -> None:
 
 
 def test_a_run_that_is_over_and_one_too_large(tmp_path: Path) -> None:
-    with pytest.raises(SharedError, match="is the run over"):
+    with pytest.raises(SharedError, match="perhaps the run has ended"):
         Shared.open(tmp_path / "gone")
     huge = Schema((("p", Signals(Signal("x", shape=(MOST_BYTES,)))),))
-    with pytest.raises(SharedError, match="at most"):
+    with pytest.raises(SharedError, match="the limit is"):
         Shared.create(huge, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -126,7 +126,7 @@ def test_where_there_is_no_room_it_says_so_and_leaves_nothing(tmp_path: Path) ->
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
     try:
-        with pytest.raises(SharedError, match=r"bytes to share .* cannot be had in .*: File too"):
+        with pytest.raises(SharedError, match=r"cannot create a file of .* bytes in .*: File too"):
             Shared.create(WIDE, tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -161,5 +161,5 @@ def test_files_that_killed_runs_left_are_removed_by_the_next_one(tmp_path: Path)
 )
 def test_a_schema_that_is_none_is_told(signals: str) -> None:
     text = f'{{"plants": [{{"name": "p", "signals": [{signals}]}}], "stick": [], "about": {{}}}}'
-    with pytest.raises(SharedError, match="its schema cannot be read"):
+    with pytest.raises(SharedError, match="the schema of the run cannot be read"):
         Schema.from_json(text)

@@ -11,16 +11,16 @@ import pytest
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.plant import F16
-from rtsim.pilot.scenes.past import KeptStates, Pasts
+from rtsim.pilot.scenes.past import KeptStates, PastStates
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.strips import (
     TRACES,
     StripScene,
+    distinct_texts,
     layout,
     polylines,
     scale,
     strips_of,
-    told_apart,
 )
 
 NS = 1_000_000_000
@@ -61,7 +61,7 @@ def test_a_picture_of_an_earlier_time_forgets_what_came_after() -> None:
 
 def test_a_past_that_is_known_comes_first() -> None:
     known = past([1.0, 2.0])
-    pasts = Pasts()
+    pasts = PastStates()
     assert pasts.of(SceneMoment({"a": shown(5, 1.0)}, past={"a": known}), "a") is known
     assert pasts.of(SceneMoment({"a": shown(5, 1.0)}), "a").ns.tolist() == [5]
 
@@ -126,7 +126,7 @@ def test_a_scale_is_never_a_point(values: list[float]) -> None:
 def test_the_ends_of_a_scale_are_told_apart(
     ends: tuple[float, float], texts: tuple[str, str]
 ) -> None:
-    assert told_apart(*ends) == texts
+    assert distinct_texts(*ends) == texts
 
 
 # -- traces

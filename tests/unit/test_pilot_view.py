@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli import main
-from rtsim.pilot.flights import seen_as
+from rtsim.pilot.flights import default_scene
 from rtsim.record.reading import Recording
 
 
@@ -64,7 +64,7 @@ def test_mistakes(arguments: tuple[str, ...], told: str) -> None:
 
 
 def test_which_scene_shows_what() -> None:
-    assert seen_as("ball") == {"scenario": "ball"}
+    assert default_scene("ball") == {"scenario": "ball"}
     for name in ("f16", "f16-by-hand"):
-        assert seen_as(name)["scene"] == "f16"
-    assert seen_as("orbit")["scene"] == "orbit"
+        assert default_scene(name)["scene"] == "f16"
+    assert default_scene("orbit")["scene"] == "orbit"

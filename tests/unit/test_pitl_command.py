@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -18,6 +19,8 @@ from pitl_parts import FakeBoard, Host, as_float
 
 from hitl import pitl
 from hitl.boards import BoardError, node
+from hitl.boards.description import Emulator
+from hitl.boards.uno import UNO
 from hitl.comparison.back_to_back import ProgressWatch, Rung, climb
 from hitl.comparison.on_boards import check_processor, rungs
 from hitl.contexts import BoardUnderTest
@@ -76,6 +79,7 @@ def test_what_is_asked_is_written_and_told(tmp_path: Path) -> None:
     result = run("unstable", "--until", 0.3, *files, "--json")
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
+    assert (told["outcome"], told["exit_status"], told["why"]) == ("passed", 0, None)
     assert told["columns"] == ["design", "host C", "board"]
     assert told["firmware"]["controller"]["flash_bytes"] > 1000
     board = told["pairs"][1]
@@ -176,7 +180,7 @@ def test_what_a_board_opens_is_closed_with_it() -> None:
         (("f16", "--pace", 1), "type --latency 0.01 (latency=0.01), or run with --pace max"),
         (("unstable", "--pace", 1), "type --latency 0.05 (latency=0.05)"),
         (("f16", "--board", ABSENT), "cannot open serial port /dev/rtsim-none"),
-        (("f16", "--board", "board:mega"), "type: board:uno"),
+        (("f16", "--board", "board:mega"), "unknown board 'mega'; known: uno"),
         (
             ("f16", "--board", ABSENT, "--firmware", "a.hex"),
             "is a real board, which runs the firmware that it was flashed with",
@@ -216,7 +220,7 @@ def test_without_an_emulator_what_to_type_is_told(monkeypatch: pytest.MonkeyPatc
     def absent() -> list[str | Path]:
         raise BoardError("avr8js is not here; type: rtsim board install")
 
-    monkeypatch.setitem(__import__("hitl.boards.urls").boards.urls._BACKENDS, "avr8js", absent)
+    monkeypatch.setitem(cast(dict[str, Emulator], UNO.emulators), "avr8js", Emulator(absent))
     result = run("f16", "--until", 1)
     assert result.exit_code == 2
     assert node.GET_AVR8JS in result.output

@@ -157,8 +157,8 @@ class Impatient(SlipInAll):
     ("kind", "said"),
     [
         (Odd, "answers 'sleep'"),
-        (Endless, "goes on after 100000 late frames"),
-        (Remembering, "remembers what it was asked before"),
+        (Endless, "does not end after 100000 late frames"),
+        (Remembering, "depend on earlier tags"),
         (Impatient, "has no patience_ns"),
     ],
 )

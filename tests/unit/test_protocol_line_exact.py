@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from protocol_parts import f16
 
+from hitl.boards.uno import CLOCK_HZ
 from hitl.protocol.line import (
     BITS_PER_BYTE,
     MOST_BAUD,
-    UNO_HZ,
     BaudRate,
     Budget,
     handling_ns,
@@ -24,27 +24,27 @@ from rtsim.core.tag import NS_PER_S
 
 
 def test_the_largest_and_the_least_rate_of_a_clock() -> None:
-    assert BaudRate(2_000_000).ubrr == 0
+    assert BaudRate(2_000_000).steps == 1
     assert BaudRate(2_000_000).actual == 2_000_000
     told = "no divider makes 2000001 baud from a clock of 16000000 Hz; choose 9"
     with pytest.raises(ScenarioError, match=told):
         BaudRate(2_000_001)
-    assert BaudRate(489).ubrr == 4089
-    assert BaudRate(1, 8 * 4096).ubrr == 4095
+    assert BaudRate(489).steps == 4090
+    assert BaudRate(1, 8 * 4096).steps == 4096
     with pytest.raises(ScenarioError):
         BaudRate(1, 8 * 4097)
     with pytest.raises(ScenarioError):
         BaudRate(0, 8)
-    assert BaudRate(1, 8).ubrr == 0
+    assert BaudRate(1, 8).steps == 1
 
 
 def test_the_nearest_of_two_dividers_is_taken() -> None:
-    assert BaudRate(100, 8 * 250).ubrr == 2, "83 is nearer than 125"
+    assert BaudRate(100, 8 * 250).steps == 3, "83 is nearer than 125"
     for baud in (9600, 14400, 31250, 57_601, 115_200, 230_400):
         rate = BaudRate(baud)
-        gaps = [abs(UNO_HZ / 8 / (n + 1) - baud) for n in range(300)]
-        assert rate.ubrr == gaps.index(min(gaps)), baud
-        assert rate.actual == UNO_HZ / 8 / (rate.ubrr + 1)
+        gaps = [abs(CLOCK_HZ / 8 / (n + 1) - baud) for n in range(300)]
+        assert rate.steps - 1 == gaps.index(min(gaps)), baud
+        assert rate.actual == CLOCK_HZ / 8 / rate.steps
 
 
 def test_a_rate_is_good_below_one_percent_on_either_side() -> None:
@@ -84,9 +84,11 @@ def test_a_rate_is_called_by_the_common_name_within_three_percent(actual: float,
 
 
 def test_a_rate_in_words_with_or_without_a_divider() -> None:
-    assert in_words(500_000, UNO_HZ) == "500000 baud (+0.0 %)"
-    assert in_words(230_400, UNO_HZ).startswith("230400 baud is -3.5 % off at the board; choose 9")
-    assert in_words(3_000_000, UNO_HZ) == "3000000 baud"
+    assert in_words(500_000, CLOCK_HZ) == "500000 baud (+0.0 %)"
+    assert in_words(230_400, CLOCK_HZ).startswith(
+        "230400 baud is -3.5 % off at the board; choose 9"
+    )
+    assert in_words(3_000_000, CLOCK_HZ) == "3000000 baud"
 
 
 def test_a_byte_is_ten_bits_and_a_part_of_a_ns_is_a_whole_one() -> None:
@@ -98,19 +100,19 @@ def test_a_byte_is_ten_bits_and_a_part_of_a_ns_is_a_whole_one() -> None:
 
 
 def test_the_firmware_takes_so_many_cycles_of_an_exchange() -> None:
-    assert handling_ns(0, 0, 9600) == 1600 * NS_PER_S // UNO_HZ == 100_000
-    assert handling_ns(10, 0, 9600) - handling_ns(0, 0, 9600) == 110 * NS_PER_S // UNO_HZ
-    assert handling_ns(0, 10, 9600) - handling_ns(0, 0, 9600) == 380 * NS_PER_S // UNO_HZ
+    assert handling_ns(0, 0, 9600) == 1600 * NS_PER_S // CLOCK_HZ == 100_000
+    assert handling_ns(10, 0, 9600) - handling_ns(0, 0, 9600) == 110 * NS_PER_S // CLOCK_HZ
+    assert handling_ns(0, 10, 9600) - handling_ns(0, 0, 9600) == 380 * NS_PER_S // CLOCK_HZ
     assert handling_ns(0, 0, 9600, 1_600_000) == 1_000_000
-    assert handling_ns(7, 3, 9600) == (1600 + 77 + 114) * NS_PER_S // UNO_HZ
+    assert handling_ns(7, 3, 9600) == (1600 + 77 + 114) * NS_PER_S // CLOCK_HZ
 
 
 def test_bytes_that_come_faster_than_they_are_taken_wait() -> None:
     """At a million baud one comes each 160 cycles and takes 257."""
-    assert handling_ns(10, 0, 1_000_000) == (1600 + 110 + 97 * 10) * NS_PER_S // UNO_HZ
-    just = 10 * UNO_HZ // 257
-    assert handling_ns(10, 0, just) == (1600 + 110) * NS_PER_S // UNO_HZ
-    assert handling_ns(10, 0, 625_000) == (1600 + 110 + 10) * NS_PER_S // UNO_HZ
+    assert handling_ns(10, 0, 1_000_000) == (1600 + 110 + 97 * 10) * NS_PER_S // CLOCK_HZ
+    just = 10 * CLOCK_HZ // 257
+    assert handling_ns(10, 0, just) == (1600 + 110) * NS_PER_S // CLOCK_HZ
+    assert handling_ns(10, 0, 625_000) == (1600 + 110 + 10) * NS_PER_S // CLOCK_HZ
 
 
 def test_a_budget_is_of_wire_step_and_firmware() -> None:

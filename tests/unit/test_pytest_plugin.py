@@ -228,7 +228,7 @@ def test_what_flew_until_a_failure_is_kept() -> None:
         if t > 0.5:
             raise ValueError("tired")
 
-    design = load_scenario("unstable").part("controller").controller  # type: ignore[attr-defined]
+    design = load_scenario("unstable").component("controller").controller  # type: ignore[attr-defined]
     tired = PythonController(law, design.inputs, design.outputs)
     with plant("unstable") as loop:
         with pytest.raises(ControllerError, match="tired"):

@@ -123,7 +123,7 @@ def with_device(kind: type[BaseException]) -> Scenario:
 
     out = Scenario("told", until=1)
     out.plant("box", Model("m", ONE, falls), step=0.1)
-    out.inlet("helm", Signals("y"), Device())
+    out.external_input("helm", Signals("y"), Device())
     return out
 
 
@@ -189,7 +189,7 @@ def test_at_the_start_too(kind: type[BaseException]) -> None:
     out = Scenario("bad", until=1)
     out.plant("box", Model("m", ONE, falls), step=0.1)
     out.controller("helm", Made(kind), period=0.1, inputs={"a": "box.a"})
-    with pytest.raises(ScenarioError, match=f"a part of the scenario.*{kind.__name__}"):
+    with pytest.raises(ScenarioError, match=f"a component of the scenario.*{kind.__name__}"):
         simulate(out, compile=False)
 
 

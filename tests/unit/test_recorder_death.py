@@ -20,7 +20,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.client import connect
 from rtsim.gateway.loop import Gateway
 from rtsim.record.file import FileRecorder
-from rtsim.runs.outcome import RecordingLost
+from rtsim.runs.result import RecordingLost
 from rtsim.runs.simulation import Pace, Progress
 from rtsim.timing.policy import Slip
 

@@ -35,14 +35,14 @@ def test_what_is_no_process_is_no_run(wrong: int) -> None:
 def test_a_folder_that_others_can_reach_is_refused(tmp_path: Path) -> None:
     enter(RegisteredRun(ME, ME, "one", "ipc:///x"))
     folder().chmod(0o777)
-    with pytest.raises(ScenarioError, match="can be reached by others"):
+    with pytest.raises(ScenarioError, match="is accessible to other users"):
         runs()
     with pytest.raises(ScenarioError, match="RTSIM_RUNTIME_DIR"):
         enter(RegisteredRun(ME, ME, "two", "ipc:///x"))
     folder().rename(tmp_path / "moved")
     (tmp_path / "moved").chmod(0o700)
     folder().symlink_to(tmp_path / "moved")
-    with pytest.raises(ScenarioError, match="is no folder"):
+    with pytest.raises(ScenarioError, match="is not a folder"):
         runs()
 
 
@@ -51,7 +51,7 @@ def test_a_folder_of_somebody_else_is_refused(monkeypatch: pytest.MonkeyPatch) -
     enter(RegisteredRun(ME, ME, "one", "ipc:///x"))
     other = os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: other)
-    with pytest.raises(ScenarioError, match="belongs to somebody else"):
+    with pytest.raises(ScenarioError, match="belongs to another user"):
         runs()
 
 
@@ -67,7 +67,7 @@ def test_the_registry_names_what_is_there(tmp_path: Path) -> None:
     assert not (folder() / f"{2**22 + 5}.json").exists()
     assert find("one") == find(str(me)) == find()
     enter(RegisteredRun(me + 0, me, "one", "ipc:///z"))
-    with pytest.raises(ScenarioError, match="going on: "):
+    with pytest.raises(ScenarioError, match="runs in progress: "):
         find("two")
     assert tmp_path in folder().parents
 
@@ -88,7 +88,7 @@ def test_a_scenario_is_named_by_its_beginning_and_all_of_it_names_one(
         find()
     del known[1]
     assert find("f16").pid == 7
-    with pytest.raises(ScenarioError, match="no run '16'; going on: 7"):
+    with pytest.raises(ScenarioError, match="no run '16' is in progress; runs in progress: 7"):
         find("16")
 
 

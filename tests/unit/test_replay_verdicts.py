@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from rtsim.record.reading import Recording
 from rtsim.runs import replay
 from rtsim.runs.diverging import repeating
 from rtsim.runs.replay import rerun
+from rtsim.runs.request import Connections, Progress, RunRequest
+from rtsim.runs.result import RunResult
+from rtsim.runs.simulation import run
 
 READER = """
 from pathlib import Path
@@ -120,13 +124,15 @@ def test_rerun_raises_what_is_lacking(folder: Path) -> None:
 def test_a_rerun_that_is_interrupted_decides_nothing(
     monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    def interrupted(*_: object, recorder: MemoryRecorder, **__: object) -> None:
-        recorder.start({})
-        recorder.finish({"reason": "interrupted", "ended": 0})
+    def stop(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    def interrupted(request: RunRequest) -> RunResult:
+        return run(replace(request, live=Connections(observe=stop)))
 
     recorded("a.mcap")
-    monkeypatch.setattr(replay, "refly", interrupted)
-    monkeypatch.setattr(repeating, "refly", interrupted)
+    monkeypatch.setattr(replay, "run", interrupted)
+    monkeypatch.setattr(repeating, "run", interrupted)
     done = rtsim(command, "a.mcap")
     assert done.exit_code == 130, done.output
     assert "nothing was decided" in done.stderr
@@ -292,7 +298,7 @@ def scenario():
     out = Scenario("fed", until=0.1)
     out.plant("p", Model("p", Signals("x"), fly, inputs=Signals("u")), step=0.01,
               inputs={"u": "stick.u"})
-    out.inlet("stick", Signals("u [1]"), Stick())
+    out.external_input("stick", Signals("u [1]"), Stick())
     return out
 """
 

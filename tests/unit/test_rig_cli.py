@@ -44,6 +44,7 @@ def test_the_example_flies_and_its_recording_replays_without_a_board() -> None:
     again = json.loads(typed(*short, "-o", "b.mcap").output)
     assert told["rig"]["signals"] == again["rig"]["signals"]
     assert told["rig"]["steps"] == 11
+    assert (told["outcome"], told["exit_status"], told["why"]) == ("passed", 0, None)
     assert told["rig"]["late"] == told["rig"]["silences"] == 0
     assert told["rig"]["signals"]["switchings"] >= 1.0
     for command in (["replay", "a.mcap"], ["compare", "a.mcap", "b.mcap"]):

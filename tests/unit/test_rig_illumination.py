@@ -31,7 +31,7 @@ from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.present import Present
-from rtsim.scenario.controller_part import ControllerPart
+from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.loading import load_scenario
 
 PERIOD = Period.of(0.02)
@@ -188,8 +188,8 @@ def test_the_device_under_test_is_what_decides(tmp_path: Path) -> None:
 def test_signals_are_those_of_the_design() -> None:
     rig = RigController(load_rig(RIG), PERIOD)
     scenario = load_scenario(str(EXAMPLE / "illumination.py"), {})
-    part = scenario.part("switch")
-    assert isinstance(part, ControllerPart)
+    part = scenario.component("switch")
+    assert isinstance(part, ControllerComponent)
     assert isinstance(part.controller, PythonController)
     assert rig.inputs.names == part.controller.inputs.names
     assert rig.outputs.names == part.controller.outputs.names

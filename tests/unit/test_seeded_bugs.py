@@ -24,7 +24,7 @@ from hitl.comparison.open_loop import OpenLoop, open_loop
 from hitl.controllers.sil import SilController
 from rtsim.components.controller import PythonController
 from rtsim.models.f16.cases import case
-from rtsim.models.f16.law import LAW_INPUTS, LAW_PARAMETERS
+from rtsim.models.f16.controller import LAW_INPUTS, LAW_PARAMETERS
 from rtsim.models.f16.scenario import autopilot
 from rtsim.models.pid import PID_INPUTS, pid_controller
 

@@ -178,7 +178,7 @@ def test_outside_inputs_latch_to_a_tag_that_exists_anyway() -> None:
     def make(device: Stick | None) -> Scenario:
         scenario = Scenario("stick", until=0.05)
         scenario.plant("a", INTEGRATOR, step=0.01, inputs={"u": "stick.u"})
-        scenario.inlet("stick", U, device or Stick())
+        scenario.external_input("stick", U, device or Stick())
         return scenario
 
     recording = trace_of(make(None))
@@ -221,7 +221,7 @@ def test_only_an_event_input_inserts_a_tag() -> None:
 
     scenario = Scenario("edge", until=0.03)
     scenario.plant("a", INTEGRATOR, step=0.01, inputs={"u": "pin.u"})
-    scenario.inlet("pin", U, Edge(), wake=wake)
+    scenario.external_input("pin", U, Edge(), wake=wake)
     recorder = MemoryRecorder()
     simulate(scenario, clock=clock, recorder=recorder, publisher=Viewer())
     times = [ns // MS for ns, _, side in rows(recorder.recording(), "a") if side == 0]

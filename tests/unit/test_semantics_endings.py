@@ -70,7 +70,7 @@ def pinned(edge: Edge) -> Scenario:
     scenario = Scenario("pin", until=0.1)
     scenario.plant("a", INTEGRATOR, step=0.01, inputs={"u": "pin.u"})
     scenario.plant("b", INTEGRATOR, step=0.017, inputs={"u": "pin.u"})
-    scenario.inlet("pin", U, edge, wake=Wake())
+    scenario.external_input("pin", U, edge, wake=Wake())
     return scenario
 
 
@@ -98,8 +98,8 @@ def test_an_event_input_that_was_latched_at_a_grid_tag_cuts_nothing_in_replay() 
 
 def test_several_wakes_are_refused() -> None:
     scenario = pinned(Edge())
-    scenario.inlet("other", U, Edge(), wake=Wake())
-    with pytest.raises(ScenarioError, match="event inputs other, pin have several wakes"):
+    scenario.external_input("other", U, Edge(), wake=Wake())
+    with pytest.raises(ScenarioError, match="event inputs other, pin have different Wake objects"):
         scenario.build()
 
 
@@ -256,9 +256,9 @@ def test_wrong_declarations_are_named_where_they_stand() -> None:
     scenario.at(0.01, "set.u", 1.0)
     mistakes: list[tuple[Callable[[], None], str]] = [
         (lambda: scenario.at(0.01, "set.u", 2.0), "changed twice"),
-        (lambda: scenario.at(0.01, "a.u", 2.0), "cannot change while running"),
-        (lambda: scenario.at(0.01, "a.x", 2.0), "cannot change while running"),
-        (lambda: scenario.source("timing", U), "a track of every recording"),
+        (lambda: scenario.at(0.01, "a.u", 2.0), "cannot change during a run"),
+        (lambda: scenario.at(0.01, "a.x", 2.0), "cannot change during a run"),
+        (lambda: scenario.source("timing", U), "the name of a track in every recording"),
     ]
     for wrong, message in mistakes:
         with pytest.raises(ScenarioError, match=message):
@@ -272,11 +272,11 @@ def test_wrong_declarations_are_named_where_they_stand() -> None:
         with pytest.raises(ScenarioError, match=message):
             other.build()
     scenario.noise("gust", U, deviation=-1.0, period=0.1)
-    with pytest.raises(ScenarioError, match="a deviation is >= 0"):
+    with pytest.raises(ScenarioError, match="and the deviation >= 0"):
         scenario.build()
     broken = Scenario("wrong", until=0.05)
     broken.plant("a", INTEGRATOR, step=0.01, inputs={"u": "stick.u"})
-    broken.inlet("stick", U, Broken())
+    broken.external_input("stick", U, Broken())
     with pytest.raises(ScenarioError, match=r"input stick gave \[nan\] at 0\.000"):
         simulate(broken)
 

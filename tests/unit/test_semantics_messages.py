@@ -196,7 +196,7 @@ def test_replay_feeds_outside_inputs() -> None:
         scenario = Scenario("live", until=0.3)
         scenario.plant("a", INTEGRATOR, step=0.01, inputs={"u": "stick.u"})
         scenario.plant("b", INTEGRATOR, step=0.025, inputs={"u": "stick.u"})
-        scenario.inlet("stick", U, Wandering())
+        scenario.external_input("stick", U, Wandering())
         return scenario
 
     live = trace_of(make())

@@ -205,7 +205,7 @@ def test_a_run_goes_on_from_where_it_was_saved(script: dict[int, list[Said]], at
 
     def made() -> Scenario:
         scenario = scenario_of(script, "hold", "hold", 5)
-        part = scenario.part("c")
+        part = scenario.component("c")
         part.controller = Kept(script)  # type: ignore[attr-defined]
         return scenario
 
@@ -229,8 +229,6 @@ def test_a_memory_that_nobody_can_restore_is_refused() -> None:
     start = json.loads(json.dumps(system.save()))
     Executive(system, Pacer(FakeClock()), MemoryRecorder(), 25 * MS).run()
     kept = json.loads(json.dumps(system.save()))
-    with pytest.raises(
-        ScenarioError, match=r"c \(\w+\) did not save its memory, which cannot be restored"
-    ):
+    with pytest.raises(ScenarioError, match=r"c \(\w+\) saved no memory, so it cannot be restored"):
         scenario.build(0).restore(kept)
     scenario.build(0).restore(start)

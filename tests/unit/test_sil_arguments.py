@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from c_parts import with_gcc
 
+from hitl.boards.uno import UNO
 from hitl.building.arguments import check_arguments
 from hitl.building.build import build
 from hitl.building.toolchain import Toolchain, find_toolchain, named
 from hitl.building.unit import SUPPORT, check
-from hitl.firmware.flags import MACHINE
 from hitl.interface import Interface, InterfaceError, load_interface
 
 HEADER = """\
@@ -158,7 +158,7 @@ def test_a_boards_compiler_has_numbers_of_its_own(
 ) -> None:
     """Its double has 4 bytes, its int has 2; it is of another age too."""
     interface = made(tmp_path, statement, x, y)
-    flags = [*MACHINE, "-std=gnu11", f"-I{SUPPORT}", f"-I{tmp_path}"]
+    flags = [*UNO.compiler.machine, "-std=gnu11", f"-I{SUPPORT}", f"-I{tmp_path}"]
     if not text:
         check_arguments(interface, named("avr-gcc"), flags)
         return

@@ -88,6 +88,7 @@ def test_a_worker_that_is_killed_from_outside_is_no_failure_of_the_c(
     assert "could not decide whether the C fails: faulty failed at 0.000000000 s: " in done.output
     told = json.loads(case(path, "--json").output)
     assert (told["outcome"], told["failed"]) == ("undecided", False)
+    assert (told["exit_status"], told["why"]) == (2, told["error"])
 
 
 @with_gcc
@@ -179,7 +180,7 @@ def test_c_outside_the_project_takes_the_users_word(
     monkeypatch.chdir(elsewhere)
     refused = CliRunner().invoke(sil, ["case", str(path)])
     assert refused.exit_code == 2
-    assert "compiled and run: it is not of the current project" in refused.output
+    assert "compiled and run: the file is not in the current project" in refused.output
     assert "--trust" in refused.output
     monkeypatch.chdir(plain.interface.path.parent)
     assert CliRunner().invoke(sil, ["case", str(path)]).exit_code == 1

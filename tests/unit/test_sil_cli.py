@@ -26,7 +26,7 @@ def two() -> Scenario:
     out = scenario(until=1.0)
     out.plant("other", MOTOR, step=0.002, inputs={"voltage": "second.voltage"})
     inputs = {"setpoint": "wanted.speed", "speed": "other.speed"}
-    design = out.part("controller").controller
+    design = out.component("controller").controller
     out.controller("second", design, period=0.02, inputs=inputs)
     return out
 """
@@ -202,8 +202,8 @@ def test_what_does_not_reach_the_c_is_told(motor: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("speed =", "sped =", "motor.toml:13: unknown input 'sped' in what takes the place of"),
-        ("volt", "vlt", "motor.toml:16: unknown output 'vltage' in what takes the place of"),
+        ("speed =", "sped =", "motor.toml:13: unknown input 'sped' in the replacement of"),
+        ("volt", "vlt", "motor.toml:16: unknown output 'vltage' in the replacement of"),
         ('speed = { unit = "rad/s" }', "", "motor.toml:11: no input speed, which controller has"),
     ],
 )
@@ -224,7 +224,7 @@ def test_a_parameter_in_another_unit_is_refused(motor: Path) -> None:
     told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record")
     assert told.exit_code != 0
     assert "controller.gain is in V s/rad" in told.output
-    assert "what takes the place of controller.gain is in V s/deg" in told.output
+    assert "the replacement of controller.gain is in V s/deg" in told.output
 
 
 @with_gcc

@@ -113,7 +113,7 @@ def test_a_constant_that_is_not_zero_is_said_and_passes() -> None:
     one = scenario()
     design = controller()
     constant = PythonController(law, design.inputs, design.outputs)
-    one.part("controller").controller = constant  # type: ignore[attr-defined]
+    one.component("controller").controller = constant  # type: ignore[attr-defined]
     result = back_to_back(one, {"controller": constant}, until=1)
     assert result.ok
     assert result.in_words.endswith("in closed loop; but controller.force never moved")

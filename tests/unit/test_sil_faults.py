@@ -149,7 +149,7 @@ def test_an_endless_loop_in_real_time(
     """Late at once, and what is declared follows; it is ended with the run at the latest."""
     monkeypatch.setattr(worker_module, "END_S", 0.05)
     scenario = loop(SilController(plain, cases=tmp_path), "endless", 0.005, late=late)
-    scenario.part("c").failure = failure  # type: ignore[attr-defined]
+    scenario.component("c").failure = failure  # type: ignore[attr-defined]
     recording, error = flown(scenario, pace="1.0")
     found = [kind for kind in kinds(recording) if kind != "Overrun"]  # the machine's own
     assert "Late" in found

@@ -93,7 +93,7 @@ class Late(Fresh):
 @pytest.mark.parametrize("late", ["hold", "fail"])
 def test_answers_that_were_late_by_this_hosts_clock_are_no_verdict(late: str) -> None:
     one = scenario(latency=0.03)
-    one.part("controller").late = late  # type: ignore[attr-defined]
+    one.component("controller").late = late  # type: ignore[attr-defined]
     result = back_to_back(one, {"controller": Late()}, until=1, pace=100)
     assert result.flight is not None
     assert result.flight.late == 1
@@ -178,7 +178,7 @@ def test_a_worker_that_was_killed_from_outside_is_no_verdict(good: Build, loop: 
 
 def test_a_flight_that_goes_on_without_a_killed_worker_is_no_verdict(good: Build) -> None:
     one = scenario()
-    one.part("controller").failure = "hold"  # type: ignore[attr-defined]
+    one.component("controller").failure = "hold"  # type: ignore[attr-defined]
 
     class Victim(SilController):
         def fresh(self) -> SilController:

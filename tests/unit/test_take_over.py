@@ -43,7 +43,7 @@ def fly(t, x, z, u, p, dx):
 
 def scenario():
     out = Scenario("stick", until=1)
-    out.inlet("stick", Signals("u [1]"), Stick())
+    out.external_input("stick", Signals("u [1]"), Stick())
     out.noise("gust", Signals("u [1]"), deviation=0.1, period=0.03)
     plant = Model("plant", Signals("x [1]"), fly, inputs=Signals("u [1]", "g [1]"))
     out.plant("plant", plant, step=0.01, inputs={"u": "stick.u", "g": "gust.u"})
@@ -57,7 +57,7 @@ def test_a_flight_with_late_and_dead_answers_is_flown_again_from_any_moment(name
     """Answers under way, given up, discarded, dead or never sent, at each cut."""
     script, failure, late, allowed_ms, _ = RUNS[name]
     scenario = scenario_of(script, failure, late, allowed_ms)
-    scenario.part("c").controller = Kept(script)  # type: ignore[attr-defined]
+    scenario.component("c").controller = Kept(script)  # type: ignore[attr-defined]
     recorder, ring = MemoryRecorder(), Ring(1)
     taking = Taking(ring, at=[f"{at}/1000" for at in range(2, 59, 5)])
     failed = False
@@ -204,7 +204,7 @@ def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
     again = ("run", "--from", "a@0.500.checkpoint", "-o", "b.mcap")
     result = rtsim(*again)
     assert result.exit_code == 2
-    assert "not what it was then" in result.stderr
+    assert "has changed since then" in result.stderr
     result = rtsim(*again, "--scenario", "stick.py")
     assert result.exit_code == 2
     assert "the scenario of a@0.500.checkpoint has changed since" in result.stderr
@@ -271,13 +271,13 @@ def test_a_flight_by_c_goes_on_with_the_c(tmp_path: Path, monkeypatch: pytest.Mo
     source.write_text(source.read_text().replace("0.5 * x", "0.6 * x"))
     result = rtsim("run", "--from", "a@1.010.checkpoint")
     assert result.exit_code == 2
-    assert "which would be compiled and run: it, or a file that it reads, is not" in result.stderr
+    assert "which is not compiled and run: the file, or a file that it reads, has" in result.stderr
     result = rtsim("run", "--from", "a@1.010.checkpoint", "--trust")
     assert result.exit_code == 2
     assert "add --force to continue if the C gives the same answers" in result.stderr
     assert "now (its C, its flags or its compiler have changed)" in result.stderr
     result = rtsim("run", "--from", "a@1.010.checkpoint", "--trust", "--force")
-    assert "answered otherwise than it did" in result.stderr
+    assert "gave other answers" in result.stderr
 
 
 def test_a_comparison_begins_where_the_later_one_goes_on(stick: Path) -> None:  # noqa: ARG001

@@ -58,7 +58,7 @@ class Seen:
     def show(self, due: Any, counters: Counters, values: Any) -> None:  # noqa: ARG002
         self.shown.append((counters.ns, [t.name for t in due]))
 
-    def again(self) -> None:
+    def rewound(self) -> None:
         self.agains += 1
 
     def close(self) -> None:
@@ -269,7 +269,7 @@ def test_a_message_that_is_half_sent_is_not_dropped() -> None:
     assert got[-1] == big[-1]
     assert counts == RelayCounts(len(got), 6 - len(got))
     waiting.add(big[0])
-    waiting.give_up()
+    waiting.discard()
     assert counts.lost == 7 - len(got)
     assert not waiting
 
@@ -311,7 +311,7 @@ def test_a_missing_package_is_said_with_what_to_type(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["--foxglove", "unstable"], "and the scenario before it"),
+        (["--foxglove", "unstable"], "write the scenario before --foxglove"),
         (["unstable", "--telemetry", "10"], "but nothing is being sent; add --foxglove"),
         (["unstable", "--foxglove", "1", "--telemetry", "x"], "write HZ or TOPIC=HZ"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.equations.earth import EARTH_PARAMETERS, geodetic
-from rtsim.gateway.placing import World, placed, to_quaternion
+from rtsim.gateway.placing import World, placed_bodies, to_quaternion
 from rtsim.gateway.shapes import BodyTrail, triangles
 from rtsim.models.unstable import scenario as unstable
 from rtsim.scenario.shown import Body
@@ -32,7 +32,7 @@ PLANE = Body(
 
 
 def _pose(latitude: float, longitude: float, feet: float, *turn: float, world: World) -> Any:
-    (body,) = placed([PLANE], SIGNALS)
+    (body,) = placed_bodies([PLANE], SIGNALS)
     row = [latitude, math.degrees(longitude), feet, *turn]
     return body.pose(np.array(row), world)
 
@@ -98,7 +98,7 @@ def test_north_east_down_and_a_quaternion() -> None:
     names = ("boat.n", "boat.e", "boat.d", "boat.w", "boat.x", "boat.y", "boat.z")
     rows = [{"name": n, "unit": "m" if k < 3 else "1"} for k, n in enumerate(names)]
     body = Body("boat", north_east_down=names[:3], quaternion=names[3:])
-    (boat,) = placed([body], rows)
+    (boat,) = placed_bodies([body], rows)
     half = math.radians(45.0)
     values = np.array([100.0, 20.0, -5.0, math.cos(half), 0.0, 0.0, math.sin(half)])
     pose = boat.pose(values, World())
@@ -121,11 +121,13 @@ def test_every_rotation_comes_back_from_its_quaternion() -> None:
 
 def test_a_body_says_what_is_wrong_with_it() -> None:
     where, turned = PLANE.geodetic, PLANE.euler
-    with pytest.raises(ScenarioError, match="where it is is not said; give geodetic= with 3"):
+    with pytest.raises(
+        ScenarioError, match="position is missing or given twice; give geodetic= with 3"
+    ):
         Body("plane", euler=turned)
-    with pytest.raises(ScenarioError, match="one of them"):
+    with pytest.raises(ScenarioError, match="given twice"):
         Body("plane", geodetic=where, north_east_down=where, euler=turned)
-    with pytest.raises(ScenarioError, match="how it is turned is not said"):
+    with pytest.raises(ScenarioError, match="attitude is missing or given twice"):
         Body("plane", geodetic=where, euler=turned[:2])
     with pytest.raises(UnknownName, match="unknown shape 'ball'"):
         Body("plane", geodetic=where, euler=turned, shape="ball")
@@ -134,9 +136,11 @@ def test_a_body_says_what_is_wrong_with_it() -> None:
     with pytest.raises(ScenarioError, match="length"):
         Body("plane", geodetic=where, euler=turned, length=math.nan)
     with pytest.raises(UnknownName, match=r"unknown signal 'plane\.height'"):
-        placed([Body("p", geodetic=(*where[:2], "plane.height"), euler=turned)], SIGNALS)
-    with pytest.raises(ScenarioError, match=r"plane\.altitude is in \[ft\]; it must be in rad"):
-        placed([Body("p", geodetic=where, euler=(*turned[:2], "plane.altitude"))], SIGNALS)
+        placed_bodies([Body("p", geodetic=(*where[:2], "plane.height"), euler=turned)], SIGNALS)
+    with pytest.raises(
+        ScenarioError, match=r"plane\.altitude has the unit \[ft\]; expected one of"
+    ):
+        placed_bodies([Body("p", geodetic=where, euler=(*turned[:2], "plane.altitude"))], SIGNALS)
     assert Body.from_plain(PLANE.to_plain()) == PLANE
 
 

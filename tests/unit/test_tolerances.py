@@ -125,7 +125,7 @@ def test_what_is_off_by_just_what_is_allowed_suffices() -> None:
 
 @pytest.mark.parametrize(
     ("finest", "do"),
-    [(1e-6, "or go on with finest=2.3e-14"), (FINEST, "or take a solver of higher order")],
+    [(1e-6, "or give finest=2.3e-14"), (FINEST, "or use a solver of higher order")],
 )
 def test_where_no_rung_suffices_it_says_which_state_and_what_to_do(finest: float, do: str) -> None:
     noise = np.random.Generator(np.random.Philox(1))
@@ -134,24 +134,31 @@ def test_where_no_rung_suffices_it_says_which_state_and_what_to_do(finest: float
             lambda _: EXACT + [0, 1e-3] * noise.standard_normal(2), atol=1e-6, finest=finest
         )
     said = str(refused.value)
-    assert f"at {1e-3 / 4**2 if finest == 1e-6 else 1e-3 / 4**15:.2g} element 1 of the end" in said
-    assert "is off by about 0.00" in said
-    assert "allowed 1e-06; allow more" in said
+    assert (
+        f"at {1e-3 / 4**2 if finest == 1e-6 else 1e-3 / 4**15:.2g} the error of element 1 of the"
+        in said
+    )
+    assert "final state is about 0.00" in said
+    assert "allowed 1e-06; allow a larger" in said
     assert do in said
 
 
 def test_a_tolerance_that_has_no_effect_is_no_proof() -> None:
-    with pytest.raises(ScenarioError, match=r"same to the bit .* from 0.001 to .*rtol=tolerance"):
+    with pytest.raises(ScenarioError, match=r"same bit for bit .* from 0.001 to .*rtol=tolerance"):
         sufficient_tolerance(lambda _: EXACT, atol=1.0)
 
 
 @pytest.mark.parametrize(
     ("end", "error", "said"),
     [
-        (lambda _: [1.0, np.nan], ModelError, r"at tolerance 0.001 is not finite.*start=0.00025"),
-        (lambda _: [[1.0]], ShapeError, r"shape \(1, 1\); return the states"),
+        (lambda _: [1.0, np.nan], ModelError, r"with tolerance 0.001 is not finite.*start=0.00025"),
+        (lambda _: [[1.0]], ShapeError, r"shape \(1, 1\); return a vector"),
         (lambda _: [], ShapeError, r"shape \(0,\)"),
-        (lambda e: [0.0] * (2 if e < 1e-3 else 1), ShapeError, "2 elements at .* and 1 at another"),
+        (
+            lambda e: [0.0] * (2 if e < 1e-3 else 1),
+            ShapeError,
+            "2 elements with .* and 1 with another",
+        ),
     ],
 )
 def test_an_end_that_is_none(
@@ -164,19 +171,25 @@ def test_an_end_that_is_none(
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({}, "say how far the end may be off: atol=1e-6"),
-        ({"atol": -1.0}, "atol = -1.0, rtol = 0.0; say how far"),
-        ({"atol": 1.0, "rtol": np.nan}, "rtol = nan; say how far"),
-        ({"atol": np.inf}, "say how far"),
-        ({"atol": [[1.0]]}, r"atol has the shape \(1, 1\)"),
-        ({"atol": [1.0, 1.0, 1.0]}, "atol has 3 elements and the end 2; give one for all"),
-        ({"atol": 1.0, "factor": 2.9}, "factor = 2.9; give 3 or more"),
-        ({"atol": 1.0, "factor": np.inf}, "factor = inf; give 3 or more"),
+        ({}, "give the allowed error of the final state, such as atol=1e-6"),
+        ({"atol": -1.0}, "atol = -1.0, rtol = 0.0; give the allowed"),
+        ({"atol": 1.0, "rtol": np.nan}, "rtol = nan; give the allowed"),
+        ({"atol": np.inf}, "give the allowed error"),
+        ({"atol": [[1.0]]}, r"atol has shape \(1, 1\)"),
+        (
+            {"atol": [1.0, 1.0, 1.0]},
+            "atol has 3 elements, but the final state has 2; give one number",
+        ),
+        (
+            {"atol": 1.0, "factor": 2.9},
+            "factor = 2.9; give the ratio of successive tolerances, 3 or more",
+        ),
+        ({"atol": 1.0, "factor": np.inf}, "factor = inf; give the ratio"),
         ({"atol": 1.0, "start": 1e-14}, "give 0 < finest <= start"),
         ({"atol": 1.0, "start": np.inf}, "give 0 < finest <= start"),
         ({"atol": 1.0, "finest": 0.0}, "give 0 < finest <= start"),
         ({"atol": 1.0, "finest": 7e-5}, "give finest=6.25e-05 or less"),
-        ({"atol": 1.0, "finest": 1e-3}, "is judged by two finer ones"),
+        ({"atol": 1.0, "finest": 1e-3}, "at least 3 tolerances are needed, and this range has 1"),
     ],
 )
 def test_a_question_that_is_none(how: dict[str, float], said: str) -> None:

@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli import main
-from rtsim.cli.flight import FOR_A_PERSON
+from rtsim.cli.run_options import FOR_A_PERSON
 from rtsim.cli.window import HERE, Viewable, Viewed, safe_values, told_of
 from rtsim.core.net.sockets import keys_of
 from rtsim.gateway.registry import RUNS, VIEWED, RegisteredRun, enter, runs
 from rtsim.pilot.launching import Window
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import ExternalInputPart
+from rtsim.scenario.standard_components import ExternalInputComponent
 from rtsim.timing.policy import Slip, parse_policy
 
 
@@ -90,9 +90,9 @@ def test_which_of_several_runs_is_asked(tmp_path: Path) -> None:
     enter(RegisteredRun(os.getpid(), os.getpid(), "ball", str(tmp_path / "none")), VIEWED)
     assert runs(RUNS) == []
     assert "none cannot be opened" in refused("view", "ball")
-    assert "no run 'orbit'; going on: " in refused("view", "orbit")
+    assert "no run 'orbit' is in progress; runs in progress: " in refused("view", "orbit")
     enter(RegisteredRun(os.getppid(), os.getpid(), "orbit", str(tmp_path / "none")), VIEWED)
-    assert "several runs are going on; name one of " in refused("view")
+    assert "several runs are in progress; name one of " in refused("view")
 
 
 def test_help_tells_the_pace_and_the_policy_that_hold() -> None:
@@ -122,9 +122,9 @@ def figures(**more: Any) -> dict[str, Any]:
 def test_a_stick_whose_window_is_gone_goes_where_the_mapping_says(tmp_path: Path) -> None:
     scenario = load_scenario("f16-by-hand", {})
     own = safe_values(scenario, "stick", None)
-    part = scenario.part("stick")
-    assert isinstance(part, ExternalInputPart)
-    assert own.tolist() == part.inlet.signals.initial().tolist()
+    part = scenario.component("stick")
+    assert isinstance(part, ExternalInputComponent)
+    assert own.tolist() == part.external_input.signals.initial().tolist()
     path = tmp_path / "mine.toml"
     path.write_text("[pitch]\nsafe = -0.25\n[throttle]\nsafe = 0.75\n")
     assert safe_values(scenario, "stick", path).tolist() == [-0.25, 0.0, 0.0, 0.75]

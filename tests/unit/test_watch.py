@@ -14,8 +14,8 @@ from rtsim.core.errors import ModelError, ZenoError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Guard, Model
 from rtsim.scenario.scenario import Scenario
-from rtsim.solve.flips import LEFT_AT
 from rtsim.solve.guard_watch import ZENO_IN_A_ROW, ZENO_NS, GuardWatch, moving
+from rtsim.solve.look import LEFT_AT
 
 MS = 1_000_000
 

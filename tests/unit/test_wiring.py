@@ -48,7 +48,7 @@ def test_the_same_unit_or_none_declared(unit: str) -> None:
 
 @pytest.mark.parametrize("unit", ["deg/s", "rad", "rpmm"])
 def test_another_unit_is_refused(unit: str) -> None:
-    message = f"arm.speed is in rad/s, drive.speed is in {unit}: nothing converts"
+    message = f"arm.speed is in rad/s, but drive.speed is in {unit}; declare the same unit"
     with pytest.raises(ScenarioError, match=message):
         make(unit).build()
 
@@ -75,7 +75,7 @@ def test_a_sensor_passes_units_and_kinds_on() -> None:
         ("arm", ScenarioError, "names no signal"),
         ("arms.angle", UnknownName, "did you mean arm"),
         ("arm.angel", UnknownName, "did you mean angle"),
-        ("encoder.angle", ScenarioError, "in a circle"),
+        ("encoder.angle", ScenarioError, "in a cycle"),
     ],
 )
 def test_a_sensor_of_nothing_is_named(source: str, error: type[Exception], message: str) -> None:

@@ -42,7 +42,7 @@ import numpy as np
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.pilot.flights import seen_as
+from rtsim.pilot.flights import default_scene
 from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.record.file import FileRecorder
@@ -196,7 +196,7 @@ def _watched(
     scenario: Scenario, seconds: float, folder: Path, trace: Traced | None
 ) -> tuple[RunResult, dict[str, Any], float | None]:
     pace = replace(_PATIENT, scheduling=SchedulingRequest.watched())
-    with Cockpit(scenario, "stick", seen_as("f16-by-hand")) as cockpit:
+    with Cockpit(scenario, "stick", default_scene("f16-by-hand")) as cockpit:
         with ViewerProcess(cockpit.shared.path, _window()) as viewer:
             recorder = MarkingRecorder(folder / "run.mcap", stopwatch)
             recorder.marks = trace

@@ -46,7 +46,7 @@ FOLLOWER = Model(
 def follower(hz: int) -> Scenario:
     """Drawn by the orbit's scene: a ball that goes from side to side with the stick."""
     out = Scenario("follower")
-    out.inlet("stick", Signals(Signal("roll", low=-1.0, high=1.0)), Untouched())
+    out.external_input("stick", Signals(Signal("roll", low=-1.0, high=1.0)), Untouched())
     out.plant("moon", FOLLOWER, step=str(1.0 / hz), inputs={"roll": "stick.roll"})
     return out
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from hitl.boards.contract import BoardError, BoardLink
+from hitl.boards.known import DEFAULT_URL
 from hitl.boards.paced import PacedBoard
 from hitl.boards.serial_port import SerialLink
 from hitl.controllers.board import BoardController
@@ -62,7 +63,7 @@ out = { c = "out", type = "float32" }
 
 def run(quick: bool = False) -> Result:
     """Measure; the firmware of the exchange is built by avr-gcc."""
-    title = "a controller on an emulated Uno"
+    title = "a controller on an emulated board"
     rows: list[Row] = []
     try:
         with tempfile.TemporaryDirectory(prefix="rtsim-bench-") as folder:
@@ -92,7 +93,7 @@ def _exchange(folder: Path) -> Interface:
 def _in_cycles(interface: Interface, baud: int, steps: int) -> list[Row]:
     """In lockstep: the exchange against bytes on the wire and the controller's step."""
     image = firmware(interface, baud=baud).path
-    url = f"board:uno?baud={baud}"
+    url = f"{DEFAULT_URL}?baud={baud}"
     board = BoardController(interface, url=url, firmware=image, cases=None).fresh()
     try:
         inputs = interface.inputs.initial()
@@ -141,7 +142,7 @@ def _through_a_port(interface: Interface, steps: int) -> list[Row]:
 @contextmanager
 def _served(image: Path) -> Iterator[BoardLink]:
     with ExitStack() as undo:
-        board = undo.enter_context(PacedBoard("board:uno", image))
+        board = undo.enter_context(PacedBoard(DEFAULT_URL, image))
         link = SerialLink(board.port, 500_000)
         undo.callback(link.close)
         yield link
@@ -227,7 +228,7 @@ def _speed(seconds: float, rounds: int) -> list[Row]:
         speeds = []
         for _ in range(rounds):
             scenario = load_scenario("f16", {"case": "13.1"})
-            board = BoardController(LAW, url=f"board:uno?backend={backend}", cases=None)
+            board = BoardController(LAW, url=f"{DEFAULT_URL}?backend={backend}", cases=None)
             scenario.replace_controller("autopilot", board)
             speeds.append(simulate(scenario, until=seconds).speed)
         median = float(np.median(speeds))

@@ -27,8 +27,8 @@ from rtsim.models.f16.cases import case
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.trim import bound_f16
 from rtsim.solve import solver_named
-from rtsim.solve.base import lower_triangle, weights
-from rtsim.solve.explicit import explicit_step
+from rtsim.solve.explicit import LAYOUT, explicit_arrays, explicit_step
+from rtsim.solve.resident import model_sizes
 from rtsim.solve.rk4 import RK4
 from tools.bench.f16_c import FLAGS, NATIVE_FLAGS, CStep, NoCompiler, compile_step
 from tools.bench.results import Result, Row
@@ -46,14 +46,10 @@ class Void(RtsimError):
 
 
 @compiled
-def _many(
-    f: Any, project: Any, a: Any, b: Any, c: Any, h: float, count: int, x: Any, z: Any, u: Any,
-    p: Any, k: Any, y: Any, out: Any,
-) -> None:  # fmt: skip
-    none = z[:0]
+def _many(there: Any, back: Any, h: float, count: int) -> None:
     for _ in range(count // 2):  # to and fro, so that nothing is copied
-        explicit_step(f, project, x, z, u, p, out, none, none, a, b, c, k, y, 0.0, h)
-        explicit_step(f, project, out, z, u, p, x, none, none, a, b, c, k, y, 0.0, h)
+        explicit_step(there, 0.0, h)
+        explicit_step(back, 0.0, h)
 
 
 @dataclass(frozen=True)
@@ -75,13 +71,27 @@ class Flight:
 
     def kernel(self) -> Callable[[Vector, int], None]:
         """Steps ``x`` in place, an even number in one call."""
-        tableau = RK4.tableau
-        fixed = (
-            self.bound.derivative.handle, self.bound.project.handle,
-            lower_triangle(tableau.a), weights(tableau.b), weights(tableau.c), H,
-        )  # fmt: skip
-        rest = (np.zeros(0), self.u, self.p, np.zeros((4, 13)), np.zeros(13), np.zeros(13))
-        return lambda x, count: _many(*fixed, count, x, *rest)
+        bound, x, out = self.bound, np.zeros(13), np.zeros(13)
+        handles = (bound.derivative.handle, bound.project.handle)
+        rest = {
+            "z": np.zeros(0),
+            "u": self.u,
+            "p": self.p,
+            "memory": np.zeros(0),
+            "after": np.zeros(0),
+            **explicit_arrays(RK4.tableau, 13),
+        }
+        there, back = (
+            LAYOUT.block(handles, {"x": a, "out": b, **rest}, model_sizes(bound))
+            for a, b in ((x, out), (out, x))
+        )
+
+        def fly(state: Vector, count: int) -> None:
+            x[:] = state
+            _many(there.words, back.words, H, count)
+            state[:] = x
+
+        return fly
 
     def calls(self) -> Callable[[Vector, int], None]:
         """Steps ``x`` by the public ``Stepper.advance``: a call and a copy each, as a plant."""

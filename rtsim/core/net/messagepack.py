@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 from rtsim.core.errors import RtsimError
 
 FLOATS, INTEGERS = 1, 2
-"""Extension types: a vector of float64, of int64, in little-endian words."""
+"""Extension types: a vector of float64 and a vector of int64, in little-endian words."""
 _TYPES = {FLOATS: np.dtype("<f8"), INTEGERS: np.dtype("<i8")}
 _FIXED = dict.fromkeys((0xC0, 0xC2, 0xC3), 0)
 _FIXED |= {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
 _FIXED |= {0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17}
-"""First byte to bytes that follow, where that is all; the type byte of an extension counts."""
+"""By first byte of a value: number of bytes that follow, with the type byte of an extension."""
 _BYTES = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
 _BYTES |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
-"""First byte to bytes of the length that follows, and of the type."""
+"""By first byte of a value: number of bytes of its length field and of its type field."""
 _ITEMS = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
-"""First byte to bytes of the count that follows, and values an entry."""
+"""By first byte of a value: number of bytes of its count field, and of values per entry."""
 
 
 class EncodingError(RtsimError):
@@ -45,7 +45,7 @@ class Limits:
 
 
 def pack(data: Any) -> bytes:
-    """Encode plain ``data``; :class:`EncodingError` for anything else."""
+    """Encode plain ``data``; raises :class:`EncodingError` for other data."""
     try:
         return msgpack.packb(data, default=_vector)  # type: ignore[no-any-return]
     except (TypeError, ValueError, OverflowError) as error:
@@ -55,7 +55,7 @@ def pack(data: Any) -> bytes:
 def unpack(data: bytes, limits: Limits | None = None) -> Any:
     """Decode the output of :func:`pack`; vectors become arrays (n,).
 
-    Raises :class:`EncodingError` for anything else, before memory is allocated for it.
+    Raises :class:`EncodingError` for other bytes, before it allocates memory.
     """
     check(data, limits or Limits())
     try:
@@ -71,7 +71,7 @@ def check(data: bytes, limits: Limits) -> None:
     """
     at, seen = 0, 0
     left = [1]
-    """Values that are still to come, for each level that is open."""
+    """Number of values still to come, for each open level."""
     while left:
         if not left[-1]:
             left.pop()
@@ -99,7 +99,7 @@ def check(data: bytes, limits: Limits) -> None:
 
 
 def _extent(data: bytes, at: int) -> tuple[int, int]:
-    """Bytes of the value at ``at`` without what is inside it, and the number of values inside."""
+    """Return the bytes of the value at ``at`` without nested values, and their number."""
     first = data[at]
     if first < 0x80 or first >= 0xE0:
         return 1, 0

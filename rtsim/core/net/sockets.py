@@ -56,7 +56,7 @@ class ListeningSocket:
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._parts = _Parts(self._socket, named=True)
         _bound(self._socket)
-        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # who is gone shows when sent to
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a peer that is gone fails
 
     def _bind(self, endpoint: str) -> None:
         self.endpoint = endpoint
@@ -82,7 +82,7 @@ class ListeningSocket:
         return self
 
     def _admit_only(self, keys: Keys) -> None:
-        """Admit only the client's key: anyone with the server's public key could connect."""
+        """Admit only the client's key; otherwise any holder of the public key could connect."""
         if not keys.client:
             raise ScenarioError("the server's keys name no client; make new keys: rtsim keys FILE")
         self._gate = ThreadAuthenticator(self._context)
@@ -90,7 +90,7 @@ class ListeningSocket:
         self._gate.configure_curve_callback(credentials_provider=_Only(keys.client))
 
     def receive(self) -> tuple[bytes, bytes] | None:
-        """(peer, message), or ``None``; the message is empty unless it has exactly one part."""
+        """Return (peer, message), or ``None``; a message of several parts is empty."""
         return self._parts.receive()
 
     def send(self, who: bytes, data: bytes | memoryview) -> bool:
@@ -153,7 +153,10 @@ class Caller:
         return True
 
     def receive(self, milliseconds: int) -> bytes | None:
-        """The next message within ``milliseconds``, or ``None``; empty if it has several parts."""
+        """Return the next message within ``milliseconds``, or ``None``.
+
+        A message of several parts is empty.
+        """
         try:
             if not self._socket.poll(milliseconds):
                 return None
@@ -175,7 +178,7 @@ class Broadcast:
         self._context = zmq.Context(io_threads=1)
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.PUB)
         self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.setsockopt(zmq.XPUB_NODROP, 1)  # otherwise it drops in silence
+        self._socket.setsockopt(zmq.XPUB_NODROP, 1)  # otherwise it drops messages silently
         try:
             self._socket.bind(endpoint)
         except TROUBLE as error:
@@ -183,7 +186,7 @@ class Broadcast:
             raise ScenarioError(f"cannot listen at {endpoint}: {error}") from None
 
     def send(self, topic: str, data: bytes) -> bool:
-        """Publish a message; False if a subscriber is too slow, and then no subscriber gets it."""
+        """Publish a message; if a subscriber is too slow, send to none and return False."""
         try:
             self._socket.send_multipart((topic.encode(), data), zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -207,7 +210,7 @@ class _Parts:
         self._at, self._who, self._data = self._first, b"", b""
 
     def receive(self) -> tuple[bytes, bytes] | None:
-        """(sender, message), or ``None`` if no complete message has arrived."""
+        """Return (sender, message), or ``None`` if no complete message has arrived."""
         for _ in range(_PARTS_AT_ONCE):
             try:
                 part = self._socket.recv(zmq.NOBLOCK)
@@ -253,18 +256,18 @@ def feel(socket: zmq.Socket[bytes]) -> None:
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, _FEEL_S)
     socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, _FEEL_S)
     socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, _SILENT_PEER_S)
-    socket.setsockopt(zmq.TCP_MAXRT, 1000 * _SILENT_PEER_S)  # where something is under way
+    socket.setsockopt(zmq.TCP_MAXRT, 1000 * _SILENT_PEER_S)  # if sent data is not acknowledged
     socket.setsockopt(zmq.HANDSHAKE_IVL, 1000 * _SILENT_PEER_S)
 
 
 def key_pair() -> tuple[str, str]:
-    """A new CURVE key: public and secret, as Z85 text."""
+    """Return a new CURVE key pair: public and secret, as Z85 text."""
     public, secret = zmq.curve_keypair()
     return public.decode(), secret.decode()
 
 
 def keys_of(path: Path) -> Keys:
-    """The server's keys in ``path``.
+    """Return the server's keys in ``path``.
 
     If the file does not exist, new keys are written there, and the client's keys next to it.
     """
@@ -286,7 +289,7 @@ def check_address(endpoint: str, encrypted: bool) -> None:
         raise ScenarioError(f"{endpoint!r} is not an endpoint; write tcp://HOST:PORT")
     if host not in _LOOPBACK and not encrypted:
         raise ScenarioError(
-            f"{endpoint} is not an address of this machine alone, so the link needs keys; give "
+            f"{endpoint} is reachable from other machines, so the link needs keys; give "
             "--keys FILE (rtsim keys FILE writes FILE, and FILE.client for the client)"
         )
 

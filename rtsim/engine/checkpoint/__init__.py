@@ -1,1 +1,1 @@
-"""The whole of a run at a tag: taken, kept, written, read."""
+"""Checkpoints, the state of a run at a tag: take, keep, write and read them."""

@@ -1,7 +1,8 @@
 """Checkpoints, the state of a run at a tag, and their files (docs/checkpoints.md).
 
-The file: 8 bytes that name the format, its version (2 bytes), the length of what follows (8 bytes),
-its SHA-256 (32 bytes), then one MessagePack map.  Nothing is decoded before all of these fit.
+A file has 8 bytes that name the format, its version (2 bytes), the length of the body (8 bytes),
+the SHA-256 of the body (32 bytes), and the body, one MessagePack map.  The body is decoded only if
+the other fields are correct.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import json
 import struct
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,22 +29,22 @@ MOST_BYTES = 1 << 31
 _HEAD = struct.Struct("<8sHQ32s")
 _LIMITS = Limits(depth=12, values=4_000_000)
 _FOREIGN = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
-"""What a state that is of something else raises while it is being restored."""
+"""Exceptions that the restore of a wrong state can raise."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run at a tag.  ``state`` is what :meth:`rtsim.engine.system.System.save` gave."""
+    """The state of a run at a tag; ``state`` is from :meth:`rtsim.engine.system.System.save`."""
 
     ns: int
     header: Mapping[str, Any]
-    """What the run's recording says of it: scenario, seed, sources, fingerprint."""
+    """The header of the recording: scenario, seed, sources, fingerprint."""
     state: Mapping[str, Any]
     rows: Mapping[str, int] = field(default_factory=dict)
-    """Of each track of the recording, since the start of the flight."""
+    """Number of rows of each track since the start of the run."""
     events: int = 0
     source: str = "memory"
-    """Where it was read from."""
+    """The file that it was read from."""
 
     @property
     def tag(self) -> Tag:
@@ -51,7 +52,7 @@ class Checkpoint:
 
     @cached_property
     def body(self) -> bytes:
-        """As MessagePack."""
+        """The body of the file, as MessagePack."""
         return pack(
             {
                 "ns": self.ns,
@@ -86,7 +87,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, path: str | Path) -> Checkpoint:
-        """Read a checkpoint file; :class:`CheckpointError` says what is wrong with it."""
+        """Return the checkpoint in file ``path``; raises :class:`CheckpointError`."""
         path = Path(path)
         body = _body(path)
         try:
@@ -106,14 +107,17 @@ class Checkpoint:
                 f"{path} has unexpected contents ({type(error).__name__}: {error}); "
                 "it was not written by rtsim"
             ) from error
-        # What was read is what it is known by, not what it would be written as now.
+        # The digest is that of the file, even if this version would write other bytes.
         out.__dict__["digest"] = hashlib.sha256(body).hexdigest()
         return out
 
-    def restore(self, system: System) -> None:
-        """Restore the state into ``system``; if this raises, do not use ``system`` again."""
+    def restore(self, system: System, inserted: Sequence[int] = ()) -> None:
+        """Restore the state into ``system``; if this raises, do not use ``system`` again.
+
+        ``inserted``: as for :meth:`System.restore`.
+        """
         try:
-            system.restore(self.state)
+            system.restore(self.state, inserted)
         except RtsimError:
             raise
         except _FOREIGN as error:
@@ -126,7 +130,7 @@ class Checkpoint:
             )
 
     def reference(self) -> dict[str, Any]:
-        """For the header of the recording that goes on from here."""
+        """Return a reference for the header of the recording that continues from here."""
         return {
             "checkpoint": self.source,
             "sha256": self.digest,
@@ -146,7 +150,7 @@ def _refuse_to_overwrite(path: Path) -> None:
 
 
 def _others(path: Path) -> str:
-    """What of the same flight lies where ``path`` does not."""
+    """Return a hint that lists the checkpoints of the same run; empty if there are none."""
     flight, at, _ = path.name.rpartition("@")
     there = [p.name for p in path.parent.glob(f"*{SUFFIX}")] if at else []
     beside = sorted((n for n in there if n.startswith(f"{flight}@")), key=lambda n: (len(n), n))
@@ -158,7 +162,7 @@ def _others(path: Path) -> str:
 
 
 def _body(path: Path) -> bytes:
-    """The bytes that hold it, checked against their length and checksum."""
+    """Return the body of the file; raises :class:`CheckpointError` if it is damaged."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD.size)

@@ -1,4 +1,4 @@
-"""Where the checkpoints of a run are kept: in memory, or in files beside its recording."""
+"""Keep the checkpoints of a run in memory, or in files next to its recording."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rtsim.core.tag import NS_PER_S, Duration, to_ns
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
 
 MOST_FILES = 100_000
-"""Checkpoints that one run may write."""
+"""Most checkpoints that one run can write."""
 
 
 class Ring:
-    """The last ``seconds`` of a run, in memory: where a pilot or a debugger can go back to."""
+    """Checkpoints of the last ``seconds`` of a run, in memory, to go back to."""
 
     most = None
 
@@ -23,17 +23,17 @@ class Ring:
 
     def keep(self, checkpoint: Checkpoint) -> None:
         kept = self._kept
-        while kept and kept[-1].ns >= checkpoint.ns:  # the run went back, and on from there
+        while kept and kept[-1].ns >= checkpoint.ns:  # the run went back and continued from there
             kept.pop()
         kept.append(checkpoint)
         while len(kept) > 1 and kept[1].ns <= checkpoint.ns - self._span_ns:
             kept.popleft()
 
     def finish(self) -> None:
-        """It stays as it is."""
+        """Do nothing: the checkpoints stay in memory."""
 
     def forget_after(self, ns: int) -> None:
-        """The run went back to ``ns``: what came later is of another."""
+        """Remove the checkpoints after ``ns``, because the run went back to ``ns``."""
         while self._kept and self._kept[-1].ns > ns:
             self._kept.pop()
 
@@ -41,15 +41,15 @@ class Ring:
         return len(self._kept)
 
     def before(self, ns: int) -> Checkpoint | None:
-        """The latest that is not after ``ns``; ``None`` where that is too long ago."""
+        """Return the latest checkpoint at or before ``ns``; ``None`` if there is none."""
         return next((c for c in reversed(self._kept) if c.ns <= ns), None)
 
 
 class Files:
-    """One file for each, beside the recording: ``run.mcap``, ``run@12.340.checkpoint``.
+    """One file for each checkpoint next to the recording, such as ``run@12.340.checkpoint``.
 
-    Written where :meth:`finish` says that there is time.  ``start`` is what the run went on from:
-    its recording names that one by its bits, so that another of the same tag never takes its place.
+    :meth:`finish` writes the files.  ``start`` is the checkpoint from which the run continued.  Its
+    file is never replaced, because the recording refers to it by its SHA-256.
     """
 
     most = MOST_FILES
@@ -65,7 +65,7 @@ class Files:
         self._waiting.append(checkpoint)
 
     def finish(self) -> None:
-        """Write those that wait."""
+        """Write the files of all kept checkpoints."""
         waiting, self._waiting = self._waiting, []
         for checkpoint in waiting:
             path = path_beside(self._recording, checkpoint.ns)
@@ -74,11 +74,11 @@ class Files:
             self._written.append((checkpoint.ns, path))
 
     def forget_after(self, ns: int) -> None:
-        """The run went back to ``ns``: what came later is of another, though its files stay."""
+        """Forget the checkpoints after ``ns``, because the run went back; their files stay."""
         self._written = [(at, path) for at, path in self._written if at <= ns]
 
     def between(self, after: int, ns: int) -> Checkpoint | None:
-        """The latest behind ``after`` that is not after ``ns``; ``None`` where there is none."""
+        """Return the latest checkpoint after ``after``, up to ``ns``; ``None`` if there is none."""
         held = max((c for c in self._waiting if after < c.ns <= ns), key=_at, default=None)
         on_file = max((w for w in self._written if after < w[0] <= ns), default=None)
         if on_file is None or (held is not None and held.ns >= on_file[0]):
@@ -91,13 +91,13 @@ def _at(checkpoint: Checkpoint) -> int:
 
 
 def path_beside(recording: Path, ns: int) -> Path:
-    """Where a checkpoint of the run that is recorded there lies."""
+    """Return the path of the checkpoint at ``ns`` of the run that ``recording`` records."""
     decimals = f"{ns % NS_PER_S:09d}".rstrip("0").ljust(3, "0")
     return recording.with_name(f"{recording.stem}@{ns // NS_PER_S}.{decimals}{SUFFIX}")
 
 
 def beside(recording: Path) -> list[Path]:
-    """All that lie there, in no order."""
+    """Return the checkpoint files next to ``recording``, in no order."""
     start = f"{recording.stem}@"
     folder = recording.parent
     if not folder.is_dir():

@@ -9,14 +9,15 @@ from rtsim.engine.checkpoint.kept import Files, Ring
 
 _KEPT = 100
 _SHORTEST_NS = NS_PER_S // 10
-"""Of a ring: so many, and no closer together than this."""
+"""Most checkpoints in a ring, and the shortest interval between two of them."""
 
 
 class CheckpointHistory:
-    """Outlives the legs of a run that goes back: what lies ahead of it then is no past of it.
+    """Checkpoints of all segments of a run; each time the run goes back, a segment begins.
 
-    ``seconds`` keeps a ring, ``start`` is what the first leg went on from.  ``first`` keeps the
-    beginning beside the ring; ``if_savable`` does without both where a part cannot be saved.
+    ``seconds``: span of a ring in memory.  ``start``: the checkpoint from which the first segment
+    continued.  ``first``: also keep the initial state.  ``if_savable``: keep nothing if a component
+    cannot be saved.
     """
 
     def __init__(
@@ -29,10 +30,10 @@ class CheckpointHistory:
     ) -> None:
         self.if_savable = if_savable
         self.lacks_first = first and start is None
-        """The next one that is kept is that of the beginning."""
+        """Whether the initial state is still to be kept."""
         self.ring = None if seconds is None else Ring(seconds)
         self.every_ns: int | None = None
-        """How often the ring takes one."""
+        """Interval between two checkpoints in the ring, ns."""
         if seconds is not None:
             span_ns = to_ns(seconds, "span of a ring")
             if span_ns <= 0:
@@ -42,27 +43,27 @@ class CheckpointHistory:
         self._start = start
 
     def add(self, files: Files) -> None:
-        """What the leg that begins will keep in files."""
+        """Add the files of the segment that begins."""
         self._files.append(files)
 
     def begin(self, ns: int) -> None:
-        """The run stands at ``ns``."""
+        """Begin a segment at ``ns``; later checkpoints are forgotten."""
         if self.ring is not None:
             self.ring.forget_after(ns)
         for files in self._files:
             files.forget_after(ns)
 
     def keep(self, checkpoint: Checkpoint) -> None:
-        """Into the ring, where there is one."""
+        """Add ``checkpoint`` to the ring, if there is one."""
         if self.lacks_first:
             self._start, self.lacks_first = checkpoint, False
         if self.ring is not None:
             self.ring.keep(checkpoint)
 
     def before(self, ns: int) -> Checkpoint | None:
-        """The latest that is not after ``ns``; ``None`` where there is none.
+        """Return the latest checkpoint at or before ``ns``; ``None`` if there is none.
 
-        Raises :class:`CheckpointError` where its file cannot be read.
+        Raises :class:`CheckpointError` if its file cannot be read.
         """
         held = None if self.ring is None else self.ring.before(ns)
         found = [c for c in (held, self._start) if c is not None and c.ns <= ns]

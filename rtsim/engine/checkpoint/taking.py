@@ -15,52 +15,51 @@ from rtsim.engine.checkpoint.past import CheckpointHistory
 from rtsim.engine.system import System
 
 _TRUST = 64
-"""Each postponement takes so much of the cost that was measured last for less: 1/64."""
+"""Each postponement reduces the assumed cost of a checkpoint by 1/64."""
 
 
 _KEPT = "rtsim.engine.checkpoint.kept"
-if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+if not TYPE_CHECKING:  # else a type checker would accept any name
     __getattr__ = names_moved(
         __name__, dict.fromkeys(("MOST_FILES", "Files", "Ring", "beside", "path_beside"), _KEPT)
     )
 
 
 class Keeper(Protocol):
-    """What becomes of a checkpoint; called between two tags, where every microsecond counts."""
+    """Stores checkpoints; called between two tags, so it must be fast."""
 
     @property
     def most(self) -> int | None:
-        """More of one run are not kept; ``None`` where there is no limit."""
+        """Most checkpoints of one run; ``None`` for no limit."""
         ...
 
     def keep(self, checkpoint: Checkpoint) -> None: ...
 
     def finish(self) -> None:
-        """There is time now: the run is over, or stands, or waits for no clock."""
+        """Finish slow work: the run has ended, is paused, or is not paced."""
         ...
 
 
 class CheckpointSource(Protocol):
-    """A run that can be looked at between two tags."""
+    """A run whose state can be read between two tags."""
 
     def save(self) -> Mapping[str, Any]: ...
 
     def position(self) -> tuple[Mapping[str, int], int]:
-        """Rows of each track and events that were recorded so far."""
+        """Return the number of recorded rows of each track, and of events."""
         ...
 
     def in_hand(self) -> int | None:
-        """Wall ns that the last frame had left; ``None`` where nobody waits for a clock."""
+        """Return the slack of the last frame, ns; ``None`` if the run is not paced."""
         ...
 
 
 class Taking:
-    """Checkpoints each ``every`` s, and at the times ``at`` (s): at the next tag that exists.
+    """Takes checkpoints every ``every`` s and at the times ``at`` (s), at the next existing tag.
 
-    Where the clock waits for the loop, a frame without time in hand lets the regular ones wait for
-    a later tag; those asked for by time are taken at once.  Without a ``keeper`` none can be asked
-    for.  ``past`` is what the run can go back
-    to: it is handed each of them, and those that its ring wants beside.
+    In a paced run a frame without slack postpones a regular checkpoint to a later tag, but never a
+    checkpoint at a time of ``at``.  ``keeper`` stores the checkpoints; without one, commands cannot
+    take a checkpoint.  ``past`` also gets every checkpoint, and more for its ring.
     """
 
     def __init__(
@@ -77,11 +76,11 @@ class Taking:
         self._ring_every = None if past is None else past.every_ns
         ring = past is not None and past.every_ns is not None and not past.if_savable
         self.wanted = every is not None or bool(at) or ring
-        """Some are asked for before the run; others may be while it goes on."""
+        """Whether checkpoints are wanted before the run starts; commands can take more."""
         self.postponed = 0
-        """Tags at which a regular one was due and the frame had no time for it."""
+        """Number of tags at which a regular checkpoint was postponed."""
         self.next_ns = NEVER.ns
-        """Nothing is to be done before."""
+        """Time of the next checkpoint, ns."""
         self._every = None if every is None else to_ns(every, "interval of checkpoints")
         if self._every is not None and self._every <= 0:
             raise ScenarioError(f"checkpoint interval {every} s must be > 0")
@@ -104,7 +103,7 @@ class Taking:
         until_ns: int,
         clock: Callable[[], int],
     ) -> None:
-        """A run stands at ``ns`` and is about to go on; ``clock`` measures what this costs."""
+        """Prepare for a run from ``ns`` to ``until_ns``; ``clock`` measures costs, ns."""
         most = None if self.keeper is None else self.keeper.most
         every = self._every
         if every is not None and most is not None and (until_ns - ns) // every > most:
@@ -128,7 +127,7 @@ class Taking:
         self._look_ahead()
 
     def if_savable(self, system: System) -> None:
-        """A ring that nobody insists on is none where a part cannot be gone on from."""
+        """Take no checkpoints for the ring if a component cannot be saved."""
         try:
             check_savable(system)
         except CheckpointError:
@@ -149,7 +148,9 @@ class Taking:
         in_hand = self._source.in_hand()
         if not asked and in_hand is not None and in_hand < 2 * self._cost_ns:
             self.postponed += 1
-            self._cost_ns -= self._cost_ns // _TRUST  # one that was interrupted is no measure
+            self._cost_ns -= (
+                self._cost_ns // _TRUST
+            )  # the measured cost may include an interruption
             return
         began = self._clock()
         rows, events = self._source.position()
@@ -182,7 +183,7 @@ class Taking:
         self._look_ahead()
 
     def write(self) -> None:
-        """Now there is time: simulated time stands."""
+        """Write waiting files while the run is paused."""
         self.finish()
 
     def finish(self) -> None:

@@ -1,1 +1,1 @@
-"""A run told what to do while it goes on: commands, latched at tags."""
+"""Commands to a run in progress, which act at tags."""

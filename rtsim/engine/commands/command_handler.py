@@ -1,7 +1,7 @@
-"""Where commands meet the loop: they act at tags that exist anyway, and change no number by it.
+"""The command handler: it executes commands at existing tags, so that commands add no tags.
 
-Commands come from another thread or process, which puts them into :attr:`CommandHandler.inbox` and
-gets their outcome back.  A replay puts the recorded commands there, by tag.
+Another thread or process puts commands into :attr:`CommandHandler.inbox` and gets their outcome.  A
+replay puts the recorded commands there, by tag.
 """
 
 from __future__ import annotations
@@ -25,30 +25,37 @@ from rtsim.timing.pacing import Pacer
 
 _LOOK_S = 1.0
 ALONE = "Unreachable"
-"""Kind of the event at the tag from which nobody can tell the run anything."""
+"""Kind of the event at the tag from which clients cannot reach the run any more."""
 AT_A_TAG = ("set", "inject", "fault", "mark")
-"""Commands that act at a tag, and again in a replay; the others concern the wall alone."""
+"""Commands that act at a tag and are repeated in a replay; others concern only the wall clock."""
 
 
 class CommandHandler:
-    """Follows commands, at most one instant's worth at a time."""
+    """Executes the commands of a run."""
 
-    def __init__(self, inbox: Inbox, system: System, pacer: Pacer, trace: Trace) -> None:
+    def __init__(
+        self,
+        inbox: Inbox,
+        system: System,
+        pacer: Pacer,
+        trace: Trace,
+        checkpoints: Taking | None = None,
+    ) -> None:
         self.inbox = inbox
         self.quitting = False
         self.restored: Checkpoint | None = None
-        """Where another run goes on: this one is over."""
-        self.checkpoints: Taking | None = None
+        """The checkpoint from which another run continues; this run then ends."""
+        self.checkpoints = checkpoints
         self._system, self._pacer, self._trace = system, pacer, trace
         self._standing = inbox.standing
         self._until_ns: int | None = None
-        """Where a single step ends."""
+        """Where a step by command ends, ns."""
         self._tags = 0
-        """Tags that a single step has still to take."""
+        """Number of tags that a step by command still has to take."""
         self._changes: list[Change] = []
         self._alone = False
         self._between_ns: int | None = None
-        """How far simulated time is, in the midst of a wait for the next tag."""
+        """Simulated time in a wait for the next tag, ns; ``None`` outside of waits."""
         self._follow: dict[str, Callable[[Command, Tag], None]] = {
             "pause": self._pause, "resume": self._resume, "step": self._step, "rate": self._rate,
             "set": self._set, "inject": self._inject, "mark": self._mark, "quit": self._quit,
@@ -59,7 +66,7 @@ class CommandHandler:
     # -- within a tag
 
     def latch(self, tag: Tag) -> list[Change]:
-        """Follow what has arrived; the changes that act at this tag."""
+        """Execute the commands that have arrived; returns the changes that act at this tag."""
         self.inbox.poll()
         if self.inbox.trouble and not self._alone:
             self._alone = True
@@ -159,7 +166,7 @@ class CommandHandler:
         self._trace.event(tag, RESTORED, "", text, {"ns": float(found.ns)})
 
     def _mark(self, command: Command, tag: Tag) -> None:
-        """The event itself is the mark."""
+        """Do nothing: the recorded command is the mark."""
 
     def _quit(self, command: Command, tag: Tag) -> None:  # noqa: ARG002
         self.quitting = True
@@ -204,15 +211,17 @@ class CommandHandler:
     # -- between tags
 
     def begin(self, ns: int, next_ns: int = 0) -> None:
-        """The run is behind the tag at ``ns``, where it begins or was cut short on the way to
-        ``next_ns``: stand there, if that was asked for."""
+        """Pause after the tag at ``ns``, if a command asked for it.
+
+        The run begins there, or its wait for the tag at ``next_ns`` ended early.
+        """
         if next_ns and self.checkpoints is not None:
-            self.checkpoints.observe(ns)  # one that was asked for just now
+            self.checkpoints.observe(ns)  # a command may have requested a checkpoint just now
         if self._standing and not self.quitting:
             self._stand(ns, next_ns)
 
     def after(self, ns: int) -> None:
-        """The tag at ``ns`` is done: stand where that was asked for, until told otherwise."""
+        """Pause after the tag at ``ns``, if a command asked for it, until another command."""
         if self._tags:
             self._tags -= 1
             self._standing = self._standing or self._tags == 0
@@ -223,9 +232,9 @@ class CommandHandler:
         self.inbox.after(ns, standing=False)
 
     def overhear(self, ns: int, next_ns: int) -> bool:
-        """In a long wait behind the tag at ``ns``: follow what needs no tag; True if that was any.
+        """Execute commands in a long wait after the tag at ``ns``; True if the wait must end.
 
-        What acts at one is checked now, and followed at ``next_ns``.
+        Commands that act at a tag are only checked now, and act at ``next_ns``.
         """
         inbox, later, cut = self.inbox, list[PendingCommand](), False
         inbox.poll()
@@ -252,7 +261,7 @@ class CommandHandler:
         return max(ns, min(clock.simulated(clock.now()), next_ns))
 
     def _keep(self, later: list[PendingCommand]) -> None:
-        """For the next tag; after a restore what has not acted yet is undone with all the rest."""
+        """Keep the commands in ``later`` for the next tag; a restore drops them."""
         if self.restored is None:
             self.inbox.waiting.extendleft(reversed(later))
 
@@ -264,9 +273,9 @@ class CommandHandler:
         self._stood(self._pacer.go_on(ns))
 
     def frozen(self, ns: int) -> None:
-        """An overrun froze the run behind the tag at ``ns``: until somebody resumes it.
+        """Wait after the tag at ``ns``, where an overrun froze the run, until a command resumes it.
 
-        Raises :class:`OverrunError` where nobody does within the policy's patience.
+        Raises :class:`OverrunError` after the timeout of the policy.
         """
         began, self._standing = self._pacer.clock.now(), True
         self._listen(ns)
@@ -274,7 +283,7 @@ class CommandHandler:
         self._stood(self._pacer.clock.now() - began)
 
     def _listen(self, ns: int) -> None:
-        """Follow what comes while simulated time stands."""
+        """Execute commands while the run is paused."""
         inbox, tag, pacer = self.inbox, Tag(ns), self._pacer
         later: list[PendingCommand] = []
         while self._standing and not self.quitting:
@@ -295,7 +304,7 @@ class CommandHandler:
         self._keep(later)
 
     def _stood(self, ns: int) -> None:
-        """What is under way is that much older on the wall, and no later."""
+        """Add the pause of ``ns`` to the times of open requests, so that they are not late."""
         for task in self._system.controllers:
             if task.request is not None:
                 task.request.sent += ns
@@ -303,7 +312,7 @@ class CommandHandler:
     def _put_off(
         self, waiting: PendingCommand, tag: Tag, next_ns: int = NEXT_TAG
     ) -> list[PendingCommand]:
-        """Between two tags: checked now, followed at the next, which is known where time passes."""
+        """Check a command between two tags; returns it for the next tag if it is valid."""
         command, wrong = waiting.command, ""
         try:
             if command.kind == "set":
@@ -320,7 +329,7 @@ class CommandHandler:
 
 
 def _wanted_ns(command: Command, now: int) -> int:
-    """The time that a ``restore`` wants to go back to."""
+    """Return the time to which the command ``restore`` goes back, ns."""
     arguments = command.arguments
     if "at" in arguments:
         ns = to_ns(float(arguments["at"]), "time to go back to")  # type: ignore[arg-type]

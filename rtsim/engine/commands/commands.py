@@ -1,8 +1,8 @@
 """The commands to a run in progress, as plain data that is checked before use.
 
-A command is a kind and arguments by name.  Its three stamps: *initiated*, when whoever gave it did
-so, and *completed*, when it had reached the run (both ns of the wall, of one's own clock each);
-its *arrival* is the tag at which it is latched.
+A command has a kind and named arguments.  It has three time stamps: *initiated*, when the client
+gave it; *completed*, when it reached the run; *arrival*, the tag at which it acts.  The first two
+are in ns of the wall clock of the client and of the run.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 from rtsim.core.errors import RtsimError, UnknownName
 
 MOST_NUMBERS = 4096
-"""Elements of one value."""
+"""Most elements of one value."""
 MOST_TEXT = 1000
-"""Characters of one text."""
+"""Most characters of one text."""
 MOST_TAGS = 10**9
-"""Of one step."""
+"""Most tags of one command ``step``."""
 SLOWEST, FASTEST = 0.01, 1e6
-"""Rates: slower, a run would hear its next command only after minutes."""
+"""Limits of rates; a slower run would react to its next command only after minutes."""
 Argument = float | str | tuple[float, ...]
 
 
 class CommandError(RtsimError):
-    """A command is invalid or cannot be followed by this run; it has changed nothing."""
+    """A command is invalid or cannot be executed by this run; it has changed nothing."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Command:
         return f"{self.kind} {told}".strip()
 
     def to_json(self) -> str:
-        """One line, every bit of the numbers kept; :func:`from_json` reads it back."""
+        """Return one line of JSON with exact numbers, for :func:`from_json`."""
         return json.dumps({"kind": self.kind, **self.arguments}, sort_keys=True)
 
 
@@ -100,7 +100,7 @@ def _rate(value: object) -> Argument:
 
 
 def _values(value: object) -> Argument:
-    """A number or a list of them; whether they fit is for the signal to say."""
+    """Check a number or a list of numbers; the signal checks their range and shape later."""
     if isinstance(value, list | tuple):
         if not 1 <= len(value) <= MOST_NUMBERS:
             raise CommandError(f"expected 1 to {MOST_NUMBERS} numbers, got {len(value)}")
@@ -123,7 +123,10 @@ def _start_or_clear(value: object) -> Argument:
 
 @dataclass(frozen=True)
 class CommandKind:
-    """What a kind of command takes; of ``choice`` at most one is given, ``may`` can be left out."""
+    """The arguments of a kind of command.
+
+    ``needs`` are required, at most one of ``choice`` is allowed, ``may`` are optional.
+    """
 
     says: str
     needs: Mapping[str, Callable[[object], Argument]] = field(default_factory=dict)
@@ -159,7 +162,7 @@ KINDS: dict[str, CommandKind] = {
 
 
 def read_command(data: object) -> Command:
-    """``{"kind": ..., arguments}`` as it arrived; :class:`CommandError` says what is allowed."""
+    """Return the command from ``{"kind": ..., arguments}``; raises :class:`CommandError`."""
     if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str):
         raise CommandError("a command must be a map with its kind and its arguments")
     name = str(data["kind"])
@@ -190,7 +193,7 @@ def _read(command: str, name: str, read: Callable[[object], Argument], value: ob
 
 
 def from_json(text: str) -> Command:
-    """What :meth:`Command.to_json` wrote."""
+    """Return the command from the output of :meth:`Command.to_json`."""
     try:
         data: Any = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -18,22 +18,22 @@ from rtsim.engine.trace import Trace
 from rtsim.timing.pacing import Pacer
 
 MOST_WAITING = 1024
-"""Commands that may wait for a tag; more are refused."""
+"""Most commands that can wait for a tag; more are refused."""
 NEXT_TAG = -1
-"""Told instead of a tag's ns: simulated time stands, and it acts when that goes on."""
+"""Instead of a time: the run is paused, and the command acts when the run continues."""
 
 Answer = Callable[[str, int], None]
-"""Told ``(what went wrong or "", ns of the tag at which it acts)``; called from the loop."""
+"""Called by the loop with (error text or "", time in ns of the tag at which the command acts)."""
 
 
 @dataclass(frozen=True)
 class PendingCommand:
-    """A command that has arrived and acts at the next tag, or, in a replay, at that of ``ns``."""
+    """A command that acts at the next tag, or in a replay at the tag at ``ns``."""
 
     command: Command
     answer: Answer | None = None
     ns: int = 0
-    """Of the tag, where it is one to come."""
+    """Time of its tag if it acts at a later tag, ns."""
 
 
 class Inbox:
@@ -43,36 +43,36 @@ class Inbox:
         self.waiting: deque[PendingCommand] = deque(fed)
         self.wake = Wake()
         self.closed = ""
-        """Why nothing more is taken."""
+        """Why commands are refused; empty if they are accepted."""
         self.trouble = ""
-        """Why nobody is heard any more, before the run was over."""
+        """Why clients cannot reach the run any more; empty if they can."""
         self.unrecorded = ""
-        """From when on the run is not recorded, and why."""
+        """Since when the run is not recorded, and why; empty if it is recorded."""
         self.standing = False
-        """The run stands where it begins: it was restored while it stood."""
+        """Whether the run starts paused, because it was restored while it was paused."""
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
-        """Before the run: what can be told and what it would be told of."""
+        """Prepare for a run; called before its first tag."""
 
     def poll(self) -> None:
-        """At a tag, before what waits is taken: where it comes through a pipe, look there."""
+        """Read new commands, for example from a pipe; called at each tag."""
 
     def goes_on(self, **about: object) -> None:
-        """The run was restored and goes on: what is new ``about`` it, before it does."""
+        """Take note that the run was restored and continues; ``about``: what is new."""
 
     def lose_recording(self, since: str) -> None:
-        """The run is not recorded any more: for who is at the other side."""
+        """Take note that the run is not recorded any more, to tell clients."""
         self.unrecorded = since
 
     def figures(self) -> dict[str, Any]:
-        """For the recording's footer: what is known at the end of who was at the other side."""
+        """Return data about the clients for the footer of the recording."""
         return {}
 
     def after(self, ns: int, standing: bool) -> None:
-        """The tag at ``ns`` is done, or simulated time stands there: a place to tell of it."""
+        """Report progress: the tag at ``ns`` is done, or the run is paused there (``standing``)."""
 
     def wait(self, seconds: float) -> None:
-        """While simulated time stands: until something comes."""
+        """Wait for a command while the run is paused, at most ``seconds``."""
         self.wake.clear()
         if not self.waiting:
             self.wake.wait(seconds)

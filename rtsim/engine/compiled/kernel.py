@@ -16,10 +16,18 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.messages import answer_in_order, apply_answers, deliver, send, wrote
 from rtsim.engine.compiled.rows import UNRECORDED, draw, gather, new_row, save, tick, ticked
-from rtsim.equations.addresses import call_drive, call_equation, call_step, call_update, vector_at, words_at
+from rtsim.equations.addresses import (
+    call_drive,
+    call_equation,
+    call_step,
+    call_update,
+    vector_at,
+    words_at,
+)
 from rtsim.equations.compiling import compiled, evaluate
 from rtsim.solve import GOOD
-from rtsim.solve.flips import CAME_TO, LEFT_AT, SIGN, sign
+from rtsim.solve.flips import sign
+from rtsim.solve.look import CAME_TO, LEFT_AT, SIGN
 
 _MOST_MICROSTEPS = 1000
 _evaluate = compiled(evaluate)
@@ -108,10 +116,10 @@ def _advance(w: Any, r: int, now: int, target: int) -> int:
 def _fires(w: Any, r: int) -> bool:
     """A guard crosses zero at the end of the provisional step."""
     fired = vector_at(w, r + at.P_FIRED)
+    found = False
     for i in range(fired.size):
-        if fired[i] != 0.0:
-            return True
-    return False
+        found = found or fired[i] != 0.0
+    return found
 
 
 @compiled
@@ -309,7 +317,7 @@ def _update(w: Any, r: int, ns: int) -> bool:
 
 @compiled
 def _tick_timers(w: Any, r: int, ns: int) -> bool:
-    """The timers of a plant that are due, into scratches of its states and of its discrete state."""
+    """The timers of a plant that are due, into scratches of its states and discrete states."""
     plant = w[r + at.T_PLANT]
     _read_wires(w, plant)
     x_now, x = vector_at(w, plant + at.P_X), vector_at(w, r + at.T_FIRST)
@@ -328,10 +336,10 @@ def _tick_timers(w: Any, r: int, ns: int) -> bool:
 
 @compiled
 def _finite(vector: Any) -> bool:
+    finite = True
     for j in range(vector.size):
-        if not math.isfinite(vector[j]):
-            return False
-    return True
+        finite = finite and math.isfinite(vector[j])
+    return finite
 
 
 @compiled

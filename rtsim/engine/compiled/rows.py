@@ -89,8 +89,7 @@ def save(w: Any) -> None:
 
 @compiled
 def draw(w: Any, row: int) -> int:
-    """Take one row of the numbers drawn ahead; return its first place, or NOTHING if none is left.
-    """
+    """Take one row of the numbers drawn ahead; return its first place, or NOTHING."""
     r = w[at.DRAWS] + row * at.DRAW
     i = w[w[r + at.D_STATE] + at.C_NEXT]
     if (i + 1) * w[r + at.D_WIDTH] > w[r + at.D_VALUES_LENGTH]:

@@ -65,7 +65,7 @@ class Stretches:
         """So many tags were run in stretches."""
         self._reactions: dict[str, CompiledReaction] = {}
         self._survey()
-        if self.why_not or not self._reactions and not system.plants:
+        if self.why_not or (not self._reactions and not system.plants):
             self.usable = False
             return
         self.usable = True
@@ -79,7 +79,7 @@ class Stretches:
                 self.why_not.append(f"{plant.name} has a solver that is not compiled")
         if system.faults is not None:
             self.why_not.append("faults are declared")
-        if system.inlets:
+        if system.external_inputs:
             self.why_not.append("external inputs are read at each tag")
         for task in system.tasks:
             found = task.compiled() if hasattr(task, "compiled") else f"{task.name} is Python"
@@ -124,9 +124,7 @@ class Stretches:
                 found.append(task.next_ns)
         found += [c.due_ns for c in system.controllers if c.name not in native]
         found += [
-            c.request.due.ns
-            for c in system.controllers
-            if c.request is not None and c.request.late
+            c.request.due.ns for c in system.controllers if c.request is not None and c.request.late
         ]
         if system.next_change < len(system.changes):
             found.append(system.changes[system.next_change].ns)
@@ -192,9 +190,7 @@ class _Table:
         copy_rows = {k: place.take(at.COPY * len(v)) for k, v in copies.items()}
         reader_rows = {n: place.take(len(v)) for n, v in readers.items()}
         changing = place.take(at.HEADER_STATE)
-        self._plants = [
-            _Row(r, place.take(at.PLANT_STATE)) for r in plant_rows
-        ]
+        self._plants = [_Row(r, place.take(at.PLANT_STATE)) for r in plant_rows]
         self._task_rows = [_Row(r, place.take(at.TASK_STATE)) for r in task_rows]
         self._topic_rows = [_Row(r, place.take(at.TOPIC_STATE)) for r in topic_rows]
         self._track_rows = [_Row(r, place.take(at.TRACK_STATE)) for r in track_rows]

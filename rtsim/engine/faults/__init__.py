@@ -1,4 +1,4 @@
-"""Faults: what goes wrong on purpose at signals, messages and lines, described as data."""
+"""Injected faults of signals, messages, lines and the loop, described as data."""
 
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.kind import Fault, FaultError

@@ -1,7 +1,7 @@
-"""When a fault acts: its trigger, and how long an activation lasts.
+"""When a fault acts: its trigger, and the length of an activation.
 
-Asked once for each item in order of time: ``strikes(ns)``.  It draws from its own stream alone,
-once for each item that could begin an activation by ``probability``.
+``strikes(ns)`` is called once for each item in order of time.  For ``probability`` it draws one
+number from its own random stream for each item that could begin an activation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NEVER = -1
 
 
 class Activity:
-    """The state of one fault: between activations, or in one."""
+    """The state of one fault: active or not."""
 
     def __init__(
         self,
@@ -30,31 +30,31 @@ class Activity:
         self.fault = fault
         self.stream = stream
         self.began = _NEVER
-        """ns at which the activation under way began."""
+        """Start of the present activation, ns; -1 if there is none."""
         self.since = 0
-        """The same, of the newest activation."""
+        """Start of the latest activation, ns."""
         self.items = 0
-        """How many items it has struck."""
+        """Number of items struck in the latest activation."""
         self.activations = 0
         self.begins = False
-        """The item just asked for is the first of an activation."""
+        """Whether the latest item is the first of an activation."""
         self.ended = 0
-        """Items of the activation that ended with the item just asked for; 0: none did."""
+        """Number of items of the activation that ended at the latest item; 0 if none ended."""
         self.ended_ns = 0
-        """When it was over: at that item, or before it, where its time was."""
+        """When that activation ended, ns: at the item or before it."""
         self._holds = holds
         self._held = False
         self._taken = _NEVER
-        """The last time trigger that was used up, ns."""
+        """The latest time trigger that was used, ns."""
         self._asked = _NEVER
-        """When a command asked for an activation that no item has been in yet."""
+        """When a command requested an activation that has no item yet, ns; -1 if none did."""
         self.by_hand = False
-        """A command began it: its own trigger does not end it."""
+        """Whether a command began the activation; its trigger then does not end it."""
         self.cleared = False
-        """A command has put an end to it, until another starts it again."""
+        """Whether a command has cleared the fault, and no other has started it again."""
 
     def strikes(self, ns: int) -> bool:
-        """Whether the item at ``ns`` is spoiled."""
+        """Return whether the fault acts on the item at ``ns``."""
         self.begins, self.ended = False, 0
         holds = self._now_holds(ns)
         if self.began != _NEVER and self._over(ns, holds):
@@ -77,13 +77,13 @@ class Activity:
         self.began, self.ended, self.by_hand = _NEVER, self.items, False
 
     def start(self, ns: int) -> None:
-        """By command: an activation begins at ``ns``, whatever its trigger says."""
+        """Begin an activation at ``ns`` by command, independently of the trigger."""
         self.cleared = False
         if self.began == _NEVER:
             self._asked = ns
 
     def clear(self) -> None:
-        """By command: it is over at the next item, and none of its triggers begins another."""
+        """End the activation at the next item by command; triggers begin no other one."""
         self.cleared, self._asked = True, _NEVER
 
     def _now_holds(self, ns: int) -> bool:
@@ -104,7 +104,7 @@ class Activity:
         return fault.when is not None and fault.count is None and not holds
 
     def _triggered(self, ns: int, holds: bool) -> int:
-        """When the activation began that the item at ``ns`` is in; -1 where it is in none."""
+        """Return the start of the activation that has the item at ``ns``; -1 if none has."""
         fault = self.fault
         rising, self._held = holds and not self._held, holds
         if self._asked != _NEVER:
@@ -134,7 +134,7 @@ class Activity:
         return _NEVER if k < 0 else fault.every.tick(k, first)
 
     def next_edge(self, ns: int) -> int:
-        """The first time after ``ns`` at which it begins or ends by itself; far away: never."""
+        """Return the first time after ``ns`` when it begins or ends by itself, ns, or FAR_NS."""
         fault = self.fault
         edges = [fault.at_ns or 0, FAR_NS if fault.until_ns is None else fault.until_ns]
         if fault.every is not None:

@@ -1,7 +1,7 @@
-"""Faults at the bytes of a controller's line: what whoever carries them is given.
+"""Faults at the bytes of a controller's line.
 
-The bytes are known above rtsim (:mod:`hitl.boards.faulty`).  A controller that has a line says so
-by a method ``spoil(line)``, called once before its first request.
+:mod:`hitl.boards.faulty` applies them to the bytes.  A controller with a line has a method
+``spoil(line)``, which is called once before its first request.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from rtsim.engine.faults.present import Present
 
 @runtime_checkable
 class HasLine(Protocol):
-    """A controller whose bytes can be spoiled."""
+    """A controller with a line whose bytes can be corrupted."""
 
     def spoil(self, line: LineFaults) -> None:
-        """From now on its bytes go through these faults."""
+        """Apply the faults ``line`` to all bytes from now on."""
         ...
 
 
@@ -30,20 +30,20 @@ class LineFaults:
         self._present = present
 
     def at(self, end: str) -> tuple[Activity, ...]:
-        """Those at ``to_board``, ``from_board`` or ``board``."""
+        """Return the faults at ``end``: ``to_board``, ``from_board`` or ``board``."""
         return tuple(a for a in self._activities if a.fault.signal == end)
 
     @property
     def now_ns(self) -> int:
-        """The instant that the run computes; -1 before it has begun: nothing is spoiled yet."""
+        """Present simulated time, ns; -1 before the run, when no fault acts yet."""
         return self._present.ns
 
     def began(self, activity: Activity, ns: int, text: str, values: Mapping[str, float]) -> None:
-        """An activation has had its first effect, at ``ns`` of the line's own time."""
+        """Record that an activation began to act at ``ns`` of the line's own time."""
         self._present.began(activity.fault, min(ns, self.now_ns), text, values)
 
     def ended(self, activity: Activity) -> None:
-        """The activation that :class:`Activity` has just ended is over."""
+        """Record that the latest activation has ended."""
         ns = min(activity.ended_ns, self.now_ns)
         self._present.ended(activity.fault, ns, activity.ended)
 

@@ -1,8 +1,8 @@
-"""Faults of timing: what makes the loop late, and ticks that are lost.
+"""Faults of timing: they make the loop late, or make a task miss a tick.
 
-An item is a tag of the loop, the run of a job at a tag, a wait that ended, or, for what is lost, a
-tick.  Only a lost tick changes what is computed; it is computed again in a replay.  The others take
-the clock's own time, and a replay, which has none, says again that they happened.
+An item is a tag of the loop, one execution of a job, the end of a wait, or a tick of a task.  A
+lost tick changes the results, and a replay computes it again.  The other faults take time of the
+clock; a replay has no clock and repeats only their events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.kind import FaultError, FaultKind, Level, Parameter, Places
 from rtsim.engine.faults.present import Present, seconds
-from rtsim.timing.pacing import NEXT, RECORDING, Pacer
+from rtsim.timing.pacing import NEXT, RECORDING, Overhear, Pacer
 from rtsim.timing.policy import Policy
 
 if TYPE_CHECKING:
@@ -28,23 +28,23 @@ UNPACED = "as fast as possible nothing is late; give --pace 1"
 
 
 Moment = Literal["frame", "wake", "job", "tick"]
-"""When in a frame a fault acts: before the wait, after the wait, in a job, at a task's tick."""
+"""When a fault acts in a frame: before the wait, after the wait, in a job, at a tick."""
 _WITH_JOB: dict[Moment, tuple[bool, ...]] = {
     "frame": (False,), "wake": (False,), "job": (True,), "tick": (False, True),
 }  # fmt: skip
-"""Whether ``where`` names a job or task behind ``loop.``."""
+"""Whether ``where`` has the name of a job or task after ``loop.``."""
 
 
 _AMOUNT = Parameter("amount", "seconds")
 
 
 class LoopFault(FaultKind):
-    """One fault of the loop; a subclass says at which moment, and may write :meth:`takes`."""
+    """One fault of the loop; a subclass sets ``moment`` and can define :meth:`takes`."""
 
     level: ClassVar[Level] = "loop"
     example: ClassVar[str] = LOOP
     moment: ClassVar[Moment]
-    """At a ``tick`` a struck item is lost; at the other moments it takes the clock's own time."""
+    """When it acts.  At a ``tick`` the tick is lost; at other moments the fault takes time."""
 
     def __init__(self, activity: Activity) -> None:
         self.fault = activity.fault
@@ -52,12 +52,12 @@ class LoopFault(FaultKind):
 
     @classmethod
     def check_where(cls, where: str) -> None:
-        """``loop``, or ``loop.JOB``: by the kind, so that a part may be named loop."""
+        """Raise :class:`FaultError` unless ``where`` is ``loop`` or ``loop.JOB``."""
         loop, dot, job = where.partition(".")
         wanted = _WITH_JOB[cls.moment]
         if loop != LOOP or (bool(dot) not in wanted) or bool(dot) != bool(job):
             examples = " or ".join("where = 'loop.JOB'" if j else "where = 'loop'" for j in wanted)
-            text = f"where = {where!r}; {cls.name} is at the loop: {examples}"
+            text = f"where = {where!r}; {cls.name} acts on the loop: {examples}"
             raise FaultError.of("where", text)
 
     @classmethod
@@ -87,11 +87,11 @@ class LoopFault(FaultKind):
 
     @classmethod
     def takes_time(cls) -> bool:
-        """It takes time of the clock, and changes nothing in the trace."""
+        """Return whether the kind takes time; if so, it does not change the results."""
         return cls.moment != "tick"
 
     def takes(self) -> int:
-        """How much of the clock's own time a struck item takes, ns."""
+        """Return the time that the fault takes at a struck item, ns of the clock."""
         return int(self.fault.parameters["amount"])
 
     def save(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ LOOP_KINDS = (Stall, LateWake, LostTick, SlowJob, Load)
 
 
 class LoopFaults:
-    """The faults of one loop, by where in a frame they act, each in the order of their names."""
+    """The faults of one loop by their moment, sorted by name."""
 
     def __init__(self, faults: Sequence[LoopFault], present: Present, tasks: Sequence[str]) -> None:
         self._faults = tuple(faults)
@@ -173,15 +173,15 @@ class LoopFaults:
                 self._lost[fault.fault.signal].append(fault)
         self.loses = bool(self._lost)
         self.told_again = False
-        """A replay: nobody waits, and what made the loop late is in the recording."""
+        """Whether the run is a replay, which only repeats events of faults that take time."""
 
     @property
     def late(self) -> list[Fault]:
-        """Those that take time."""
+        """The faults that take time."""
         return [f.fault for f in self._faults if f.takes_time()]
 
     def takes(self, at_work: LoopFault, ns: int) -> int:
-        """Own ns that it takes of the item at ``ns``."""
+        """Return the time that the fault takes at the item at ``ns``, ns of the clock."""
         activity, fault = at_work.activity, at_work.fault
         struck = activity.strikes(ns)
         amount = 0
@@ -195,10 +195,10 @@ class LoopFaults:
         return amount
 
     def lose(self, task: str, ns: int) -> bool:
-        """Whether the tick of ``task`` at ``ns`` is lost."""
+        """Return whether the tick of ``task`` at ``ns`` is lost."""
         lost = False
         if task not in self._tasks:
-            return lost  # a fault's own
+            return lost  # the task of a fault
         for fault in (*self._lost.get(ALL_TICKS, ()), *self._lost.get(task, ())):
             activity = fault.activity
             struck = activity.strikes(ns)
@@ -218,7 +218,7 @@ class LoopFaults:
 
 
 class DisturbedPacer(Pacer):
-    """A pacer whose loop is made late on purpose: its clock is kept busy."""
+    """A pacer with faults that make its loop late."""
 
     def __init__(
         self, clock: Clock, policy: Policy | None, faults: LoopFaults, *, frame_ns: int = 0
@@ -237,15 +237,15 @@ class DisturbedPacer(Pacer):
             self._take(fault, self._tag_ns, name)
         super().lap(name)
 
-    def wait(self, ns: int, wake: Wake | None = None) -> bool:
-        begun = not (self.frozen or self._closed)  # a freeze stands between two frames
+    def wait(self, ns: int, wake: Wake | None = None, overhear: Overhear = None) -> bool:
+        begun = not (self.frozen or self._closed)  # a freeze is between two frames
         if self._disturbs and begun and self._disturbed_ns != self._tag_ns:
-            self._disturbed_ns = self._tag_ns  # once a frame, however often it looks again
+            self._disturbed_ns = self._tag_ns  # once per frame, even if the wait is repeated
             for fault in self._faults.jobs.get(NEXT, ()):
                 self._take(fault, self._tag_ns, NEXT)
             for fault in self._faults.frames:
                 self._take(fault, self._tag_ns, f"fault.{fault.fault.name}")
-        return super().wait(ns, wake)
+        return super().wait(ns, wake, overhear)
 
     def _take(self, fault: LoopFault, ns: int, job: str) -> None:
         began = self.read()

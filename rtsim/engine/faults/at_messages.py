@@ -1,7 +1,7 @@
-"""Faults at messages: a decorator of a link's latency model, as Loss and Duplicate are.
+"""Faults at messages: a decorator of the latency model of a link, like Loss and Duplicate.
 
-Those draw from the link's own stream, each message alike.  A fault has a time and a stream of its
-own: what the link draws for a message does not depend on what a fault makes of it.
+Loss and Duplicate draw from the random stream of the link, for every message.  A fault has its own
+times and its own stream, so it does not change the numbers that the link draws.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rtsim.engine.faults.kind import Fault
 
 Delays = tuple[int, ...]
-"""ns from the sending of a message to its arrival, one for each copy; none of a lost message."""
+"""Delays in ns, one for each copy of a message; none for a lost message."""
 
 
 class MessageFault(FaultKind):
@@ -30,7 +30,7 @@ class MessageFault(FaultKind):
     level: ClassVar[Level] = "message"
     example: ClassVar[str] = "controller"
     holds_back: ClassVar[bool] = False
-    """A struck message gives up its place: later messages may overtake it."""
+    """Whether later messages can overtake a struck message."""
 
     def __init__(self, activity: Activity) -> None:
         self.fault = activity.fault
@@ -39,7 +39,9 @@ class MessageFault(FaultKind):
     @classmethod
     def check_where(cls, where: str) -> None:
         if not where.isidentifier():
-            text = f"where = {where!r}; {cls.name} is at the messages of a part: {cls.wanted()}"
+            text = (
+                f"where = {where!r}; {cls.name} acts on the messages of a component: {cls.wanted()}"
+            )
             raise FaultError.of("where", text)
 
     @classmethod
@@ -48,10 +50,10 @@ class MessageFault(FaultKind):
 
     @abstractmethod
     def spoil(self, delays: Delays) -> Delays:
-        """What becomes of a struck message whose copies would take ``delays``, ns."""
+        """Return the delays (ns) of a struck message instead of ``delays``."""
 
     def ns(self, parameter: str) -> int:
-        """A parameter that is a time in a fault file, in ns; 0 if it is not given."""
+        """Return a parameter that is a time, ns; 0 if it is not given."""
         return int(self.fault.parameters.get(parameter, 0))
 
     def save(self) -> dict[str, Any]:
@@ -118,7 +120,7 @@ MESSAGE_KINDS = (Drop, Delay, DuplicateFault, ReorderFault, Burst)
 
 
 class FaultyTransport:
-    """``inner`` with faults; an item is a message, when it is sent."""
+    """The latency model ``inner`` with faults; an item is a message at its sending."""
 
     def __init__(
         self, inner: LatencyModel, faults: Sequence[MessageFault], present: Present
@@ -131,7 +133,7 @@ class FaultyTransport:
 
     @property
     def ordered(self) -> bool:
-        """A message that is held back gives up its place; the others keep theirs."""
+        """Whether the latest message keeps its place; a message that is held back does not."""
         return self._inner.ordered and not self._held_back
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:

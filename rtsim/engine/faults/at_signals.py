@@ -1,7 +1,7 @@
-"""Faults at signals: what a reader is given instead of the value.
+"""Faults at signals: a reader gets another value.
 
-An item is an instant at which a controller or sensor samples the signal, or, for what a plant
-reads, a tick of the fault's own.  What was decided and drawn for an item holds until the next one.
+An item is a sample of the signal by a controller or a sensor; for the inputs of a plant it is a
+tick of the fault itself.  The decision and the random numbers of an item apply until the next item.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from rtsim.engine.faults.kind import Fault
 
 MOST_TOLD = 8
-"""Elements of a vector that an event names."""
+"""Most elements of a vector in the text of an event."""
 
 
 class SignalFault(FaultKind):
-    """One fault at one signal of (n,) elements; a subclass writes :meth:`apply`."""
+    """One fault at one signal of (n,) elements; a subclass defines :meth:`apply`."""
 
     level: ClassVar[Level] = "signal"
     example: ClassVar[str] = "f16.alpha"
     entries: ClassVar[tuple[str, ...]] = ("period",)
     changes_alone: ClassVar[bool] = False
-    """It gives another value at each item, though nothing else has changed."""
+    """Whether the value changes at each item even if the signal does not."""
 
     @classmethod
     def check_where(cls, where: str) -> None:
@@ -48,13 +48,13 @@ class SignalFault(FaultKind):
         self.present = present
         self.columns = columns
         self.drawn = np.zeros(len(columns))
-        """What holds until the next item: a captured value, or what is added."""
+        """A captured value, or an amount to add, until the next item."""
         self.active = False
         self._ns = -1
         self._parameters = activity.fault.parameters
 
     def item(self, ns: int, value: Vector) -> None:
-        """Somebody samples ``value`` (n,): decide, once an instant, if and how it is spoiled."""
+        """Decide, once at each time, whether and how the sampled ``value`` (n,) is changed."""
         if ns == self._ns:
             return
         self._ns = ns
@@ -83,15 +83,15 @@ class SignalFault(FaultKind):
         self.present.began(self.fault, ns, text + more, values)
 
     def spoil(self, value: Vector) -> None:
-        """Change ``value`` in place, where the newest item was struck."""
+        """Change ``value`` (n,) in place, if the latest item was struck."""
         if self.active:
             self.apply(value)
 
     def capture(self, value: Vector) -> None:
-        """An activation begins."""
+        """Prepare for an activation that begins with ``value`` (n,)."""
 
     def draw(self, elapsed_ns: int) -> None:
-        """A new item, so long after the activation began."""
+        """Draw for a new item, ``elapsed_ns`` after the start of the activation."""
 
     @abstractmethod
     def apply(self, value: Vector) -> None:
@@ -112,7 +112,7 @@ class SignalFault(FaultKind):
 
 
 class Stuck(SignalFault):
-    """What the first item found, or ``value``."""
+    """The signal keeps the value of the first item, or ``value``."""
 
     name = "stuck"
     does = "stays"
@@ -126,7 +126,7 @@ class Stuck(SignalFault):
 
 
 class OffsetFault(SignalFault):
-    """``amount`` more."""
+    """Adds ``amount`` to the signal."""
 
     name = "offset"
     does = "is off by an amount"
@@ -137,7 +137,7 @@ class OffsetFault(SignalFault):
 
 
 class Scale(SignalFault):
-    """Times ``factor``."""
+    """Multiplies the signal by ``factor``."""
 
     name = "scale"
     does = "is scaled by a factor"
@@ -148,7 +148,7 @@ class Scale(SignalFault):
 
 
 class Drift(SignalFault):
-    """``rate`` a second more, from the start of the activation."""
+    """Adds ``rate`` per second since the start of the activation."""
 
     name = "drift"
     does = "drifts at a rate"
@@ -163,7 +163,7 @@ class Drift(SignalFault):
 
 
 class NoiseFault(SignalFault):
-    """A normal of ``deviation`` more, each element by itself, new at each item."""
+    """Adds normal noise of ``deviation`` at each item, independent for each element."""
 
     name = "noise"
     does = "is noisy"
@@ -179,7 +179,7 @@ class NoiseFault(SignalFault):
 
 
 class Quantised(SignalFault):
-    """The nearest multiple of ``step``; halves go to the even one."""
+    """Rounds to the nearest multiple of ``step``; ties go to the even multiple."""
 
     name = "quantised"
     does = "moves in steps"
@@ -192,7 +192,7 @@ class Quantised(SignalFault):
 
 
 class NotANumber(SignalFault):
-    """NaN."""
+    """Replaces the signal by NaN."""
 
     name = "nan"
     does = "is not a number"
@@ -205,10 +205,10 @@ SIGNAL_KINDS = (Stuck, OffsetFault, Scale, Drift, NoiseFault, Quantised, NotANum
 
 
 class FaultyWiring(Wiring):
-    """A wiring some of whose elements are spoiled as they are read.
+    """A wiring with faults that change elements when they are read.
 
-    ``items``: a reading is an item of its faults; not so for a plant, which reads when its solver
-    needs it.
+    ``items``: each reading is an item of the faults.  It is False for a plant, which reads whenever
+    its solver needs the inputs.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class FaultyWiring(Wiring):
         self._items = items
 
     def spoil(self, fault: SignalFault, where: slice) -> None:
-        """``fault`` acts on these elements, after those that came before."""
+        """Add ``fault`` to the elements ``where``; faults act in the order of these calls."""
         self._faults.append((fault, self.into[where]))
 
     def gather(self) -> None:
@@ -240,7 +240,7 @@ class FaultyWiring(Wiring):
             fault.spoil(value)
 
     def look(self, which: SignalFault) -> None:
-        """An item of one of the faults, though nobody reads."""
+        """Make an item of fault ``which`` without a reading."""
         self.into[:] = self._constants
         super().gather()
         for fault, value in self._faults:

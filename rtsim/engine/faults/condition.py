@@ -1,10 +1,10 @@
-"""A condition on signals, such as ``f16.altitude_msl > 3000``: parsed here, never evaluated.
+"""A condition on signals, such as ``f16.altitude_msl > 3000``; it is parsed, never run as code.
 
 ::
 
     condition  = comparison { "and" comparison }
     comparison = operand ( "<" | "<=" | ">" | ">=" | "==" | "!=" ) operand
-    operand    = number | part.signal
+    operand    = number | component.signal
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _TESTS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
-_EXAMPLE = "write it as 'f16.altitude_msl > 3000', several joined by 'and'"
+_EXAMPLE = "write, for example, 'f16.altitude_msl > 3000'; join several with 'and'"
 _LONGEST = 500
 
 Operand = float | str
-"""A number, or ``part.signal``."""
+"""A number, or ``component.signal``."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Comparisons that must all hold: left, test, right."""
+    """Comparisons (left, operator, right) that must all be true."""
 
     text: str
     comparisons: tuple[tuple[Operand, str, Operand], ...]
 
     def bind(self, ports: Mapping[str, SignalPort]) -> Callable[[], bool]:
-        """Whether it holds by what the ports say when it is called; NaN compares as false."""
+        """Return a function that tests the present values of ``ports``; NaN compares as false."""
         asked = tuple(
             (_bound(left, ports, self.text), _TESTS[test], _bound(right, ports, self.text))
             for left, test, right in self.comparisons
@@ -54,17 +54,19 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition:
-    """Understand ``text``; :class:`ScenarioError` says what to write."""
+    """Return the condition in ``text``; raises :class:`ScenarioError`."""
     if len(text) > _LONGEST:
-        raise ScenarioError(f"a condition of {len(text)} characters; at most {_LONGEST}")
+        raise ScenarioError(
+            f"the condition has {len(text)} characters; at most {_LONGEST} are allowed"
+        )
     comparisons = []
-    for part in re.split(r"\s+and\s+", text.strip()):
-        found = _COMPARISON.match(part)
+    for comparison in re.split(r"\s+and\s+", text.strip()):
+        found = _COMPARISON.match(comparison)
         if not found:
-            raise ScenarioError(f"{part!r} is no comparison; {_EXAMPLE}")
+            raise ScenarioError(f"{comparison!r} is not a comparison; {_EXAMPLE}")
         left, right = _operand(found[1]), _operand(found[3])
         if isinstance(left, float) and isinstance(right, float):
-            raise ScenarioError(f"{part!r} compares two numbers; {_EXAMPLE}")
+            raise ScenarioError(f"{comparison!r} compares two numbers; {_EXAMPLE}")
         comparisons.append((left, found[2], right))
     return Condition(text.strip(), tuple(comparisons))
 
@@ -74,7 +76,7 @@ def _operand(text: str) -> Operand:
         return float(text)
     if _SIGNAL.match(text):
         return text
-    raise ScenarioError(f"{text!r} is neither a number nor part.signal; {_EXAMPLE}")
+    raise ScenarioError(f"{text!r} is neither a number nor component.signal; {_EXAMPLE}")
 
 
 def _bound(
@@ -84,5 +86,7 @@ def _bound(
         return [operand], 0
     port, where = resolve(operand, ports, f"condition {text!r}")
     if where.stop - where.start != 1:
-        raise ScenarioError(f"{operand} has {where.stop - where.start} elements; compare one")
+        raise ScenarioError(
+            f"{operand} has {where.stop - where.start} elements; compare one of them"
+        )
     return port.value, where.start

@@ -1,16 +1,16 @@
-"""One fault as data: where, kind, parameters, trigger, how long, seed.
+"""A fault as data: where it acts, kind, parameters, trigger, duration, seed.
 
 =============  ===========================================================================
-``at``         s; a trigger by itself, otherwise the time from which the others are looked at
-``every``      s; at ``at`` (without it: one period after the start), and each period after it
-``probability``  of each item, a sample, message, byte or frame, to begin an activation
-``when``       a condition on signals; each time it becomes true
+``at``         s; alone it is a trigger, else the other triggers start at this time
+``every``      s; acts at ``at`` (default: one period after the start) and then every period
+``probability``  of an activation at each item (sample, message, byte or frame)
+``when``       a condition on signals; acts each time it becomes true
 =============  ===========================================================================
 
-Without a trigger it begins with the run.  An activation lasts ``duration`` s or ``count`` items;
-without either one item (``probability``), while the condition holds (``when``), or to the end;
-``every`` needs one of them, unless the kind itself ends.
-Nothing is spoiled from ``until`` on.
+Without a trigger the fault begins with the run.  An activation lasts ``duration`` s or ``count``
+items.  Without these entries it lasts one item (``probability``), while the condition is true
+(``when``), or to the end of the run.  ``every`` needs one of these entries, unless the kind ends by
+itself.  The fault does not act from ``until`` on.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _LONGEST_SHOWN = 60
 
 
 def fault_of(given: Mapping[str, Any], place: str = "") -> Fault:
-    """The fault that the entries of a table describe; ``place`` is ``file:line``.
+    """Return the fault that the entries of a table describe; ``place`` is ``file:line``.
 
-    Raises :class:`FaultError`, which names the entry that is wrong.
+    Raises :class:`FaultError` with the name of the wrong entry.
     """
     return _Reader(given, place).fault()
 
@@ -45,9 +45,9 @@ class _Reader:
 
     def fault(self) -> Fault:
         given = self.given
-        name = self._text("name", "a name of its own, such as name = 'alpha_stuck'")
+        name = self._text("name", "a unique name, such as name = 'alpha_stuck'")
         if not _NAME.match(name):
-            text = f"name {name!r}; write a letter, then letters, digits, _ or -, at most 60"
+            text = f"name {name!r}: write a letter, then letters, digits, _ or -, at most 60 in all"
             raise FaultError.of("name", text)
         kind = self._kind()
         known = (*COMMON, *(p.name for p in kind.parameters), *kind.entries)
@@ -57,7 +57,7 @@ class _Reader:
         self._trigger(kind)
         times = {k: self._ns(k) for k in _TIMES}
         if times["until"] is not None and times["until"] <= (times["at"] or 0):
-            text = "until is not after at: it would never act"
+            text = "until is not after at, so the fault would never act; give a later until"
             raise FaultError.of("until", text)
         return Fault(
             name=name,
@@ -83,19 +83,19 @@ class _Reader:
             raise FaultError.of("kind", str(UnknownName("kind", name, KINDS)))
         try:
             return KINDS[name]
-        except ScenarioError as error:  # its package is broken
+        except ScenarioError as error:  # the package of this kind is broken
             raise FaultError.of("kind", str(error)) from None
 
     def _trigger(self, kind: type[FaultKind]) -> None:
         triggers = [k for k in ("every", "probability", "when") if k in self.given]
         if len(triggers) > 1:
-            text = f"{' and '.join(triggers)} are both triggers; give one of them"
+            text = f"{' and '.join(triggers)} are all triggers; give only one of them"
             raise FaultError.of(triggers[1], text)
         lasting = [k for k in ("duration", "count") if k in self.given]
         if len(lasting) > 1:
-            raise FaultError.of("count", "duration and count; give one of the two")
+            raise FaultError.of("count", "both duration and count are given; give only one of them")
         if lasting and (kind.once or kind.has_length):
-            instead = "length says how long" if kind.has_length else "it happens at once"
+            instead = "length sets how long it lasts" if kind.has_length else "it acts only once"
             raise FaultError.of(lasting[0], f"{kind.name} has no {lasting[0]}: {instead}")
         ends = lasting or kind.once or kind.brief or kind.has_length
         if "every" in self.given and not ends:
@@ -104,7 +104,7 @@ class _Reader:
     def _text(self, key: str, wanted: str) -> str:
         value = self.given.get(key)
         if not isinstance(value, str) or not value.strip():
-            raise FaultError.of(key, f"{key} is missing or no text; give {wanted}")
+            raise FaultError.of(key, f"{key} is missing or not a text; give {wanted}")
         return value.strip()
 
     def _where(self, kind: type[FaultKind]) -> str:
@@ -137,7 +137,7 @@ class _Reader:
         wanted = f"write {key} in s" + (", >= 0" if zero or key == "at" else ", > 0")
         try:
             if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
-                raise ScenarioError("no number of seconds")
+                raise ScenarioError("not a number of seconds")
             ns = to_ns(value, key)
         except (RtsimError, OverflowError, ValueError) as error:
             raise FaultError.of(key, f"{key} = {_shown(value)} ({error}); {wanted}") from None
@@ -153,7 +153,9 @@ class _Reader:
             return None
         value = self.given["probability"]
         if not passes("number", value) or not 0.0 <= value <= 1.0:
-            raise FaultError.of("probability", f"probability = {_shown(value)}; write 0 to 1")
+            raise FaultError.of(
+                "probability", f"probability = {_shown(value)}; write a number from 0 to 1"
+            )
         return float(value)
 
     def _condition(self) -> Condition | None:
@@ -183,7 +185,7 @@ class _Reader:
 
 
 def _shown(value: object) -> str:
-    """Of what may be anything: a number of a million digits has no text."""
+    """Return a short text of ``value``; a number of very many digits has no ``repr``."""
     try:
         text = repr(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""From descriptions to faults in place: names resolved, wirings and links spoiled."""
+"""Put the declared faults of a run into its wirings, links, lines and loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rtsim.engine.faults.schedule import FaultTask, Schedule
 
 
 class Installer(Places):
-    """Puts the faults of one run in place; every name is resolved, or it is an error."""
+    """Puts the faults of one run in place; an unknown name is an error."""
 
     _bus: Bus
 
@@ -51,7 +51,7 @@ class Installer(Places):
         controllers: Mapping[str, Controller],
         tasks: Sequence[str] = (),
     ) -> Schedule:
-        """Once all parts are there.  Raises :class:`FaultError`."""
+        """Put all faults in place, after all components are built.  Raises :class:`FaultError`."""
         self._ports, self._wirings, self._plants = ports, wirings, plants
         self._bus, self._controllers, self._tasks = bus, controllers, tasks
         for fault in self._faults:
@@ -92,7 +92,7 @@ class Installer(Places):
         return activity
 
     def at_signal(self, fault: Fault, kind: type[SignalFault]) -> None:
-        """An input is spoiled on its way in, anything else on each way out."""
+        """Put a fault at one input, or at all readers of another signal."""
         sampled = self._wirings.get(fault.part)
         if sampled is not None and _names(sampled.signals, fault.signal):
             base, at = _element(sampled.signals, fault.signal)
@@ -100,7 +100,7 @@ class Installer(Places):
             signals = sampled.signals
         else:
             if fault.part not in self._ports:
-                raise UnknownName("part", fault.part, sorted(self._ports))
+                raise UnknownName("component", fault.part, sorted(self._ports))
             signals = self._ports[fault.part].signals
             if not _names(signals, fault.signal):
                 known = [*(sampled.signals.names if sampled else ()), *signals.names]
@@ -124,7 +124,7 @@ class Installer(Places):
         self._look_for_plants(fault, made, [owner for owner, *_ in readers])
 
     def _look_for_plants(self, fault: Fault, made: SignalFault, owners: Sequence[str]) -> None:
-        """Plants read when their solver needs it: the fault has ticks of its own for them."""
+        """Add a task with ticks of the fault, because plants read whenever their solver needs."""
         plants = [self._plants[name] for name in dict.fromkeys(owners) if name in self._plants]
         if plants:
             every = plants[0].step if fault.period is None else fault.period
@@ -136,8 +136,8 @@ class Installer(Places):
             return
         if fault.where in self._ports:
             raise ScenarioError(
-                f"{fault.where} sends no messages, its signals are read where they stand; "
-                f"put a sensor between, or spoil a signal: where = '{fault.where}.NAME'"
+                f"{fault.where} sends no messages, because its signals are read directly; add a "
+                f"sensor, or give one of its signals: where = '{fault.where}.NAME'"
             )
         raise UnknownName("sender of messages", fault.where, sorted(bus.topics))
 
@@ -157,7 +157,7 @@ def _names(signals: Signals, name: str) -> bool:
 
 
 def _element(signals: Signals, name: str) -> tuple[str, slice]:
-    """The signal, and which of its elements ``name`` means: all, or one, as ``position_1``."""
+    """Return the signal and the slice of its elements that ``name`` (``position_1``) means."""
     if name in signals:
         return name, slice(0, signals[name].size)
     for signal in signals:

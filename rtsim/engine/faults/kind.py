@@ -1,11 +1,11 @@
-"""What every kind of fault declares, and what the parameters of a kind may be.
+"""The base class of all kinds of faults, and their parameters.
 
 A kind is a subclass of :class:`SignalFault <rtsim.engine.faults.at_signals.SignalFault>`,
 :class:`MessageFault <rtsim.engine.faults.at_messages.MessageFault>`,
 :class:`LineFault <rtsim.engine.faults.line_kinds.LineFault>`,
 :class:`BoardFault <rtsim.engine.faults.line_kinds.BoardFault>` or
-:class:`LoopFault <rtsim.engine.faults.at_loop.LoopFault>`.  The class says what a fault file may
-contain and does what the fault does; one object is one fault at work in one run.
+:class:`LoopFault <rtsim.engine.faults.at_loop.LoopFault>`.  The class declares the entries in a
+fault file; one object is one fault in one run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LARGEST = 1e300
 
 
 def passes(check: Check, value: object) -> bool:
-    """Whether a fault file's number is what a parameter needs."""
+    """Return whether ``value`` of a fault file is valid for a parameter with ``check``."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     if abs(value) > _LARGEST or not math.isfinite(value):
@@ -48,10 +48,10 @@ def passes(check: Check, value: object) -> bool:
 
 
 class FaultError(ScenarioError):
-    """A fault that cannot be used; says which, in which file, and what to type."""
+    """A fault is invalid; the text names the fault, its file, and the valid entries."""
 
     key = ""
-    """The entry that is wrong."""
+    """The wrong entry."""
 
     @classmethod
     def of(cls, key: str, text: str) -> FaultError:
@@ -62,7 +62,7 @@ class FaultError(ScenarioError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kind; ``needed`` where it has no value of its own."""
+    """One parameter of a kind; ``needed``: it has no default."""
 
     name: str
     check: Check
@@ -71,7 +71,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Fault:
-    """A checked description; times in ns, ``parameters`` in the units of what they act on."""
+    """A checked description; times in ns, ``parameters`` in the units of the signal."""
 
     name: str
     where: str
@@ -85,12 +85,12 @@ class Fault:
     duration_ns: int | None = None
     count: int | None = None
     period: Period | None = None
-    """Signals that a plant reads: how often the fault is looked at."""
+    """Period of the fault's items, for signals that a plant reads."""
     seed: int | None = None
     given: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """As it was written, times as exact text."""
+    """The entries as they were written, times as exact text."""
     place: str = field(default="", compare=False)
-    """``file:line``, where it comes from a file."""
+    """``file:line`` if it is from a file."""
 
     @property
     def part(self) -> str:
@@ -101,17 +101,17 @@ class Fault:
         return self.where.partition(".")[2]
 
     def error(self, problem: object) -> FaultError:
-        """What to say of one that does not fit its scenario."""
+        """Return an error for this fault with the text ``problem``."""
         before = f"{self.place}: " if self.place else ""
         return FaultError(f"{before}fault {self.name}: {problem}")
 
     def describe(self) -> dict[str, Any]:
-        """Plain data for the recording, which :func:`fault_of` reads again."""
+        """Return plain data for the recording, which :func:`fault_of` can read."""
         return dict(self.given)
 
 
 class Places(ABC):
-    """Where the faults of a run are put in place, one method for each level.
+    """Puts the faults of a run in place, with one method for each level.
 
     ``kind`` is the class of the level: ``SignalFault``, ``MessageFault`` or ``LoopFault``.
     """
@@ -126,7 +126,7 @@ class Places(ABC):
 
     @abstractmethod
     def at_line(self, fault: Fault) -> None:
-        """Hand a fault to the controller at the other end of a line."""
+        """Pass a fault to the controller that has the line."""
 
     @abstractmethod
     def in_loop(self, fault: Fault, kind: Any) -> None:
@@ -134,24 +134,24 @@ class Places(ABC):
 
 
 class FaultKind(ABC):
-    """A kind of fault: what a fault file says about it, and what it does in a run."""
+    """A kind of fault: its entries in a fault file, and its effect in a run."""
 
     name: ClassVar[str]
-    """What a fault file calls it: ``kind = "NAME"``."""
+    """Its name in a fault file: ``kind = "NAME"``."""
     level: ClassVar[Level]
     does: ClassVar[str]
-    """What it does, in the words of an event: ``message 7 DOES``."""
+    """Its effect, for the text of an event: ``message 7 DOES``."""
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     entries: ClassVar[tuple[str, ...]] = ()
     """Entries that all kinds of this level have, besides those that every fault has."""
     example: ClassVar[str]
     """An example of ``where``, for error messages."""
     once: ClassVar[bool] = False
-    """It is over as soon as it has happened: no duration, no count."""
+    """Whether it acts only once and has no duration or count."""
     brief: ClassVar[bool] = False
-    """One item, unless it is told how long."""
+    """Whether an activation is one item by default."""
     has_length: ClassVar[bool] = False
-    """``length`` items of an activation; no duration, no count."""
+    """Whether ``length`` sets the items of an activation, instead of duration or count."""
 
     @classmethod
     @abstractmethod
@@ -168,22 +168,23 @@ class FaultKind(ABC):
         """Raise :class:`ScenarioError` if the class itself is incomplete."""
         if cls.has_length and Parameter("length", "natural") not in cls.parameters:
             raise ScenarioError(
-                f"fault kind {cls.name!r} has_length; give it Parameter('length', 'natural')"
+                f"fault kind {cls.name!r} has has_length but no such parameter; add "
+                "Parameter('length', 'natural')"
             )
 
     @classmethod
     def wanted(cls) -> str:
-        """What to write for ``where``."""
+        """Return an example of ``where`` for error messages."""
         return f"where = '{cls.example}'"
 
 
 def check_part_signal(kind: type[FaultKind], where: str, what: str) -> str:
-    """``SIGNAL`` of a ``where`` that is ``PART.SIGNAL``; raises :class:`FaultError` if it is not.
+    """Return ``SIGNAL`` of a ``where`` ``COMPONENT.SIGNAL``; raises :class:`FaultError` otherwise.
 
-    ``what`` is the noun for what stands behind the dot.
+    ``what`` is the word for ``SIGNAL`` in the error message.
     """
     part, dot, signal = where.partition(".")
     if not dot or not part.isidentifier() or not signal:
-        text = f"where = {where!r}; {kind.name} is at part.{what}: {kind.wanted()}"
+        text = f"where = {where!r}; {kind.name} acts on component.{what}: {kind.wanted()}"
         raise FaultError.of("where", text)
     return signal

@@ -22,20 +22,20 @@ COMMON = (
     "name", "where", "kind", "at", "every", "probability", "when", "until", "duration", "count",
     "seed",
 )  # fmt: skip
-"""The entries that every fault may have."""
+"""The entries that every fault can have."""
 K = TypeVar("K", bound=FaultKind)
 _BASES = "SignalFault, MessageFault, LineFault, BoardFault or LoopFault"
 
 
 def _checked(name: str, made: object) -> type[FaultKind]:
-    """``made`` if it is a complete class of this name: a fault file is read before a run begins."""
+    """Return ``made`` if it is a complete kind of this name; raises :class:`ScenarioError`."""
     if not (isinstance(made, type) and issubclass(made, FaultKind)):
         raise ScenarioError(f"fault kind {name!r} is {made!r}; expected a subclass of {_BASES}")
     if inspect.isabstract(made):
         missing = ", ".join(sorted(made.__abstractmethods__))
         raise ScenarioError(
-            f"fault kind {name!r} has no method {missing}; write it in {made.__name__}, a subclass "
-            f"of {_BASES}"
+            f"fault kind {name!r} has no method {missing}; define it in {made.__name__}, a "
+            f"subclass of {_BASES}"
         )
     for attribute in ("name", "does", "level", "example"):
         if not isinstance(getattr(made, attribute, None), str):
@@ -68,11 +68,11 @@ def _check_parameters(kind: type[FaultKind]) -> None:
 OWN_KINDS: dict[str, type[FaultKind]] = {
     kind.name: kind for kind in (*SIGNAL_KINDS, *MESSAGE_KINDS, *LINE_KINDS, *LOOP_KINDS)
 }
-"""Those that rtsim ships."""
+"""The kinds that come with rtsim."""
 KINDS: ExtensionPoint[type[FaultKind]] = ExtensionPoint(
     "rtsim.faults", "fault kind", OWN_KINDS, _checked
 )
-"""The class of every kind that a fault file can name, by its name."""
+"""The class of every kind by its name in a fault file."""
 
 
 def add_fault_kind(kind: type[K]) -> type[K]:

@@ -1,4 +1,4 @@
-"""Faults of a line: what each kind does to the bytes of one direction, or to the board itself.
+"""Kinds of faults of a line, at the bytes of one direction or at the board itself.
 
 A fault acts on one item at a time.  An item is a byte; for ``truncation`` and ``garbage`` it is a
 protocol frame, which ends with a 0.  The link around a board (:mod:`hitl.boards.faulty`) passes its
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rtsim.engine.faults.kind import Fault
 
 Timed = tuple[int, int]
-"""A byte as (time on the line in ticks of the link's own time, value)."""
+"""A byte: (time on the line in ticks of the link's own time, value)."""
 _BITS_PER_BYTE = 10
 
 
@@ -50,7 +50,7 @@ class _AtLine(FaultKind):
 
 
 class BoardFault(_AtLine):
-    """One fault at a board itself; a subclass writes :meth:`strike`."""
+    """One fault at a board itself; a subclass defines :meth:`strike`."""
 
     example: ClassVar[str] = "controller.board"
     ends: ClassVar[tuple[str, ...]] = ("board",)
@@ -70,11 +70,11 @@ class BoardFault(_AtLine):
     @classmethod
     @abstractmethod
     def strike(cls, link: Any) -> None:
-        """Do it to the board behind ``link``, which has the method :attr:`needs`."""
+        """Apply the fault to the board of ``link``, which has the method :attr:`needs`."""
 
 
 class LineFault(_AtLine):
-    """One fault at the bytes of one direction; a subclass writes :meth:`one`."""
+    """One fault at the bytes of one direction; a subclass defines :meth:`one`."""
 
     example: ClassVar[str] = "controller.to_board"
     ends: ClassVar[tuple[str, ...]] = ("to_board", "from_board")
@@ -99,9 +99,9 @@ class LineFault(_AtLine):
 
     @abstractmethod
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
-        """Append what is on the line instead of the byte ``value`` at ``ticks``.
+        """Append to ``out`` the bytes that replace the byte ``value`` at ``ticks``.
 
-        It asks :meth:`struck` once for each item, and calls :meth:`tell` for a struck item.
+        Call :meth:`struck` once for each item, and :meth:`tell` for a struck item.
         """
 
     def struck(self, ticks: int) -> bool:
@@ -124,7 +124,7 @@ class LineFault(_AtLine):
 
 
 class BitFlip(LineFault):
-    """Bit ``bit``, or one that is drawn."""
+    """Flips bit ``bit``, or a random bit."""
 
     name = "bit_flip"
     does = "has a bit flipped"
@@ -141,7 +141,7 @@ class BitFlip(LineFault):
 
 
 class Silence(LineFault):
-    """Nothing is on the line."""
+    """No byte passes the line."""
 
     name = "silence"
     does = "carries nothing"
@@ -154,7 +154,7 @@ class Silence(LineFault):
 
 
 class SlowLine(LineFault):
-    """A byte takes ten bit times of ``baud``, after the one before it."""
+    """Each byte takes ten bit times at ``baud``, after the byte before it."""
 
     name = "slow_line"
     does = "is slow"
@@ -180,7 +180,7 @@ class SlowLine(LineFault):
 
 
 class OfFrames(LineFault):
-    """One whose item is a frame, asked for at its first byte."""
+    """A fault whose item is a frame; it is decided at the first byte of the frame."""
 
     def __init__(
         self, activity: Activity, line: LineFaults, ns_at: Callable[[int], int], rate: int
@@ -202,7 +202,7 @@ class OfFrames(LineFault):
 
     @abstractmethod
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
-        """The same for a byte of a frame; :attr:`hit` says whether the frame was struck."""
+        """As :meth:`one`, for a byte of a frame; :attr:`hit` tells whether the frame is struck."""
 
 
 class Truncation(OfFrames):
@@ -255,7 +255,7 @@ LINE_KINDS = (BitFlip, Truncation, LineNoise, Silence, SlowLine, BoardReset)
 def faults_at(
     end: str, line: LineFaults, ns_at: Callable[[int], int], rate: int
 ) -> list[LineFault]:
-    """Those at the bytes of one direction, in the order in which they act."""
+    """Return the faults at the bytes of ``end``, in the order in which they act."""
     out = []
     for activity in line.at(end):
         kind = activity.fault.kind

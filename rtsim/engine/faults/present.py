@@ -1,4 +1,4 @@
-"""What every fault of a run shares: the instant that is being computed, and where events go."""
+"""The data that all faults of a run share: the present time, and the receiver of events."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ EventSink = Callable[[Tag, str, str, str, dict[str, float]], None]
 
 
 class Present:
-    """The instant under way, ns; -1 before the first."""
+    """The present simulated time, ns (-1 before the run), and the receiver of events."""
 
     def __init__(self) -> None:
         self.ns = BEFORE_THE_RUN
         self.event: EventSink = _unrecorded
 
     def began(self, fault: Fault, ns: int, text: str, values: Mapping[str, float]) -> None:
-        """An activation has had its first effect."""
+        """Record that an activation of ``fault`` began to act."""
         what = f"{fault.kind.name} at {fault.where}: {text}"
         self.event(Tag(ns), FAULT, fault.name, what, {k: float(v) for k, v in values.items()})
 
     def ended(self, fault: Fault, ns: int, items: int) -> None:
-        """It is over; no second event for a single item that a reader knows to be alone."""
+        """Record the end of an activation, unless its description limits it to one item."""
         if items > 1 or fault.count is None or lasts(fault.given):
             text = f"{fault.kind.name} at {fault.where} is over"
             self.event(Tag(ns), FAULT_ENDED, fault.name, text, {"items": float(items)})
@@ -39,4 +39,4 @@ def seconds(ns: float) -> float:
 
 
 def _unrecorded(tag: Tag, kind: str, source: str, text: str, values: dict[str, float]) -> None:
-    """Where events go while nobody listens."""
+    """Drop an event, before the run is recorded."""

@@ -15,33 +15,37 @@ from rtsim.engine.faults.kind import Fault, FaultError
 MOST_BYTES = 1 << 20
 MOST_FAULTS = 1000
 _HEADER = re.compile(r"[ \t]*\[\[[ \t]*fault[ \t]*\]\]")
-_TWICE = "there is another fault of that name; give it one of its own"
+_TWICE = "another fault has the same name; give it another name"
 _EXAMPLE = "begin each fault with a line [[fault]]"
 
 Given = str | Path | Fault | Mapping[str, Any]
-"""A fault file, a fault, or the entries of one."""
+"""A fault file, a fault, or the entries of a fault."""
 
 
 def read_faults(path: str | Path) -> tuple[Fault, ...]:
-    """The faults of a file; :class:`FaultError` begins with ``file:line:``."""
+    """Return the faults in file ``path``; a :class:`FaultError` begins with ``file:line:``."""
     path = Path(path)
     text = _text(path)
     try:
         data = tomllib.loads(text)
     except RecursionError:
-        raise FaultError(f"{path}: not TOML: it nests too deep; {_EXAMPLE}") from None
+        raise FaultError(
+            f"{path}: not valid TOML: tables or lists are nested too deeply; {_EXAMPLE}"
+        ) from None
     except ValueError as error:
-        raise FaultError(f"{path}{_line_of(error)}: not TOML: {error}") from None
+        raise FaultError(f"{path}{_line_of(error)}: not valid TOML: {error}") from None
     for key in data:
         if key != "fault":
             raise FaultError(f"{path}: {UnknownName('table', key, ['fault'])}; {_EXAMPLE}")
     tables = data.get("fault", [])
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
-        raise FaultError(f"{path}: fault is no list of tables; {_EXAMPLE}")
+        raise FaultError(f"{path}: fault is not a list of tables; {_EXAMPLE}")
     if not tables:
-        raise FaultError(f"{path}: no fault in it; {_EXAMPLE}")
+        raise FaultError(f"{path}: the file has no faults; {_EXAMPLE}")
     if len(tables) > MOST_FAULTS:
-        raise FaultError(f"{path}: {len(tables)} faults; at most {MOST_FAULTS}")
+        raise FaultError(
+            f"{path}: the file has {len(tables)} faults; at most {MOST_FAULTS} are allowed"
+        )
     places = _Places(path, text, len(tables))
     out = []
     for number, table in enumerate(tables):
@@ -55,7 +59,7 @@ def read_faults(path: str | Path) -> tuple[Fault, ...]:
 
 
 def gather(given: Iterable[Given]) -> tuple[Fault, ...]:
-    """Faults from files, descriptions and tables, all of different names."""
+    """Return the faults of files, faults and dicts; their names must differ."""
     out: list[Fault] = []
     for one in given:
         if isinstance(one, Fault):
@@ -68,12 +72,14 @@ def gather(given: Iterable[Given]) -> tuple[Fault, ...]:
         elif isinstance(one, str | Path):
             out.extend(read_faults(one))
         else:
-            raise FaultError(f"{one!r} is no fault; give a file's path, or the entries as a dict")
+            raise FaultError(
+                f"{one!r} is not a fault; give the path of a fault file, or the entries as a dict"
+            )
     return all_different(out)
 
 
 def all_different(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """By name, in the order in which they act; two of one name are an error."""
+    """Return the faults sorted by name, as they act; raises :class:`FaultError` for equal names."""
     by_name: dict[str, Fault] = {}
     for fault in faults:
         if fault.name in by_name:
@@ -85,7 +91,9 @@ def all_different(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise FaultError(f"{path}: more than {MOST_BYTES} bytes; no fault file?")
+            raise FaultError(
+                f"{path}: the file has more than {MOST_BYTES} bytes; give a fault file"
+            )
         return path.read_text(encoding="utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise FaultError(f"{path}: not UTF-8 text at byte {error.start}") from None
@@ -102,13 +110,13 @@ def _line_of(error: Exception) -> str:
 
 
 class _Places:
-    """On which lines the tables and their entries stand: the parser does not say."""
+    """Finds the line numbers of tables and entries, which the parser does not give."""
 
     def __init__(self, path: Path, text: str, count: int) -> None:
         self._path = path
         self._lines = text.split("\n")
         starts = [n for n, line in enumerate(self._lines) if _HEADER.match(line)]
-        # Written as fault = [{...}], or a header within a text: then the file's name has to do.
+        # With fault = [{...}], or a header within a text, only the name of the file is known.
         self._starts = starts if len(starts) == count else []
 
     def of(self, number: int, key: str = "") -> str:

@@ -1,4 +1,4 @@
-"""The faults of one run: told of each instant before anything reacts in it."""
+"""The faults of one run, and their reactions to time and to commands."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rtsim.record.event import Event
 from rtsim.record.fault_marks import FAULT_IDLE
 
 FIRST = -(2**62)
-"""Priority: a fault is decided before anybody reads."""
+"""Priority of fault tasks, which come before all readers."""
 
 
 class FaultTask:
-    """Looks at a fault of what plants read: at its edges and, where it needs it, at its ticks."""
+    """Makes items of a fault at inputs of plants: at its starts and ends, and at its ticks."""
 
     period: Period | None = None
     priority = FIRST
@@ -47,11 +47,11 @@ class FaultTask:
         return 0 if ns < self._offset == 0 else self._fault.activity.next_edge(ns)
 
     def ticked(self) -> None:
-        """The next is known when this one has been looked at."""
+        """Do nothing: :meth:`react` sets the next tick."""
 
     def told(self, ns: int) -> None:
-        """A command has acted on the fault: look now, or at the end of the step under way."""
-        self._offset, self._k = ns, 0  # its ticks count from here on
+        """Make an item after a command: now, or at the end of the present step."""
+        self._offset, self._k = ns, 0  # its ticks start at this time
         busy = [plant.target_ns for plant in self._plants if plant.ns != ns]
         self.next_ns = min(busy, default=ns)
         if not busy:
@@ -78,7 +78,7 @@ class FaultTask:
 
 
 class Schedule:
-    """All faults of a run, and what they share."""
+    """All faults of a run, and the data that they share."""
 
     def __init__(self, faults: Sequence[Fault], present: Present) -> None:
         self.faults = tuple(faults)
@@ -89,28 +89,28 @@ class Schedule:
         self.tasks: list[FaultTask] = []
         self.activities: dict[str, Activity] = {}
         self.own_streams: dict[str, RandomStreams] = {}
-        """Of the faults that have a seed of their own."""
+        """Random streams of faults with their own seed, by name."""
         self.idle: dict[str, str] = {}
-        """Why a fault does nothing in this run, by its name."""
+        """Why a fault cannot act in this run, by the name of the fault."""
         self.loop: LoopFaults | None = None
         self._fed: list[Event] | None = None
         self._told: list[str] = []
 
     @property
     def counts(self) -> dict[str, int]:
-        """Activations so far, by the name of the fault."""
+        """Number of activations so far, by the name of the fault."""
         return {f.name: self.activities[f.name].activations for f in self.faults}
 
     def check(self, name: str) -> Activity:
-        """The fault that a command names; raises what says why it cannot act."""
+        """Return the state of fault ``name``; raises an error if it cannot act."""
         if name not in self.activities:
             raise UnknownName("fault", name, self.activities, "this run")
         if name in self.idle and self._fed is None:
-            raise FaultError(f"fault {name} can do nothing here: {self.idle[name]}")
+            raise FaultError(f"fault {name} cannot act in this run: {self.idle[name]}")
         return self.activities[name]
 
     def command(self, name: str, do: str, ns: int) -> None:
-        """``start`` or ``clear`` at ``ns``; once all are told, :meth:`follow` makes it so."""
+        """Start or clear fault ``name`` at ``ns``; :meth:`follow` applies it to plants."""
         activity = self.check(name)
         if do == "start":
             activity.start(ns)
@@ -119,7 +119,7 @@ class Schedule:
         self._told.append(name)
 
     def follow(self, ns: int) -> None:
-        """What plants read is looked at again, after the commands of an instant."""
+        """Apply the commands at ``ns`` to the inputs of plants."""
         if self._told:
             told, self._told = set(self._told), []
             for task in self.tasks:
@@ -130,7 +130,7 @@ class Schedule:
         self.present.event = event
 
     def feed(self, events: Sequence[Event]) -> None:
-        """Replay: what happened at bytes, and in time, is said again: neither is there."""
+        """Take the recorded ``events`` of line and timing faults, which a replay only repeats."""
         gone = {fault.name for fault in self.faults if fault.kind.level == "line"}
         if self.loop is not None:
             self.loop.told_again = True
@@ -138,12 +138,12 @@ class Schedule:
         self._fed = [e for e in events if e.source in gone]
 
     def unpaced(self) -> None:
-        """Nothing waits for a clock in this run: nothing can be late."""
+        """Mark faults that take time as idle, because the run is not paced."""
         if self.loop is not None:
             self.idle |= {fault.name: UNPACED for fault in self.loop.late}
 
     def telling(self, run: Callable[[int, bool], None]) -> Callable[[int, bool], None]:
-        """``run`` of an instant, with the faults told of it before."""
+        """Return a function that sets the present time of all faults and then calls ``run``."""
 
         def told(ns: int, discrete: bool) -> None:
             first, self.present.ns = self.present.ns < 0, ns
@@ -156,7 +156,7 @@ class Schedule:
         return told
 
     def over(self, ns: int) -> None:
-        """The run ends behind the tag at ``ns``; a replay has had no instant at the last ones."""
+        """Repeat the remaining recorded events up to ``ns``, at the end of the run."""
         self._say_again(ns)
 
     def _say_again(self, ns: int) -> None:
@@ -180,7 +180,7 @@ class Schedule:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Back to what :meth:`save` saw, with the same faults."""
+        """Restore the output of :meth:`save`, with the same faults."""
         self.present.ns = saved["ns"]
         for fault, state in zip(self.signals, saved["signals"], strict=True):
             fault.restore(state)

@@ -1,4 +1,4 @@
-"""A fault file from faults: what :func:`rtsim.engine.faults.read_faults` reads again, to the ns."""
+"""Write a fault file, which :func:`rtsim.engine.faults.read_faults` reads with exact times."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from rtsim.engine.faults.reading import MOST_FAULTS, read_faults
 def write_faults(
     path: str | Path, faults: Sequence[Fault], about: Iterable[str] = (), *, force: bool = False
 ) -> None:
-    """``about``: lines of comment at its head.  :class:`ScenarioError` where it cannot be written.
+    """Write ``faults`` to the fault file ``path``; ``about``: comment lines at its head.
 
-    An older fault file is written over with ``force`` alone, nothing else is.
+    ``force``: overwrite an existing fault file.  Other files are never overwritten.  Raises
+    :class:`ScenarioError` if the file cannot be written.
     """
     path = Path(path)
     if len(faults) > MOST_FAULTS:
-        raise ScenarioError(f"{len(faults)} faults; a fault file holds at most {MOST_FAULTS}")
+        raise ScenarioError(
+            f"there are {len(faults)} faults, but a fault file can have at most {MOST_FAULTS}"
+        )
     lines = [f"# {line}" for line in about]
     for fault in faults:
         lines += ["", "[[fault]]", *(f"{k} = {_toml(v)}" for k, v in fault.describe().items())]
@@ -33,11 +36,11 @@ def write_faults(
             file.write("\n".join(lines) + "\n")
     except FileExistsError:
         raise ScenarioError(
-            f"{path} is there already; give another -o PATH, or --force to write over it"
+            f"{path} exists already; give another path with -o PATH, or --force to overwrite it"
         ) from None
     except OSError as error:
         raise ScenarioError(
-            f"cannot write {path}: {error.strerror}; give another path, -o PATH"
+            f"cannot write {path}: {error.strerror}; give another path with -o PATH"
         ) from None
 
 
@@ -48,19 +51,19 @@ def _refuse_to_overwrite(path: Path) -> None:
         read_faults(path)
     except FaultError:
         raise ScenarioError(
-            f"{path} is not a fault file and is not written over; give another -o PATH"
+            f"{path} is not a fault file and is not overwritten; give another path with -o PATH"
         ) from None
 
 
 def _toml(value: Any) -> str:
-    """Numbers as they are; a JSON string of text is one of TOML too."""
+    """Return ``value`` as TOML; a JSON string is also a TOML string."""
     if isinstance(value, str):
         return json.dumps(_decimal(value))
     return repr(value)
 
 
 def _decimal(text: str) -> str:
-    """An exact time for people, where it has an end: 0.03 for 3/100."""
+    """Return an exact time as a decimal number if possible: 0.03 for 3/100."""
     try:
         exact = Fraction(text) * 10**9
     except (ValueError, ZeroDivisionError):

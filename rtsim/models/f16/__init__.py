@@ -1,1 +1,1 @@
-"""NASA's F-16: plant, trim, linearisation, control law, guidance and check cases."""
+"""NASA's F-16: plant, trim, linearisation, controller, guidance and check cases."""

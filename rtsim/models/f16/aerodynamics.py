@@ -1,8 +1,8 @@
-"""Aerodynamic coefficients of the F-16: table lookup, linear, with clamped arguments.
+"""Aerodynamic coefficients of the F-16 by linear interpolation in tables.
 
-Source: NASA's ``F16_aero.dml`` (see ``f16.json``).  Angles in degrees, coefficients in body axes
-about the reference point at 35 % of the mean chord.  Tables that share an axis lie side by side,
-so that one index and one set of weights serves them all.
+Source: NASA's ``F16_aero.dml`` (see ``f16.json``).  Angles are in degrees.  Coefficients are in
+body axes about the reference point at 35 % of the mean chord.  Tables with the same axes are stored
+in one array, so that they share one index and one set of weights.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EL_LOW, _EL_PER, _EL_LAST = grid("elevator_deg")
 
 
 def _beside(names: tuple[str, ...], *over: str) -> Table:
-    """Tables of equal axes with the table's number as last axis, contiguous."""
+    """Return tables of equal axes in one contiguous array; the last axis is the table number."""
     tables = [table("aerodynamics", name, *over) for name in names]
     return np.ascontiguousarray(np.stack(tables, axis=-1))
 
@@ -46,18 +46,18 @@ NASA_SURFACES = _beside(
 )
 """(7, 12, 4): rolling and yawing moments of aileron and rudder over beta and alpha."""
 BOOK_SIDESLIP = _beside(("cl_stevens_lewis", "cn"), "abs_beta_deg", "alpha_deg")
-"""The same with the rolling moment that Stevens and Lewis print."""
+"""``NASA_SIDESLIP`` with the rolling moment of Stevens and Lewis."""
 BOOK_SURFACES = _beside(
     ("cl_aileron", "cl_rudder_stevens_lewis", "cn_aileron", "cn_rudder"), "beta_deg", "alpha_deg"
 )
-"""The same with the rolling moment of the rudder that Stevens and Lewis print."""
+"""``NASA_SURFACES`` with the rolling moment of the rudder of Stevens and Lewis."""
 
 
 @compiled
 def segment(
     value: float, low: float, per: float, last: int, extrapolate: bool
 ) -> tuple[int, float]:
-    """Index of the segment that holds ``value`` and the fraction in it, for even spacing."""
+    """Return the index of the segment with ``value`` and the fraction in it, for even spacing."""
     s = (value - low) * per
     if not extrapolate:
         s = max(0.0, min(s, last + 1.0))
@@ -85,12 +85,13 @@ def coefficients(
     elevator: float, aileron: float, rudder: float,
     sideslip: Table, surfaces: Table, per_radian: float, extrapolate: bool,
 ) -> tuple[float, float, float, float, float, float]:  # fmt: skip
-    """CX, CY, CZ, Cl, Cm, Cn about the reference point.
+    """Return CX, CY, CZ, Cl, Cm, Cn about the reference point.
 
-    Angles in deg; ``p_hat`` is p b/2V, ``q_hat`` q c/2V, ``r_hat`` r b/2V, of rates relative to
-    the air.  ``sideslip`` and ``surfaces`` are NASA's tables or the book's, ``per_radian`` the
-    degrees in a radian that the square of beta is formed with, ``extrapolate`` the book's habit
-    past the ends of the tables, where NASA clamps.
+    Angles are in deg.  ``p_hat`` is p b/2V, ``q_hat`` is q c/2V and ``r_hat`` is r b/2V, with rates
+    relative to the air.  ``sideslip`` and ``surfaces`` are the tables of NASA or of the book.
+    ``per_radian`` is the number of degrees in a radian for the term with beta squared.  With
+    ``extrapolate`` the tables are extrapolated beyond their ends, as in the book; otherwise
+    arguments are clamped, as NASA does.
     """
     j, f = segment(alpha, _ALPHA_LOW, _ALPHA_PER, _ALPHA_LAST, extrapolate)
     g = 1.0 - f

@@ -1,9 +1,10 @@
-"""Fly by wire for a person: the stick asks for load factor and roll rate, not for surfaces.
+"""A fly-by-wire controller: the stick commands load factor and roll rate, not surface angles.
 
-Not NASA's: its control law holds departures from a trim, against the stick.  Gains are set for
-335 kt at 10,000 ft and go with the inverse of dynamic pressure; structure as in Stevens, Lewis and
-Johnson, "Aircraft Control and Simulation", section 4.5 (normal acceleration command augmentation).
-With the stick at rest it flies straight, and holds its height in turns up to 45 deg of bank.
+NASA's controller is not suitable for a pilot, because it returns the aircraft to the trim against
+the stick.  The gains are designed for 335 kt at 10,000 ft and vary with the inverse of dynamic
+pressure.  The structure is that of Stevens, Lewis and Johnson, "Aircraft Control and Simulation",
+section 4.5 (normal acceleration command augmentation).  With the stick centred, the aircraft flies
+straight, and it holds its altitude in turns up to 45 deg of bank.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
-from rtsim.models.f16.law import PILOT, limited
+from rtsim.models.f16.controller import PILOT, limited
 from rtsim.models.f16.plant import CONTROLS, F16
 from rtsim.models.units import DEG
 
@@ -44,7 +45,7 @@ BY_WIRE_PARAMETERS = Signals(
 )
 
 _G = 9.80665
-_PRESSURE = 13400.0  # Pa, where the gains are set
+_PRESSURE = 13400.0  # dynamic pressure for which the gains are designed, Pa
 _LEAST, _MOST = 0.25, 3.0
 _Q, _Q_INTEGRAL, _Q_FASTEST = 28.0, 50.0, 0.6
 _P, _P_AHEAD = 3.0, 4.9
@@ -57,7 +58,7 @@ _SLOWEST = 30.0
 
 @compiled
 def level_load(roll: float, pitch: float) -> float:
-    """Load factor, g, that keeps the height: 1/cos(roll) up to 45 deg, from there on less."""
+    """Return the load factor, g, that holds the altitude: 1/cos(roll), reduced above 45 deg."""
     c = math.cos(roll)
     if c > _BANKED:
         c = 1.0 / c
@@ -67,7 +68,11 @@ def level_load(roll: float, pitch: float) -> float:
 
 
 def by_wire(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Surfaces (deg) and power (%) from ``BY_WIRE_INPUTS`` (13,) and ``BY_WIRE_PARAMETERS``."""
+    """Compute surface angles (deg) and power (%); the step function of the controller.
+
+    ``u`` (13,) is ``BY_WIRE_INPUTS``, ``s`` (1,) ``BY_WIRE_MEMORY``, ``p`` (6,)
+    ``BY_WIRE_PARAMETERS``, ``y`` (4,) ``BY_WIRE_OUTPUTS``.
+    """
     speed, alpha, beta, roll, pitch = max(u[4], _SLOWEST), u[6], u[7], u[8], u[9]
     share = limited(_PRESSURE / max(u[5], 1.0), _LEAST, _MOST)
 
@@ -77,7 +82,7 @@ def by_wire(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # no
     error = u[11] - limited(rate, -_Q_FASTEST, highest)
     wanted = p[1] + share * (_Q * error + s[0])
     elevator = limited(wanted, -_ELEVATOR, _ELEVATOR)
-    if elevator == wanted or wanted * error < 0.0:  # no further into a stop
+    if elevator == wanted or wanted * error < 0.0:  # anti-windup at the elevator's limit
         s[0] += p[0] * _Q_INTEGRAL * error
 
     roll_rate = u[1] * p[4]

@@ -1,7 +1,7 @@
-"""NASA's check cases for the F-16 as data that a scenario takes: 11, 12, 13.1 to 13.4, 15, 16.
+"""NASA's check cases for the F-16 as data for scenarios: 11, 12, 13.1 to 13.4, 15, 16.
 
-Source: NASA/TM-2015-218675 and its ``initial_conditions_atmospheric.csv``; which references of the
-control law each simulation used was found by reproducing their trajectories.
+Source: NASA/TM-2015-218675 and its ``initial_conditions_atmospheric.csv``.  The trim values of the
+controller in each simulation are not published; they were found by reproducing the trajectories.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Literal
 
 from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Vector
-from rtsim.models.f16.law import LAW_PARAMETERS
+from rtsim.models.f16.controller import LAW_PARAMETERS
 from rtsim.models.f16.trim import Solution, Trim, trim
 from rtsim.models.units import DEG, FT
 
 Command = tuple[float, str, float]
-"""Time in s, input signal of the law or the guidance, and its new value."""
+"""Time in s, input signal of the controller or the guidance, and its new value."""
 
 
 @dataclass(frozen=True)
 class FlightCondition:
-    """Where a case starts: degrees, feet, feet per second; wings level along the course.
+    """The start of a case: angles in deg, altitude in ft, speed in ft/s; wings level.
 
-    ``trim`` is the solution that :func:`rtsim.models.f16.trim.trim` finds there: it is kept so that
-    a flight needs no solver, and starts with the same bits on every machine.
+    ``trim`` is the solution of :func:`rtsim.models.f16.trim.trim` for this condition.  It is stored
+    so that a run needs no search and starts from the same bits on every machine.
     """
 
     latitude: float
@@ -42,9 +42,10 @@ class FlightCondition:
 class F16Case:
     """One check case.
 
-    ``state`` (13,) and ``inputs`` are the trim; ``parameters`` those of the plant that differ from
-    its defaults.  With a ``guidance``, the law flies: ``law_inputs`` are its constant inputs and
-    the initial commands, ``commands`` what changes when, ``law_parameters`` its references.
+    ``state`` (13,) and ``inputs`` are the trim, ``parameters`` the parameters of the plant that
+    differ from its defaults, and ``duration`` is in s.  If ``guidance`` is not "none", the case has
+    a controller: ``law_inputs`` are its constant inputs and initial commands, ``commands`` the
+    later changes, and ``law_parameters`` its parameters.
     """
 
     name: str
@@ -104,7 +105,7 @@ def _commands(name: str, airspeed: float) -> tuple[Command, ...]:
 
 @cache
 def case(name: str) -> F16Case:
-    """The case ``name`` of ``NAMES``, trimmed.  Raises :class:`UnknownName` for another."""
+    """Return the trimmed case ``name``; raises :class:`UnknownName` if it is not in ``NAMES``."""
     if name not in _CASES:
         raise UnknownName("F-16 case", name, NAMES)
     start, duration, guidance = _CASES[name]
@@ -123,7 +124,7 @@ def case(name: str) -> F16Case:
         "altitude_command": start.altitude,
     }
     if guidance == "course":
-        # Case 13 holds the trim of this aircraft; case 15 and 16 keep theta and alpha of the file.
+        # Case 13 uses the trim of this aircraft; cases 15 and 16 use theta and alpha of the file.
         references |= {
             "theta_trim": found.theta_deg,
             "alpha_trim": found.outputs["alpha_deg"],
@@ -131,13 +132,13 @@ def case(name: str) -> F16Case:
         guiding = {
             "from_latitude": start.latitude,
             "from_longitude": start.longitude,
-            # Published trajectories of 13.1 hold the course and feed no deviation back.
+            # The published trajectories of 13.1 hold the course without feedback of the deviation.
             "hold_track": 1.0 if name == "13.4" else 0.0,
         }
         law_inputs |= {"course_command": start.course, "offset_command": 0.0}
     elif guidance == "circle":
         guiding = {"circle_pole": 1.0 if name == "15" else 0.0}
-    flown = guidance != "none"
+    controlled = guidance != "none"
     defaults = dict(zip(LAW_PARAMETERS.names, map(float, LAW_PARAMETERS.initial()), strict=True))
     return F16Case(
         name=name,
@@ -147,15 +148,15 @@ def case(name: str) -> F16Case:
         duration=duration,
         guidance=guidance,
         guidance_parameters=guiding,
-        law_inputs=law_inputs if flown else {},
-        law_parameters={**defaults, **references} if flown else {},
+        law_inputs=law_inputs if controlled else {},
+        law_parameters={**defaults, **references} if controlled else {},
         commands=_commands(name, airspeed),
         trim=found,
     )
 
 
 def trimmed(start: FlightCondition, parameters: Mapping[str, float] | None = None) -> Trim:
-    """The level trim at ``start`` with plant ``parameters`` that differ from the defaults."""
+    """Return the level trim at ``start``; ``parameters`` of the plant override its defaults."""
     return trim(
         latitude=start.latitude * DEG,
         longitude=start.longitude * DEG,

@@ -1,4 +1,4 @@
-"""The published figures of the F-16, read once from ``f16.json``, which names their source."""
+"""The published data of the F-16, read once from ``f16.json``, which names their source."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INERTIA: dict[str, float] = _DATA["inertia"]
 
 
 def table(group: str, name: str, *over: str) -> Table:
-    """One table whose axes must be ``over``; :class:`ModelError` if the file says otherwise."""
+    """Return a table; raises :class:`ModelError` if its axes are not ``over``."""
     entry = _DATA[group][name]
     values = np.array(entry["values"], dtype=np.float64)
     shape = tuple(len(_DATA["breakpoints"][axis]) for axis in over)
@@ -35,7 +35,7 @@ def table(group: str, name: str, *over: str) -> Table:
 
 
 def grid(axis: str) -> tuple[float, float, int]:
-    """First breakpoint, reciprocal of the spacing and index of the last segment of ``axis``."""
+    """Return the first breakpoint, 1/spacing, and the index of the last segment of ``axis``."""
     points = np.array(_DATA["breakpoints"][axis], dtype=np.float64)
     steps = np.diff(points)
     if not np.allclose(steps, steps[0], rtol=1e-12, atol=0.0):

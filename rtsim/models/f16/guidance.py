@@ -1,9 +1,9 @@
-"""Lateral guidance: a position becomes a deviation from a track and the track's course.
+"""Lateral guidance: compute the deviation from a track, and the course of the track.
 
-``circle`` is NASA's (``F16_gnc.dml``, NASA/TM-2015-218675): 3 nautical miles about the north pole,
-or about the point where the equator meets the date line.  ``course`` keeps a course or a straight
-track; NASA leaves that computation to each simulation.  Both are without memory and write
-``COURSE``, which the control law reads.
+``circle`` is NASA's (``F16_gnc.dml``, NASA/TM-2015-218675): a circle of 3 nautical miles about the
+north pole, or about the intersection of the equator and the date line.  ``course`` holds a course
+or a straight track; NASA leaves that computation to each simulation.  Both functions have no memory
+and write ``COURSE``, which the controller reads.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.earth import EQUATORIAL_RADIUS, FLATTENING
-from rtsim.models.f16.law import COURSE
+from rtsim.models.f16.controller import COURSE
 from rtsim.models.units import DEG, FT
 
 _FT_PER_NM = 6076.12
@@ -32,10 +32,11 @@ CIRCLE_PARAMETERS = Signals(
 
 
 def circle(inputs: Vector, parameters: Vector, outputs: Vector) -> None:
-    """Deviation (ft) from, and course (deg) along, a circle of 3 nmi flown with its centre left.
+    """Compute the deviation (ft) from a circle of 3 nmi and the course (deg) along it.
 
-    ``inputs`` (2,) is ``GUIDANCE_INPUTS``, ``parameters`` (1,) ``CIRCLE_PARAMETERS``.  The pole's
-    own course is 90 deg: due east.
+    The centre is to the left of the aircraft.  ``inputs`` (2,) is ``GUIDANCE_INPUTS``,
+    ``parameters`` (1,) is ``CIRCLE_PARAMETERS``, ``outputs`` (2,) is ``COURSE``.  Around the pole
+    the course is 90 deg (due east) everywhere.
     """
     latitude, longitude = inputs[0], inputs[1]
     if parameters[0] > 0.5:
@@ -62,11 +63,12 @@ _E2 = FLATTENING * (2.0 - FLATTENING)
 
 
 def course(inputs: Vector, parameters: Vector, outputs: Vector) -> None:
-    """Deviation (ft) from a line of constant course, or none where only the course is held.
+    """Compute the deviation (ft) from a line of constant course, and the course (deg).
 
-    ``inputs`` (4,) is ``COURSE_INPUTS``, ``parameters`` (3,) ``COURSE_PARAMETERS``.  Distances are
-    those of the WGS-84 ellipsoid at the middle latitude: for tracks of tens of kilometres away from
-    the poles.
+    The deviation is 0 if only the course is held.  ``inputs`` (4,) is ``COURSE_INPUTS``,
+    ``parameters`` (3,) is ``COURSE_PARAMETERS``, ``outputs`` (2,) is ``COURSE``.  Distances use the
+    WGS-84 ellipsoid at the middle latitude, which is accurate for tracks of tens of kilometres away
+    from the poles.
     """
     outputs[0] = 0.0
     outputs[1] = inputs[2]

@@ -1,4 +1,4 @@
-"""Linear models by central differences: dx/dt = A dx + B du, dy = C dx + D du about a point."""
+"""Linearise a model about a point by central differences: dx/dt = A dx + B du, dy = C dx + D du."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class LinearModel:
 def linearise(
     bound: BoundModel, x: Vector, u: Vector, p: Vector, *, t: float = 0.0, step: float = 1e-6
 ) -> LinearModel:
-    """Linearise about state ``x`` (n,), inputs ``u`` (m,) and parameters ``p``.
+    """Return the linear model about state ``x`` (n,), inputs ``u`` (m,) and parameters ``p``.
 
-    Each element moves by ``step * max(1, |value|)``.  The tables are piecewise linear, so inside a
-    segment the differences carry rounding only (about 1e-9 relative); at a breakpoint they give the
-    mean of the two slopes.
+    Each element is varied by ``step * max(1, |value|)``.  The aerodynamic tables are piecewise
+    linear: within a segment the only error is rounding (about 1e-9 relative), and at a breakpoint
+    the result is the mean of the two slopes.
     """
     z = bound.model.discrete.initial()
 

@@ -1,4 +1,4 @@
-"""The F-16 flown by a person: aircraft, fly-by-wire law, and a stick that comes from outside."""
+"""The F-16 with a pilot: aircraft, fly-by-wire controller, and a stick as an external input."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue
 
 RUNWAY = (36.0176, -75.6713, 45.0)
-"""Latitude and longitude of its middle and its direction, deg: First Flight Airport's place, not
-its runway."""
+"""Latitude and longitude of the middle of the runway, and its direction, deg.  The position is that
+of First Flight Airport; the direction is not that of its runway."""
 _BEFORE_M = 9000.0
 _EARTH_M = 6371000.0
 _LIMIT = float(BY_WIRE_PARAMETERS["alpha_limit"].initial) * DEG  # type: ignore[arg-type]
@@ -35,15 +35,15 @@ STALL = Cue(
     horn=_LIMIT - 3.0 * DEG,
     band=0.5 * DEG,
 )
-"""Ahead of the law's limit of the angle of attack."""
+"""The stall warning; it begins below the controller's limit of the angle of attack."""
 
 
 _TRIM = (0.04349688689658624, -3.1539943399830195, 10.628757254039504)
-"""What :func:`rtsim.models.f16.trim.trim` finds for the scenario's own altitude and speed."""
+"""The result of :func:`rtsim.models.f16.trim.trim` for the default altitude and speed."""
 
 
 class Untouched:
-    """A stick that nobody moves: what stands in for a person's until there is one."""
+    """A stick that does not move; it is used until a viewer connects a stick."""
 
     def poll(self) -> Vector | None:
         return None
@@ -56,7 +56,11 @@ def scenario(
     altitude_ft: float = 1500.0,
     speed_kt: float = 300.0,
 ) -> Scenario:
-    """Trimmed on the way to a runway 9 km ahead; the law at ``rate`` Hz, the stick an inlet."""
+    """Fly the F-16 with a stick: level flight, 9 km from a runway; controller at ``rate`` Hz.
+
+    ``altitude_ft`` (ft) and ``speed_kt`` (kt) are the initial altitude and speed.  The stick is the
+    external input ``stick``.
+    """
     latitude, longitude, course = RUNWAY
     along = -_BEFORE_M / _EARTH_M
     found = trim(
@@ -90,10 +94,10 @@ def scenario(
             for s in STICK
         )
     )
-    out.inlet("stick", signals, Untouched())
+    out.external_input("stick", signals, Untouched())
     out.show(STALL, scene="f16", plant="f16")
     period = exact_seconds(rate, "rate")
-    law = PythonController(
+    controller = PythonController(
         by_wire,
         BY_WIRE_INPUTS,
         BY_WIRE_OUTPUTS,
@@ -105,7 +109,7 @@ def scenario(
     )
     out.controller(
         "by_wire",
-        law,
+        controller,
         period=Period(1_000_000_000 / period),
         inputs={
             **{f"stick_{name}": f"stick.{name}" for name in STICK.names},

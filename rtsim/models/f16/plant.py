@@ -1,8 +1,8 @@
-"""The F-16 of NASA's check cases: its loads on the common rigid body.
+"""The F-16 of NASA's check cases: aerodynamic and engine loads on the common rigid body.
 
-Inputs are control surface angles in degrees and engine power in percent, outputs the body's in SI
-and, last, the sensors in the units that NASA's control law reads.  Source: see ``f16.json``; loads
-are summed as in NASA/TM-2015-218675.
+The inputs are control surface angles in degrees and engine power in percent.  The outputs are those
+of the rigid body in SI units, the thrust, and the sensors in the units that NASA's controller
+reads.  Source: see ``f16.json``; loads are summed as in NASA/TM-2015-218675.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SENSORS = Signals(
     Signal("latitude_deg", "deg", kind="angle"),
     Signal("longitude_deg", "deg", kind="angle"),
 )
-"""What the control law reads beside ``roll_rate``, ``pitch_rate`` and ``yaw_rate`` in rad/s."""
+"""Inputs of the controller beside ``roll_rate``, ``pitch_rate`` and ``yaw_rate`` in rad/s."""
 
 
 def _parameters() -> Signals:
@@ -85,10 +85,10 @@ def loads(
     ub: float, vb: float, wb: float, pr: float, qr: float, rr: float, altitude: float,
     elevator: float, aileron: float, rudder: float, power: float, cg: float,
 ) -> tuple[float, float, float, float, float, float]:  # fmt: skip
-    """Forces (N) and moments (N m) about the centre of mass, in body axes.
+    """Return forces (N) and moments (N m) about the centre of mass, in body axes.
 
-    Air velocity in m/s, rates relative to the air in rad/s, altitude in m; surfaces in deg, power
-    in %, ``cg`` as a fraction of the mean chord.
+    Velocity relative to the air in m/s, rates relative to the air in rad/s, altitude in m; surfaces
+    in deg, power in %, ``cg`` as a fraction of the mean chord.
     """
     density, sound, _, _ = standard_atmosphere(altitude)
     airspeed = max(math.sqrt(ub * ub + vb * vb + wb * wb), LOWEST_AIRSPEED)
@@ -115,14 +115,14 @@ def loads(
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Equations of motion; the rates in the aerodynamics are relative to the Earth-fixed frame."""
+    """Fill ``dx`` by the equations of motion; aerodynamic rates are relative to the Earth."""
     c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = air_flow(x, p)
     fx, fy, fz, mx, my, mz = loads(ub, vb, wb, pr, qr, rr, altitude, u[0], u[1], u[2], u[3], p[_CG])
     accelerate(x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz, dx)
 
 
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """``BODY_OUTPUTS``, thrust, ``SENSORS``."""
+    """Fill ``y`` with ``BODY_OUTPUTS``, the thrust (N) and ``SENSORS``."""
     describe(t, x, p, y)
     y[_THRUST] = LBF * thrust_lbf(u[3], y[0] / FT, y[12])
     y[_SENSORS] = y[0] / FT

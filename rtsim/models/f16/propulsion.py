@@ -1,4 +1,4 @@
-"""Static thrust of the F-16's engine over power, altitude and Mach number; no engine lag.
+"""Static thrust of the F-16's engine as a function of power, altitude and Mach number; no lag.
 
 Source: NASA's ``F16_prop.dml`` (see ``f16.json``): idle at 0 %, military at 50 %, maximum at 100 %.
 """
@@ -27,7 +27,10 @@ _MILITARY = 50.0
 
 @compiled
 def thrust_lbf(power: float, altitude_ft: float, mach: float) -> float:
-    """Thrust in lbf at ``power`` in %; altitude and Mach number are clamped to the tables."""
+    """Return the thrust in lbf at ``power`` in %.
+
+    ``altitude_ft`` and ``mach`` are clamped to the ends of the tables.
+    """
     i, h = segment(mach, _MACH_LOW, _MACH_PER, _MACH_LAST, False)
     j, f = segment(altitude_ft, _ALT_LOW, _ALT_PER, _ALT_LAST, False)
     k = 0 if power < _MILITARY else 1

@@ -1,7 +1,8 @@
-"""A flown check case against NASA's published trajectory (``sim_05``), figure by figure.
+"""Compare the recording of a check case with NASA's published trajectory (``sim_05``).
 
-Tolerances are those between a law held at 50 Hz and NASA's simulations, which evaluate it
-continuously; the check cases' own simulations differ from each other by as much.
+The tolerances allow for the difference between a controller sampled at 50 Hz and NASA's
+simulations, which evaluate the controller continuously.  NASA's simulations differ from each other
+by the same amounts.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ TOLERANCES: dict[str, tuple[float, ...]] = {
 """Largest allowed differences, in the order of ``QUANTITIES`` and their ``UNITS``."""
 
 LEAST_S = 10.0
-"""At the start the aircraft flies as it is trimmed, whatever the model: a comparison takes more."""
+"""Shortest comparison, s: at the start the aircraft is trimmed, so that any model agrees."""
 
 
 @dataclass(frozen=True)
-class Held:
-    """One quantity of a recording held against the published one."""
+class Comparison:
+    """The comparison of one quantity of a recording with the published values."""
 
     quantity: str
     unit: str
@@ -43,9 +44,9 @@ class Held:
     allowed: float
     times: int
     until_s: float = 0.0
-    """The last published time that was compared; the first is 0."""
+    """The last published time that was compared, s; the first is 0."""
     of_s: float = 0.0
-    """The last that is published."""
+    """The last published time, s."""
 
     @property
     def ok(self) -> bool:
@@ -53,12 +54,15 @@ class Held:
 
     @property
     def enough(self) -> bool:
-        """The recording reaches far enough into the published trajectory to say something."""
+        """Whether the recording is long enough for a meaningful comparison."""
         return self.times > 1 and self.until_s >= min(LEAST_S, self.of_s)
 
 
 def published_rows(case: str) -> Vector:
-    """(n, 6): time s, altitude ft, yaw, pitch, roll deg, true airspeed kt, as published."""
+    """Return the published values (n, 6).
+
+    Columns: time s, altitude ft, yaw deg, pitch deg, roll deg, true airspeed kt.
+    """
     text = files("rtsim.models.f16").joinpath("published.json").read_text(encoding="utf-8")
     cases: dict[str, Any] = json.loads(text)["cases"]
     if case not in cases:
@@ -67,45 +71,50 @@ def published_rows(case: str) -> Vector:
 
 
 def case_of(recording: Recording) -> str:
-    """The check case that a recording of the ``f16`` scenario flew."""
+    """Return the check case of a recording of the ``f16`` scenario; raises RecordingError."""
     name = str(recording.header.get("scenario", {}).get("name", ""))
     if not name.startswith("f16 case "):
-        raise RecordingError(f"{recording.source} holds {name!r}, not an F-16 check case")
+        raise RecordingError(
+            f"{recording.source} is a recording of {name!r}, not of an F-16 check case"
+        )
     return name.removeprefix("f16 case ")
 
 
-def hold_against_nasa(recording: Recording, rows: Vector | None = None) -> list[Held]:
-    """Each quantity's largest difference at the published times that the recording reaches.
+def compare_with_nasa(recording: Recording, rows: Vector | None = None) -> list[Comparison]:
+    """Return the largest difference of each quantity over the published times in the recording.
 
     ``rows`` (n, 6) in the layout of :func:`published_rows` replace the built-in selection.  Raises
-    :class:`RecordingError` where the recording has no state at a published time, or reaches none.
+    :class:`RecordingError` if the recording has no state at a published time, or ends before the
+    first.
     """
     case = case_of(recording)
     rows = published_rows(case) if rows is None else rows
     of_s = float(rows[-1, 0]) if len(rows) else 0.0
     rows = rows[np.round(rows[:, 0] * NS_PER_S) <= recording.end_ns]
     if not len(rows):
-        raise RecordingError(f"{recording.source} reaches no published time; fly it for longer")
+        raise RecordingError(
+            f"{recording.source} ends before the first published time; run the case for longer"
+        )
     minus = recording.track("f16").integer("side") == 0
     time = recording.time("f16")[minus]
     wanted = np.round(rows[:, 0] * 10).astype(np.int64) * (NS_PER_S // 10)
     at = np.searchsorted(time, wanted)
     if not np.array_equal(time[np.minimum(at, time.size - 1)], wanted):
         raise RecordingError(
-            f"{recording.source} has no state at some published times (each 0.1 s); "
-            "fly it with a step that divides 0.1 s"
+            f"{recording.source} has no state at some published times (every 0.1 s); "
+            "run the case with a step that divides 0.1 s"
         )
-    flown = [recording[f"f16.{s}"][minus][at] for s in _SIGNALS]
-    flown[-1] = flown[-1] / FT
+    recorded = [recording[f"f16.{s}"][minus][at] for s in _SIGNALS]
+    recorded[-1] = recorded[-1] / FT
     target = [*rows[:, 1:5].T, rows[:, 5] * KT / FT]
-    held = []
+    compared = []
     for i, quantity in enumerate(QUANTITIES):
-        gap = flown[i] - target[i]
+        gap = recorded[i] - target[i]
         if UNITS[i] == "deg":
             gap = (gap + 180.0) % 360.0 - 180.0
         worst = int(np.argmax(np.abs(gap)))
-        held.append(
-            Held(
+        compared.append(
+            Comparison(
                 quantity,
                 UNITS[i],
                 float(abs(gap[worst])),
@@ -116,7 +125,7 @@ def hold_against_nasa(recording: Recording, rows: Vector | None = None) -> list[
                 of_s,
             )
         )
-    return held
+    return compared
 
 
 _SIGNALS = ("altitude_ft", "yaw_deg", "pitch_deg", "roll_deg", "airspeed")

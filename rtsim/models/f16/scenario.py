@@ -1,4 +1,4 @@
-"""NASA's F-16 check cases as scenarios: the aircraft, its control law, and the bus between them."""
+"""NASA's F-16 check cases as scenarios: aircraft, controller, and the bus between them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ from rtsim.equations.compiling import compiled
 from rtsim.models.body import drawn
 from rtsim.models.f16.cases import F16Case
 from rtsim.models.f16.cases import case as check_case
+from rtsim.models.f16.controller import (
+    COURSE,
+    FEEDBACK,
+    LAW_INPUTS,
+    LAW_OUTPUTS,
+    LAW_PARAMETERS,
+    control_law,
+)
 from rtsim.models.f16.guidance import (
     CIRCLE_PARAMETERS,
     COURSE_INPUTS,
@@ -19,14 +27,6 @@ from rtsim.models.f16.guidance import (
     GUIDANCE_OUTPUTS,
     circle,
     course,
-)
-from rtsim.models.f16.law import (
-    COURSE,
-    FEEDBACK,
-    LAW_INPUTS,
-    LAW_OUTPUTS,
-    LAW_PARAMETERS,
-    control_law,
 )
 from rtsim.models.f16.plant import F16
 from rtsim.scenario.scenario import Scenario
@@ -39,29 +39,29 @@ _circle = compiled(circle)
 _FEEDBACK = (*FEEDBACK.names, *GUIDANCE_INPUTS.names)
 
 
-def fly_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """The control law as a controller runs it."""
+def run_control_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """Call the control law; the step function of a controller."""
     _control_law(u, p, y)
 
 
-def fly_course(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Guidance along a line, as a controller runs it."""
+def run_course(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """Call the guidance along a line; the step function of a controller."""
     _course(u, p, y)
 
 
-def fly_circle(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Guidance around a point, as a controller runs it."""
+def run_circle(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """Call the guidance around a point; the step function of a controller."""
     _circle(u, p, y)
 
 
-def autopilot(flown: F16Case) -> PythonController:
-    """The design that a translation is held against, with the references of the case."""
+def autopilot(chosen: F16Case) -> PythonController:
+    """Return the reference controller for the C code, with the trim values of the case."""
     return PythonController(
-        fly_law,
+        run_control_law,
         LAW_INPUTS,
         LAW_OUTPUTS,
         parameters=LAW_PARAMETERS,
-        values=flown.law_parameters,
+        values=chosen.law_parameters,
         compile=True,
         name="autopilot",
     )
@@ -76,33 +76,34 @@ def scenario(
     latency: float = 0.0,
     autopilot_on: bool = True,
 ) -> Scenario:
-    """Case 11, 12, 13.1 to 13.4, 15 or 16; the law at ``rate`` Hz, its answers on the bus.
+    """Run F-16 check case 11, 12, 13.1 to 13.4, 15 or 16 with the controller at ``rate`` Hz.
 
-    ``compute`` and ``latency`` (s) delay its commands; ``autopilot_on=False`` leaves stability
-    augmentation alone.  ``until`` 0 is the case's own duration.
+    ``compute`` and ``latency`` are the compute and transport latency of the controller, s.
+    ``autopilot_on=False`` leaves only stability augmentation.  ``until`` 0 means the duration of
+    the case.  Cases 11 and 12 have no controller.
     """
-    flown = check_case(case)
+    chosen = check_case(case)
     out = Scenario(
         f"f16 case {case}",
-        until=until or flown.duration,
+        until=until or chosen.duration,
         assumptions=("commands of the law are held between its ticks",),
     )
-    augmented = flown.guidance != "none"
+    augmented = chosen.guidance != "none"
     controls = LAW_OUTPUTS.names
     inputs: dict[str, Source] = (
-        {name: f"autopilot.{name}" for name in controls} if augmented else dict(flown.inputs)
+        {name: f"autopilot.{name}" for name in controls} if augmented else dict(chosen.inputs)
     )
-    states = {s.name: flown.state[F16.states.slice(s.name)] for s in F16.states}
+    states = {s.name: chosen.state[F16.states.slice(s.name)] for s in F16.states}
     out.plant(
-        "f16", F16, step=step, states=states, inputs=inputs, parameters=dict(flown.parameters)
+        "f16", F16, step=step, states=states, inputs=inputs, parameters=dict(chosen.parameters)
     )
     out.show(drawn("f16", shape="aircraft", length=15.0), scene="f16", plant="f16")
     if augmented:
         period = Period(1_000_000_000 / exact_seconds(rate, "rate"))
-        _add_guidance(out, flown, period, autopilot_on)
+        _add_guidance(out, chosen, period, autopilot_on)
         out.controller(
             "autopilot",
-            autopilot(flown),
+            autopilot(chosen),
             period=period,
             inputs=_wires(LAW_INPUTS),
             compute=Fixed(compute),
@@ -112,35 +113,35 @@ def scenario(
     return out
 
 
-def _add_guidance(out: Scenario, flown: F16Case, period: Period, autopilot_on: bool) -> None:
-    """The pilot's settings and commands, and the guidance that turns them into a course."""
-    along_line = flown.guidance == "course"
+def _add_guidance(out: Scenario, chosen: F16Case, period: Period, autopilot_on: bool) -> None:
+    """Add the pilot's settings and commands, and the guidance, which computes a course."""
+    along_line = chosen.guidance == "course"
     inputs = COURSE_INPUTS if along_line else GUIDANCE_INPUTS
     settings = Signals(
         *(s for s in (*LAW_INPUTS, *inputs) if s.name not in _FEEDBACK and s.name not in COURSE)
     )
-    values = {**flown.law_inputs, "autopilot_on": float(autopilot_on)}
+    values = {**chosen.law_inputs, "autopilot_on": float(autopilot_on)}
     out.source("pilot", settings, values)
     guidance = PythonController(
-        fly_course if along_line else fly_circle,
+        run_course if along_line else run_circle,
         inputs,
         GUIDANCE_OUTPUTS,
         parameters=COURSE_PARAMETERS if along_line else CIRCLE_PARAMETERS,
-        values=flown.guidance_parameters,
+        values=chosen.guidance_parameters,
         compile=True,
         name="guidance",
     )
     out.controller("guidance", guidance, period=period, inputs=_wires(inputs))
-    for time, name, value in flown.commands:
+    for time, name, value in chosen.commands:
         out.at(time, f"pilot.{name}", value)
 
 
 def _wires(wanted: Signals) -> dict[str, Source]:
-    """Each input from the aircraft, else from guidance, else from the pilot."""
+    """Return the source of each input: the aircraft, the guidance, or else the pilot."""
 
-    def part(name: str) -> str:
+    def component(name: str) -> str:
         if name in _FEEDBACK:
             return "f16"
         return "guidance" if name in COURSE else "pilot"
 
-    return {name: f"{part(name)}.{name}" for name in wanted.names}
+    return {name: f"{component(name)}.{name}" for name in wanted.names}

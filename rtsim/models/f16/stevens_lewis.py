@@ -1,8 +1,8 @@
-"""The F-16 as Stevens and Lewis print it: flat Earth, 13 states, engine lag, in feet and slugs.
+"""The F-16 of Stevens and Lewis: flat Earth, 13 states, engine lag, in feet and slugs.
 
-Source: Stevens, Lewis and Johnson, *Aircraft Control and Simulation*, sections 3.5 and 3.6.  Its
-aerodynamics are those of :mod:`rtsim.models.f16.aerodynamics` with the rolling-moment tables as
-printed; table 3.5-2 and the trims hold the common tables to the book.
+Source: Stevens, Lewis and Johnson, *Aircraft Control and Simulation*, sections 3.5 and 3.6.  The
+aerodynamics are those of :mod:`rtsim.models.f16.aerodynamics` with the rolling-moment tables of the
+book.  Tests compare the result with table 3.5-2 and the trims of the book.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from rtsim.models.f16.propulsion import thrust_lbf
 _AREA, _SPAN, _CHORD, _REFERENCE_CG = 300.0, 30.0, 11.32, 0.35
 _PER_MASS, _GRAVITY, _ENGINE = 1.57e-3, 32.17, 160.0
 _DEGREES, _DEGREES_IN_CZ = 57.29578, 57.3
-# Moments of inertia, reduced and rounded as the book gives them.
+# Coefficients of the moments of inertia, rounded as in the book.
 _C1, _C2, _C3, _C4, _C5 = -0.770, 0.02755, 1.055e-4, 1.642e-6, 0.9604
 _C6, _C7, _C8, _C9 = 1.759e-2, 1.792e-5, -0.7336, 1.587e-5
 
 
 @compiled
 def throttle_gearing(throttle: float) -> float:
-    """Commanded power in % of a throttle position 0..1."""
+    """Return the commanded power in % for a throttle position 0..1."""
     if throttle <= 0.77:
         return 64.94 * throttle
     return 217.38 * throttle - 117.38
@@ -39,7 +39,7 @@ def throttle_gearing(throttle: float) -> float:
 
 @compiled
 def power_rate(power: float, command: float) -> float:
-    """Rate of the engine's power, %/s: the afterburner lights and dies out at a pace of its own."""
+    """Return the rate of the engine's power, %/s; the lag differs with and without afterburner."""
     if command >= 50.0:
         if power >= 50.0:
             return 5.0 * (command - power)
@@ -58,7 +58,10 @@ def power_rate(power: float, command: float) -> float:
 
 @compiled
 def air_data(airspeed: float, altitude: float) -> tuple[float, float]:
-    """Mach number and dynamic pressure (lbf/ft2) of the book's own atmosphere; ft/s, ft."""
+    """Return Mach number and dynamic pressure (lbf/ft2) in the book's atmosphere.
+
+    ``airspeed`` in ft/s, ``altitude`` in ft.
+    """
     factor = 1.0 - 0.703e-5 * altitude
     temperature = 519.0 * factor if altitude < 35000.0 else 390.0
     density = 2.377e-3 * factor**4.14
@@ -66,7 +69,7 @@ def air_data(airspeed: float, altitude: float) -> tuple[float, float]:
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """The book's equations of motion."""
+    """Fill ``dx`` (13,) by the book's equations of motion."""
     speed, alpha, beta, phi, theta, psi = x[0], x[1], x[2], x[3], x[4], x[5]
     roll, pitch, yaw, power = x[6], x[7], x[8], x[12]
     mach, pressure = air_data(speed, x[11])
@@ -153,7 +156,7 @@ STEVENS_LEWIS = Model(
 
 @cache
 def bound_stevens_lewis() -> BoundModel:
-    """The model, compiled."""
+    """Return the compiled model."""
     return bind(STEVENS_LEWIS)
 
 
@@ -164,10 +167,11 @@ def level_trim(
     cg: float = 0.35,
     guess: Mapping[str, float] | None = None,
 ) -> tuple[Vector, Vector]:
-    """State (13,) and inputs (4,) of wings-level flight at ``airspeed`` ft/s and ``altitude`` ft.
+    """Return the state (13,) and inputs (4,) of steady wings-level flight.
 
-    ``guess`` may give ``throttle``, ``alpha`` (rad) and ``elevator`` (deg) to start from.  Raises
-    :class:`ModelError` where the search does not end in a steady state.
+    ``airspeed`` in ft/s, ``altitude`` in ft, ``cg`` as a fraction of the mean chord.  ``guess`` may
+    give ``throttle``, ``alpha`` (rad) and ``elevator`` (deg) as the start of the search.  Raises
+    :class:`ModelError` if the search finds no steady state.
     """
     start = {"throttle": 0.2, "alpha": 0.1, "elevator": -1.0, **(guess or {})}
     p, z, dx = np.array([cg]), np.zeros(0), np.zeros(13)
@@ -188,6 +192,7 @@ def level_trim(
     worst = float(np.max(np.abs(residual(found.x))))
     if worst > 1e-7:
         raise ModelError(
-            f"no level trim at {airspeed:g} ft/s: {worst:.2g} remains; give a guess nearer to it"
+            f"no level trim found at {airspeed:g} ft/s: the residual is {worst:.2g}, expected 0; "
+            "give a closer guess="
         )
     return at(found.x)

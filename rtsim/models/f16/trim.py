@@ -1,4 +1,4 @@
-"""Trim of the F-16: steady level flight with the Euler angles at rest in the local frame."""
+"""Trim of the F-16: steady level flight with constant Euler angles."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rtsim.models.f16.plant import CONTROLS, F16
 from rtsim.models.initial import initial_state
 
 _cosines = getattr(direction_cosines, "py_func", direction_cosines)
-"""Called from Python it would be compiled in each process anew, which takes longer."""
+"""The plain Python function, because compiling it in each process would take longer."""
 Solution = tuple[float, float, float]
 """Pitch angle rad, elevator deg, power %."""
 _STEADY = 1e-8
-"""Accelerations (m/s2, rad/s2) up to which a flight counts as trimmed."""
+"""Largest acceleration (m/s2, rad/s2) of a trimmed flight."""
 
 
 @dataclass(frozen=True)
 class Trim:
-    """A trimmed flight condition: state (13,), controls by ``CONTROLS``, outputs by name."""
+    """A trimmed flight condition: state (13,), controls (4,) as ``CONTROLS``, outputs by name."""
 
     state: Vector
     controls: Vector
@@ -44,7 +44,7 @@ class Trim:
 
 @cache
 def bound_f16() -> BoundModel:
-    """The F-16, compiled."""
+    """Return the compiled F-16."""
     return bind(F16)
 
 
@@ -58,14 +58,14 @@ def trim(
     parameters: Mapping[str, float] | None = None,
     known: Solution | None = None,
 ) -> Trim:
-    """Pitch angle, elevator and power for level flight at ``speed`` m/s relative to the Earth.
+    """Find pitch angle, elevator and power for level flight at ``speed`` m/s over the Earth.
 
-    Angles in rad, altitude in m.  Roll is zero, yaw is the course, and the Euler angles rest
-    relative to north, east and down, so the body turns with the transport rate.  Solved: no
-    acceleration along the course or down, no pitch acceleration.  The small side force and moments
-    that a turning Earth leaves are not trimmed, as in NASA's check cases.  ``known`` is taken for
-    the solution where it is one.  Raises :class:`ModelError` where no such flight exists within the
-    controls' range.
+    Angles are in rad, ``altitude`` in m.  Roll is zero and yaw is ``course``.  The Euler angles are
+    constant relative to north, east and down, so the body turns with the transport rate.  The
+    solution has no acceleration along the course or down, and no pitch acceleration.  As in NASA's
+    check cases, the small side force and moments due to the Earth's rotation remain.  ``known`` is
+    used without a search if it is a solution.  Raises :class:`ModelError` if the aircraft cannot
+    hold this flight with power 0 to 100 %.
     """
     p = F16.parameters.initial(parameters)
     values = dict(zip(F16.parameters.names, map(float, p), strict=True))
@@ -91,9 +91,9 @@ def trim(
     worst, power = _worst(residual, found), float(found[2])
     if not worst <= _STEADY or not 0.0 <= power <= 100.0:
         raise ModelError(
-            f"no level trim at {speed:.1f} m/s and {altitude:.0f} m: "
-            f"{worst:.2g} m/s2 or rad/s2 remain at power {power:.1f} %, expected 0 at 0..100 %; "
-            "try a speed or altitude that the aircraft can hold"
+            f"no level trim found at {speed:.1f} m/s and {altitude:.0f} m: the residual "
+            f"acceleration is {worst:.2g} m/s2 or rad/s2 at power {power:.1f} %, expected 0 at "
+            "0..100 %; choose a speed and altitude that the aircraft can hold"
         )
     u = _controls(found)
     x = state_at(float(found[0]))
@@ -103,7 +103,7 @@ def trim(
 
 
 def _solved(residual: Callable[[Vector], Vector]) -> Vector:
-    from scipy.optimize import root  # takes as long to load as all else; most flights need none
+    from scipy.optimize import root  # slow to load, and most runs use a known trim
 
     found: Vector = root(
         residual, np.array([0.05, -2.0, 20.0]), method="hybr", options={"xtol": 1e-13}
@@ -120,10 +120,10 @@ def _controls(unknown: Vector) -> Vector:
 
 
 def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) -> Vector:
-    """Accelerations along the course and down (m/s2), and in pitch (rad/s2).
+    """Return the accelerations along the course and down (m/s2), and in pitch (rad/s2).
 
-    The velocity relative to the Earth, seen from the local frame: the state's rates are those of
-    that frame, in body axes, because the Euler angles rest.
+    They are the derivative of the velocity over the Earth in the local frame.  Because the Euler
+    angles are constant, the rates in the state are those of the local frame in body axes.
     """
     dx = np.zeros(13)
     bound_f16().derivative.call(0.0, x, np.zeros(0), u, p, dx)

@@ -1,1 +1,1 @@
-"""Sticks, gamepads, keyboard and mouse: what is read, and what is made of it."""
+"""Joysticks, gamepads, keyboard and mouse: reads them, and computes the values of the stick."""

@@ -1,9 +1,10 @@
-"""Which axis is which, how far it goes and how still it stands: asked step by step.
+"""Calibration of axes, step by step: finds the axis of each value, its range and its noise.
 
-No SDL, no terminal and no clock: looks at all devices go in, what to ask the person comes out.
-First everything is left alone, then each value's control is held at both of its ends, then
-everything is left alone again: what differs between the two rests, and how much an axis moves by
-itself, makes its dead zone.
+The module uses no SDL, no terminal and no clock.  Its input is samples of all devices; its output
+is the next step for the person.  In the first step all controls are at rest.  Then the person
+holds each control at both of its ends.  In the last step all controls are at rest again.  The dead
+zone of an axis follows from its noise at rest and from the difference between its two rest
+positions.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ LEAST_LOOKS = 30
 _WINDOW = 300
 _STILL, _MOVED, _ALSO = 0.2, 0.3, 0.6
 _CENTRED = 0.4
-"""Of half the travel: a rest so near to the middle is a spring's."""
+"""If the rest position is within this share of half the travel, the axis has a spring."""
 _ENDS = 0.02
-"""Of the travel given away at each end, so that both are reached on a colder day too."""
+"""Share of the travel that is cut off at each end, so that the ends are reached despite drift."""
 _LEAST_DEAD, _MOST_DEAD, _MARGIN = 0.01, 0.5, 1.5
 _RATE = 1.0
 
 REST, PLUS, MINUS, AGAIN = "rest", "plus", "minus", "again"
 Axis = tuple[int, int]
-"""Instance id of its device, and its number there."""
+"""Instance id of a device, and the number of the axis on this device."""
 
 
 @dataclass(frozen=True)
 class MeasuredAxis:
-    """A value's axis as measured; ``noise``: how far it moved at rest, raw, peak to peak."""
+    """The measured axis of a value; ``noise`` is its raw peak-to-peak movement at rest."""
 
     kind: str
     device: str
@@ -45,7 +46,7 @@ class MeasuredAxis:
 
 @dataclass
 class _Moved:
-    """What the axes did during a step: latest, least, most, and lately."""
+    """The positions of an axis during a step: least, greatest, and the latest ones."""
 
     least: float
     most: float
@@ -69,7 +70,10 @@ class _Moved:
 
 
 class Calibration:
-    """:meth:`look` often, :meth:`go_on` when the person says so; until :attr:`done`."""
+    """The calibration of all values: call :meth:`look` for each sample until :attr:`done`.
+
+    Call :meth:`go_on` or :meth:`skip` when the person ends a step.
+    """
 
     def __init__(self, values: Signals) -> None:
         self.values = values
@@ -84,7 +88,7 @@ class Calibration:
         self._again: dict[Axis, _Moved] = {}
         self._names: dict[int, tuple[str, str]] = {}
         self._chosen: dict[str, tuple[Axis, float]] = {}
-        """A value's axis and its raw position at the value's upper end."""
+        """The axis of each value, and its raw position at the value's upper end."""
         self._ends: dict[str, float] = {}
 
     @property
@@ -93,21 +97,21 @@ class Calibration:
 
     @property
     def step(self) -> tuple[str, str]:
-        """Its kind, and the value that it asks for."""
+        """The kind of the present step, and the value that the step is for."""
         return self._steps[self._at]
 
     @property
     def count(self) -> tuple[int, int]:
-        """Which step of how many."""
+        """The number of the present step, from 1, and the number of steps."""
         return self._at + 1, len(self._steps)
 
     @property
     def moving(self) -> Axis | None:
-        """The axis that is farthest from its rest."""
+        """The axis that is farthest from its rest position."""
         return max(self._away(), key=lambda found: abs(found[1]), default=(None, 0.0))[0]
 
     def look(self, look: DeviceSample) -> None:
-        """As it stands now; a device that is gone is forgotten with all that was asked of it."""
+        """Take in a sample; discard the results of devices that have been unplugged."""
         for number in [n for n in self._names if n not in look.sticks]:
             del self._names[number]
             for known in (self._moved, self._rests, self._again):
@@ -126,7 +130,7 @@ class Calibration:
                     )
 
     def go_on(self) -> str:
-        """The person has done what the step asks: empty, or why it was not seen."""
+        """End the present step; return an empty text, or why the step is not done yet."""
         kind, name = self.step
         complaint = {REST: self._rest, PLUS: self._plus, MINUS: self._minus, AGAIN: self._rest}[
             kind
@@ -136,10 +140,10 @@ class Calibration:
         return complaint
 
     def skip(self) -> str:
-        """Nothing moves this value; empty, or why that cannot be left out."""
+        """Skip the present value; return an empty text, or why the step cannot be skipped."""
         kind, name = self.step
         if kind not in (PLUS, MINUS):
-            return "this cannot be left out: leave everything alone, and go on"
+            return "this step cannot be skipped: let go of all controls, then continue"
         self._forget(name)
         self._next()
         if self.step == (MINUS, name):
@@ -148,11 +152,11 @@ class Calibration:
 
     @property
     def found(self) -> dict[str, MeasuredAxis]:
-        """Each value that has an axis, when all is done."""
+        """The measured axis of each value that has one; complete when :attr:`done`."""
         return {name: self._measured(name) for name in self._chosen if name in self._ends}
 
     def twins(self) -> list[str]:
-        """Names of devices in use that more than one that is plugged in has."""
+        """The names of used devices that several plugged-in devices share."""
         used = {found.device for found in self.found.values()}
         names = [name for _, name in self._names.values()]
         return sorted(name for name in used if names.count(name) > 1)
@@ -169,13 +173,13 @@ class Calibration:
 
     def _rest(self, _: str) -> str:
         if not self._moved:
-            return "no joystick or gamepad is there: plug one in"
+            return "no joystick or gamepad is plugged in: plug one in"
         for axis, moved in self._moved.items():
             if len(moved.lately) < LEAST_LOOKS:
-                return "too early: wait a second"
+                return "too few samples: wait a second, then continue"
             if moved.noise > _STILL:
-                self._moved = {}  # what was before is not held against who lets go now
-                return f"{self._called(axis)} moves: let go of everything, wait a second"
+                self._moved = {}  # earlier movements do not count once the controls are released
+                return f"{self._axis_name(axis)} moves: let go of all controls and wait a second"
         if self.step[0] == REST:
             self._rests = self._moved
         else:
@@ -183,7 +187,7 @@ class Calibration:
         return ""
 
     def _away(self) -> Iterator[tuple[Axis, float]]:
-        """How far each is from its rest."""
+        """Yield each axis and its distance from its rest position."""
         for axis, moved in self._moved.items():
             if axis in self._rests:
                 yield axis, moved.now - self._rests[axis].rest
@@ -193,32 +197,34 @@ class Calibration:
         late = {axis[0] for axis in self._moved if axis not in self._rests}
         if late:
             names = ", ".join(self._names[number][1] for number in sorted(late))
-            return f"{names} came after the first step: begin anew"
+            return f"{names} was plugged in after the first step: start the calibration again"
         if not away or abs(away[0][1]) < _MOVED:
-            return f"nothing moved: hold {name}'s control at its end, or leave it out"
+            return f"no axis moved: hold the control of {name} at its end, or skip {name}"
         if len(away) > 1 and abs(away[1][1]) > _ALSO * abs(away[0][1]):
             return (
-                f"{self._called(away[0][0])} and {self._called(away[1][0])} both moved: "
-                f"move only {name}'s control"
+                f"{self._axis_name(away[0][0])} and {self._axis_name(away[1][0])} both moved: "
+                f"move only the control of {name}"
             )
         axis, far = away[0]
         for other, (taken, _) in self._chosen.items():
             if taken == axis:
-                return f"{self._called(axis)} is that of {other} already: move {name}'s control"
+                return f"{self._axis_name(axis)} already moves {other}: move the control of {name}"
         moved = self._moved[axis]
         self._chosen[name] = axis, moved.most if far > 0 else moved.least
         return ""
 
     def _minus(self, name: str) -> str:
         if name not in self._chosen:  # its device was unplugged meanwhile
-            return f"the control of {name} is gone: leave it out, and begin again afterwards"
+            return (
+                f"the device of {name} was unplugged: skip {name}, and calibrate again afterwards"
+            )
         axis, high = self._chosen[name]
         moved = self._moved.get(axis)
         if moved is None or abs(high - moved.now) < max(_MOVED, 2.0 * LEAST_TRAVEL):
-            return f"{self._called(axis)} is still where it was: hold it at its other end"
+            return f"{self._axis_name(axis)} has not moved: hold the control at its other end"
         rest = self._rests[axis].rest
         if self.values[name].low < 0.0 and abs(moved.now - rest) < _STILL * abs(high - rest):
-            return f"{self._called(axis)} is at rest: hold it at its other end"
+            return f"{self._axis_name(axis)} is at rest: hold the control at its other end"
         self._ends[name] = moved.least if moved.now < high else moved.most
         return ""
 
@@ -240,7 +246,7 @@ class Calibration:
         if springs:
             apart = abs(first.rest - again.rest) / 2.0 + noise / 2.0
             dead = min(_MOST_DEAD, max(_LEAST_DEAD, _MARGIN * apart / half))
-        else:  # a lever: no middle to stay at
+        else:  # a lever has no rest position in the middle
             middle = (low + high) / 2.0
         lever = self.values[name].low >= 0.0
         source = AxisSource(
@@ -253,5 +259,5 @@ class Calibration:
         )
         return MeasuredAxis(kind, device, axis[0], source, noise, springs)
 
-    def _called(self, axis: Axis) -> str:
+    def _axis_name(self, axis: Axis) -> str:
         return f"axis {axis[1]} of {self._names[axis[0]][1]}"

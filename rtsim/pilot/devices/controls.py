@@ -1,11 +1,12 @@
-"""From what the devices say to the values of the stick, also when a device is gone.
+"""Computes the values of the stick from the devices, also after a device was unplugged.
 
-No SDL and no clock: a :class:`DeviceSample` at all devices and its time go in, values come out.
+The module uses no SDL and no clock: the input is a :class:`DeviceSample` and its time, the output
+is the values.
 
-A value is moved by its joystick if there is one with that axis, else by its gamepad, else by mouse,
-keys or buttons.  When the device that moved it is gone, SDL would go on to say 0.0, which is the
-middle of a throttle; here the value is held for a second, then goes to its safe value within
-another, and stays there until a device, a key or the mouse takes it over.
+A value is moved by its joystick if a joystick with that axis is plugged in, else by its gamepad,
+else by mouse, keys or buttons.  After a device is unplugged, SDL reports 0.0 for its axes, which is
+the middle of a throttle.  Here the value is held for one second instead, and then moves to its
+fail-safe value within another second.  It stays there until a device, a key or the mouse moves it.
 """
 
 from __future__ import annotations
@@ -22,46 +23,46 @@ from rtsim.pilot.devices.mapping import AxisSource, KeySource, Value
 HOLD_NS = NS_PER_S
 FADE_NS = NS_PER_S
 _LONGEST_LOOK_S = 0.1
-"""Keys move a value by no more than this between two looks, however long nobody looked."""
+"""If two samples are farther apart than this, keys move a value for this time only."""
 
 
 @dataclass(frozen=True)
 class Stick:
-    """A joystick or gamepad as it stands: positions -1 to 1."""
+    """A sample of a joystick or gamepad; positions are -1 to 1."""
 
     kind: str
     """``joystick`` or ``gamepad``."""
     name: str
     axes: tuple[float, ...]
     buttons: frozenset[str] = frozenset()
-    """Those that are held, by the names of :mod:`rtsim.pilot.devices.mapping`."""
+    """The buttons that are held, with the names of :mod:`rtsim.pilot.devices.mapping`."""
 
 
 @dataclass(frozen=True)
 class DeviceSample:
-    """All devices at one moment."""
+    """A sample of all devices."""
 
     sticks: Mapping[int, Stick] = field(default_factory=dict)
-    """By instance id, which is the device's own for as long as it is plugged in."""
+    """By instance id; a device keeps its id as long as it is plugged in."""
     keys: frozenset[str] = frozenset()
     mouse: tuple[float, float] | None = None
-    """-1 to 1 across the window; ``None`` where the mouse does not fly."""
+    """Position -1 to 1 across the window; ``None`` if the mouse does not move the stick."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """Who moves a value, and who might."""
+    """What moves a value, and what can move it."""
 
     by: str
-    """A device's name, ``keyboard``, ``mouse``, or nobody's."""
+    """The name of a device, ``keyboard`` or ``mouse``; empty if nothing has moved the value."""
     by_hand: str = ""
-    """Keys and mouse, in words."""
+    """The keys and the mouse that can move the value, as text."""
     by_device: bool = True
-    """There is an axis or a button for it."""
+    """Whether the mapping has an axis or a button for the value."""
 
 
 class Controls:
-    """The values, and who moves each."""
+    """The values of the stick, and what moves each of them."""
 
     def __init__(self, mapping: Sequence[Value], stick: Signals) -> None:
         self.signals = stick
@@ -70,7 +71,7 @@ class Controls:
         self._before: int | None = None
 
     def update(self, look: DeviceSample, ns: int) -> Vector:
-        """Values (n,) at ``ns`` of any clock that does not go back."""
+        """Return the values (n,) at ``ns`` of any clock that does not go back."""
         elapsed = 0.0 if self._before is None else (ns - self._before) / NS_PER_S
         self._before = ns
         for k, mover in enumerate(self._movers):
@@ -79,24 +80,25 @@ class Controls:
 
     @property
     def lost(self) -> list[str]:
-        """One sentence for each device that is gone while it flew."""
+        """One sentence for each device that was unplugged while it moved values."""
         found: dict[tuple[str, bool], list[str]] = {}
         for mover in self._movers:
             if mover.lost:
                 found.setdefault((mover.lost, mover.safe), []).append(mover.value.name)
         return [
-            f"{device} is gone: {', '.join(names)} {'at safe values' if safe else 'held'}"
+            f"{device} was unplugged: {', '.join(names)} "
+            + ("at fail-safe values" if safe else "held")
             for (device, safe), names in found.items()
         ]
 
     @property
     def flying(self) -> frozenset[int]:
-        """Instance ids of the devices that move something."""
+        """The instance ids of the devices that move a value."""
         return frozenset(mover.device for mover in self._movers if mover.device >= 0)
 
     @property
     def movers(self) -> dict[str, Moved]:
-        """Who moves each value."""
+        """What moves each value, by the value's name."""
         return {
             m.value.name: Moved(m.lost or m.by, m.value.by_hand, m.value.by_device)
             for m in self._movers
@@ -104,7 +106,7 @@ class Controls:
 
 
 def _range(stick: Signals, name: str) -> tuple[float, float, float]:
-    """Low, high, initial; without bounds one to either side of the initial value."""
+    """Return the low, high and initial value; a missing bound is 1 away from the initial value."""
     signal = stick[name]
     initial = float(stick.initial()[stick.slice(name)][0])
     low, high = signal.low, signal.high
@@ -114,7 +116,7 @@ def _range(stick: Signals, name: str) -> tuple[float, float, float]:
 
 
 class _Mover:
-    """One value.  ``position`` is its deflection, -1 to 1, before it is scaled to its range."""
+    """One value of the stick; ``position`` is its deflection -1 to 1, before scaling."""
 
     def __init__(self, value: Value, low: float, high: float, initial: float) -> None:
         self.value = value
@@ -124,10 +126,10 @@ class _Mover:
         self._middle, self._half = (low + high) / 2.0, (high - low) / 2.0
         self._position = (initial - self._middle) / self._half
         self._initial: float | None = initial
-        """Until somebody moves it: scaled there and back it would differ in its last bit."""
+        """The exact initial value, until the value is moved; scaling would change its last bit."""
         self.device = -1
         self._keys: KeySource | None = None
-        """That turned it last, and springs back."""
+        """The keys or buttons that moved the value last; the value can spring back from them."""
         self._lost_ns = 0
         self._held = 0.0
 
@@ -160,7 +162,7 @@ class _Mover:
         return False
 
     def _by_hand(self, look: DeviceSample, elapsed: float) -> bool:
-        """A mouse that flies, or keys or buttons that are held."""
+        """Move the value by mouse, keys or buttons; return whether one of them moved it."""
         mouse, keys = self.value.mouse, self.value.keyboard
         if mouse is not None and look.mouse is not None:
             self.device, self.by, self._keys = -1, "mouse", keys
@@ -202,7 +204,7 @@ class _Mover:
         self._lost_ns, self._held = ns, self._position
 
     def _fall_back(self, ns: int) -> None:
-        """Hold, then go to the safe value."""
+        """Hold the value, then move it to its fail-safe value."""
         share = max(0.0, min(1.0, (ns - self._lost_ns - HOLD_NS) / FADE_NS))
         self.safe = share >= 1.0
         safe = (self.value.safe - self._middle) / self._half

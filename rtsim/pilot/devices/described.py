@@ -1,4 +1,4 @@
-"""A joystick or gamepad as ``rtsim joystick`` shows it: everything that SDL says of it, raw."""
+"""The description of a joystick or gamepad for ``rtsim joystick``, with SDL's raw values."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Described:
-    """``axes``: raw positions -1 to 1; ``hats``: right and up, each -1, 0 or 1."""
+    """A device; ``axes`` are raw positions -1 to 1, ``hats`` are (right, up), each -1, 0 or 1."""
 
     number: int
-    """Its instance id: two of a kind differ by it."""
+    """The instance id; it differs between two devices of the same model."""
     name: str
     guid: str
-    """Of its make, in SDL's writing; two of a kind share it."""
+    """SDL's identifier of the model; two devices of the same model share it."""
     axes: tuple[float, ...]
     buttons: tuple[bool, ...]
     hats: tuple[tuple[int, int], ...]
     rumble: bool
     gamepad: Mapping[str, str] | None
-    """SDL's mapping of a gamepad, its name of a control to what that is here; else none."""
+    """SDL's mapping of a gamepad, from the name of a control to the device's own; else ``None``."""
 
     def to_plain(self) -> dict[str, Any]:
         return {**asdict(self), "gamepad": None if self.gamepad is None else dict(self.gamepad)}

@@ -1,4 +1,4 @@
-"""A horn through SDL's mixer: the tone is computed, and goes round without a seam."""
+"""A horn through SDL's mixer; the tone is computed and repeats without a gap."""
 
 from __future__ import annotations
 
@@ -16,47 +16,53 @@ from numpy.typing import NDArray
 RATE = 22050
 PITCH_HZ, BEAT_HZ = 420, 5
 _HARMONICS = ((1, 1.0), (2, 0.5), (3, 0.6), (4, 0.25), (5, 0.35), (7, 0.15))
-"""Of a reed: number and share."""
+"""The harmonics of a reed: number and relative amplitude."""
 _LOUD = 0.35
 _EDGE_S = 0.008
 _BUFFER = 512
-"""Samples: 23 ms until it is heard."""
+"""Size of the sound buffer, samples; it delays the horn by 23 ms."""
 _FADE_MS = 30
 
 
 class NoSound(Exception):
-    """There is nothing to sound through; why."""
+    """No sound device can be opened; the message is the reason."""
 
 
 def tone() -> NDArray[np.int16]:
-    """One second (RATE,): a reed, on and off BEAT_HZ times; whole periods, so that it repeats."""
+    """Return one second of the tone (RATE,): a reed that is switched on and off BEAT_HZ times.
+
+    The second has whole periods, so that the tone can repeat.
+    """
     t = np.arange(RATE) / RATE
     wave = np.zeros(RATE)
     for number, share in _HARMONICS:
         wave += share * np.sin(2.0 * np.pi * number * PITCH_HZ * t)
     phase = (t * BEAT_HZ) % 1.0
     edge = _EDGE_S * BEAT_HZ
-    gate = np.clip(np.minimum(phase, 0.7 - phase) / edge, 0.0, 1.0)  # no click where it begins
+    gate = np.clip(np.minimum(phase, 0.7 - phase) / edge, 0.0, 1.0)  # no click at the beginning
     wave *= gate / np.abs(wave).max()
     return np.round(_LOUD * 32767.0 * wave).astype(np.int16)
 
 
 class Horn:
-    """Raises :class:`NoSound` where there is no sound.  Open it early: that takes a while."""
+    """The horn; raises :class:`NoSound` if no sound device can be opened.
+
+    Create it early, because opening a sound device takes a while.
+    """
 
     def __init__(self) -> None:
         self.sounds = False
         try:
-            # Where a library of the system is absent, pygame.mixer is a stand-in that warns.
+            # If a system library is missing, the attribute pygame.mixer is a stand-in that warns.
             self._mixer = import_module("pygame.mixer")
-            with _hushed():
+            with _without_error_output():
                 self._mixer.init(RATE, -16, 1, _BUFFER, allowedchanges=0)
             self._sound = self._mixer.Sound(buffer=tone().tobytes())
         except (pygame.error, NotImplementedError, ImportError) as error:
             raise NoSound(" ".join(str(error).split())) from error
 
     def sound(self, on: bool) -> None:
-        """Begin or end; said as often as you like."""
+        """Start or stop the horn; repeated calls have no effect."""
         if on == self.sounds:
             return
         self.sounds = on
@@ -70,8 +76,8 @@ class Horn:
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
-    """ALSA writes lines of its own to the terminal where there is no sound card."""
+def _without_error_output() -> Iterator[None]:
+    """Suppress the error output, because ALSA writes to it if there is no sound card."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)

@@ -1,4 +1,4 @@
-"""Names of keys, as pygame tells SDL's, and those that the window keeps for itself; no SDL."""
+"""The names of keys, as pygame returns them, and the keys that the window uses; without SDL."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ NAMED = (
     "scroll lock", "print screen", "break", "menu", "enter", "equals",
     *(f"[{key}]" for key in "0123456789./*-+"), *(f"f{k}" for k in range(1, 16)),
 )  # fmt: skip
-"""Keys with more than one letter; those in brackets are the number pad's."""
+"""Names of keys with more than one letter; names in brackets are keys of the number pad."""
 OF_THE_WINDOW = frozenset(
     ("f1", "f12", "escape", "backspace", "space", "page up", "page down", "[+]", "[-]",
      *"hvmpncxbr+=-1")
 )  # fmt: skip
-"""What they do there: :mod:`rtsim.pilot.viewer.frames`."""
+"""Keys that the window uses; :mod:`rtsim.pilot.viewer.frames` defines what they do."""
 
 
 def check_key(name: str, where: str) -> str:
-    """A key that may move something; a letter is that of the keyboard's own layout."""
+    """Check that the key ``name`` exists and may move a value; return it.
+
+    A letter is the key that has this letter in the layout of the keyboard.
+    """
     letter = len(name) == 1 and name.isprintable() and not name.isspace() and name == name.lower()
     if not letter and name not in NAMED:
         low = name.lower()
         if len(low) == 1 or low in NAMED:
-            raise ScenarioError(f"{where} = {name!r}; write {low!r}")
+            raise ScenarioError(f"{where} = {name!r}: key names are in lower case; write {low!r}")
         raise UnknownName("key", name, NAMED, where)
     if name in OF_THE_WINDOW:
         raise ScenarioError(
-            f"{where} = {name!r}, which the window keeps for itself (F1 shows its keys); take "
-            "another"
+            f"{where} = {name!r}: the window uses this key (F1 shows the keys of the window); "
+            "choose another key"
         )
     return name

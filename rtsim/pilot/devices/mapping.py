@@ -1,27 +1,28 @@
-"""Which axis or key moves which value, and how: a TOML file, read and checked.
+"""Reads and checks a mapping: a TOML file that declares which axis or key moves which value.
 
-A table for each value of the run's stick::
+The file has one table for each value of the run's stick::
 
     [pitch]
-    joystick = { axis = 1 }                      # number of the axis; name = "part of the device's"
+    joystick = { axis = 1 }              # number of the axis; name = "a part of the device's name"
     gamepad = { axis = "lefty" }
     keyboard = { minus = "up", plus = "down", rate = 2.0, spring = true }
-    buttons = { minus = "hat0down", plus = "hat0up" }      # as keys are; gamepads: "dpdown", "a"
+    buttons = { minus = "hat0down", plus = "hat0up" }      # like keys; gamepads: "dpdown", "a"
     mouse = { axis = "y" }
-    dead_zone = 0.05        # of half the travel, around the middle
-    curve = 0.3             # 0: straight; 1: cubic, fine around the middle
+    dead_zone = 0.05        # share of half the travel, around the middle
+    curve = 0.3             # 0: linear; 1: cubic, fine around the middle
     invert = false
     trim = 0.0              # added, in half travels
-    safe = 0.0              # where it goes when its device is gone
+    safe = 0.0              # fail-safe value, used after the device was unplugged
 
-The value's range is that of its signal.  ``rate`` on an axis moves the value by so many half
-travels a second at full deflection and leaves it there: a throttle on a gamepad.
+The range of a value is the range of its signal.  With ``rate``, an axis moves the value by this
+number of half travels per second at full deflection, and the value stays where it is at rest.  A
+throttle on a gamepad works in this way.
 
-``rtsim joystick calibrate`` writes what it measured beside an axis, where it is that axis' alone::
+``rtsim joystick calibrate`` writes its measurements into the table of an axis::
 
     joystick = { axis = 1, range = [-0.93, 0.02, 0.9], invert = true, dead_zone = 0.02 }
 
-``range``: the raw positions of its low end, its middle and its high end; of a lever both ends.
+``range`` has the raw positions of the low end, the middle and the high end; for a lever both ends.
 """
 
 from __future__ import annotations
@@ -43,25 +44,29 @@ GAMEPAD_BUTTONS = (
     "a", "b", "x", "y", "back", "guide", "start", "leftstick", "rightstick", "leftshoulder",
     "rightshoulder", "dpup", "dpdown", "dpleft", "dpright",
 )  # fmt: skip
-"""In SDL's order; a joystick's are ``button0`` and so on, and ``hat0up``, ``hat0left``."""
+"""The buttons of a gamepad in SDL's order.
+
+The buttons of a joystick are ``button0`` and so on, and ``hat0up``, ``hat0left`` and so on.
+"""
 MOUSE_AXES = ("x", "y")
 MOST_BYTES = 1 << 16
 MOST_AXES = 64
 LEAST_TRAVEL = 0.1
-"""Of a calibrated half travel, in raw positions."""
+"""The least half travel of a calibrated axis, in raw positions."""
 _JOYSTICK_BUTTON = re.compile(r"button\d{1,3}|hat\d{1,2}(up|down|left|right)")
 
 
 class MappingError(RtsimError):
-    """A mapping of devices that cannot be followed."""
+    """A mapping of devices that is malformed."""
 
 
 @dataclass(frozen=True)
 class AxisSource:
     """An axis of the first joystick or gamepad whose name contains ``name``, or of the mouse.
 
-    ``rate`` 0: its position is the value's.  ``span``: raw positions of low end, middle, high end.
-    ``invert`` and ``dead_zone``, where given, take the place of the value's.
+    If ``rate`` is 0, the position of the axis is the deflection of the value.  ``span`` has the raw
+    positions of the low end, the middle and the high end.  ``invert`` and ``dead_zone``, if given,
+    replace those of the value.
     """
 
     axis: int
@@ -72,7 +77,7 @@ class AxisSource:
     dead_zone: float | None = None
 
     def position(self, raw: float) -> float:
-        """-1 to 1 of its travel; not a number is the middle."""
+        """Return the position -1 to 1 in the travel; NaN counts as the middle."""
         low, middle, high = self.span
         away = raw - middle if math.isfinite(raw) else 0.0
         return max(-1.0, min(1.0, away / (high - middle if away > 0.0 else middle - low)))
@@ -80,9 +85,10 @@ class AxisSource:
 
 @dataclass(frozen=True)
 class KeySource:
-    """Two keys or buttons: half travels a second while one is held; ``spring``: back after.
+    """Two keys or buttons that move a value while one of them is held.
 
-    ``name``: of buttons, a part of their device's.
+    ``rate`` is in half travels per second.  With ``spring``, the value moves back afterwards.
+    ``name`` is a part of the name of the device that has the buttons.
     """
 
     minus: str
@@ -97,7 +103,7 @@ _ANY_AXIS = AxisSource(0)
 
 @dataclass(frozen=True)
 class Value:
-    """How one value is moved; the first source that is there moves it."""
+    """The sources of one value; the first source that is available moves the value."""
 
     name: str
     joystick: AxisSource | None = None
@@ -113,7 +119,7 @@ class Value:
 
     @property
     def by_hand(self) -> str:
-        """The keys and the mouse that move it, in words; empty where none do."""
+        """The keys and the mouse that can move the value, as text; empty if there are none."""
         told = []
         if self.keyboard is not None:
             told.append(f"{self.keyboard.minus} (-), {self.keyboard.plus} (+)")
@@ -123,11 +129,11 @@ class Value:
 
     @property
     def by_device(self) -> bool:
-        """A joystick or gamepad would move it, were there one."""
+        """Whether the mapping has an axis or a button of a device for the value."""
         return any(s is not None for s in (self.joystick, self.gamepad, self.buttons))
 
     def shape(self, raw: float, source: AxisSource = _ANY_AXIS) -> float:
-        """Deflection -1 to 1 for a raw position of ``source``."""
+        """Return the deflection -1 to 1 for the raw position ``raw`` of ``source``."""
         x = source.position(raw)
         if self.invert if source.invert is None else source.invert:
             x = -x
@@ -154,23 +160,28 @@ _SOURCES: dict[str, tuple[str, ...]] = {
 
 
 def read_mapping(path: Path, stick: Signals) -> tuple[Value, ...]:
-    """The file's values for the signals of ``stick``, in their order."""
+    """Read the mapping in the file ``path``; return it for the signals of ``stick``, in order."""
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise MappingError(f"{path} has more than {MOST_BYTES} bytes; it is no mapping")
+            raise MappingError(
+                f"{path} has more than {MOST_BYTES} bytes, which is too long for a mapping"
+            )
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         return mapping_of(data, stick, str(path))
-    except (OSError, ValueError) as error:  # a number of 5000 digits is none to Python either
-        raise MappingError(f"{path}: {error}; docs/pilot.md says what a mapping is") from error
+    except (OSError, ValueError) as error:  # ValueError also for a number of 5000 digits
+        raise MappingError(f"{path}: {error}; docs/pilot.md describes mappings") from error
     except (RecursionError, OverflowError) as error:
         raise MappingError(
-            f"{path} nests too deep or has a number too large to be a mapping; docs/pilot.md says "
-            "what one is"
+            f"{path} has too many levels of nested tables or too large a number; docs/pilot.md "
+            "describes mappings"
         ) from error
 
 
 def mapping_of(data: Mapping[str, Any], stick: Signals, where: str) -> tuple[Value, ...]:
-    """The same from what the TOML said.  A value without a table stays at its initial one."""
+    """Return the mapping for the parsed TOML ``data``; ``where`` is its name in error messages.
+
+    A signal of ``stick`` without a table keeps its initial value.
+    """
     for name in data:
         if name not in stick:
             raise UnknownName("value", name, stick.names, where)
@@ -180,7 +191,7 @@ def mapping_of(data: Mapping[str, Any], stick: Signals, where: str) -> tuple[Val
 def _value(name: str, table: Any, stick: Signals, where: str) -> Value:
     where = f"{where}: {name}"
     if not isinstance(table, dict):
-        raise MappingError(f"{where} is {table!r}; write a table, [{name}]")
+        raise MappingError(f"{where} is {table!r}; expected a table: [{name}]")
     given: dict[str, Any] = {}
     for key, value in table.items():
         if key in _SOURCES:
@@ -201,7 +212,7 @@ def _value(name: str, table: Any, stick: Signals, where: str) -> Value:
 
 def _source(kind: str, table: Any, where: str) -> AxisSource | KeySource:
     if not isinstance(table, dict):
-        raise MappingError(f"{where} is {table!r}; write a table, {kind} = {{ ... }}")
+        raise MappingError(f"{where} is {table!r}; expected a table: {kind} = {{ ... }}")
     for key in table:
         if key not in _SOURCES[kind]:
             raise UnknownName("key", key, _SOURCES[kind], where)
@@ -211,7 +222,9 @@ def _source(kind: str, table: Any, where: str) -> AxisSource | KeySource:
         of = _button if kind == "buttons" else _key
         minus, plus = (of(table.get(side), f"{where}.{side}") for side in ("minus", "plus"))
         if minus == plus:
-            raise MappingError(f"{where}: minus and plus are both {plus!r}; give two")
+            raise MappingError(
+                f"{where}: minus and plus are both {plus!r}; give two different names"
+            )
         spring = _flag(table.get("spring", True), f"{where}.spring")
         return KeySource(minus, plus, 2.0 if rate is None else abs(rate), spring, name)
     return AxisSource(
@@ -237,15 +250,15 @@ def _button(given: Any, where: str) -> str:
 
 
 def _span(given: Any, where: str) -> tuple[float, float, float]:
-    """Both ends, or with the middle between them; a device's own end may lie a little outside."""
+    """Return (low, middle, high) for ``[low, high]`` or ``[low, middle, high]``."""
     if not isinstance(given, list) or len(given) not in (2, 3):
-        raise MappingError(f"{where} = {given!r}; give [low, high] or [low, middle, high]")
+        raise MappingError(f"{where} = {given!r}; expected [low, high] or [low, middle, high]")
     found = [_number("range", value, where) for value in given]
     low, high = found[0], found[-1]
     middle = found[1] if len(found) == 3 else (low + high) / 2.0
     if min(middle - low, high - middle) < LEAST_TRAVEL:
         raise MappingError(
-            f"{where} = {given!r}; give raw positions that rise by {LEAST_TRAVEL:g} or more"
+            f"{where} = {given!r}; expected raw positions that rise by at least {LEAST_TRAVEL:g}"
         )
     return low, middle, high
 
@@ -257,26 +270,26 @@ def _axis(kind: str, axis: Any, where: str) -> int:
             raise UnknownName("axis", str(axis), names, where)
         return names.index(axis)
     if isinstance(axis, bool) or not isinstance(axis, int) or not 0 <= axis < MOST_AXES:
-        raise MappingError(f"{where}.axis = {axis!r}; give its number, 0 to {MOST_AXES - 1}")
+        raise MappingError(f"{where}.axis = {axis!r}; expected a number 0 to {MOST_AXES - 1}")
     return axis
 
 
 def _number(key: str, value: Any, where: str) -> float:
     low, high = _BOUNDS[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise MappingError(f"{where}.{key} = {value!r}; give a number")
+        raise MappingError(f"{where}.{key} = {value!r}; expected a finite number")
     if not low <= value <= high:
-        raise MappingError(f"{where}.{key} = {value:g}; give {low:g} to {high:g}")
+        raise MappingError(f"{where}.{key} = {value:g}; expected {low:g} to {high:g}")
     return float(value)
 
 
 def _flag(value: Any, where: str) -> bool:
     if not isinstance(value, bool):
-        raise MappingError(f"{where} = {value!r}; give true or false")
+        raise MappingError(f"{where} = {value!r}; expected true or false")
     return value
 
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 100:
-        raise MappingError(f"{where} = {value!r}; give a name")
+        raise MappingError(f"{where} = {value!r}; expected a name of 1 to 100 characters")
     return value

@@ -1,4 +1,4 @@
-"""Why no joystick is found, and what to type: where the way from a plug to SDL ends."""
+"""Finds out why SDL shows no joystick, and what the person can do about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 _ELSEWHERE = {
-    "win32": "type joy.cpl to see whether Windows knows it",
+    "win32": "type joy.cpl to see whether Windows detects it",
     "darwin": "System Settings, Privacy & Security, Input Monitoring must allow this terminal",
 }
 
@@ -18,15 +18,18 @@ def why_none(
     platform: str = sys.platform,
     readable: Callable[[Path], bool] = lambda path: os.access(path, os.R_OK),
 ) -> str:
-    """One sentence or two, without the last stop."""
+    """Return why no joystick is found and what to do, without a full stop at the end.
+
+    ``root``, ``platform`` and ``readable`` replace the file system and the system for tests.
+    """
     if not platform.startswith("linux"):
-        more = _ELSEWHERE.get(platform, "see whether the system knows it")
-        return f"no joystick or gamepad is found: plug one in; {more}"
+        more = _ELSEWHERE.get(platform, "check whether the system detects it")
+        return f"no joystick or gamepad was found: plug one in; {more}"
     inputs = root / "dev" / "input"
     if not inputs.is_dir():
         return (
-            "no joystick or gamepad can be found: there is no /dev/input here. In a container, "
-            "start it with --device /dev/input; under WSL, type on Windows: usbipd attach --wsl"
+            "no joystick or gamepad was found, because /dev/input does not exist. Start a "
+            "container with --device /dev/input; under WSL, type on Windows: usbipd attach --wsl"
         )
     found = {
         _text(stick / "device" / "name"): [inputs / event.name for event in _events(stick)]
@@ -36,18 +39,19 @@ def why_none(
     for name, paths in shut.items():
         if paths:
             return (
-                f"{name} is plugged in, but you may not read /dev/input/{paths[0].name}: type "
-                "sudo usermod -aG input $USER, log out and in again"
+                f"{name} is plugged in, but you have no permission to read "
+                f"/dev/input/{paths[0].name}: type sudo usermod -aG input $USER, then log out and "
+                "in again"
             )
     paths = [path for events in found.values() for path in events]
     if paths:
         return (
-            f"the kernel knows {', '.join(found)}, but SDL does not see it: type "
+            f"the kernel detects {', '.join(found)}, but SDL does not: type "
             f"SDL_JOYSTICK_DEVICE=/dev/input/{paths[0].name} before the command"
         )
     return (
-        "no joystick or gamepad is plugged in, or the kernel has no driver for it: lsusb shows "
-        "what is plugged in, sudo modprobe -a joydev xpad hid-generic brings the usual drivers"
+        "no joystick or gamepad is plugged in, or the kernel has no driver for it: lsusb lists "
+        "the USB devices, sudo modprobe -a joydev xpad hid-generic loads the usual drivers"
     )
 
 

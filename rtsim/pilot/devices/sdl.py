@@ -1,7 +1,8 @@
-"""The devices through SDL: the only place that asks it for sticks, keys and the mouse.
+"""Reads joysticks, gamepads, keys and the mouse through SDL; no other module does.
 
-Sticks are kept by instance id: an index changes when another device is unplugged, and a name may
-belong to two.  Their events come also while the window has no focus.
+Joysticks and gamepads are identified by instance id, because an index changes when another device
+is unplugged, and two devices can have the same name.  Their events also come while the window does
+not have the focus.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pygame
 
 try:
     from pygame._sdl2 import controller as gamepads
-except ImportError:  # a build without it: gamepads are joysticks then
+except ImportError:  # in a build without this module, gamepads count as joysticks
     gamepads = None  # type: ignore[assignment,unused-ignore]
 
 from rtsim.pilot.devices.controls import DeviceSample, Stick
@@ -30,7 +31,7 @@ MOST_STICKS = 16
 _MOST_BUTTONS, _MOST_HATS = 128, 8
 _FULL = 32767.0
 _BARELY = 2.0 / 65535.0
-"""The least rumble there is: SDL answers what a device can only by doing it."""
+"""The weakest rumble: SDL reports whether a device can rumble only when it rumbles."""
 
 
 @dataclass
@@ -39,17 +40,17 @@ class _Plugged:
     gamepad: Any
     name: str
     can_rumble: bool | None = None
-    """Not known before it was asked to."""
+    """Whether the device can rumble; ``None`` before the first attempt."""
 
 
 class Devices:
-    """Every device that SDL shows; :meth:`look` once a millisecond or so."""
+    """Every device that SDL shows; call :meth:`look` about once a millisecond."""
 
     def __init__(self, handle: Callable[[Any], object] | None = None) -> None:
-        """``handle`` is given every event of the window: keys, clicks, its size, its end."""
+        """``handle`` is called with every event of the window: keys, clicks, resize and close."""
         self.mouse_flies = False
         self.news: list[str] = []
-        """Who came and who went, until somebody reads and clears it."""
+        """Messages about devices that were plugged in or unplugged; the reader clears the list."""
         self._handle = handle
         self._plugged: dict[int, _Plugged] = {}
         self._keys: set[str] = set()
@@ -57,23 +58,24 @@ class Devices:
         pygame.joystick.init()
         if gamepads is not None:
             gamepads.init()
-        for index in range(pygame.joystick.get_count()):  # came before anybody listened
+        for index in range(pygame.joystick.get_count()):  # plugged in before
             self._add(index)
 
     def look(self) -> DeviceSample:
-        """Take in what happened since the last look, and read every axis."""
+        """Process the events since the last call, and return a sample of all devices."""
         for event in pygame.event.get():
             self._take(event)
-        if self._came:  # SDL reads a device when it is next asked for events, and says 0 before
+        if self._came:  # SDL reports 0 for a new device until events are fetched once more
             self._came = False
             pygame.event.pump()
         sticks = {number: _read(plugged) for number, plugged in self._plugged.items()}
         return DeviceSample(sticks, frozenset(self._keys), self._mouse())
 
     def rumble(self, low: float, high: float, milliseconds: int, only: AbstractSet[int]) -> bool:
-        """Shake those of ``only`` (instance ids) that can, strength 0 to 1; whether one did.
+        """Shake the devices ``only`` (instance ids); return whether one of them can rumble.
 
-        ``low`` is the heavy motor, ``high`` the light one; both 0 end it.
+        ``low`` and ``high`` are the strengths of the heavy and the light motor, 0 to 1.  If both
+        are 0, the rumble ends.
         """
         done = False
         for number in only & self._plugged.keys():
@@ -86,7 +88,7 @@ class Devices:
         return done
 
     def describe(self) -> list[Described]:
-        """Every stick as it stood at the last look."""
+        """Return the description of every joystick and gamepad."""
         return [_described(n, plugged) for n, plugged in sorted(self._plugged.items())]
 
     def close(self) -> None:
@@ -105,7 +107,7 @@ class Devices:
         elif event.type == pygame.KEYUP:
             self._keys.discard(pygame.key.name(event.key))
         elif event.type == pygame.WINDOWFOCUSLOST:
-            self._keys.clear()  # their release is told to another window
+            self._keys.clear()  # another window will get the events of their release
         if self._handle is not None:
             self._handle(event)
 
@@ -119,16 +121,16 @@ class Devices:
             if gamepads is not None and gamepads.is_controller(index):
                 gamepad = gamepads.Controller.from_joystick(joystick)
             self._plugged[number] = _Plugged(joystick, gamepad, joystick.get_name() or "joystick")
-        except pygame.error as error:  # gone again already, or no right to read it
+        except pygame.error as error:  # unplugged again already, or no permission to read it
             self.news.append(f"a device cannot be used: {error}")
             return
         self._came = True
-        self.news.append(f"{self._plugged[number].name} is there")
+        self.news.append(f"{self._plugged[number].name} was plugged in")
 
     def _remove(self, number: int) -> None:
         plugged = self._plugged.pop(number, None)
         if plugged is not None:
-            self.news.append(f"{plugged.name} is gone")
+            self.news.append(f"{plugged.name} was unplugged")
 
     def _mouse(self) -> tuple[float, float] | None:
         surface = pygame.display.get_surface() if pygame.display.get_init() else None
@@ -151,7 +153,7 @@ def _axes(joystick: Any) -> tuple[float, ...]:
 
 
 def _held(plugged: _Plugged) -> Iterator[str]:
-    """Names of the buttons that are down, and of where the hats point."""
+    """Yield the names of the buttons that are held, and of the directions of the hats."""
     if plugged.gamepad is not None:
         yield from (name for k, name in enumerate(GAMEPAD_BUTTONS) if plugged.gamepad.get_button(k))
         return

@@ -1,4 +1,4 @@
-"""A mapping as TOML: what was measured, beside what was declared before."""
+"""Writes a mapping as TOML: the measured axes together with an earlier mapping."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _ORDER = ("joystick", "gamepad", "buttons", "keyboard", "mouse")
 
 
 def own_tables(stick: Signals) -> dict[str, Any]:
-    """What rtsim's own mapping says of those values that ``stick`` has."""
+    """Return the tables of rtsim's default mapping for the values that ``stick`` has."""
     tables = tomllib.loads(OWN_MAPPING.read_text(encoding="utf-8"))
     return {name: table for name, table in tables.items() if name in stick}
 
 
 def own_mapping(stick: Signals) -> tuple[Value, ...]:
-    """The same, ready to fly with."""
+    """Return rtsim's default mapping for ``stick``."""
     return mapping_of(own_tables(stick), stick, str(OWN_MAPPING))
 
 
 def calibrated(
     tables: Mapping[str, Any], found: Mapping[str, MeasuredAxis], stick: Signals
 ) -> dict[str, Any]:
-    """``tables`` of every value of ``stick``, with the axes that were found in their places."""
+    """Return ``tables`` for every value of ``stick``, with the axes replaced by ``found``."""
     out: dict[str, Any] = {}
     for name in stick.names:
         table = {"curve": 0.0, "trim": 0.0, **tables.get(name, {})}
@@ -54,7 +54,7 @@ def _source(found: MeasuredAxis) -> dict[str, Any]:
 
 
 def to_toml(tables: Mapping[str, Any], remarks: Iterable[str], stick: Signals) -> str:
-    """A file that :func:`rtsim.pilot.devices.mapping.read_mapping` takes."""
+    """Return the text of a mapping that :func:`rtsim.pilot.devices.mapping.read_mapping` reads."""
     lines = [f"# {_one_line(remark)}" for remark in remarks]
     for name, table in tables.items():
         about = stick[name].description
@@ -72,7 +72,7 @@ def _one_line(text: str) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):  # JSON escapes what TOML forbids, but for DEL
+    if isinstance(value, str):  # JSON escapes all characters that TOML forbids, except DEL
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"

@@ -1,1 +1,1 @@
-"""What is drawn: a scene takes a state and a surface, and knows nothing of processes or devices."""
+"""Scenes: a scene draws a state on a surface, and depends on no process and no device."""

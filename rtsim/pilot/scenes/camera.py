@@ -1,6 +1,6 @@
-"""A pinhole camera over a flat world: points, lines and areas become pixels.  Pure geometry.
+"""A pinhole camera over a flat world: converts points, lines and areas to pixels.
 
-World: north, east, down in m.  Camera: forward, right, down.
+World axes are north, east, down, in m.  Camera axes are forward, right, down.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from rtsim.core.signals import Vector
 
 NEAR = 1.0
-"""m; what is nearer than this is cut away."""
+"""Distance of the clipping plane, m; parts that are nearer are cut off."""
 
 _FARTHEST = 3e6
-"""Pixels: SDL's integers end, and an area that reaches farther does harm."""
+"""Limit of pixel coordinates; larger ones overflow SDL's integers."""
 _BESIDE = 16.0
-"""Pixels by which a line may reach out of the picture: more than it is thick."""
+"""Lines may reach this far out of the picture, pixels; lines are thinner than this."""
 _OVERLAP = 2.0
-"""Pixels by which a band reaches below its lower edge: no seam between it and the next."""
+"""A band reaches this far below its lower edge, pixels, to leave no gap to the next band."""
 
 Point = tuple[float, float]
 Points = NDArray[np.float64]
@@ -32,7 +32,10 @@ Polygon = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Camera:
-    """``axes`` (3, 3): rows are forward, right and down in world axes; ``field`` in rad, across."""
+    """A camera; the rows of ``axes`` (3, 3) are forward, right and down in world axes.
+
+    ``field`` is the horizontal field of view, rad.
+    """
 
     position: Vector
     axes: Points
@@ -42,26 +45,26 @@ class Camera:
 
     @cached_property
     def focal(self) -> float:
-        """Pixels a unit of tangent."""
+        """The focal length, pixels."""
         return 0.5 * self.width / math.tan(0.5 * self.field)
 
     def seen(self, world: Points) -> Points:
-        """Camera coordinates of world points (..., 3)."""
-        flat = (world - self.position).reshape(-1, 3)  # one product, and not one for each line
+        """Return the camera coordinates of world points (..., 3)."""
+        flat = (world - self.position).reshape(-1, 3)  # one matrix product for all lines
         return np.asarray(flat @ self.axes.T).reshape(world.shape)
 
     def pixels(self, seen: Points) -> Points:
-        """(..., 2) of camera coordinates (..., 3) that lie in front."""
+        """Return the pixels (..., 2) of camera coordinates (..., 3) in front of the camera."""
         scale = self.focal / seen[..., :1]
         middle = np.array([0.5 * self.width, 0.5 * self.height])
         return np.asarray(seen[..., 1:] * scale + middle)
 
     def direction(self, world: Vector) -> Point | None:
-        """Pixel of something infinitely far in a direction (3,); ``None`` where it is behind."""
+        """Return the pixel of an infinitely far point in a direction (3,); ``None`` if behind."""
         return self.directions(world[np.newaxis])[0]
 
     def directions(self, world: Points) -> list[Point | None]:
-        """:meth:`direction` of each of (n, 3)."""
+        """Return :meth:`direction` for each row of ``world`` (n, 3)."""
         seen = world @ self.axes.T
         ahead = seen[:, 0] >= 1e-3
         seen[~ahead, 0] = 1.0
@@ -69,7 +72,7 @@ class Camera:
         return [(x, y) if shown else None for (x, y), shown in zip(pixels, ahead, strict=True)]
 
     def lines(self, ends: Points) -> tuple[Points, NDArray[np.intp]]:
-        """Pixels (m, 2, 2) of the parts of world lines (k, 2, 3) in the picture, and which."""
+        """Return the visible parts of world lines (k, 2, 3): pixels (m, 2, 2), and line indices."""
         seen = self.seen(ends)
         kept = np.flatnonzero(np.maximum(seen[:, 0, 0], seen[:, 1, 0]) > NEAR)
         seen = seen[kept]
@@ -84,9 +87,9 @@ class Camera:
         return parts, kept[inside]
 
     def areas(self, corners: Points) -> list[tuple[int, list[Point]]]:
-        """Of flat world polygons (n, k, 3) those in the picture: which, and its pixels, in order.
+        """Return the visible ones of flat world polygons (n, k, 3): index and pixels, in order.
 
-        All at once: what numpy takes for one is more than it takes for a hundred.
+        All polygons are computed at once, which is much faster with numpy.
         """
         seen = self.seen(corners)
         depth = seen[..., 0]
@@ -103,20 +106,20 @@ class Camera:
         return sorted(found)
 
     def _in_picture(self, low: Points, high: Points) -> NDArray[np.bool_]:
-        """Whether what reaches from ``low`` to ``high`` (..., 2), in pixels, is in the picture."""
+        """Whether the rectangles from ``low`` to ``high`` (..., 2), pixels, are in the picture."""
         inside = (high > 0.0) & (low < (self.width, self.height))
         return np.asarray((inside & (high < _FARTHEST) & (low > -_FARTHEST)).all(axis=-1))
 
     def below(self, elevation: float = 0.0, lowest: float | None = None) -> list[Point]:
-        """The part of the picture that lies lower than ``elevation`` rad above the horizon.
+        """Return the outline of the part of the picture below ``elevation``, rad from the horizon.
 
-        Down to ``lowest`` rad and a little more, where that is given.  Exact for the horizon
-        itself; for the bands beside it as if they ran in parallel.
+        The part ends slightly below ``lowest``, rad, if given.  The outline is exact for the
+        horizon; other elevations are approximated by lines parallel to it.
         """
         ahead, right, down = self.axes[:, 2].tolist()
         along, focal = math.hypot(right, down), self.focal
         edges = [(1.0, math.tan(elevation) * along)]
-        if lowest is not None:  # straight down there is no tangent of it
+        if lowest is not None:  # the last band has no lower edge
             edges.append((-1.0, math.tan(lowest) * along - _OVERLAP / focal))
         w, h = float(self.width), float(self.height)
         part: Polygon = [(0.0, 0.0), (w, 0.0), (w, h), (0.0, h)]
@@ -130,9 +133,9 @@ class Camera:
 
 
 def cut_polygon(corners: Polygon, side: Sequence[float]) -> Polygon:
-    """The part of a polygon (k, n) where ``side`` (k,), linear across it, is positive.
+    """Return the part of a polygon (k, n) where ``side`` (k,), linear in position, is positive.
 
-    Sutherland and Hodgman, "Reentrant polygon clipping", CACM 17, 1974: one plane of it.
+    Source: Sutherland and Hodgman, "Reentrant polygon clipping", CACM 17, 1974, for one plane.
     """
     out: list[Sequence[float]] = []
     for k, (corner, here) in enumerate(zip(corners, side, strict=True)):
@@ -146,9 +149,10 @@ def cut_polygon(corners: Polygon, side: Sequence[float]) -> Polygon:
 
 
 def cut_lines(lines: Points, width: int, height: int) -> tuple[Points, NDArray[np.intp]]:
-    """The parts (m, 2, 2) of ``lines`` (k, 2, 2) in a picture or just beside it, and which.
+    """Return the parts (m, 2, 2) of ``lines`` (k, 2, 2) in or near a picture, and their indices.
 
-    Liang and Barsky, "A new concept and method for line clipping", ACM Trans. Graphics 3, 1984.
+    Source: Liang and Barsky, "A new concept and method for line clipping", ACM Trans. Graphics 3,
+    1984.
     """
     start, along = lines[:, 0], lines[:, 1] - lines[:, 0]
     towards = np.concatenate((-along, along), axis=1)  # each of the four edges
@@ -164,7 +168,7 @@ def cut_lines(lines: Points, width: int, height: int) -> tuple[Points, NDArray[n
 
 
 def axes_of(roll: float, pitch: float, yaw: float) -> Points:
-    """Rows: body axes in north, east, down, for Euler angles in rad."""
+    """Return the body axes in north, east, down as rows, for Euler angles in rad."""
     cr, sr = math.cos(roll), math.sin(roll)
     cp, sp = math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)

@@ -1,4 +1,4 @@
-"""The suite that every scene passes, one of rtsim's or one that anybody brings."""
+"""The test of a scene, for the scenes of rtsim and for those of other packages."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ _UNTOUCHED = (255, 0, 255)
 def check_scene(
     factory: SceneFactory, moments: Sequence[SceneMoment], about: Mapping[str, Any] | None = None
 ) -> None:
-    """Assert what a window relies on.  ``about`` are the options of ``Scenario.show``.
+    """Check the rules that a window relies on; raises :class:`AssertionError` if one is broken.
 
-    ``moments`` are pictures of one run, in the order of their times.  The scene draws each of them
-    on surfaces of several sizes and in each view; it draws states that are not finite without an
-    error; it changes nothing of what it is given; two scenes of the class draw the same pictures.
-    Raises :class:`AssertionError`.
+    ``about`` are the options of ``Scenario.show``.  ``moments`` are moments of one run, in the
+    order of their times.  The rules are:
+
+    - the scene draws each moment on surfaces of several sizes and in each view;
+    - the scene draws states that are not finite without an error;
+    - the scene does not change its arguments;
+    - two scenes of the class draw the same pictures.
     """
     given = dict(about or {})
     for size in SIZES:
@@ -35,7 +38,7 @@ def check_scene(
             assert (picture != np.array(_UNTOUCHED)).any(), f"nothing is drawn at {size}"
         second = _pictures(factory(given), moments, size)
         assert all((a == b).all() for a, b in zip(first, second, strict=True)), (
-            f"two scenes draw the same run differently at {size}: draw only what the moment says"
+            f"two scenes draw the same run differently at {size}: draw only from the moment"
         )
     for number in (np.nan, np.inf, 1e300):
         _pictures(factory(given), [_filled(moment, number) for moment in moments], SIZES[0])
@@ -45,7 +48,7 @@ def check_scene(
 def _pictures(
     scene: Any, moments: Sequence[SceneMoment], size: tuple[int, int]
 ) -> list[NDArray[np.uint8]]:
-    """One picture of each moment, (width, height, 3); the last view of it."""
+    """Return a picture (width, height, 3) of each moment, in the last view."""
     out = []
     for moment in moments:
         surface = pygame.Surface(size)
@@ -59,7 +62,7 @@ def _pictures(
 
 @contextmanager
 def _read_only(moment: SceneMoment) -> Iterator[None]:
-    """While the scene draws, numpy refuses a write to the values."""
+    """Make the values of ``moment`` read-only while the scene draws."""
     arrays: list[NDArray[Any]] = [
         array for plant in moment.plants.values() for array in (plant.values, plant.slope)
     ]

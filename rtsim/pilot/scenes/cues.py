@@ -1,4 +1,4 @@
-"""What warns, as words over any scene; a stick that shakes is seen to."""
+"""Draws warnings as text over any scene, and the shaking of the stick."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RED: Colour = (255, 84, 72)
 _BACK = (30, 12, 10, 215)
 _SHAKE_HZ = 11.0
 _HEIGHT = 0.69
-"""Of the picture: below what is looked at, above the strip."""
+"""Vertical position in the picture: below the middle, above the status line."""
 
 
 def draw_cues(surface: pygame.Surface, warned: Sequence[Warned], ns: int) -> None:
-    """Amber while the stick shakes, red while the horn sounds; ``ns`` is simulated time."""
+    """Draw warnings, amber for a shaking stick and red for the horn; ``ns`` is simulated time."""
     width, height = surface.get_size()
     size = max(18, height // 18)
     for k, warning in enumerate(warned):
@@ -38,7 +38,7 @@ def draw_cues(surface: pygame.Surface, warned: Sequence[Warned], ns: int) -> Non
 def _shaking(
     surface: pygame.Surface, box: pygame.Rect, size: int, strength: float, colour: Colour
 ) -> None:
-    """Zigzags on both sides, the more the stronger."""
+    """Draw zigzag lines on both sides of ``box``, more lines for a greater strength."""
     for side in (-1, 1):
         for k in range(1 + round(2 * strength)):
             x = (box.left if side < 0 else box.right) + side * (0.35 + 0.4 * k) * size

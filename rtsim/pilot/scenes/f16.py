@@ -1,4 +1,4 @@
-"""Out of the window of an F-16, or from behind it."""
+"""The scene of an F-16: the view from the cockpit, or from behind the aircraft."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _BEHIND, _ABOVE = 32.0, 7.0
 
 
 class F16Scene:
-    """``about`` may give ``runway``: latitude, longitude (deg) of its middle, direction (deg)."""
+    """The scene; ``about`` can have the entries ``plant`` and ``runway``.
+
+    ``runway`` is latitude and longitude of its middle and its direction, deg.
+    """
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         latitude, longitude, heading = map(float, about.get("runway", (36.0176, -75.6713, 45.0)))
@@ -33,7 +36,7 @@ class F16Scene:
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
         body = moment.plants[self._name]
-        with np.errstate(all="ignore"):  # whatever comes of it is looked at
+        with np.errstate(all="ignore"):  # drawable checks the result
             flight = self.ground.flight(body)
         if not flight.drawable:
             no_picture(surface, f"the state of {self._name} is not finite, or not near the Earth")
@@ -48,7 +51,7 @@ class F16Scene:
         self._display.draw(surface, camera, flight, self._figures(body, moment))
 
     def camera(self, flight: FlightScene, surface: pygame.Surface, view: str) -> Camera:
-        """The pilot's eyes, or somebody's who flies behind and keeps level."""
+        """Return the camera at the pilot's eyes, or behind the aircraft without roll."""
         width, height = surface.get_size()
         if view != CHASE:
             return Camera(flight.place, flight.axes, width, height)
@@ -84,17 +87,17 @@ _PANELS: tuple[tuple[tuple[int, int, int], tuple[tuple[float, float, float], ...
     (_CANOPY, ((4.6, 0.0, -0.5), (3.0, 0.5, -1.0), (0.6, 0.0, -1.1), (3.0, -0.5, -1.0))),
     (_FLAME, ((-7.05, 0.5, 0.0), (-7.05, 0.0, -0.5), (-7.05, -0.5, 0.0), (-7.05, 0.0, 0.5))),
 )  # fmt: skip
-"""Colour and corners, m in body axes."""
+"""The panels of the aircraft: colour, and corners in body axes, m."""
 
 
 _MOST = max(len(corners) for _, corners in _PANELS)
 _CORNERS = np.array([[*c, *(c[-1:] * (_MOST - len(c)))] for _, c in _PANELS])
-"""(panels, corners, 3): the last of a panel again where it has fewer than others."""
+"""Corners (panels, corners, 3); the last corner is repeated in panels with fewer corners."""
 _MIDDLES = np.array([np.mean(corners, axis=0) for _, corners in _PANELS])
 
 
 def draw_aircraft(surface: pygame.Surface, camera: Camera, flight: FlightScene) -> None:
-    """Panels, the farthest first."""
+    """Draw the panels of the aircraft, the farthest first."""
     far = np.argsort(-camera.seen(_MIDDLES @ flight.axes + flight.place)[:, 0])
     for k, outline in camera.areas(_CORNERS[far] @ flight.axes + flight.place):
         pygame.draw.polygon(surface, _PANELS[far[k]][0], outline)

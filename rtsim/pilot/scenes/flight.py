@@ -1,8 +1,8 @@
-"""Where an aircraft is in a flat world, from the state of a body on the rotating Earth.
+"""Computes the pose of an aircraft in a flat world from the state of a body on the rotating Earth.
 
-The interpolated position, velocity and attitude (ECI) are used, and not the Euler angles beside
-them, which jump at the zenith.  The world is flat: north and east of a reference point on the
-ellipsoid, for some 100 km around it.
+The input is the interpolated position, velocity and attitude (ECI).  Euler angles are not used,
+because they jump at the zenith.  The flat world has the axes north and east of a reference point on
+the ellipsoid, and is valid for about 100 km around it.
 """
 
 from __future__ import annotations
@@ -20,33 +20,36 @@ EQUATORIAL_RADIUS = 6378137.0
 FLATTENING = 1.0 / 298.257223563
 EARTH_RATE = 7.292115e-5
 GRAVITATION = 3.986004418e14
-"""WGS 84, as in :mod:`rtsim.equations.earth`, which would bring the compiler into this process."""
+"""WGS 84, as in :mod:`rtsim.equations.earth`; importing that module would load the compiler."""
 G = 9.80665
 KT, FT = 1852.0 / 3600.0, 0.3048
 _FARTHEST = 1e8
-"""m, m/s or g: more is no flight."""
+"""Limit of positions (m), velocities (m/s) and load factors (g) that can be drawn."""
 
 
 @dataclass(frozen=True)
 class FlightScene:
-    """``place`` (3,): north, east, down of the reference, m; ``axes``: body in world axes."""
+    """The pose of an aircraft; ``place`` (3,) is north, east, down of the reference point, m.
+
+    The rows of ``axes`` are the body axes in world axes.
+    """
 
     place: Vector
     axes: Points
     velocity: Vector
-    """Relative to the ground: north, east, down, m/s."""
+    """Velocity relative to the ground (3,): north, east, down, m/s."""
     load: float
     """Load factor along -z of the body, g."""
 
     @property
     def drawable(self) -> bool:
-        """Every number is one, and no pixel's place would be beyond SDL's integers."""
+        """Whether all numbers are finite and small enough for the pixel coordinates of SDL."""
         given = np.concatenate((self.place, self.velocity, self.axes.ravel(), [self.load]))
-        return bool((np.abs(given) < _FARTHEST).all())  # also where one is not a number
+        return bool((np.abs(given) < _FARTHEST).all())  # false also for NaN
 
     @property
     def heading(self) -> float:
-        """rad, 0 to 2 pi."""
+        """The heading, rad, 0 to 2 pi."""
         return math.atan2(self.axes[0, 1], self.axes[0, 0]) % math.tau
 
     @property
@@ -59,7 +62,7 @@ class FlightScene:
 
     @property
     def height(self) -> float:
-        """m above the ellipsoid."""
+        """The height above the ellipsoid, m."""
         return -float(self.place[2])
 
 
@@ -75,7 +78,7 @@ class Ground:
         self._meridian = self._normal * (1.0 - e2) / (root * root)
 
     def place(self, latitude: float, longitude: float, height: float) -> Vector:
-        """North, east, down in m, of angles in rad."""
+        """Return north, east, down (3,), m, of a position with angles in rad and height in m."""
         east = math.remainder(longitude - self.longitude, math.tau)
         return np.array(
             [
@@ -86,7 +89,7 @@ class Ground:
         )
 
     def flight(self, body: Shown) -> FlightScene:
-        """Of a body with the states of :mod:`rtsim.models.body`."""
+        """Return the pose of a body that has the states of :mod:`rtsim.models.body`."""
         x = body.vector("position")
         velocity = body.vector("velocity")
         latitude, height = geodetic(x)
@@ -105,7 +108,7 @@ class Ground:
 
 
 def geodetic(x: Vector) -> tuple[float, float]:
-    """Latitude in rad and height in m of a position; Bowring's formula, once."""
+    """Return the latitude (rad) and height (m) of a position; Bowring's formula, one iteration."""
     across = math.hypot(x[0], x[1])
     polar = EQUATORIAL_RADIUS * (1.0 - FLATTENING)
     e2 = FLATTENING * (2.0 - FLATTENING)
@@ -121,14 +124,14 @@ def geodetic(x: Vector) -> tuple[float, float]:
 
 
 def ned_axes(latitude: float, longitude: float) -> Points:
-    """Rows: north, east, down in Earth-centred axes."""
+    """Return the directions north, east and down in Earth-centred axes, as rows."""
     sb, cb = math.sin(latitude), math.cos(latitude)
     sl, cl = math.sin(longitude), math.cos(longitude)
     return np.array([[-sb * cl, -sb * sl, cb], [-sl, cl, 0.0], [-cb * cl, -cb * sl, -sb]])
 
 
 def turned(q: Vector) -> Points:
-    """Rows: body axes in the axes that ``q`` turns from (scalar first)."""
+    """Return the body axes as rows, in the axes from which ``q`` (scalar first) rotates."""
     w, x, y, z = q / math.sqrt(float(q @ q))
     return np.array(
         [

@@ -1,4 +1,4 @@
-"""The head-up display: what lies in the world is drawn where it lies, the rest as figures."""
+"""The head-up display: symbols at their directions in the world, and values as numbers."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ GREEN: Colour = (96, 255, 128)
 AMBER: Colour = (255, 190, 60)
 RED: Colour = (255, 84, 72)
 SHADE = (8, 24, 12, 110)
-"""So that figures can be read against the haze."""
+"""The colour behind numbers, so that they can be read before the haze."""
 _HEADING_SIZES = 3.8
-"""Of letters, from the top: there the heading stands alone."""
+"""Height of the area at the top that is kept for the heading, in letter sizes."""
 
 
 @dataclass(frozen=True)
 class HudFigures:
-    """What the display says in numbers; angles in rad, SI otherwise."""
+    """The values that the display shows as numbers, in SI units; angles in rad."""
 
     airspeed: float
-    """Equivalent, m/s."""
+    """Equivalent airspeed, m/s."""
     alpha: float
     mach: float
     alpha_warns: bool = False
     throttle: float | None = None
     note: str = ""
     looks_ahead: bool = True
-    """From the cockpit, where the middle of the picture is where the nose points."""
+    """Whether the view is from the cockpit, with the nose in the middle of the picture."""
 
 
 class HeadUp:
-    """Its size goes with the surface's."""
+    """Draws the display; its size depends on the size of the surface."""
 
     def draw(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, figures: HudFigures
@@ -53,7 +53,7 @@ class HeadUp:
     def _ladder(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, size: int
     ) -> None:
-        """A rung each 5 deg, on the sphere: at the heading of the nose, parallel to the horizon."""
+        """Draw the pitch ladder: lines every 5 deg, parallel to the horizon, ahead of the nose."""
         flat = math.hypot(flight.axes[0, 0], flight.axes[0, 1])
         if flat < 1e-6:
             return
@@ -110,7 +110,7 @@ class HeadUp:
     def _flight_path(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, size: int
     ) -> None:
-        """Where it goes, which is not where it points."""
+        """Draw the direction of flight, which differs from the direction of the nose."""
         at = camera.direction(flight.velocity)
         if at is None or float(np.abs(flight.velocity).max()) < 1.0:
             return

@@ -1,4 +1,4 @@
-"""A moon about a planet, from above: both bodies, the track behind the moon, and its velocity."""
+"""A moon around a planet, seen from above: both bodies, the track of the moon, and its velocity."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pygame
 
-from rtsim.pilot.scenes.past import Pasts
+from rtsim.pilot.scenes.past import PastStates
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.text import Colour, no_picture, write
 
@@ -21,21 +21,21 @@ ARROW: Colour = (120, 220, 130)
 _INK, _FAINT = (220, 226, 232), (44, 52, 68)
 _STARS = 160
 _KEPT = 3600
-"""Pictures: a minute at 60 a second."""
+"""Number of pictures whose states make the track: one minute at 60 per second."""
 _ROOM = 1.2
 _FADES = 24
 _PLANET_SHARE, _MOON_SHARE = 0.09, 0.03
-"""Radii, of the shorter side of the picture: the model has points, which nobody would see."""
+"""Radii as shares of the shorter side of the picture; the bodies of the model have no size."""
 _ARROW_SHARE = 0.16
-"""Length of the arrow at the speed that the track began with."""
+"""Length of the arrow at the initial speed of the track, as a share of the shorter side."""
 
 
 class OrbitScene:
-    """``about`` names the ``plant`` whose ``x``, ``y``, ``vx``, ``vy`` are shown."""
+    """The scene; ``about`` names the ``plant`` whose ``x``, ``y``, ``vx``, ``vy`` are shown."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         self._name = str(about.get("plant", "moon"))
-        self._pasts = Pasts(_KEPT)
+        self._pasts = PastStates(_KEPT)
         self._extent = 0.0
         self._speed = 0.0
         places = np.random.default_rng(7).random((_STARS, 3))
@@ -62,17 +62,17 @@ class OrbitScene:
         self._figures(surface, moon)
 
     def pixel(self, surface: pygame.Surface, x: float, y: float) -> tuple[float, float]:
-        """Of a place in the orbit's plane; the planet is in the middle, ``y`` goes up."""
+        """Return the pixel of a point in the orbital plane; the planet is in the middle."""
         middle, scale = self._seen(surface)
         return middle[0] + scale * x, middle[1] - scale * y
 
     def _seen(self, surface: pygame.Surface) -> tuple[tuple[float, float], float]:
-        """The planet's pixel, and pixels a unit of length."""
+        """Return the pixel of the planet, and the number of pixels per unit of length."""
         width, height = surface.get_size()
         return (0.5 * width, 0.5 * height), 0.5 * min(width, height) / (_ROOM * self._extent)
 
     def _fit(self, moon: Shown, past: ScenePast) -> None:
-        """All of the track; never closer than it was."""
+        """Adapt the scale to the whole track; the scale never grows."""
         where = [past.values[:, moon.signals.slice(name)] for name in ("x", "y")]
         distance = np.hypot(*where)
         distance = distance[np.isfinite(distance)]
@@ -82,7 +82,7 @@ class OrbitScene:
             self._speed = math.hypot(moon["vx"], moon["vy"])
 
     def _rings(self, surface: pygame.Surface) -> None:
-        """Round distances from the planet: two to six."""
+        """Draw circles at round distances from the planet, two to six of them."""
         power = 10.0 ** math.floor(math.log10(self._extent))
         ratio = self._extent / power
         step = power * (0.5 if ratio < 2.0 else 1.0 if ratio < 5.0 else 2.0)
@@ -132,7 +132,7 @@ class OrbitScene:
 
 
 def _ball(surface: pygame.Surface, at: tuple[float, float], radius: float, colour: Colour) -> None:
-    """Lit from the upper left."""
+    """Draw a ball that is lit from the upper left."""
     for k in range(6):
         share = 0.45 + 0.11 * k
         shade = tuple(min(255, round(share * c)) for c in colour)

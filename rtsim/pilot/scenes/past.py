@@ -1,4 +1,4 @@
-"""What lies behind a picture: the values that traces and tracks are drawn from."""
+"""The past values from which traces and tracks are drawn."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from rtsim.core.signals import Vector
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 
 KEPT = 600
-"""Pictures whose values are kept: 10 s at 60 a second."""
+"""Number of pictures whose values are kept: 10 s at 60 per second."""
 
 
 class KeptStates:
-    """Of one plant, picture by picture.  A picture at an earlier time forgets what came after."""
+    """The values of one plant in the last pictures.
+
+    A picture at an earlier simulated time removes the values of later times.
+    """
 
     def __init__(self, size: int, most: int = KEPT) -> None:
         self._most, self._count = most, 0
@@ -21,7 +24,7 @@ class KeptStates:
         self._values: NDArray[np.float64] = np.zeros((2 * most, size))
 
     def note(self, ns: int, values: Vector) -> ScenePast:
-        """Take in ``values`` (n,) at ``ns``; the same time again only replaces them."""
+        """Add ``values`` (n,) at ``ns``, replacing those at the same time; return the past."""
         while self._count and self._ns[self._count - 1] >= ns:
             self._count -= 1
         if self._count == 2 * self._most:
@@ -35,14 +38,14 @@ class KeptStates:
         return ScenePast(times, self._values[first : self._count], self._span(times))
 
     def _span(self, times: NDArray[np.int64]) -> int:
-        """What all pictures will span at the mean rate so far: a trace keeps its speed."""
+        """Return the time span of a full trace at the mean rate so far, ns."""
         if len(times) < 2:
             return 0
         return int(times[-1] - times[0]) * (self._most - 1) // (len(times) - 1)
 
 
-class Pasts:
-    """Of all plants: what the moment brings, else what was seen in the pictures so far."""
+class PastStates:
+    """The past of all plants: from the moment if it has one, else from the pictures so far."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most

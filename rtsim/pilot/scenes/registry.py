@@ -1,4 +1,4 @@
-"""Which scenes there are, by name: rtsim's own, and those of packages that are installed."""
+"""The registry of scenes by name: those of rtsim and those of other installed packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.pilot.scenes.scene import Scene
 
 GROUP = "rtsim.scenes"
-"""Packages add scenes by this entry point, ``name = "module:Class"``."""
+"""The group of entry points by which packages add scenes: ``name = "module:Class"``."""
 BUILT_IN = {
     "f16": "rtsim.pilot.scenes.f16:F16Scene",
     "orbit": "rtsim.pilot.scenes.orbit:OrbitScene",
@@ -18,11 +18,11 @@ BUILT_IN = {
 }
 
 SceneFactory = Callable[[Mapping[str, Any]], Scene]
-"""A class of scenes: called with the options that :meth:`Scenario.show` was given."""
+"""A scene class; it is called with the options of :meth:`Scenario.show`."""
 
 
 def known_scenes() -> dict[str, EntryPoint]:
-    """Every scene that a window here can show, by name."""
+    """Return every installed scene by name."""
     found = {name: EntryPoint(name, value, GROUP) for name, value in BUILT_IN.items()}
     for entry in entry_points(group=GROUP):
         found.setdefault(entry.name, entry)
@@ -30,31 +30,31 @@ def known_scenes() -> dict[str, EntryPoint]:
 
 
 def check_scene_name(name: str) -> None:
-    """Raise :class:`UnknownName` where no scene of that name is installed."""
+    """Raise :class:`UnknownName` if no scene of this name is installed."""
     if name not in BUILT_IN and name not in (known := known_scenes()):
         raise UnknownName("scene", name, sorted(known), f"entry points of {GROUP}")
 
 
 def scene_named(name: str, about: Mapping[str, Any]) -> Scene:
-    """The scene that a run asks for, made with the options in ``about``.
+    """Return the scene ``name``, created with the options ``about``.
 
-    Strips of the signals where the run asks for none, or for one that is not installed here.
-    Raises :class:`ScenarioError` where the scene cannot be loaded, or refuses its options.
+    Returns the scene ``strips`` if ``name`` is empty or not installed.  Raises
+    :class:`ScenarioError` if the scene cannot be loaded or refuses its options.
     """
     entry = known_scenes().get(name or "strips")
     if entry is None:
         entry = known_scenes()["strips"]
-        about = {"note": f"scene {name} is not installed here"}
+        about = {"note": f"scene {name} is not installed on this machine"}
     try:
         factory: SceneFactory = entry.load()
         scene = factory(about)
-    except Exception as error:  # of somebody else's module or class
+    except Exception as error:  # any error of a module of another package
         raise ScenarioError(
-            f"scene {entry.name} ({entry.value}) cannot be made: {type(error).__name__}: {error}"
+            f"scene {entry.name} ({entry.value}) cannot be created: {type(error).__name__}: {error}"
         ) from error
     if not callable(getattr(scene, "draw", None)):
         raise ScenarioError(
-            f"scene {entry.name} ({entry.value}) is {type(scene).__name__} and has no method "
-            "draw(surface, moment); give a class that has one"
+            f"scene {entry.name} ({entry.value}) has no method draw(surface, moment); the type of "
+            f"the scene is {type(scene).__name__}"
         )
     return scene

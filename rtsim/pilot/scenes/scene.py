@@ -1,4 +1,4 @@
-"""What every scene is given: the states to show, and how the run stands."""
+"""The input of every scene: the states to show, warnings, and the selected view."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VIEWS = (COCKPIT, CHASE)
 
 @dataclass(frozen=True)
 class Shown:
-    """One plant at the moment of the picture: values (n,), their mean rates of change, the time."""
+    """One plant at the time of the picture: values (n,), mean rates of change (n,), time in ns."""
 
     signals: Signals
     values: Vector
@@ -29,25 +29,25 @@ class Shown:
     ns: int
 
     def __getitem__(self, name: str) -> float:
-        """A scalar by its name."""
+        """Return the value of the scalar signal ``name``."""
         return float(self.values[self.signals.slice(name).start])
 
     def vector(self, name: str) -> Vector:
         return self.values[self.signals.slice(name)]
 
     def rate(self, name: str) -> Vector:
-        """Of a vector, per second."""
+        """Return the rate of change of the signal ``name``, per second of simulated time."""
         return self.slope[self.signals.slice(name)]
 
 
 @dataclass(frozen=True)
 class ScenePast:
-    """One plant up to the moment of the picture: simulated times (k,) in ns, values (k, n)."""
+    """The past of one plant up to the picture: simulated times (k,), ns, and values (k, n)."""
 
     ns: NDArray[np.int64]
     values: NDArray[np.float64]
     span: int
-    """ns that a trace across the picture stands for."""
+    """The time span of a trace across the picture, ns."""
 
 
 @dataclass(frozen=True)
@@ -57,33 +57,33 @@ class Warned:
     text: str
     signal: str
     shaker: float
-    """How strongly the stick shakes, 0 to 1."""
+    """Strength of the stick shaker, 0 to 1."""
     horn: bool
 
 
 @dataclass(frozen=True)
 class SceneMoment:
-    """Everything there is to draw."""
+    """Everything that a scene draws from."""
 
     plants: Mapping[str, Shown]
     view: str = COCKPIT
     stick: Mapping[str, float] = field(default_factory=dict)
     past: Mapping[str, ScenePast] = field(default_factory=dict)
-    """Where it is known; a scene that needs it keeps what it was shown otherwise."""
+    """The past by plant, if it is known; otherwise a scene keeps the values of earlier pictures."""
     page: int = 0
-    """Of a scene that does not fit one picture; counts on without end, also below 0."""
+    """The selected page of a scene with several pages; any integer, also negative."""
     warned: tuple[Warned, ...] = ()
 
     def seen(self, view: str, page: int) -> SceneMoment:
-        """The same from elsewhere."""
+        """Return this moment with another view and page."""
         return replace(self, view=view, page=page)
 
 
 class Scene(Protocol):
-    """Draws on any surface of any size; opens no window, reads no device, knows no clock."""
+    """Draws on a surface of any size; opens no window, reads no device and no clock."""
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None: ...
 
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+if not TYPE_CHECKING:  # with __getattr__, a type checker would accept any name
     __getattr__ = names_moved(__name__, {"scene_named": "rtsim.pilot.scenes.registry"})

@@ -1,4 +1,4 @@
-"""Any model's signals as scrolling traces: what is shown of a run that has no scene of its own."""
+"""The default scene: the signals of any model as scrolling traces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pygame
 
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.pilot.scenes.past import Pasts
+from rtsim.pilot.scenes.past import PastStates
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.text import Colour, write
 
@@ -26,12 +26,12 @@ _LOWEST, _HIGHEST, _NARROWEST = 62, 150, 400
 _HEAD, _FOOT = 30, 46
 _TINY = 1e-300
 _LABEL, _SCALE = 176, 70
-"""Widths in pixels: name and values on the left, the ends of the scale on the right."""
+"""Widths, pixels: the name and values on the left, the ends of the scale on the right."""
 
 
 @dataclass(frozen=True)
 class Strip:
-    """Some elements of one signal of one plant; ``columns`` are their places in its vector."""
+    """Elements of a signal of a plant; ``columns`` are their indices in the plant's vector."""
 
     plant: str
     signal: Signal
@@ -40,11 +40,11 @@ class Strip:
 
 
 class StripScene:
-    """Name, unit, values, trace and its scale for each signal; those left over on other pages."""
+    """Shows name, unit, values, trace and scale of each signal, on as many pages as needed."""
 
     def __init__(self, about: Mapping[str, Any] | None = None) -> None:
-        """``about`` may give a ``note``, which stands before the head line."""
-        self._pasts = Pasts()
+        """``about`` can have the entry ``note``, a text for the beginning of the head line."""
+        self._pasts = PastStates()
         self._note = str((about or {}).get("note", ""))
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
@@ -56,7 +56,7 @@ class StripScene:
             for strip in strips_of(name, plant.signals, alone=len(moment.plants) == 1)
         ]
         if not strips:
-            write(surface, "there is no plant in this run", (16, 16), 22, INK)
+            write(surface, "this run has no plant to show", (16, 16), 22, INK)
             return
         page, pages, places = layout(len(strips), surface.get_size(), moment.page)
         shown = strips[page * len(places) :][: len(places)]
@@ -73,7 +73,7 @@ class StripScene:
 
 
 def strips_of(plant: str, signals: Signals, alone: bool) -> list[Strip]:
-    """A strip for each signal; an array of more than there are colours takes several."""
+    """Return the strips of a plant: one per signal, or several if an array has many elements."""
     out = []
     for signal in signals:
         where = range(signals.size)[signals.slice(signal.name)]
@@ -85,11 +85,14 @@ def strips_of(plant: str, signals: Signals, alone: bool) -> list[Strip]:
 
 Place = tuple[int, int, int, int]
 Pixel = list[int]
-"""x, y."""
+"""Coordinates x, y."""
 
 
 def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list[Place]]:
-    """Which page, of how many, and the places on it: left, top, width, height in pixels."""
+    """Return the page, the number of pages, and the places on it.
+
+    A place is left, top, width and height, pixels.
+    """
     width, height = size
     free = max(_LOWEST, height - _HEAD - _FOOT)
     rows = free // _LOWEST
@@ -108,7 +111,7 @@ def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list
 def draw_strip(
     surface: pygame.Surface, place: pygame.Rect, strip: Strip, plant: Shown, past: ScenePast
 ) -> None:
-    """One of them; whatever is too long is cut at its edge."""
+    """Draw a strip; texts that are too long are cut at its edge."""
     place = place.inflate(-8, -6)
     area = pygame.Rect(
         place.left + _LABEL, place.top, max(8, place.width - _LABEL - _SCALE), place.height
@@ -121,7 +124,7 @@ def draw_strip(
     for share in (0.0, 0.5, 1.0):
         y = area.bottom - 5 - round(share * (area.height - 10))
         pygame.draw.line(surface, RULE, (area.left, y), (area.right - 1, y))
-    for text, y in zip(told_apart(low, high), (area.bottom - 8, area.top + 8), strict=True):
+    for text, y in zip(distinct_texts(low, high), (area.bottom - 8, area.top + 8), strict=True):
         write(surface, text, (area.right + 4, y), 17, FAINT)
     surface.set_clip(area)
     half = 180.0 if strip.signal.unit == "deg" else math.pi
@@ -144,11 +147,11 @@ def _label(surface: pygame.Surface, place: pygame.Rect, strip: Strip, values: Ve
 
 
 def scale(values: Vector) -> tuple[float, float]:
-    """Round ends of a scale around all finite ``values``, never one and the same."""
+    """Return round ends of a scale around all finite ``values``; the ends are never equal."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     most = max(abs(low), abs(high))
-    # halved before they are taken from each other: both may be near the end of the range
+    # halved before the subtraction, because the difference of huge numbers could overflow
     if 0.5 * high - 0.5 * low <= max(1e-9 * most, _TINY):
         room = 0.1 * most if most > _TINY else 1.0
         low, high = low - room, high + room
@@ -157,8 +160,11 @@ def scale(values: Vector) -> tuple[float, float]:
     return (lower, upper) if math.isfinite(upper - lower) else (low, high)
 
 
-def told_apart(low: float, high: float) -> tuple[str, str]:
-    """Both ends of a scale with as many digits as show them to a twentieth of what lies between."""
+def distinct_texts(low: float, high: float) -> tuple[str, str]:
+    """Return both ends of a scale as texts with as many digits as needed.
+
+    The texts differ, and are exact to a twentieth of the difference of the ends.
+    """
     texts = f"{low:.3g}", f"{high:.3g}"
     for digits in range(3, 17):
         texts = f"{low:.{digits}g}", f"{high:.{digits}g}"
@@ -171,7 +177,10 @@ def told_apart(low: float, high: float) -> tuple[str, str]:
 def polylines(
     past: ScenePast, values: Vector, ends: tuple[float, float], area: Place, wraps: float
 ) -> list[list[Pixel]]:
-    """Pixels of a trace (k,), newest on the right; apart where it is NaN or an angle wraps."""
+    """Return the pixels of a trace (k,), the newest on the right.
+
+    The trace is interrupted where it is not finite or where an angle wraps.
+    """
     left, top, width, height = area
     low, high = ends
     if past.span <= 0 or len(values) < 2:

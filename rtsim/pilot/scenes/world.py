@@ -27,10 +27,10 @@ BANDS: tuple[tuple[float, Colour], ...] = (
     (-1.0, (104, 122, 88)),
     (-4.0, (90, 112, 72)),
 )
-"""Elevation in deg below which the picture has this colour: haze, then ground."""
+"""The colours of haze and ground, each with the elevation, deg, below which it begins."""
 _EDGES = [math.radians(elevation) for elevation, _ in BANDS]
 _BANDS = list(zip(_EDGES, [*_EDGES[1:], None], [colour for _, colour in BANDS], strict=True))
-"""Upper and lower edge in rad: each band is painted down to the next."""
+"""Upper edge, lower edge (rad) and colour of each band; the lower edge is the next upper edge."""
 GRID: Colour = (72, 94, 58)
 COARSE: Colour = (92, 112, 78)
 ASPHALT: Colour = (62, 64, 68)
@@ -45,7 +45,7 @@ _FIELDS = 10
 
 
 class Terrain:
-    """A grid that the aircraft flies over, and fields between its lines."""
+    """The ground: a grid of lines and fields between the lines."""
 
     def __init__(self) -> None:
         grids = ((COARSE, _WIDE, _grid(_WIDE, _WIDES)), (GRID, _CELL, _grid(_CELL, _CELLS)))
@@ -69,7 +69,7 @@ class Terrain:
         _draw_lines(surface, camera, moved, self._strokes)
 
     def _fields_around(self, camera: Camera) -> tuple[Points, list[Colour]]:
-        """Every few cells a field; which ones and how green follows from the place alone."""
+        """Return the fields near the camera; position alone decides which cells are fields."""
         north, east = (math.floor(camera.position[k] / _CELL) for k in (0, 1))
         if (north, east) == self._cell:
             return self._fields
@@ -88,7 +88,7 @@ class Terrain:
 
 
 class Runway:
-    """Its middle at the reference point; ``heading`` in rad, lengths in m."""
+    """A runway with its middle at the reference point; ``heading`` in rad, lengths in m."""
 
     def __init__(self, heading: float, length: float = 3000.0, width: float = 60.0) -> None:
         half, side = 0.5 * length, 0.5 * width
@@ -113,7 +113,7 @@ class Runway:
 
 @dataclass
 class FlightGate:
-    """A frame to fly through: its middle (3,) in the world, and where it looks (rad)."""
+    """A gate to fly through: its middle (3,) in world axes, m, and its heading, rad."""
 
     place: Vector
     heading: float
@@ -122,7 +122,7 @@ class FlightGate:
 
     @cached_property
     def lines(self) -> Points:
-        """(5, 2, 3): its sides, and the pole that it stands on."""
+        """The lines (5, 2, 3) of the gate: four sides, and the pole below it."""
         side = self.half * np.array([-math.sin(self.heading), math.cos(self.heading), 0.0])
         up = np.array([0.0, 0.0, -self.half])
         corners = np.array([self.place + a * side + b * up for a, b in _SQUARE])
@@ -130,7 +130,7 @@ class FlightGate:
         return np.stack([*np.stack([corners, np.roll(corners, -1, axis=0)], axis=1), pole])
 
     def crossed(self, before: Vector, now: Vector) -> bool:
-        """Whether the way from one place to the other led through it, in its direction."""
+        """Whether the path from ``before`` to ``now`` leads through the gate in its direction."""
         ahead = np.array([math.cos(self.heading), math.sin(self.heading), 0.0])
         was, is_ = float((before - self.place) @ ahead), float((now - self.place) @ ahead)
         if not was < 0.0 <= is_:
@@ -144,7 +144,7 @@ _SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
 
 class Course:
-    """Gates in their order; the next one is coloured."""
+    """A course of gates in their order; the next gate has another colour."""
 
     def __init__(self, gates: list[FlightGate]) -> None:
         self.gates = gates
@@ -153,10 +153,13 @@ class Course:
         self._before: Vector | None = None
         self._ns = 0
         self._crossed: list[tuple[int, int, int, int]] = []
-        """When, which gate, and what ``next`` and ``missed`` were before."""
+        """Passed gates: time, index, and ``next`` and ``missed`` before the passage."""
 
     def follow(self, place: Vector, ns: int = 0) -> None:
-        """The aircraft is at ``place`` (3,) at ``ns``; gates of a later time are ahead again."""
+        """Take in the position ``place`` (3,) at ``ns``.
+
+        If time goes back, the gates that were passed later become open again.
+        """
         before, self._before = self._before, place.copy()
         if ns < self._ns:
             before = None
@@ -164,7 +167,7 @@ class Course:
                 _, k, self.next, self.missed = self._crossed.pop()
                 self.gates[k].passed = False
         self._ns = ns
-        if before is None or float(np.abs(place - before).max()) > 2000.0:  # a jump is no flight
+        if before is None or float(np.abs(place - before).max()) > 2000.0:  # ignore jumps
             return
         for k in range(self.next, len(self.gates)):
             if self.gates[k].crossed(before, place):
@@ -175,7 +178,7 @@ class Course:
                 return
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        """The last gate first: each a frame on a pole."""
+        """Draw the gates, the last one first, each as a frame on a pole."""
         ends, strokes = [], []
         for k, gate in reversed(list(enumerate(self.gates))):
             colour = PASSED if gate.passed else NEXT_GATE if k == self.next else GATE
@@ -188,14 +191,14 @@ class Course:
 
 
 def on_ground(corners: Points, heading: float) -> Points:
-    """(k, 2) along and across a direction, as world points (k, 3) on the ground."""
+    """Return the world points (k, 3) on the ground for ``corners`` (k, 2) along and across it."""
     c, s = math.cos(heading), math.sin(heading)
     along, across = corners[:, 0], corners[:, 1]
     return np.stack([c * along - s * across, s * along + c * across, 0.0 * along], axis=1)
 
 
 def approach(heading: float) -> Course:
-    """A climbing turn away from the runway and a long descent back to it."""
+    """Return a course: a climbing turn away from the runway, and a long descent back to it."""
     shape = (
         (-6500.0, 0.0, 430.0, 0.0),
         (-4000.0, 200.0, 330.0, 4.0),
@@ -221,7 +224,7 @@ def approach(heading: float) -> Course:
 
 
 def _grid(spacing: float, cells: int) -> Points:
-    """Lines (k, 2, 3) both ways."""
+    """Return the lines (k, 2, 3) of a square grid."""
     reach = spacing * cells
     at = spacing * np.arange(-cells, cells + 1.0)
     across = np.stack([[[x, -reach, 0.0], [x, reach, 0.0]] for x in at])
@@ -231,7 +234,7 @@ def _grid(spacing: float, cells: int) -> Points:
 def _draw_lines(
     surface: pygame.Surface, camera: Camera, ends: Points, strokes: Sequence[tuple[Colour, int]]
 ) -> None:
-    """World lines (k, 2, 3), each in its colour and so many pixels thick."""
+    """Draw world lines (k, 2, 3), each with its colour and thickness, pixels."""
     pixels, which = camera.lines(ends)
     for (here, there), k in zip(pixels.tolist(), which.tolist(), strict=True):
         colour, thick = strokes[k]
@@ -241,6 +244,6 @@ def _draw_lines(
 def _draw_areas(
     surface: pygame.Surface, camera: Camera, corners: Points, colours: Sequence[Colour]
 ) -> None:
-    """World polygons (n, k, 3), each in its colour."""
+    """Draw world polygons (n, k, 3), each in its colour."""
     for k, outline in camera.areas(corners):
         pygame.draw.polygon(surface, colours[k], outline)

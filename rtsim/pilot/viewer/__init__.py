@@ -1,1 +1,1 @@
-"""The viewer's process: it owns the window and the devices."""
+"""The viewer process, which has the window and the input devices."""

@@ -1,4 +1,4 @@
-"""What a cue says to hand and ear: the stick shakes and the horn sounds, here and nowhere else."""
+"""Signals cues to the pilot: shakes the stick and sounds the horn; no other module does."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from rtsim.scenario.shown import Cue
 
 
 class Sounding(Protocol):
-    """A horn."""
+    """A horn, such as :class:`rtsim.pilot.devices.horn.Horn`."""
 
     def sound(self, on: bool) -> None: ...
     def close(self) -> None: ...
 
 
 Rumble = Callable[[float, float, int, AbstractSet[int]], object]
-"""Of :meth:`rtsim.pilot.devices.sdl.Devices.rumble`."""
+"""The type of :meth:`rtsim.pilot.devices.sdl.Devices.rumble`."""
 
 
 class Cueing:
-    """Follow :meth:`frame` by frame.  ``quiet``: what is on is told, and nothing shakes or sounds.
+    """Shakes the stick and sounds the horn; call :meth:`follow` in every frame.
 
-    ``news`` is what the person should read once.
+    Without ``shakes`` and ``sounds``, the cues are only returned.  ``news`` are messages for the
+    window; the reader clears the list.
     """
 
     def __init__(self, cues: Iterable[Cue], *, shakes: bool = True, sounds: bool = True) -> None:
@@ -45,7 +46,11 @@ class Cueing:
         flying: AbstractSet[int],
         ns: int,
     ) -> tuple[Warned, ...]:
-        """What is on.  ``flying``: devices to shake; while the run is ``standing`` all is still."""
+        """Signal the cues that are on, and return them.
+
+        ``flying`` are the instance ids of the devices to shake; ``ns`` is a time of any clock.
+        While the run is paused (``standing``), nothing shakes or sounds.
+        """
         warned = self._cues.look(plants)
         strength = 0.0 if standing else max((w.shaker for w in warned), default=0.0)
         pulse = self._shaker.due(strength, ns) if self._shakes else None
@@ -58,7 +63,7 @@ class Cueing:
         return warned
 
     def close(self, rumble: Rumble) -> None:
-        """Still, and silent."""
+        """Stop the shaker and close the horn."""
         pulse = self._shaker.due(0.0, 0)
         if pulse is not None:
             rumble(0.0, 0.0, 0, self._shaken)
@@ -71,5 +76,5 @@ class Cueing:
         try:
             return Horn()
         except NoSound as error:
-            self.news.append(f"no horn: {error}")
+            self.news.append(f"the horn cannot sound: {error}")
             return None

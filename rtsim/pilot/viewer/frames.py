@@ -1,4 +1,4 @@
-"""One frame after another: devices while it waits, the state last, then the picture."""
+"""The frames of the window: polls devices while waiting, then reads the state, then draws."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from rtsim.pilot.viewer.strip import draw_help, draw_notes, draw_strip
 
 _NOTE_NS = 4 * NS_PER_S
 _FIGURES = 30
-"""Frames between two looks at how the viewer does."""
+"""Number of frames between two reports of the viewer's figures."""
 _LEAD_SHARE = 0.02
 _HELP_AT_FIRST_NS = 8 * NS_PER_S
 _HEARD_NS = 5 * NS_PER_S
-"""So long after Esc the window waits for the run to hear it: a slow line may have held it back."""
+"""After Esc the window stays open for at most this time, until the run has read the order."""
 DARK = (18, 26, 38)
-_WAITING = "waiting for the simulation: before its first run a model is compiled"
+_WAITING = "waiting for the simulation: a model is compiled before its first run"
 BACK_S, FAR_BACK_S = 5.0, 30.0
-WATCHES = "another window has the stick; this one watches"
+WATCHES = "another window has control of the stick; this window only watches"
 
 
 class Display:
-    """Draws :meth:`frame` by frame what is shared with a run, and tells it what the person does."""
+    """The window of a run: draws its states, and sends stick and orders to it."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class Display:
         cueing: Cueing | None = None,
     ) -> None:
         self.closed = False
-        """Nothing more is to be drawn."""
+        """Whether the window is to be closed."""
         self.quit = False
-        """Somebody ended the run from the window, which stays until the run has :attr:`heard`."""
+        """Whether the run was ended from the window; the window stays until :attr:`heard`."""
         self._quit_order = self._quit_until = 0
         self.drawing = Durations()
-        """From a frame's deadline to the end of its picture."""
+        """Times from the deadline of a frame to the end of its drawing."""
         self.screenshots = Path()
         self._surface, self._scene = surface, scene
         self._picture, self._said, self._telling = picture, said, telling
@@ -65,9 +65,9 @@ class Display:
         self._devices = Devices(self._handle)
         self._cueing = cueing or Cueing(())
         self._help_until: int | None = None
-        """At first it is shown without being asked for: until then, from the first state on."""
+        """The help is shown until this time at first; ``None`` before the first state."""
         self._lead = 0.0
-        """How long after its deadline a picture is on the screen, ns, slowly followed."""
+        """Filtered time from the deadline of a frame to its appearance on the screen, ns."""
         self._view = COCKPIT
         self._page = 0
         self._help = False
@@ -85,7 +85,7 @@ class Display:
             pygame.K_KP_PLUS: lambda: self._rate(2.0), pygame.K_MINUS: lambda: self._rate(0.5),
             pygame.K_KP_MINUS: lambda: self._rate(0.5), pygame.K_1: lambda: self._rate(0.0),
             pygame.K_F12: self._screenshot, pygame.K_ESCAPE: self._quit,
-            pygame.K_r: lambda: self._tell(orders.RESET, "back to the beginning"),
+            pygame.K_r: lambda: self._tell(orders.RESET, "reset to the beginning"),
             pygame.K_BACKSPACE: self._rewind,
             pygame.K_x: lambda: self._tell(orders.RETURN, "back to the checkpoint"),
         }  # fmt: skip
@@ -93,7 +93,7 @@ class Display:
     # -- a frame
 
     def frame(self) -> bool:
-        """Wait for the next one, draw it; false where nothing could be drawn yet."""
+        """Wait for the next frame and draw it; return false if no state is available yet."""
         due = self._frames.wait(self._poll) - self._offset
         self._said.look()
         self._picture.look()
@@ -120,11 +120,11 @@ class Display:
         return True
 
     def _wait(self) -> None:
-        """No state yet: a model is compiled before its first run, which takes some time."""
+        """Draw a message while the first state is missing, because the model is being compiled."""
         self._surface.fill(DARK)
-        if self._helped():
+        if self._help_shown():
             draw_help(self._surface, self._controls.movers)
-        draw_notes(self._surface, [_WAITING, *self._noted()])
+        draw_notes(self._surface, [_WAITING, *self._present_notes()])
         pygame.display.flip()
 
     def close(self) -> None:
@@ -134,8 +134,8 @@ class Display:
         self._devices.close()
 
     def _warn(self, plants: Mapping[str, Shown], standing: bool) -> tuple[Warned, ...]:
-        """Shake the stick that flies, sound the horn; what is on."""
-        self._notes_of(self._cueing.news)
+        """Signal the cues by stick and horn; return those that are on."""
+        self._note_all(self._cueing.news)
         flying = self._controls.flying
         return self._cueing.follow(plants, standing, self._devices.rumble, flying, stopwatch())
 
@@ -145,10 +145,10 @@ class Display:
         values = self._controls.update(look, initiated)
         self._telling.stick(values, initiated, stopwatch(), bool(self._controls.lost))
         self._telling.exchange()
-        self._notes_of(self._devices.news)
+        self._note_all(self._devices.news)
 
     def _overlay(self) -> None:
-        notes = self._noted()
+        notes = self._present_notes()
         refusal = self._said.refusal()
         if refusal:
             self.note(f"refused: {refusal}")
@@ -156,7 +156,7 @@ class Display:
         if len(self._done) > 1:
             fps = (len(self._done) - 1) * NS_PER_S / max(1, self._done[-1] - self._done[0])
         draw_strip(self._surface, self._said.integers, self._said.rate, fps, self._frames.dropped)
-        if self._helped():
+        if self._help_shown():
             draw_help(self._surface, self._controls.movers)
         watches = [] if self._telling.flies else [WATCHES]
         draw_notes(self._surface, [*watches, *self._controls.lost, *notes])
@@ -187,41 +187,41 @@ class Display:
             }
         self._telling.figures(told)
 
-    # -- what the person asks for
+    # -- keys and events
 
     def _handle(self, event: Any) -> None:
         if event.type == pygame.KEYDOWN and event.key in self._keys:
             self._keys[event.key]()
-        elif event.type == pygame.QUIT:  # the window alone: the run goes on
+        elif event.type == pygame.QUIT:  # only the window is closed; the run continues
             self.closed = True
         elif event.type == pygame.VIDEORESIZE:
             self._surface = pygame.display.get_surface() or self._surface
 
-    def _notes_of(self, news: list[str]) -> None:
+    def _note_all(self, news: list[str]) -> None:
         for text in news:
             self.note(text)
         news.clear()
 
-    def _noted(self) -> list[str]:
+    def _present_notes(self) -> list[str]:
         now = stopwatch()
         return [text for until, text in self._notes if until > now]
 
     def note(self, text: str) -> None:
-        """Something that happened, for some seconds; nothing where the text is empty."""
+        """Show ``text`` for some seconds, if it is not empty."""
         if text:
             self._notes.append((stopwatch() + _NOTE_NS, text))
 
     def _tell(self, kind: int, text: str, value: float = 0.0) -> bool:
         told = self._telling.order(kind, value)
-        self.note(text if told else f"{text}: no, {WATCHES}")
+        self.note(text if told else f"{text} is not possible: {WATCHES}")
         return told
 
     def _toggle_help(self) -> None:
-        self._help = not self._helped()
+        self._help = not self._help_shown()
         self._help_until = 0
 
-    def _helped(self) -> bool:
-        """Who flies is told the keys at first."""
+    def _help_shown(self) -> bool:
+        """Whether the help is shown: on request, and at first in a window that moves the stick."""
         until = self._help_until
         flies = bool(self._controls.movers) and self._telling.flies
         return self._help or (flies and (until is None or stopwatch() < until))
@@ -234,11 +234,12 @@ class Display:
 
     def _mouse(self) -> None:
         self._devices.mouse_flies = not self._devices.mouse_flies
-        self.note("the mouse flies" if self._devices.mouse_flies else "the mouse is free")
+        flies = self._devices.mouse_flies
+        self.note("the mouse moves the stick" if flies else "the mouse does not move the stick")
 
     def _pause(self) -> None:
         standing = self._said["standing"]
-        self._tell(orders.RESUME if standing else orders.PAUSE, "go on" if standing else "pause")
+        self._tell(orders.RESUME if standing else orders.PAUSE, "resume" if standing else "pause")
 
     def _rate(self, factor: float) -> None:
         rate = 1.0 if factor == 0.0 else (self._said.rate or 1.0) * factor
@@ -251,12 +252,12 @@ class Display:
         try:
             self.save(path)
         except (pygame.error, OSError) as error:
-            self.note(f"no picture {path}: {error}")
+            self.note(f"cannot save the picture {path}: {error}")
         else:
-            self.note(f"picture: {path}")
+            self.note(f"picture saved: {path}")
 
     def save(self, path: Path) -> None:
-        """The picture as it stands; raises what pygame does, or :class:`OSError`."""
+        """Save the present picture; raises :class:`pygame.error` or :class:`OSError`."""
         pygame.image.save(self._surface, str(path))
 
     def _rewind(self) -> None:
@@ -265,15 +266,18 @@ class Display:
         self._tell(orders.REWIND, f"{back:g} s back", back)
 
     def _quit(self) -> None:
-        """The run, where it is this one's to end; else the window, and at once the second time."""
+        """End the run if this window has the control authority, else close the window.
+
+        A second call closes the window at once.
+        """
         if self.quit or not self._telling.order(orders.QUIT):
             self.closed = True
             return
         self.quit = True
         self._quit_order, self._quit_until = self._telling.ordered, stopwatch() + _HEARD_NS
-        self.note("the run is told to end")
+        self.note("ending the run")
 
     @property
     def heard(self) -> bool:
-        """The run has followed Esc, or is about to."""
+        """Whether the run has read the order to end that Esc gave."""
         return self.quit and bool(self._said["orders"] >= self._quit_order or self._said["ended"])

@@ -1,4 +1,4 @@
-"""A recording in a window: forwards, back, at any rate, from any place."""
+"""Plays a recording in a window: forwards or backwards, at any rate, from any time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
 from rtsim.pilot.scenes.cues import draw_cues
 from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Scene
-from rtsim.pilot.viewer.process import Saving
+from rtsim.pilot.viewer.process import PictureSaver
 from rtsim.pilot.viewer.seekbar import SeekBar
 from rtsim.pilot.viewer.strip import Keys, draw_help, draw_notes
 from rtsim.timing.scheduling import SchedulingRequest, request
@@ -26,23 +26,23 @@ from rtsim.timing.scheduling import SchedulingRequest, request
 KEYS: Keys = (
     ("F1, H", "this help"),
     ("space, P", "play, pause"),
-    ("left, right", "5 s back or on; with shift 1 s, with ctrl a frame"),
+    ("left, right", "5 s back or forward; shift: 1 s, ctrl: one frame"),
     ("+, -, 1", "rate: double, half, real time"),
-    ("R", "the other way"),
+    ("R", "reverse the direction"),
     ("Home, End", "to the start, to the end"),
-    ("mouse", "on the bar: go there"),
-    ("V", "cockpit or chase view, where the scene has both"),
+    ("mouse", "click or drag on the bar to go to a time"),
+    ("V", "cockpit or chase view, if the scene has both"),
     ("Page Up, Page Down", "more strips"),
-    ("F12", "picture of the window"),
+    ("F12", "save a picture of the window"),
     ("Esc", "close"),
 )
 _SPAN_NS = 10 * NS_PER_S
-"""Of a trace, at rate 1: simulated time that 10 s of watching take."""
+"""Time span of a trace at rate 1; it is proportional to the rate."""
 _NOTE_NS = 4 * NS_PER_S
 
 
 class Player:
-    """Draws :meth:`frame` by frame.  ``rate`` < 0 plays backwards."""
+    """Plays a recording; call :meth:`frame` for each frame.  ``rate`` < 0 plays backwards."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Player:
         rate: float = 1.0,
         within: tuple[int, int] | None = None,
     ) -> None:
-        """``within``: the part that is played, first and last ns."""
+        """``within`` is the part that is played: first and last simulated time, ns."""
         self.closed = False
         self.playing = True
         self.screenshots = Path()
@@ -68,7 +68,7 @@ class Player:
         self._dragging = self._help = False
         self._view, self._page = COCKPIT, 0
         self._note, self._noted = "", 0
-        """What was said last, and until which deadline it stands."""
+        """The last note, and the deadline until which it is shown."""
         self._keys: dict[int, Callable[[], None]] = {
             pygame.K_F1: self._toggle_help, pygame.K_h: self._toggle_help,
             pygame.K_SPACE: self._toggle, pygame.K_p: self._toggle,
@@ -83,19 +83,19 @@ class Player:
 
     @property
     def ns(self) -> int:
-        """What is shown."""
+        """The simulated time that is shown, ns."""
         return round(self._at)
 
     @property
     def done(self) -> bool:
-        """It has come to the end that it runs towards."""
+        """Whether the end is reached in the direction of play."""
         return self.ns == (self._end if self.rate > 0 else self._first)
 
     def seek(self, ns: float) -> None:
         self._at = min(max(float(ns), self._first), self._end)
 
     def frame(self) -> None:
-        """Wait for the next one and draw it; time goes by the deadlines, not by the drawing."""
+        """Wait for the next frame and draw it; the time shown follows the deadlines of frames."""
         due = self._frames.wait(self._look)
         passed = 0 if self._due is None else due - self._due
         self._due = due
@@ -106,7 +106,7 @@ class Player:
         warned = self._cues.look(moment.plants)
         self._scene.draw(self._surface, replace(moment, warned=warned))
         draw_cues(self._surface, warned, self.ns)
-        self._bar.draw(self._surface, self.ns, self._says())
+        self._bar.draw(self._surface, self.ns, self._status_text())
         if self._help:
             draw_help(self._surface, {}, KEYS)
         if due < self._noted:
@@ -116,16 +116,16 @@ class Player:
     def save(self, path: Path) -> None:
         pygame.image.save(self._surface, str(path))
 
-    def _says(self) -> str:
+    def _status_text(self) -> str:
         state = "" if self.playing else ", PAUSED"
         if self.playing and self.done:
-            state = ", at its end" if self.rate > 0 else ", at its start"
+            state = ", at the end" if self.rate > 0 else ", at the start"
         return (
             f"{self.ns / NS_PER_S:.2f} of {self._end / NS_PER_S:.2f} s, "
             f"rate x{self.rate:g}{state}    space, arrows, +, -, Home, End; F1: keys"
         )
 
-    # -- what the person asks for
+    # -- keys and events
 
     def _look(self) -> None:
         for event in pygame.event.get():
@@ -153,13 +153,13 @@ class Player:
             self._surface = pygame.display.get_surface() or self._surface
 
     def _stride(self, mod: int) -> float:
-        """ns of simulated time that an arrow stands for."""
+        """Return the simulated time that an arrow key moves by, ns."""
         if mod & pygame.KMOD_CTRL:
             return float(self._frames.period.ns) * abs(self.rate)
         return float(NS_PER_S if mod & pygame.KMOD_SHIFT else 5 * NS_PER_S)
 
     def _toggle(self) -> None:
-        """At the end it begins anew: nobody presses play to see nothing."""
+        """Play or pause; at the end, play again from the start."""
         self.playing = not self.playing or self.done
         if self.playing and self.done:
             self.seek(self._first if self.rate > 0 else self._end)
@@ -189,9 +189,9 @@ class Player:
             number += 1
         try:
             self.save(path)
-            self._note = f"picture: {path}"
+            self._note = f"picture saved: {path}"
         except (pygame.error, OSError) as error:
-            self._note = f"no picture: {path}: {error}"
+            self._note = f"cannot save the picture {path}: {error}"
         self._noted = (self._due or 0) + _NOTE_NS
 
     def _close(self) -> None:
@@ -206,15 +206,15 @@ def play(
     within: tuple[int, int],
     clock: Clock | None = None,
 ) -> int:
-    """Until the window is closed; without one, to the end.  Returns the number of frames."""
+    """Play until the window is closed, or headless to the end; return the number of frames."""
     idle = WallClock(spin_ns=0) if clock is None else None
     frames = VideoFrames(window.rate, clock or WallClock(), idle)
     about = playback.about
     scene = scene_named(str(about.get("scene", "")), about)
     player = Player(surface, scene, playback, frames, rate, within)
-    saving = Saving(window.frames, window.every)
+    saving = PictureSaver(window.frames, window.every)
     drawn = 0
-    with request(SchedulingRequest.beside()):  # the collector stands still, timers are exact
+    with request(SchedulingRequest.beside()):  # no garbage collection, exact timers
         while not player.closed:
             player.frame()
             drawn += 1

@@ -1,7 +1,7 @@
-"""The viewer's process: ``python -m rtsim.pilot.viewer.process FILE``, FILE being what is shared.
+"""The viewer process: ``python -m rtsim.pilot.viewer.process FILE``, FILE is the shared file.
 
-It says ``ready`` on its output, or one line of what is missing, and ends when its input closes,
-which the end of the simulation does however that comes about.
+The process prints ``ready``, or one line with an error.  It ends when its input closes, which
+happens at the end of the simulation, also if the simulation is killed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rtsim.core.clock import WallClock, stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.child import READY, ends_with_input
+from rtsim.pilot.child import READY, input_closed
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.mapping import Value, read_mapping
 from rtsim.pilot.devices.writing import own_mapping
@@ -31,27 +31,29 @@ from rtsim.timing.scheduling import SchedulingRequest, request
 if TYPE_CHECKING:
     from rtsim.pilot.viewer.frames import Display
 
-CLOSED = "the window is closed, and the run goes on; rtsim view opens another"
+CLOSED = "the window is closed, and the run continues; rtsim view opens another window"
 QUIT = "the run was ended from the window"
-UNHEARD = "the run has not heard that it is to end; if it goes on, end it by Ctrl-C where it is"
-ENDED = "the run is over"
-_LAST_WORDS = {CLOSED: f"{CLOSED}, Ctrl-C here ends it", UNHEARD: UNHEARD}
-"""Beside the run, which says itself how it ended."""
+UNHEARD = (
+    "the run has not confirmed the order to end; if it continues, press Ctrl-C in its terminal"
+)
+ENDED = "the run has ended"
+_LAST_WORDS = {CLOSED: f"{CLOSED}; Ctrl-C ends the run", UNHEARD: UNHEARD}
+"""Texts that a viewer beside its run prints; in other cases the run reports its end itself."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Until the window is closed, or nobody flies any more."""
-    with request(SchedulingRequest.window()):  # of all threads to come, SDL's among them
-        return _shown(*_arguments(arguments))
+    """Show the window until it is closed or the run ends; return the exit status."""
+    with request(SchedulingRequest.window()):  # before SDL starts its threads
+        return _show(*_arguments(arguments))
 
 
-def _shown(path: Path, window: Window) -> int:
-    """The exit status."""
-    over = ends_with_input()
+def _show(path: Path, window: Window) -> int:
+    """Show the window; return the exit status."""
+    over = input_closed()
     try:
         shared = Shared.open(path)
         why = watch(shared, window, over, lambda: print(READY, flush=True))
-        if over.is_set():  # of a simulation that was killed nobody else removes it
+        if over.is_set():  # a simulation that was killed does not remove the file itself
             shared.remove()
     except RtsimError as error:
         print(error, flush=True)
@@ -67,23 +69,22 @@ def watch(
     over: threading.Event,
     ready: Callable[[], object] = lambda: None,
 ) -> str:
-    """Open a window, and draw frame after frame; returns why it is closed again.
+    """Open a window and draw frames; return why the window was closed.
 
-    ``over`` ends it, and so does the end of what it shows.  Raises :class:`RtsimError` where there
-    can be no window, or no mapping.
+    The window also closes when ``over`` is set or the run ends.  ``ready`` is called when the
+    window is open.  Raises :class:`RtsimError` if the window cannot be opened or the mapping is
+    wrong.
     """
     mapping = _mapping(window.mapping, exchange.schema)
     width, height = map(int, window.size.split("x"))
     title = f"rtsim: {exchange.schema.about.get('scenario', '')}"
     surface = open_window(title, window.headless, (width, height))
-    said, saving = RunState(exchange), Saving(window.frames, window.every)
+    said, saving = RunState(exchange), PictureSaver(window.frames, window.every)
     try:
         display = _display(exchange, window, mapping, surface, said)
         ready()
         try:
-            with request(
-                SchedulingRequest.beside()
-            ):  # the collector stands still, timers are exact
+            with request(SchedulingRequest.beside()):  # no garbage collection, exact timers
                 while not (over.is_set() or display.closed or said["ended"] or exchange.over):
                     if display.frame():
                         display.note(saving.look(display.save))
@@ -92,13 +93,13 @@ def watch(
     finally:
         close_window()
     said.look()
-    return _why(display, over.is_set() or bool(said["ended"]), exchange.over)
+    return _end_reason(display, over.is_set() or bool(said["ended"]), exchange.over)
 
 
 def _display(
     exchange: Exchange, window: Window, mapping: tuple[Value, ...], surface: object, said: RunState
 ) -> Display:
-    """Raises :class:`SharedError` where what the run says of its scene is none."""
+    """Return the display; raises :class:`SharedError` if the description of the scene is wrong."""
     import pygame
 
     from rtsim.pilot.scenes.registry import scene_named
@@ -111,10 +112,10 @@ def _display(
         cues = [Cue.from_plain(plain) for plain in about.get("cues", ())]
         scene = scene_named(str(about.get("scene", "")), about)
     except (TypeError, ValueError, AttributeError, ScenarioError) as error:
-        raise SharedError(f"what the run says of its scene cannot be read: {error}") from error
+        raise SharedError(f"the scene of the run cannot be created: {error}") from error
     clock = WallClock()
     frames = VideoFrames(window.rate, clock, WallClock(spin_ns=0))
-    sounds = not (window.quiet or window.headless)  # a hidden window is nobody's
+    sounds = not (window.quiet or window.headless)  # nobody listens at a hidden window
     return Display(
         surface, scene, Picture(exchange), said, Telling(exchange),
         Controls(mapping, exchange.schema.stick), frames, clock,
@@ -122,8 +123,8 @@ def _display(
     )  # fmt: skip
 
 
-def _why(display: Display, ended: bool, over: str) -> str:
-    """Nothing more is drawn; ``ended``: the run said so, or whoever started this did."""
+def _end_reason(display: Display, ended: bool, over: str) -> str:
+    """Return why the window was closed; ``ended`` is true if the run reported its end."""
     if display.heard:
         return QUIT
     if ended or over:
@@ -131,8 +132,8 @@ def _why(display: Display, ended: bool, over: str) -> str:
     return UNHEARD if display.quit else CLOSED
 
 
-class Saving:
-    """A picture into a folder every so often; numbered."""
+class PictureSaver:
+    """Saves numbered pictures into a folder, one every ``every`` seconds."""
 
     def __init__(self, folder: Path | None, every: float) -> None:
         self._folder, self._every = folder, round(every * NS_PER_S)
@@ -142,7 +143,10 @@ class Saving:
             folder.mkdir(parents=True, exist_ok=True)
 
     def look(self, save: Callable[[Path], object]) -> str:
-        """Why a picture that was due could not be saved; nobody sees it in a hidden window."""
+        """Save a picture if one is due; return why it could not be saved, else an empty text.
+
+        The first failure is also printed, for a hidden window.
+        """
         now = stopwatch()
         if self._folder is None or now < self._next:
             return ""
@@ -150,8 +154,8 @@ class Saving:
         path = self._folder / f"frame-{self._number:05d}.png"
         try:
             save(path)
-        except (RuntimeError, OSError) as error:  # pygame's own is of the former
-            wrong = f"no picture {path}: {error}"
+        except (RuntimeError, OSError) as error:  # pygame.error is a RuntimeError
+            wrong = f"cannot save the picture {path}: {error}"
             if not self._told:
                 print(wrong, file=sys.stderr, flush=True)
             self._told = True
@@ -161,7 +165,7 @@ class Saving:
 
 
 def _mapping(path: Path | None, schema: Schema) -> tuple[Value, ...]:
-    """The given one; else what rtsim's own says of the values that this run has."""
+    """Return the mapping in the file ``path``, or rtsim's default mapping."""
     return own_mapping(schema.stick) if path is None else read_mapping(path, schema.stick)
 
 

@@ -1,4 +1,4 @@
-"""The bar below a recording: where it stands, and the place that the mouse points at."""
+"""The seek bar below a recording: shows the time, and converts mouse positions to times."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _MARGIN = 16
 
 @dataclass(frozen=True)
 class SeekBar:
-    """From ``first`` to ``end``, in ns."""
+    """A bar from ``first`` to ``end``, simulated ns."""
 
     first: int
     end: int
 
     def line(self, size: tuple[int, int]) -> pygame.Rect:
-        """Of the bar, on a surface of this size."""
+        """Return the rectangle of the bar on a surface of this size."""
         width, height = size
         return pygame.Rect(_MARGIN, height - HEIGHT + 8, max(1, width - 2 * _MARGIN), 6)
 
     def holds(self, size: tuple[int, int], at: tuple[int, int]) -> bool:
-        """Whether a click there is meant for the bar: on it, or some pixels beside."""
+        """Whether a click at ``at`` is on the bar or at most some pixels beside it."""
         return self.line(size).inflate(2 * _MARGIN, 14).collidepoint(at)
 
     def ns(self, size: tuple[int, int], x: int) -> int:
-        """The moment below a pixel's column; its ends beyond them."""
+        """Return the time at the column ``x``; beyond the bar, the time at its nearer end."""
         line = self.line(size)
         share = min(1.0, max(0.0, (x - line.left) / line.width))
         return self.first + round(share * (self.end - self.first))
 
     def x(self, size: tuple[int, int], ns: int) -> int:
-        """The column of a moment."""
+        """Return the column of the time ``ns``."""
         line = self.line(size)
         share = (ns - self.first) / max(1, self.end - self.first)
         return line.left + round(share * line.width)

@@ -1,4 +1,4 @@
-"""The viewer's end of what is shared: states and the run's figures in, stick and orders out."""
+"""The viewer's side of the shared records: reads states and figures, writes stick and orders."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.orders import words_to_reason
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.scenes.scene import Shown
-from rtsim.pilot.seat import NOBODY, Seat, newcomer
+from rtsim.pilot.seat import NOBODY, Seat, new_viewer_number
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Exchange
 
 BEAT_NS = NS_PER_S // 10
-"""A stick that does not move is said again so often: the loop hears that somebody is there."""
+"""Keep-alive period: the record of a stick at rest is written again after this time."""
 
 
 class Picture:
-    """The states of all plants at a moment of the wall; the newest that could be read whole."""
+    """The states of all plants at a wall-clock time, from the newest complete records."""
 
     def __init__(self, shared: Exchange) -> None:
         self.latency = Durations()
-        """From a device's reading to the end of the first picture that it had a part in [ns]."""
+        """Latencies from reading a device to the end of the first picture that used it, ns."""
         self.interpolation = Durations()
-        """Of the same pictures: how long before the newest state the moment is that they show."""
+        """Delays by interpolation: how far a picture lags behind the newest state, ns."""
         self._readers = {name: shared.reader(f"plant/{name}") for name, _ in shared.schema.plants}
         self._between = {name: Interpolation(signals) for name, signals in shared.schema.plants}
         self._pairs: dict[str, StatePair] = {}
@@ -35,21 +35,21 @@ class Picture:
 
     @property
     def complete(self) -> bool:
-        """Every plant has been seen once."""
+        """Whether a state of every plant has been read."""
         return len(self._pairs) == len(self._readers)
 
     def look(self) -> None:
-        """Read the newest states: the last thing before a picture is drawn."""
+        """Read the newest states; call this directly before drawing."""
         for name, reader in self._readers.items():
             record = reader.read()
             if record is not None:
                 self._pairs[name] = StatePair.of(record)
                 self._applied, self._initiated = map(int, record.integers[5:7])
-                if self._shown is None:  # of a stick before this viewer
+                if self._shown is None:  # the stick of an earlier viewer does not count
                     self._shown = self._applied
 
     def at(self, wall: int, ahead: int) -> dict[str, Shown]:
-        """As of ``wall``; up to ``ahead`` ns beyond the next states."""
+        """Return the states at ``wall``, extrapolated by at most ``ahead`` ns."""
         shown = {}
         self._behind = max([0, *(pair.next_wall - wall for pair in self._pairs.values())])
         for name, pair in self._pairs.items():
@@ -60,7 +60,7 @@ class Picture:
         return shown
 
     def drawn(self, now: int) -> None:
-        """The picture is on its way to the screen."""
+        """Take in that the picture was drawn at ``now``."""
         if self._shown is not None and self._applied > self._shown:
             self._shown = self._applied
             self.latency.add(now - self._initiated)
@@ -68,7 +68,7 @@ class Picture:
 
 
 class RunState:
-    """How the run stands."""
+    """The state of the run: the fields of :data:`rtsim.pilot.shared.RUN` and the rate."""
 
     def __init__(self, shared: Exchange) -> None:
         self.rate = 0.0
@@ -78,7 +78,7 @@ class RunState:
         self._refused = 0 if before is None else int(before.integers[0])
 
     def refusal(self) -> str:
-        """Why the run did not follow an order; empty where nothing new was refused."""
+        """Return why the run refused an order; empty if there is no new refusal."""
         record = self._answers.read()
         if record is None or int(record.integers[0]) == self._refused:
             return ""
@@ -96,24 +96,27 @@ class RunState:
 
 
 class Telling:
-    """What goes to the run, as long as nobody else has the stick."""
+    """Writes stick, orders and figures to the run, if this viewer has the control authority."""
 
     def __init__(self, shared: Exchange, clock: Callable[[], int] = stopwatch) -> None:
         self.flies = False
-        """It has the stick: what is told is heard."""
-        self._shared, self._who, self._clock = shared, newcomer(), clock
+        """Whether this viewer has the control authority."""
+        self._shared, self._who, self._clock = shared, new_viewer_number(), clock
         self._seat = Seat(shared.reader("stick"), clock)
         self._told = b""
         self._told_ns = self._count = 0
-        self._sit()
+        self._hold_authority()
 
     @property
     def ordered(self) -> int:
-        """How many orders there were so far, of all viewers; the run says how many it heard."""
+        """The number of orders of all viewers so far."""
         return self._count
 
-    def _sit(self) -> bool:
-        """Take the stick, or keep it; where it was another's, go on from what that one said."""
+    def _hold_authority(self) -> bool:
+        """Take or keep the control authority; return whether this viewer has it.
+
+        The records of orders continue those of the viewer before.
+        """
         free = self._seat.free_for(self._who)
         if free and not self.flies:
             shared = self._shared
@@ -130,9 +133,11 @@ class Telling:
         return free
 
     def stick(self, values: Vector, initiated: int, completed: int, lost: bool) -> bool:
-        """Where the stick stands; whether that had to be said."""
+        """Write the stick's values if they changed or the keep-alive is due; return if written."""
         bits = values.tobytes()
-        if not self._sit() or (bits == self._told and completed - self._told_ns < BEAT_NS):
+        if not self._hold_authority() or (
+            bits == self._told and completed - self._told_ns < BEAT_NS
+        ):
             return False
         self._told, self._told_ns = bits, completed
         self._stick.integers[:] = (initiated, completed, int(lost), self._who)
@@ -141,16 +146,16 @@ class Telling:
         return True
 
     def leave(self) -> None:
-        """The stick is free: whoever watches may take it at once."""
-        if self._sit():
+        """Release the control authority, so that another viewer can take it at once."""
+        if self._hold_authority():
             self._stick.integers[-1] = NOBODY
             self._stick.publish()
         self.flies = False
         self._shared.look()
 
     def order(self, kind: int, value: float = 0.0) -> bool:
-        """One of those of :mod:`rtsim.pilot.orders`; false where another has the stick."""
-        if not self._sit():
+        """Give an order of :mod:`rtsim.pilot.orders`; return false without control authority."""
+        if not self._hold_authority():
             return False
         at = self._count % MOST_ORDERS
         self._count += 1
@@ -162,7 +167,7 @@ class Telling:
         return True
 
     def figures(self, values: dict[str, int]) -> None:
-        """How the viewer does."""
+        """Write the viewer's figures."""
         if not self.flies:
             return
         told = {"wall": self._clock(), **values}
@@ -170,5 +175,5 @@ class Telling:
         self._viewer.publish()
 
     def exchange(self) -> None:
-        """Where something carries what is told: now."""
+        """Exchange the records with the run, if a connection carries them."""
         self._shared.look()

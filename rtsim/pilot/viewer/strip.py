@@ -1,4 +1,4 @@
-"""Over the scene: how picture and run do, what was said, and the help."""
+"""Draws over the scene: the status line of window and run, notes, and the help."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ WARN: Colour = (255, 190, 60)
 _BACK = (12, 16, 22, 205)
 _SIZE = 20
 _NOTE_WIDTH = 80
-"""Characters of a line."""
+"""Characters per line."""
 _HANDS = ("", "keyboard", "mouse")
 
 Keys = tuple[tuple[str, str], ...]
 KEYS: Keys = (
     ("F1, H", "this help"),
-    ("V", "cockpit or chase view, where the scene has both"),
+    ("V", "cockpit or chase view, if the scene has both"),
     ("Page Up, Page Down", "more strips"),
-    ("P, space", "pause, go on"),
+    ("P, space", "pause, resume"),
     ("N", "single step while paused"),
-    ("R", "reset: back to the beginning"),
-    ("Backspace", "5 s back; with shift 30 s"),
-    ("+, -, 1", "rate of time: double, half, real"),
-    ("C, X", "keep a checkpoint; back to it"),
-    ("B", "a mark in the recording"),
-    ("F12", "picture of the window"),
+    ("R", "reset to the beginning"),
+    ("Backspace", "5 s back; shift: 30 s"),
+    ("+, -, 1", "rate: double, half, real time"),
+    ("C, X", "save a checkpoint, go back to it"),
+    ("B", "set a mark in the recording"),
+    ("F12", "save a picture of the window"),
     ("Esc", "end the run; closing the window does not"),
 )
 
@@ -39,7 +39,7 @@ KEYS: Keys = (
 def draw_strip(
     surface: pygame.Surface, run: Mapping[str, int], rate: float, fps: float, dropped: int
 ) -> None:
-    """One line at the bottom; overruns, a pause and a recording that is lost stand out."""
+    """Draw the status line; overruns, a pause and a lost recording have another colour."""
     overruns = run.get("overruns_compute", 0) + run.get("overruns_wake", 0)
     pace = f"x{rate:g}" if run.get("paced") else "max"
     parts: list[tuple[str, Colour]] = [
@@ -63,7 +63,7 @@ def draw_strip(
 
 
 def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
-    """What happened lately, and what is wrong with a device: above the strip, the newest lowest."""
+    """Draw notes above the status line, the newest one lowest."""
     lines = [line for note in notes for line in wrap(note, _NOTE_WIDTH)]
     for k, note in enumerate(lines):
         up = 1.8 + 1.5 * (len(lines) - k)
@@ -75,32 +75,32 @@ def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
 
 
 def help_rows(movers: Mapping[str, Moved], keys: Keys = KEYS) -> list[tuple[str, str]]:
-    """Keys, and what moves which value: its device, else the keys that its mapping names."""
+    """Return the rows of the help: the keys, and for each value its device or its keys."""
     rows = list(keys)
     if movers:
         rows += [("", ""), *((name, _moved_by(moved)) for name, moved in movers.items())]
     waiting = [m.by_device for m in movers.values() if m.by in _HANDS]
     if waiting and len(waiting) == len(movers) and any(waiting):
-        rows.append(("no joystick?", "rtsim joystick says what is missing"))
+        rows.append(("no joystick?", "rtsim joystick shows what is missing"))
     return rows
 
 
 def _moved_by(moved: Moved) -> str:
     if moved.by not in _HANDS:
         return moved.by
-    nothing = "a joystick, were there one" if moved.by_device else "nothing: see --mapping"
+    nothing = "joystick (not plugged in)" if moved.by_device else "nothing: see --mapping"
     return moved.by_hand or nothing
 
 
 def draw_help(surface: pygame.Surface, movers: Mapping[str, Moved], keys: Keys = KEYS) -> None:
-    """:func:`help_rows`; nothing of a stick where none is moved."""
+    """Draw the rows of :func:`help_rows`; ``movers`` is empty if the run has no stick."""
     page = _help_page(tuple(help_rows(movers, keys)))
     surface.blit(page, page.get_rect(center=surface.get_rect().center))
 
 
 @lru_cache(maxsize=4)
 def _help_page(rows: Keys) -> pygame.Surface:
-    """It is the same for many pictures."""
+    """Return the drawn help; it is cached, because it is the same in many pictures."""
     page = pygame.Surface((560, round(1.25 * _SIZE * len(rows)) + 24), pygame.SRCALPHA)
     page.fill(_BACK)
     for k, (key, says) in enumerate(rows):

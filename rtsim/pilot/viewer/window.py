@@ -1,4 +1,4 @@
-"""The window: opened once, or refused with what is missing and what to type."""
+"""Opens the window, or reports what is missing and what to do."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ _SCREENLESS = ("dummy", "offscreen")
 
 
 class NoWindow(RtsimError):
-    """Nothing can be shown here."""
+    """The window cannot be opened."""
 
 
 def check_one_pygame() -> None:
-    """``pygame`` and ``pygame-ce`` are installed over one another, and then neither is whole."""
+    """Check that not both ``pygame`` and ``pygame-ce`` are installed.
+
+    The two packages have files of the same names, so that one overwrites the other.
+    """
     found = [name for name in ("pygame", "pygame-ce") if _installed(name)]
     if len(found) > 1:
         raise NoWindow(
-            "pygame and pygame-ce are both installed, over one another; keep one: "
+            "pygame and pygame-ce are both installed and overwrite each other; type: "
             "pip uninstall -y pygame pygame-ce, then pip install 'rtsim[pilot]'"
         )
 
@@ -40,30 +43,30 @@ def _installed(name: str) -> bool:
 
 
 def prepare(hidden: bool) -> None:
-    """What SDL reads from the environment, before it is loaded."""
+    """Set the environment variables that SDL reads; call this before SDL is loaded."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     os.environ.setdefault("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1")
-    # The scenes draw in memory.  Through a renderer without a GPU it takes 4 times as long to show.
+    # The scenes draw in memory.  A renderer without a GPU would take 4 times as long to show them.
     os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
     if hidden:
         os.environ["SDL_VIDEODRIVER"] = HIDDEN
 
 
 def open_window(title: str, hidden: bool, size: tuple[int, int] = (WIDTH, HEIGHT)) -> Any:
-    """The display's surface.  Raises :class:`NoWindow`."""
+    """Open the window and return its surface; raises :class:`NoWindow` with the reason."""
     check_one_pygame()
     prepare(hidden)
     try:
         import pygame
     except ImportError as error:
         raise NoWindow(
-            f"no window without pygame ({error}); type: pip install 'rtsim[pilot]'"
+            f"the window needs pygame ({error}); type: pip install 'rtsim[pilot]'"
         ) from error
     try:
-        with _spoken_for():
+        with _errors_held_back():
             pygame.display.init()
             driver = pygame.display.get_driver()
-            if not hidden and driver in _SCREENLESS:  # SDL takes these without a word
+            if not hidden and driver in _SCREENLESS:  # SDL uses these drivers without an error
                 pygame.display.quit()
                 raise NoWindow(_no_display(f"SDL found only its {driver!r} driver"))
         flags = 0 if hidden else pygame.RESIZABLE
@@ -75,15 +78,15 @@ def open_window(title: str, hidden: bool, size: tuple[int, int] = (WIDTH, HEIGHT
 
 
 @contextmanager
-def _spoken_for() -> Iterator[None]:
-    """What libraries write to the error output is passed on, but not where this fails.
+def _errors_held_back() -> Iterator[None]:
+    """Hold back the error output of libraries; forward it only if the block succeeds.
 
-    The refusal says it better; Wayland's would stand before it, and names a variable that is of no
-    use to whoever has no display.
+    If the block fails, :class:`NoWindow` has a better message.  Wayland's message names a variable
+    that does not help a person without a display.
     """
     try:
         before = os.dup(2)
-    except OSError:  # there is none
+    except OSError:  # the process has no error output
         yield
         return
     with tempfile.TemporaryFile() as kept:
@@ -98,7 +101,7 @@ def _spoken_for() -> Iterator[None]:
 
 
 def close_window() -> None:
-    """What :func:`open_window` opened."""
+    """Close the window that :func:`open_window` opened."""
     import pygame
 
     pygame.display.quit()
@@ -110,6 +113,6 @@ def _no_display(why: str) -> str:
         missing = not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
         hint = "; neither DISPLAY nor WAYLAND_DISPLAY is set" if missing else ""
     return (
-        f"no display for a window: {why}{hint}. Type it at a desktop, or do without one: add "
-        "--headless --frames DIR"
+        f"the window cannot be opened, because there is no display: {why}{hint}. Run the command "
+        "on a desktop, or add --headless --frames DIR to save pictures instead"
     )

@@ -67,9 +67,9 @@ def diverge(
                 "common; give two recordings of the same scenario"
             )
         a, b, _ = what_both_have(a, b)
-    flight = RecordedRun(a, scenarios[0], live, say)
+    run = RecordedRun(a, scenarios[0], live, say)
     other = None if b is None else RecordedRun(b, scenarios[1], live, say)
-    return _Search(flight, other, fly, since_ns).verdict()
+    return _Search(run, other, fly, since_ns).verdict()
 
 
 class _Search:
@@ -85,7 +85,7 @@ class _Search:
             )
         self._again = b is None
         self._a, self._b = a, b or a
-        self._fly = fly
+        self._repeats = fly
         self._notes: list[str] = []
         self._saved: dict[int, Checkpoint] = {}
         """Checkpoints of the re-run, at the times of the recording's own checkpoints."""
@@ -107,14 +107,14 @@ class _Search:
 
     def _begin_at(self, ns: int) -> None:
         begins = []
-        for flight in (self._a,) if self._again else (self._a, self._b):
-            end = flight.recording.end_ns
+        for run in (self._a,) if self._again else (self._a, self._b):
+            end = run.recording.end_ns
             if not 0 <= ns < end:
                 raise ScenarioError(
-                    f"--from {ns / NS_PER_S:g} s is outside {flight.recording.source}; give a time "
+                    f"--from {ns / NS_PER_S:g} s is outside {run.recording.source}; give a time "
                     f"from 0 to before its end at {end / NS_PER_S:g} s"
                 )
-            found, useless = nearest(flight.recording, ns)
+            found, useless = nearest(run.recording, ns)
             begins.append(found)
             self._notes += useless
         one, other = begins[0], begins[-1]
@@ -127,7 +127,7 @@ class _Search:
 
     def verdict(self) -> Verdict:
         a = self._a.recording
-        other, until = self._flown_again() if self._again else self._both()
+        other, until = self._run_again() if self._again else self._both()
         mine, theirs = a.up_to(until), other.up_to(until)
         begin = self._begins[0]
         since = int(a.continues.get("ns", 0)) if begin is None else begin.ns
@@ -136,7 +136,7 @@ class _Search:
         visible = found[0] if found else ended
         saved = self._saved if self._again else None
         narrowing = Narrowing(self._a, self._b, self._begins, saved)
-        beneath = narrowing.look(visible, until) if self._fly else Beneath(self._begins)
+        beneath = narrowing.look(visible, until) if self._repeats else Beneath(self._begins)
         first = beneath.place or visible
         endings = RunEnding.of(a), RunEnding.of(other)
         out = Verdict(
@@ -146,7 +146,7 @@ class _Search:
         if first is not None:
             agreed = beneath.agreed or last_before([mine, theirs], first.tag)
             before = beneath.agreed or last_before([mine, theirs], Tag(first.tag.ns))
-            around = narrowing.around(beneath.good, before, first.tag) if self._fly else None
+            around = narrowing.around(beneath.good, before, first.tag) if self._repeats else None
             one, two = (None, None) if around is None else around.before
             out = replace(
                 out,
@@ -162,8 +162,8 @@ class _Search:
     def _undecided(self, compared: Recording, endings: tuple[RunEnding, RunEnding]) -> str:
         """Why equal rows do not decide the question; empty if they do."""
         if self._again:
-            flight = self._a
-            fed = set() if flight.live else fed_tracks(compared, flight.scenario())
+            run = self._a
+            fed = set() if run.live else fed_tracks(compared, run.scenario())
             tracks = compared.tracks.items()
             rows = [len(t) for name, t in tracks if t.spec.deterministic and name not in fed]
             if any(rows):
@@ -185,15 +185,15 @@ class _Search:
             until -= 1
         return b, until
 
-    def _flown_again(self) -> tuple[Recording, int]:
+    def _run_again(self) -> tuple[Recording, int]:
         """Repeat the run piece by piece until something differs; the new recording and its end."""
-        flight, recorded, start = self._a, self._a.recording, self._begins[0]
+        run, recorded, start = self._a, self._a.recording, self._begins[0]
         ns, end = 0 if start is None else start.ns, _ended(recorded)
-        pieces = 1 if flight.live else min(16, 1 + recorded.trace_rows // _ROWS_AT_ONCE)
-        known = [at for at in flight.checkpoints() if ns < at <= end]
+        pieces = 1 if run.live else min(16, 1 + recorded.trace_rows // _ROWS_AT_ONCE)
+        known = [at for at in run.checkpoints() if ns < at <= end]
         wanted = known[:: 1 + len(known) // _MOST_SAVED]
         try:
-            flight.check_savable()
+            run.check_savable()
         except CheckpointError as error:
             self._notes.append(f"only recorded rows are compared, no saved states: {error}")
             pieces, wanted = 1, []
@@ -201,15 +201,15 @@ class _Search:
         for piece in range(1, pieces + 1):
             stop = last if piece == pieces else ns + (end - ns) * piece // pieces
             at = wanted if piece == pieces else [*wanted, stop]
-            flown = flight.fly(start, stop, at, "running again")
-            self._saved.update({one: flown.kept[one] for one in wanted if one in flown.kept})
-            until = end if flown.ended_ns < stop or stop == last else min(flown.ended_ns, end)
-            again = flown.recording
+            repeated = run.repeat(start, stop, at, "running again")
+            self._saved.update({one: repeated.kept[one] for one in wanted if one in repeated.kept})
+            until = end if repeated.ended_ns < stop or stop == last else min(repeated.ended_ns, end)
+            again = repeated.recording
             if died_of(again):
-                return again, min(flown.ended_ns, end)
+                return again, min(repeated.ended_ns, end)
             if until == end or differences(recorded.up_to(until), again.up_to(until)):
                 break
-            start = flown.kept[max(flown.kept)]
+            start = repeated.kept[max(repeated.kept)]
         return again, until
 
 

@@ -56,7 +56,7 @@ class Narrowing:
     def __init__(
         self, a: RecordedRun, b: RecordedRun, begins: Both, kept: Mapping[int, Checkpoint] | None
     ) -> None:
-        self._flights = a, b
+        self._runs = a, b
         self._begins = begins
         self._kept = kept
         self._other_from_the_start: list[str] = []
@@ -97,7 +97,7 @@ class Narrowing:
         """The difference before the first tag, apart from different settings."""
         if self._kept is not None or self._begins[0] is not None:
             return None
-        a, b = (flight.at_start() for flight in self._flights)
+        a, b = (run.at_start() for run in self._runs)
         pairs = parting(a, b)
         self._other_from_the_start = [pair.name for pair in pairs]
         unasked = [
@@ -137,16 +137,16 @@ class Narrowing:
         return good, (times[apart], differ[times[apart]]) if apart < len(times) else None
 
     def _in_common(self) -> list[int]:
-        a, b = self._flights
+        a, b = self._runs
         return sorted(
             {*a.checkpoints()} & {*(b.checkpoints() if self._kept is None else self._kept)}
         )
 
     def _saved(self, ns: int) -> Both:
-        a, b = self._flights
+        a, b = self._runs
         return a.opened(ns), b.opened(ns) if self._kept is None else self._kept.get(ns)
 
-    # -- flying again ------------------------------------------------------------------------------
+    # -- repeating the runs ------------------------------------------------------------------------
 
     def _narrowed(self, good: Both, end: int) -> Beneath:
         """Repeat both runs from ``good``: the first tag up to ``end`` (ns) at which they differ."""
@@ -156,8 +156,8 @@ class Narrowing:
             at = {low + 1, *(low + (end - low) * i // _STATES for i in range(1, _STATES + 1))}
             what = f"searching between {max(low, 0) / NS_PER_S:g} and {end / NS_PER_S:g} s"
             kept = [
-                flight.fly(start, end, [ns for ns in at if ns > low], what).kept
-                for flight, start in zip(self._flights, lows, strict=True)
+                run.repeat(start, end, [ns for ns in at if ns > low], what).kept
+                for run, start in zip(self._runs, lows, strict=True)
             ]
             times = sorted(kept[0].keys() & kept[1].keys())
             apart = first_apart(times, self._agree(*kept))
@@ -179,7 +179,7 @@ class Narrowing:
         """The place of two differing states, with the names of columns."""
         ranked = sorted(pairs, key=lambda pair: _KINDS.get(part_of(pair.name)[0], 9))
         kind, name = part_of(ranked[0].name)
-        recording = self._flights[0].recording
+        recording = self._runs[0].recording
         return Place(
             tag, "memory", name if kind in _KINDS and name else kind,
             "stream" if kind == "streams" else "state",
@@ -195,13 +195,13 @@ class Narrowing:
         Returns ``None`` if this is not known.
         """
         ns = -1 if before is None or before.ns >= tag.ns else before.ns
-        flights = list(zip(self._flights, good, strict=True))
+        runs = list(zip(self._runs, good, strict=True))
         found: list[Mapping[str, Any]] = []
         streams: list[list[str]] = []
-        for flight, start in flights if self._kept is None else flights[:1]:
+        for run, start in runs if self._kept is None else runs[:1]:
             try:
-                kept = flight.fly(start, tag.ns, [ns, tag.ns], "collecting the inputs").kept
-                then = flight.at_start() if ns < 0 else _at(ns, start, kept)
+                kept = run.repeat(start, tag.ns, [ns, tag.ns], "collecting the inputs").kept
+                then = run.at_start() if ns < 0 else _at(ns, start, kept)
             except RtsimError as error:
                 self.notes.append(f"the use of random streams is not known: {error}")
                 return None

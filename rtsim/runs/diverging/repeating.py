@@ -19,9 +19,10 @@ from rtsim.engine.system import System
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.repeated import ended_by_itself, said_no_more
-from rtsim.runs.replay import fed_controllers, fed_inlets, refly, scenario_of
+from rtsim.runs.replay import fed_controllers, fed_external_inputs, scenario_of, to_repeat
+from rtsim.runs.request import Connections, Progress
 from rtsim.runs.resume import fits, live_scenario
-from rtsim.runs.simulation import Progress
+from rtsim.runs.simulation import run
 from rtsim.scenario.scenario import Scenario
 
 Say = Callable[[str], None]
@@ -112,7 +113,7 @@ class RecordedRun:
         scenario = self.scenario()
         system = scenario.build(
             int(self.recording.header["seed"]), compile=False,
-            inlets=fed_inlets(scenario, self.recording),
+            external_inputs=fed_external_inputs(scenario, self.recording),
             controllers={} if self.live else fed_controllers(scenario, self.recording),
         )  # fmt: skip
         try:
@@ -120,7 +121,7 @@ class RecordedRun:
         finally:
             system.close()
 
-    def fly(
+    def repeat(
         self, start: Checkpoint | None, stop_ns: int, at: Sequence[int] = (), what: str = ""
     ) -> RepeatedRun:
         """Repeat the run from ``start`` to the first tag at or after ``stop_ns``.
@@ -128,22 +129,20 @@ class RecordedRun:
         Saves its state at the times ``at`` (ns); ``what`` is the progress text.  If the run ends
         in an error of its own, so does the recording.  Raises errors that prevent the repetition.
         """
-        recorder, kept, scenario = MemoryRecorder(), KeptCheckpoints(), self.scenario()
+        kept = KeptCheckpoints()
         if start is not None and start.ns == 0:
             start = None  # a run cannot continue from its first instant; it starts there
+        request = to_repeat(
+            self.recording, self.scenario(), start=start, stop_ns=stop_ns, live=self.live
+        )
+        live = Connections(observe=self._watch(what, stop_ns))
         taking = CheckpointsAt(kept, at) if at else None
-        try:
-            refly(
-                self.recording, scenario, start=start, stop_ns=stop_ns, live=self.live,
-                recorder=recorder, checkpoints=taking, observe=self._watch(what, stop_ns),
-            )  # fmt: skip
-        except Exception as error:
-            if not ended_by_itself(self.recording, recorder.recording(), error):
-                raise
-        flown = recorder.recording()
-        said_no_more(self.recording, flown)
-        assert flown.footer is not None
-        return RepeatedRun(self._joined(start, flown), kept.by_ns, int(flown.footer["ended"]))
+        result = run(replace(request.into(MemoryRecorder(), taking), live=live))
+        again, error = result.recording(), result.error or result.lost
+        if error is not None and not ended_by_itself(self.recording, again, error):
+            raise error
+        said_no_more(self.recording, again)
+        return RepeatedRun(self._joined(start, again), kept.by_ns, result.ended.ns)
 
     def _watch(self, what: str, stop_ns: int) -> Callable[[Progress], None] | None:
         if self._say is None:
@@ -156,11 +155,11 @@ class RecordedRun:
 
         return watch
 
-    def _joined(self, start: Checkpoint | None, flown: Recording) -> Recording:
+    def _joined(self, start: Checkpoint | None, again: Recording) -> Recording:
         """The new recording with the recorded rows from before ``start`` in front."""
         mine = self.recording
         if start is None:
-            return replace(flown, source=f"{mine.source} (run again)")
+            return replace(again, source=f"{mine.source} (run again)")
         gone, told = mine.continues.get("rows", {}), int(mine.continues.get("events", 0))
 
         def joined(name: str, track: TrackData) -> TrackData:
@@ -173,9 +172,9 @@ class RecordedRun:
                 words=np.concatenate([np.asarray(before.words[:rows]), np.asarray(track.words)]),
             )
 
-        tracks = {n: joined(n, t) if t.spec.deterministic else t for n, t in flown.tracks.items()}
-        events = mine.events[: max(0, start.events - told)] + flown.events
-        return replace(flown, source=f"{mine.source} (run again)", tracks=tracks, events=events)
+        tracks = {n: joined(n, t) if t.spec.deterministic else t for n, t in again.tracks.items()}
+        events = mine.events[: max(0, start.events - told)] + again.events
+        return replace(again, source=f"{mine.source} (run again)", tracks=tracks, events=events)
 
     # -- checkpoints beside the recording ----------------------------------------------------------
 

@@ -1,7 +1,7 @@
-"""The kinds of components that rtsim ships: what a scenario declares of each, and how it is built.
+"""The kinds of components that come with rtsim, except controllers.
 
-A kind of your own is a class like these (:class:`rtsim.scenario.component.Component`); it needs no
-change here.
+A kind of your own is a class like these, derived from :class:`rtsim.scenario.component.Component`,
+in a module of your own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rtsim.components.plant import Plant
 from rtsim.components.ports import SignalPort, Source
 from rtsim.components.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
 from rtsim.core.errors import ScenarioError
+from rtsim.core.old_names import names_replaced
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
 from rtsim.discrete import Processes
@@ -33,10 +34,18 @@ from rtsim.scenario.component import (
 )
 from rtsim.solve import SOLVERS, Solver
 
+__getattr__ = names_replaced(
+    __name__,
+    {
+        f"{kind}Part": f"{kind}Component"
+        for kind in ("Plant", "Sensor", "Noise", "Source", "ExternalInput", "Processes", "Topic")
+    },
+)
+
 
 @dataclass
-class PlantPart(Component):
-    """What was declared of a plant."""
+class PlantComponent(Component):
+    """A plant as declared: its model, solver, step and values."""
 
     kind = "plant"
 
@@ -115,37 +124,40 @@ class PlantPart(Component):
 
 
 MEANT = {"rk45": "dp54", "ode45": "dp54", "dopri5": "dp54", "rk23": "bs32", "ode23": "bs32"}
-"""What solvers of other tools are called here."""
+"""Names of solvers in other tools, with their names in rtsim."""
 
 
 def check_plant(name: str, model: object, solver: object, update_period: object) -> None:
-    """Raise :class:`ScenarioError` for what is no model, or no solver."""
+    """Raise :class:`ScenarioError` if ``model`` is not a model or ``solver`` is not a solver."""
     if not isinstance(model, Model):
         ready = callable(getattr(model, "model", None)) and not isinstance(model, type)
         remedy = "give its .model()" if ready else "give a Model"
         raise ScenarioError(f"plant {name} is a {type(model).__name__}; {remedy}")
     if model.update is not None and update_period is None:
-        raise ScenarioError(f"plant {name}: {model.name} has an update; give update_period=")
+        raise ScenarioError(
+            f"plant {name}: model {model.name} has an update function; give update_period="
+        )
     if isinstance(solver, type):
         raise ScenarioError(
-            f"solver of plant {name} is the class {solver.__name__}; write {solver.__name__}()"
+            f"solver of plant {name} is the class {solver.__name__}; give an object: "
+            f"{solver.__name__}()"
         )
     if isinstance(solver, str) and solver not in SOLVERS and solver.lower() in MEANT:
         raise ScenarioError(
-            f"plant {name}: what others call {solver} is {MEANT[solver.lower()]} here; give that"
+            f"plant {name}: solver {solver} is called {MEANT[solver.lower()]} in rtsim; use that"
         )
 
 
 class _Plain(Component):
-    """One without functions of a user's."""
+    """A component without functions of the user."""
 
     def functions(self) -> list[Any]:
         return []
 
 
 @dataclass
-class SensorPart(_Plain):
-    """What was declared of a sensor: its signals are those of its sources, under its own names."""
+class SensorComponent(_Plain):
+    """A sensor as declared; its signals are those of its sources, with the sensor's names."""
 
     kind = "sensor"
 
@@ -156,7 +168,7 @@ class SensorPart(_Plain):
     transport: LatencyModel
 
     def signals(self, others: Others) -> Signals:
-        """Units and kinds are those of what it samples."""
+        """Return its signals, each with the unit and the kind of its source."""
         sampled = [
             (name, others.signal(source, f"sensor signal {name}"))
             for name, source in sorted(self.sources.items())
@@ -185,8 +197,8 @@ class SensorPart(_Plain):
 
 
 @dataclass
-class NoisePart(_Plain):
-    """What was declared of a noise."""
+class NoiseComponent(_Plain):
+    """A noise as declared."""
 
     kind = "noise"
 
@@ -212,8 +224,8 @@ class NoisePart(_Plain):
 
 
 @dataclass
-class SourcePart(_Plain):
-    """Named values that only scheduled changes write."""
+class SourceComponent(_Plain):
+    """A source as declared: named values that only scheduled changes and commands change."""
 
     kind = "source"
 
@@ -235,31 +247,33 @@ class SourcePart(_Plain):
 
 
 @dataclass
-class ExternalInputPart(_Plain):
-    """What was declared of an outside input."""
+class ExternalInputComponent(_Plain):
+    """An external input as declared."""
 
     kind = "inlet"
 
-    inlet: ExternalInput
+    external_input: ExternalInput
 
     @property
     def external(self) -> ExternalInput:
-        return self.inlet
+        return self.external_input
 
     def signals(self, others: Others) -> Signals:  # noqa: ARG002
-        return self.inlet.signals
+        return self.external_input.signals
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": self.kind, "signals": self.inlet.signals.to_json()}
+        return {"kind": self.kind, "signals": self.external_input.signals.to_json()}
 
     def build(self, name: str, site: Site) -> Built:
-        inlet = site.external(self.inlet)
-        return Built(SignalPort(name, inlet.signals, inlet.signals.initial()), external=inlet)
+        external = site.external(self.external_input)
+        return Built(
+            SignalPort(name, external.signals, external.signals.initial()), external=external
+        )
 
 
 @dataclass
-class ProcessesPart(Component):
-    """What was declared of processes."""
+class ProcessesComponent(Component):
+    """Discrete-event processes as declared."""
 
     kind = "processes"
 
@@ -286,9 +300,9 @@ class ProcessesPart(Component):
         return [self.processes.setup]
 
     def companions(self, name: str) -> Mapping[str, Component]:
-        """A topic for each kind of message that they send."""
+        """Return a topic for each kind of message that the processes send."""
         messages = self.processes.messages
-        return {topic: TopicPart(name, s, self.transport) for topic, s in messages.items()}
+        return {topic: TopicComponent(name, s, self.transport) for topic, s in messages.items()}
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -303,7 +317,7 @@ class ProcessesPart(Component):
         }
 
     def build(self, name: str, site: Site) -> Built:
-        from rtsim.discrete.task import ProcessesTask  # and SimPy, where somebody needs it
+        from rtsim.discrete.task import ProcessesTask  # imports SimPy, which few scenarios need
 
         processes, outputs = self.processes, self.processes.outputs
         wiring = site.wiring(processes.inputs.initial(), processes.inputs, self.inputs, name)
@@ -323,8 +337,8 @@ class ProcessesPart(Component):
 
 
 @dataclass
-class TopicPart(_Plain):
-    """A topic on which processes send."""
+class TopicComponent(_Plain):
+    """A topic on which processes send messages."""
 
     kind = "topic"
 
@@ -346,5 +360,5 @@ class TopicPart(_Plain):
 
 
 def stated(own: Sequence[str], theirs: Sequence[Sequence[str]]) -> list[str]:
-    """A scenario's assumptions or limits and ``theirs``, those of its components, each once."""
+    """Return the assumptions (or limits) of a scenario and of its components, each one once."""
     return list(dict.fromkeys(sentence for some in (own, *theirs) for sentence in some))

@@ -1,4 +1,4 @@
-"""A controller of a scenario, and what takes its place."""
+"""A controller of a scenario, and its replacement by another controller."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from rtsim.components.protocols import (
     values_of,
 )
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.old_names import names_replaced
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
 from rtsim.engine.system import Changeable
@@ -38,10 +39,12 @@ from rtsim.scenario.component import (
 
 A = TypeVar("A", bound=Assignable)
 
+__getattr__ = names_replaced(__name__, {"ControllerPart": "ControllerComponent"})
+
 
 @dataclass
-class ControllerPart(Component):
-    """What was declared of a controller."""
+class ControllerComponent(Component):
+    """A controller as declared: its sample period, inputs, latency and policies."""
 
     kind = "controller"
 
@@ -70,7 +73,7 @@ class ControllerPart(Component):
             return [Settable(controller.values, controller.parameters, live=True), wired]
         return [wired]
 
-    def copy(self) -> ControllerPart:
+    def copy(self) -> ControllerComponent:
         out = super().copy()
         if isinstance(out.controller, Tunable):
             out.controller = with_values(out.controller, out.controller.values)
@@ -128,13 +131,14 @@ class ControllerPart(Component):
 
 
 def taking_over(name: str, design: Controller, controller: Controller) -> Controller:
-    """``controller`` in the place of ``design``: signals checked, parameters set.
+    """Return ``controller`` with the parameter values of ``design``, which it replaces.
 
-    Errors begin with ``controller.interface.place(table, key)`` where there is such a thing.
+    Raises :class:`ScenarioError` if the signals of both differ.  If the controller has an interface
+    file, errors begin with the line there (``controller.interface.place(table, key)``).
     """
     check_controller(name, controller)
     place = controller.interface.place if isinstance(controller, Interfaced) else None
-    instead = f"what takes the place of {name}"
+    instead = f"the replacement of {name}"
     for what, ours, theirs in (
         ("input", design.inputs, controller.inputs),
         ("output", design.outputs, controller.outputs),
@@ -147,14 +151,14 @@ def taking_over(name: str, design: Controller, controller: Controller) -> Contro
             at = "" if place is None else f"{place(f'{what}s', signal.name)}: "
             if signal.name not in theirs:
                 raise ScenarioError(
-                    f"{at}no {what} {signal.name}, which {name} has; there is "
+                    f"{at}no {what} {signal.name}, which {name} has; the replacement has "
                     f"{', '.join(theirs.names) or 'none'}"
                 )
             check_units(f"{name}.{signal.name}", signal, theirs[signal.name], instead)
             if signal.shape != theirs[signal.name].shape:
                 raise ScenarioError(
-                    f"{at}{what} {signal.name} of {name} has shape {signal.shape}, of what takes "
-                    f"its place {theirs[signal.name].shape}"
+                    f"{at}{what} {signal.name} of {name} has shape {signal.shape}, but shape "
+                    f"{theirs[signal.name].shape} in its replacement"
                 )
     given = parameters_of(design)
     if isinstance(controller, Assignable) and len(given):
@@ -169,14 +173,14 @@ def taking_over(name: str, design: Controller, controller: Controller) -> Contro
 
 
 def with_values(controller: A, values: Mapping[str, object]) -> A:
-    """One like it, whose parameters have these values by name."""
+    """Return a copy of ``controller`` with these parameter values, by name."""
     out = copy(controller)
     out.values = dict(values)
     return out
 
 
 def about_controller(controller: Controller) -> dict[str, Any]:
-    """What it is, and where the C of one outside came from."""
+    """Return the type of ``controller``, or its own description (:class:`Described`)."""
     if not isinstance(controller, Described):
         return {"type": type(controller).__name__}
     about = controller.describe()

@@ -1,11 +1,12 @@
-"""NASA's control law for the F-16: stability augmentation and autopilot, without memory.
+"""NASA's controller for the F-16: stability augmentation and autopilot, without memory.
 
 Source: ``F16_control.dml`` revision F (NASA/TM-2015-218675).  Two linear-quadratic regulators hold
-airspeed, pitch, roll and sideslip; the autopilot turns altitude and course errors into the pitch
-and roll that they hold.  Units are those of the source: deg, ft, kt, rad/s and fractions of travel.
+airspeed, pitch, roll and sideslip.  The autopilot converts altitude and course errors to commands
+for pitch and roll.  Units are those of the source: deg, ft, kt, rad/s and fractions of travel.
 
-The law holds departures from a trim; ``theta_trim`` … ``throttle_trim`` say which.  NASA's
-simulations use their own (see :mod:`rtsim.models.f16.cases`), the defaults are those of the file.
+The controller corrects deviations from a trim, which ``theta_trim`` … ``throttle_trim`` declare.
+Each simulation of NASA uses trim values of its own (:mod:`rtsim.models.f16.cases`); the defaults
+are those of the source file.
 """
 
 from __future__ import annotations
@@ -76,14 +77,15 @@ _ON = 0.5
 
 @compiled
 def limited(value: float, low: float, high: float) -> float:
-    """``value`` kept within ``low`` and ``high``."""
+    """Return ``value`` limited to ``low`` … ``high``."""
     return max(low, min(high, value))
 
 
 def control_law(inputs: Vector, parameters: Vector, outputs: Vector) -> None:
-    """Surfaces (deg) and power (%) from ``LAW_INPUTS`` (20,) and ``LAW_PARAMETERS`` (24,).
+    """Compute surface angles (deg) and power (%).
 
-    Writes ``LAW_OUTPUTS`` (4,): elevator, aileron, rudder, power.
+    ``inputs`` (20,) is ``LAW_INPUTS``, ``parameters`` (24,) is ``LAW_PARAMETERS``.  The function
+    fills ``outputs`` (4,), which is ``LAW_OUTPUTS``: elevator, aileron, rudder, power.
     """
     k = parameters
     throttle, long_stick, lat_stick, pedal = inputs[0], inputs[1], inputs[2], inputs[3]

@@ -1,27 +1,21 @@
-"""Shared by all commands that run a scenario: options, recording, and the run itself."""
+"""The options of all commands that run a scenario."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, fields, replace
-from functools import partial, wraps
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rtsim.cli.checkpoints import GoingOn, Wanted, at_option, every_option, rewind_option
+from rtsim.cli.checkpoints import Wanted, at_option, every_option, rewind_option
 from rtsim.cli.common import F
 from rtsim.cli.completion import scenario_names, setting_names
 from rtsim.cli.faults import faults_option
-from rtsim.cli.flown import RunSummary
-from rtsim.cli.interrupts import sigterm_interrupts
-from rtsim.cli.progress import ProgressLine
-from rtsim.cli.segments import fly_legs, open_recorder
 from rtsim.cli.settings import compiling_options, recording_options
-from rtsim.cli.settings import parse_settings as parse_settings
 from rtsim.cli.telemetry import (
     check_telemetry,
     foxglove_option,
@@ -33,10 +27,8 @@ from rtsim.cli.telemetry import (
 )
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.engine.executive import StatePublisher
-from rtsim.equations.compiling import CHECKED, Compilation, announced
-from rtsim.runs.simulation import Pace, compilation_of, simulate
-from rtsim.scenario.loading import load_scenario
+from rtsim.equations.compiling import CHECKED, Compilation
+from rtsim.runs.pace import MAX, Pace
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import OWN_POLICIES, POLICIES, parse_policy
 from rtsim.timing.scheduling import SchedulingRequest
@@ -48,21 +40,21 @@ on a machine that is too slow it goes on, visibly slow, for a long time before i
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run as they were typed; names as in :func:`flight_options`."""
+    """The options of a run as they were typed; names as in :func:`run_options`."""
 
-    scenario: str
-    pace: str
-    seed: int
-    settings: tuple[str, ...]
-    faults: tuple[Path, ...]
-    until: str | None
-    path: Path | None
-    no_record: bool
-    force: bool
-    overrun: str
-    realtime: bool
-    plain: bool
-    strict: bool
+    scenario: str = ""
+    pace: str = MAX
+    seed: int = 0
+    settings: tuple[str, ...] = ()
+    faults: tuple[Path, ...] = ()
+    until: str | None = None
+    path: Path | None = None
+    no_record: bool = False
+    force: bool = False
+    overrun: str = "catch_up"
+    realtime: bool = False
+    plain: bool = False
+    strict: bool = False
     checked: bool = False
     on_recorder_death: str = "continue"
     checkpoint_every: str | None = None
@@ -203,19 +195,19 @@ _OPTIONS = (
 )
 
 
-def flight_options(command: F) -> F:
-    """Decorator: add the argument and options of a run, passed to ``command`` as ``flight``."""
+def run_options(command: F) -> F:
+    """Decorator: add the argument and options of a run; ``command`` gets them as ``options``."""
     return _with_options(command, click.argument("scenario", shell_complete=scenario_names))
 
 
-def optional_flight_options(command: F) -> F:
-    """Like :func:`flight_options`, with an optional SCENARIO; without it, the name is empty."""
+def optional_run_options(command: F) -> F:
+    """Like :func:`run_options`, with an optional SCENARIO; without it, the name is empty."""
     argument = click.argument("scenario", required=False, default="", shell_complete=scenario_names)
     return _with_options(command, argument)
 
 
 def person_options(command: F) -> F:
-    """Like :func:`flight_options`, with the defaults of a run that a person controls.
+    """Like :func:`run_options`, with the defaults of a run that a person controls.
 
     The run is in real time, and time lost in a stall is not caught up.
     """
@@ -244,84 +236,16 @@ def _pacing(pace: str, overrun: str) -> tuple[Callable[[Any], Any], ...]:
 
 
 def _with_options(
-    command: F, argument: Callable[[Any], Any], pace: str = "max", overrun: str = "catch_up"
+    command: F, argument: Callable[[Any], Any], pace: str = MAX, overrun: str = "catch_up"
 ) -> F:
     names = [f.name for f in fields(RunOptions) if f.metadata.get("typed", True)]
 
     @wraps(command)
-    def packed(**options: Any) -> Any:
-        flight = RunOptions(**{name: options.pop(name) for name in names})
-        return command(flight=flight, **options)
+    def packed(**given: Any) -> Any:
+        options = RunOptions(**{name: given.pop(name) for name in names})
+        return command(options=options, **given)
 
     decorated: Any = packed
     for option in reversed((argument, *_pacing(pace, overrun), *_OPTIONS)):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
-
-
-Watch = Callable[[Scenario, Inbox | None], AbstractContextManager[tuple[StatePublisher, Inbox]]]
-"""Opens the display of a run; gets the scenario and the gateway's inbox."""
-
-
-def fly(
-    flight: RunOptions,
-    quiet: bool,
-    prepare: Callable[[Scenario], None] | None = None,
-    going_on: GoingOn | None = None,
-    watch: Watch | None = None,
-) -> RunSummary:
-    """Load the scenario, run it, record it, and return the summary of the run.
-
-    ``quiet``: print no progress.  ``prepare`` may change the scenario before the recording starts.
-    ``watch`` gives the publisher of states to a display, and the inbox that replaces the
-    gateway's.  ``going_on`` is a checkpoint to continue from; its scenario, seed and end replace
-    those of ``flight``.
-    """
-    if going_on is not None:
-        seed, until = going_on.number("seed"), going_on.until(flight.until)
-        compile = compilation_of(going_on.checkpoint.header)
-        flight = replace(
-            flight, scenario=going_on.reference, plain=not compile, checked=compile == CHECKED,
-            seed=seed, until=until,
-        )  # fmt: skip
-    flight.check()
-    settled = parse_settings(flight.settings)
-    line = ProgressLine(flight.scenario, sys.stderr.isatty() and not quiet, noted=not quiet)
-    with sigterm_interrupts(), closing(line), announced(line.compiling), ExitStack() as stack:
-        try:
-            if going_on is None:
-                scenario = load_scenario(flight.scenario, settled)
-                scenario.faults(*flight.faults)
-            else:
-                scenario = going_on.scenario
-            if prepare is not None:
-                prepare(scenario)
-            recorder = None
-            if not flight.no_record:
-                name = Path(flight.scenario.partition(".py")[0]).stem
-                recorder = stack.enter_context(open_recorder(flight.path, name, flight.force))
-            path = None if recorder is None else recorder.path
-            gate = inbox = stack.enter_context(flight.gateway(scenario, path))
-            publisher: StatePublisher | None = None
-            if watch is not None:
-                publisher, inbox = stack.enter_context(watch(scenario, inbox))
-            simulated = partial(
-                simulate,
-                scenario,
-                seed=flight.seed,
-                until=flight.until,
-                compile=flight.compilation,
-                observe=line.show,
-                tell=line.tell,
-                on_recorder_death=flight.on_recorder_death,
-                publisher=publisher,
-                inbox=inbox,
-            )
-            start = None if going_on is None else going_on.checkpoint
-            wanted = flight.wanted()
-            if watch is not None:
-                wanted = replace(wanted, told=True, viewed=True)
-            legs = fly_legs(simulated, flight.pacing(), recorder, wanted, start, inbox, stack)
-        except KeyboardInterrupt as interrupt:
-            raise KeyboardInterrupt(line.when_interrupted) from interrupt
-    return RunSummary(flight, legs, gate)

@@ -1,0 +1,299 @@
+"""The description of a board: all that differs from one board to the next, as plain values.
+
+A board is a :class:`BoardDescription`, the C of its folder ``hal``, and a command for each
+emulator.  No other code names a board.  :mod:`hitl.boards.known` finds a description by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hitl.boards.contract import BoardError, Pwm
+from hitl.interface.targets import Target, processor
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}\Z")
+
+
+@dataclass(frozen=True)
+class CTypes:
+    """Sizes of C types, bytes."""
+
+    int_bytes: int
+    pointer_bytes: int
+    double_bytes: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Flash and RAM, bytes, and the names that the linker has for them."""
+
+    flash: int
+    ram: int
+    flash_begins: int = 0
+    """First address of the flash in an Intel HEX file."""
+    boot_loader: int = 0
+    """Flash that the boot loader uses."""
+    least_stack: int = 64
+    """RAM that static data must leave free for the stack."""
+    flash_sections: tuple[str, ...] = ("text", "data")
+    """Sections of the program that take flash, without their leading dot."""
+    ram_sections: tuple[str, ...] = ("data", "bss", "noinit")
+    flash_region: str = "text"
+    """Name of the flash in the linker's errors."""
+    ram_region: str = "data"
+    ram_begins: int = 0
+    """First address of the RAM for the linker."""
+
+    @property
+    def room(self) -> int:
+        """Bytes of flash for a program."""
+        return self.flash - self.boot_loader
+
+
+@dataclass(frozen=True)
+class ArduinoCore:
+    """An installed Arduino core, which is compiled into each image."""
+
+    folder: str
+    variable: str
+    """Environment variable that names another folder."""
+    variant: str
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """Folders of the core and of the board's pins, below :attr:`folder`."""
+        return "cores/arduino", f"variants/{self.variant}"
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A gcc and its flags.  ``{hal}`` in a flag of ``link`` is the folder of the HAL's files."""
+
+    prefix: str
+    """Prefix of the programs: avr- for avr-gcc, avr-g++, avr-objcopy."""
+    install: str
+    """Command that installs the compiler, for error messages."""
+    machine: tuple[str, ...]
+    """Flags that select the processor, for compiler and linker."""
+    defines: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ("-Os", "-g", "-ffunction-sections", "-fdata-sections")
+    c: tuple[str, ...] = ("-std=gnu11",)
+    cpp: tuple[str, ...] = ("-std=gnu++11", "-fno-exceptions")
+    link: tuple[str, ...] = ("-Wl,--gc-sections",)
+    hex: tuple[str, ...] = ("-O", "ihex")
+    """Arguments of objcopy that make an Intel HEX file."""
+    core: ArduinoCore | None = None
+
+    def tool(self, name: str) -> str:
+        """Return the program for ``name``, such as avr-gcc for gcc."""
+        return self.prefix + name
+
+
+@dataclass(frozen=True)
+class Flasher:
+    """The program that writes an image to a board, and its arguments.
+
+    ``{image}``, ``{port}`` and ``{baud}`` in the arguments are replaced.
+    """
+
+    program: str
+    arguments: tuple[str, ...]
+    install: str
+    """Command that installs the program, for error messages."""
+    baud: int = 115_200
+    """Bit rate of the boot loader, bit/s."""
+
+    def command(self, image: str | Path, port: str, baud: int | str) -> list[str]:
+        """Return the command line that writes ``image`` through ``port``."""
+        given = {"{image}": str(image), "{port}": port, "{baud}": str(baud)}
+        words = []
+        for word in self.arguments:
+            for key, value in given.items():
+                word = word.replace(key, value)
+            words.append(word)
+        return [self.program, *words]
+
+
+@dataclass(frozen=True)
+class Line:
+    """The serial line: how its rate is divided from the clock, and the firmware's time for bytes.
+
+    The rate is ``clock / (samples * n)``, with ``n`` in steps of ``1 / fractions`` up to ``most``.
+    """
+
+    baud: int = 500_000
+    """Rate of rtsim's firmware if the user names none, bit/s."""
+    most_baud: int = 1_000_000
+    """Fastest rate at which the firmware can take bytes, bit/s."""
+    samples: int = 16
+    fractions: int = 1
+    most: int = 65_536
+    other_samples: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """By clock, Hz, and rate, bit/s: the number of samples where it is not :attr:`samples`."""
+    taking: int = 300
+    """Cycles in which the firmware takes a byte from its buffer."""
+    handling: tuple[int, int, int] = (2000, 15, 40)
+    """Cycles between a request's last byte and its reply's first, without the step: for an
+    exchange, for each byte of the request, and for each byte of the reply."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Registers of an emulated board: the first address and the number of bytes."""
+
+    address: int
+    length: int
+
+
+def _no_pwm(pin: str, registers: bytes) -> Pwm | None:  # noqa: ARG001
+    return None
+
+
+@dataclass(frozen=True)
+class BoardPins:
+    """The pins by the names printed on the board."""
+
+    numbers: Mapping[str, int]
+    """Number of a pin in the messages to and from the emulator."""
+    channels: Mapping[str, int] = field(default_factory=dict)
+    """ADC channel of each pin that has one."""
+    count: int = 32
+    """The numbers of pins are below this, and at most 256."""
+    volts: float = 5.0
+    """Supply: the voltage of a high level and the highest voltage at the ADC, V."""
+    registers: Window = Window(0, 0)
+    """The registers from which ``pwm`` is computed."""
+    pwm: Callable[[str, bytes], Pwm | None] = _no_pwm
+    """Returns the PWM signal of a timer at a pin, from the registers."""
+
+    @property
+    def names(self) -> dict[int, str]:
+        """Name of each pin by its number."""
+        return {number: name for name, number in self.numbers.items()}
+
+
+@dataclass(frozen=True)
+class Uart:
+    """How the host reads the rate of the serial line from the registers of an emulated board."""
+
+    registers: Window
+    on: Callable[[bytes], bool]
+    """True once the firmware has switched the serial line on."""
+    rate: Callable[[bytes, int], float]
+    """The rate, bit/s, from the registers and the clock, Hz."""
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """A program that emulates the board and speaks the messages of :mod:`hitl.boards.wire`."""
+
+    command: Callable[[], list[str | Path]]
+    """Returns the command that starts it.  Raises :class:`BoardError` if it is not installed."""
+    install: Callable[[], Path] | None = None
+    """Downloads it and returns its folder; ``None`` if ``rtsim board install`` cannot do that."""
+
+
+@dataclass(frozen=True)
+class BoardDescription:
+    """One board.  ``hitl.testing.boards.check_board`` checks a description."""
+
+    name: str
+    """Name in URLs and options: lower-case letters, digits, - and _."""
+    title: str
+    """Name in headings and help texts."""
+    phrase: str
+    """Name with its article, inside of a sentence."""
+    mcu: str
+    processor: str
+    """Family of processors: the name of a target of ``rtsim sil check``."""
+    clock_hz: int
+    types: CTypes
+    memory: Memory
+    compiler: Compiler
+    hal: Path
+    """Folder of the C and C++ files for this board."""
+    main: str
+    """File of ``hal`` with ``setup`` and ``loop``, or with ``main``."""
+    line: Line = Line()
+    flasher: Flasher | None = None
+    usb: tuple[tuple[int, int], ...] = ()
+    """Vendor and product ids of the board's USB port."""
+    pins: BoardPins | None = None
+    uart: Uart | None = None
+    emulators: Mapping[str, Emulator] = field(default_factory=dict)
+    """Emulators by name; the first one is used if the URL names none."""
+    io_node: bool = False
+    """True if the firmware of the I/O node of rigs runs on this board."""
+
+    @property
+    def target(self) -> Target:
+        """The processor, with the types that its compiler lacks."""
+        return processor(self.processor, self.types.double_bytes)
+
+    @property
+    def titled(self) -> str:
+        """The title with its article."""
+        return f"{'an' if self.title[:1] in 'AEIOU' else 'a'} {self.title}"
+
+    @property
+    def url(self) -> str:
+        """URL of the emulated board."""
+        return f"board:{self.name}"
+
+    @property
+    def hal_files(self) -> tuple[Path, ...]:
+        """All files of the HAL folder, in the order of their names."""
+        return tuple(sorted(path for path in self.hal.iterdir() if path.is_file()))
+
+    def emulator(self, name: str) -> Emulator:
+        """Return the emulator ``name``.  Raises :class:`BoardError` if the board has none such."""
+        if name not in self.emulators:
+            known = ", ".join(self.emulators) or "none"
+            raise BoardError(f"{self.phrase} has no emulator {name!r}; known: {known}")
+        return self.emulators[name]
+
+    def require_pins(self) -> BoardPins:
+        """Return the pins.  Raises :class:`BoardError` if the description names none."""
+        if self.pins is None:
+            raise BoardError(f"the description of {self.phrase} has no pins; add pins=BoardPins()")
+        return self.pins
+
+    def pin(self, name: str) -> int:
+        """Return the number of the pin ``name``.  Raises :class:`BoardError` for an unknown pin."""
+        numbers = self.require_pins().numbers
+        if name not in numbers:
+            raise BoardError(f"{self.phrase} has no pin {name!r}; it has {ranges(numbers)}")
+        return numbers[name]
+
+    def channel(self, name: str) -> int:
+        """Return the ADC channel of the pin ``name``.
+
+        Raises :class:`BoardError` if the pin has no ADC channel.
+        """
+        channels = self.require_pins().channels
+        if name not in channels:
+            raise BoardError(
+                f"pin {name!r} of {self.phrase} has no ADC channel; {ranges(channels)} have one"
+            )
+        return channels[name]
+
+
+def ranges(names: Iterable[str]) -> str:
+    """Return ``names`` in few words: ``D0 to D13 and A0 to A5``."""
+    parts: list[tuple[str, str]] = []
+    for name in names:
+        if parts and _follows(parts[-1][1], name):
+            parts[-1] = parts[-1][0], name
+        else:
+            parts.append((name, name))
+    texts = [first if first == last else f"{first} to {last}" for first, last in parts]
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:]))) or "none"
+
+
+def _follows(before: str, name: str) -> bool:
+    pattern = re.compile(r"([^\d]*)(\d+)\Z")
+    one, other = pattern.match(before), pattern.match(name)
+    return bool(one and other and one[1] == other[1] and int(one[2]) + 1 == int(other[2]))

@@ -1,0 +1,45 @@
+"""How simulated time follows the wall clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rtsim.core.clock import Clock, VirtualClock, WallClock
+from rtsim.core.errors import ScenarioError
+from rtsim.timing.policy import CatchUp, Policy
+from rtsim.timing.scheduling import SchedulingRequest
+
+MAX = "max"
+"""The pace of a run that never waits for the wall clock."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How simulated time follows the wall clock; ``rate`` ``None``: as fast as possible."""
+
+    rate: float | None = None
+    policy: Policy = CatchUp()
+    scheduling: SchedulingRequest = SchedulingRequest()
+
+    @classmethod
+    def of(cls, pace: Pace | str | float, **rest: Any) -> Pace:
+        """Return the pace for ``"max"`` or ``"1.0"``; a :class:`Pace` is returned as it is.
+
+        Raises :class:`ScenarioError` for any other text.
+        """
+        if isinstance(pace, Pace):
+            return pace
+        if pace == MAX:
+            return cls(None, **rest)
+        try:
+            return cls(float(pace), **rest)
+        except ValueError:
+            raise ScenarioError(f"pace is {pace!r}; give 'max' or a rate such as 1.0") from None
+
+    def clock(self, told: bool = False) -> Clock:
+        """Return the clock of a run; ``told``: commands may change the rate during the run."""
+        return VirtualClock() if self.rate is None and not told else WallClock(self.rate)
+
+    def __str__(self) -> str:
+        return MAX if self.rate is None else f"{self.rate:g}"

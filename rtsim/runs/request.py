@@ -1,0 +1,178 @@
+"""The request of a run: which scenario to run, how, and what to keep of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypedDict
+
+from rtsim.components.controller import Controller
+from rtsim.components.external_inputs import ExternalInput
+from rtsim.core.clock import Clock
+from rtsim.core.errors import CheckpointError, ScenarioError
+from rtsim.core.tag import Duration, Tag, to_ns
+from rtsim.core.version import __version__
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.commands.inbox import Inbox, PendingCommand
+from rtsim.engine.executive import StatePublisher
+from rtsim.equations.compiling import CHECKED, Compilation
+from rtsim.equations.source_hash import source_hash
+from rtsim.record.event import Event
+from rtsim.record.fingerprint import fingerprint
+from rtsim.record.memory_recorder import Recorder
+from rtsim.runs.pace import Pace
+from rtsim.scenario.scenario import Scenario
+from rtsim.timing.pacing import Pacer
+
+RECORDER_DEATH = ("continue", "end")
+"""What a run can do if its recording fails: continue, or end."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a run, which an observer gets in the slack of a frame."""
+
+    ns: int
+    until_ns: int
+    pacer: Pacer
+
+
+@dataclass(frozen=True)
+class FedInputs:
+    """What a replay takes from a recording instead of from external sources."""
+
+    external_inputs: Mapping[str, ExternalInput] = field(default_factory=dict)
+    controllers: Mapping[str, Controller] = field(default_factory=dict)
+    inserted: Sequence[int] = ()
+    """Tags (ns) that event inputs inserted."""
+    events: Sequence[Event] | None = None
+    """Recorded events, for faults of lines to boards that a replay does not use."""
+    commands: Sequence[PendingCommand] = ()
+    """Commands of the run, in the order of their tags."""
+
+    def after(self, ns: int) -> FedInputs:
+        """Return a copy without everything up to and including ``ns``."""
+        return replace(
+            self,
+            inserted=[at for at in self.inserted if at > ns],
+            events=None if self.events is None else [e for e in self.events if e.tag.ns > ns],
+            commands=[told for told in self.commands if told.ns > ns],
+        )
+
+
+class ConnectionKeywords(TypedDict, total=False):
+    """The fields of :class:`Connections` as keywords of ``simulate``."""
+
+    publisher: StatePublisher | None
+    observe: Callable[[Progress], None] | None
+    inbox: Inbox | None
+    clock: Clock | None
+    tell: Callable[[str], object] | None
+
+
+@dataclass(frozen=True)
+class Connections:
+    """What is connected to a run while it is in progress."""
+
+    publisher: StatePublisher | None = None
+    """Gets the state at both ends of each step, for example to draw it."""
+    observe: Callable[[Progress], None] | None = None
+    """Gets the progress of the run in the slack of each frame."""
+    inbox: Inbox | None = None
+    """Gives the commands of the run."""
+    clock: Clock | None = None
+    """Replaces the clock of the pace."""
+    tell: Callable[[str], object] | None = None
+    """Called at once with a text if the recording fails."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is kept of one run: its recording and its checkpoints."""
+
+    recorder: Recorder | None = None
+    checkpoints: Taking | None = None
+    on_recorder_death: str = "continue"
+    """One of :data:`RECORDER_DEATH`."""
+
+    def __post_init__(self) -> None:
+        if self.on_recorder_death not in RECORDER_DEATH:
+            raise ScenarioError(
+                f"on_recorder_death is {self.on_recorder_death!r}; "
+                f"give one of {', '.join(RECORDER_DEATH)}"
+            )
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """One run of a scenario; its values are checked when the request is made.
+
+    A request can be used again: ``replace(request, seed=2, output=Output(recorder))``.  A recorder,
+    checkpoints and an inbox belong to one run.
+
+    Raises :class:`ScenarioError` or :class:`CheckpointError` for values that contradict each other.
+    """
+
+    scenario: Scenario
+    seed: int = 0
+    pace: Pace = Pace()
+    until: Duration | None = None
+    """End of the run, s; ``None``: the scenario's own."""
+    compile: Compilation = True
+    start: Checkpoint | None = None
+    """The checkpoint to continue from."""
+    stop_ns: int | None = None
+    """Stop earlier, at the first tag at or after this time."""
+    fed: FedInputs = FedInputs()
+    """Recorded inputs instead of live ones."""
+    output: Output = Output()
+    live: Connections = Connections()
+
+    def __post_init__(self) -> None:
+        if self.until_ns <= 0:
+            raise ScenarioError(f"until is {self.until!r} s, but a run must last longer than 0 s")
+        if self.start is not None and self.start.ns >= self.until_ns:
+            raise CheckpointError(
+                f"the checkpoint {self.start.source} is at {self.start.tag}, but the run ends at "
+                f"{Tag(self.until_ns)}: nothing is left to run; give a later --until"
+            )
+
+    @property
+    def until_ns(self) -> int:
+        """Return the end of the run in ns."""
+        return self.scenario.until_ns if self.until is None else to_ns(self.until, "until")
+
+    @property
+    def inputs(self) -> FedInputs:
+        """Return the recorded inputs after the checkpoint from which the run continues."""
+        return self.fed if self.start is None else self.fed.after(self.start.ns)
+
+    def into(self, recorder: Recorder | None, checkpoints: Taking | None = None) -> RunRequest:
+        """Return the same request with another recorder and other checkpoints."""
+        output = replace(self.output, recorder=recorder, checkpoints=checkpoints)
+        return replace(self, output=output)
+
+    def header(self) -> dict[str, Any]:
+        """Return the header of the recording: everything that is known before the run."""
+        scenario, pace = self.scenario, self.pace
+        return {
+            "rtsim": __version__,
+            "scenario": scenario.describe(),
+            "seed": self.seed,
+            "pace": str(pace),
+            "policy": str(pace.policy),
+            "until": self.until_ns,
+            "compile": bool(self.compile),
+            **({"checked": True} if self.compile == CHECKED else {}),
+            "source_hash": source_hash(*scenario.functions()),
+            "fingerprint": fingerprint(),
+            **({"cues": [cue.to_plain() for cue in scenario.cues]} if scenario.cues else {}),
+            **({"shown": shown} if (shown := scenario.presentation.window()) else {}),
+            **({} if self.start is None else {"continues": self.start.reference()}),
+        }
+
+
+def compilation_of(header: Mapping[str, Any]) -> Compilation:
+    """Return how the functions of a recorded run were compiled, from its header."""
+    return CHECKED if header.get("checked") else bool(header["compile"])

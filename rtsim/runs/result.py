@@ -1,0 +1,121 @@
+"""The result of a run: how it ended, what was recorded, and what went wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rtsim.core.errors import RecordingError
+from rtsim.core.tag import START, Tag
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.system import System
+from rtsim.record.ending import RunEnding
+from rtsim.record.memory_recorder import Recorder
+from rtsim.record.reading import Recording
+from rtsim.timing.certificate import Certificate
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The result of one run; a run that went back to a checkpoint has several segments."""
+
+    ending: RunEnding
+    """Where and why the run ended: ``end`` or ``terminal`` (a guard), ``quit`` or ``restored`` (a
+    command), ``interrupted``, ``recording lost`` or ``error``."""
+    wall_ns: int
+    certificate: Certificate
+    late: int
+    """Number of late answers."""
+    missed: int
+    """Number of missed requests."""
+    system: System
+    recorder: Recorder
+    checkpoints: tuple[Path, ...] = ()
+    """Files of the checkpoints that were saved."""
+    began: Tag = START
+    restored: Checkpoint | None = None
+    """The checkpoint to which a command went back; continue with the same inbox:
+    ``simulate(..., start=restored)``."""
+    rate: float | None = None
+    """Simulated seconds per second at the end; ``None``: as fast as possible."""
+    error: Exception | None = None
+    """The error that ended the run, or that closing its components raised."""
+    lost: RecordingError | None = None
+    """Why the recording is incomplete; ``None`` if it is complete."""
+    earlier: tuple[RunResult, ...] = ()
+    """The segments before this one."""
+
+    @property
+    def reason(self) -> str:
+        """Return why the run ended, in one or two words."""
+        return self.ending.reason
+
+    @property
+    def ended(self) -> Tag:
+        return Tag(self.ending.reached_ns)
+
+    @property
+    def segments(self) -> tuple[RunResult, ...]:
+        """Return all segments in order; the last one is this result."""
+        return (*self.earlier, self)
+
+    @property
+    def path(self) -> Path | None:
+        """Return the file of the recording; ``None`` without one."""
+        path: Path | None = getattr(self.recorder, "path", None)
+        return path
+
+    @property
+    def overruns(self) -> int:
+        return sum(self.certificate.overruns.values())
+
+    @property
+    def speed(self) -> float:
+        """Simulated time divided by wall-clock time."""
+        simulated = self.ended.ns - self.began.ns
+        return simulated / self.wall_ns if self.wall_ns else float("inf")
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return one text for each thing that did not end the run but makes its result doubtful.
+
+        These are what ``--strict`` refuses: overruns, late answers, missed requests, and faults
+        that never acted.
+        """
+        faults = self.system.faults
+        idle = [] if faults is None else [name for name, n in faults.counts.items() if not n]
+        counts = {
+            "overruns": self.overruns,
+            "late answers": self.late,
+            "missed requests": self.missed,
+        }
+        found = [f"{what}: {count}" for what, count in counts.items() if count]
+        return found + ([f"faults that never acted: {', '.join(idle)}"] if idle else [])
+
+    def recording(self) -> Recording:
+        """Return what was recorded; raises :class:`RecordingError` if nothing was."""
+        read: Callable[[], Recording] | None = getattr(self.recorder, "recording", None)
+        if read is not None:
+            return read()
+        if self.path is None:
+            raise RecordingError("this run was not recorded; give it recorder=MemoryRecorder()")
+        return Recording.open(self.path)
+
+    def checked(self) -> RunResult:
+        """Return this result; raise the error of the run, or :class:`RecordingLost`."""
+        if self.error is not None:
+            raise self.error
+        if self.lost is not None:
+            raise RecordingLost(self.lost, self) from self.lost
+        return self
+
+
+class RecordingLost(RecordingError):
+    """The run reached its result ``outcome``, but its recording failed before."""
+
+    def __init__(self, error: RecordingError, outcome: RunResult) -> None:
+        super().__init__(str(error))
+        self.outcome = outcome
+        for note in getattr(error, "__notes__", ()):
+            self.add_note(note)

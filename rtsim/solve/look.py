@@ -1,0 +1,86 @@
+"""The arrays with which guards are watched on a solver's legs, by name.
+
+The block is called a look.  :class:`rtsim.solve.guarded.Guarded` makes it;
+:mod:`rtsim.solve.flips`, :mod:`rtsim.solve.locating` and the dense output in
+:mod:`rtsim.solve.legs` work on it.
+"""
+
+from __future__ import annotations
+
+from rtsim.equations.layout import Layout
+
+PARTS = (0.0, 1 / 1024, 1 / 4, 1 / 2, 3 / 4, 1023 / 1024, 1.0)
+"""The points of a leg at which each guard is evaluated, as parts of the leg's length."""
+POINTS = len(PARTS)
+
+PHASE, TAKEN, LAST, END = range(4)
+"""Elements of ``notes``:
+
+- ``PHASE``: 0 before the first leg of a way, else 1.
+- ``TAKEN``: length of the leg (s).
+- ``LAST``: 1 if the leg reaches the end of the way, else 0.
+- ``END``: when the leg ends (s).
+"""
+NOTES = 4
+
+NOWHERE = -1.0
+"""The value of ``flips[WHERE]`` for a guard that does not flip."""
+WHERE, FROM, SIDE, RATE, LEVEL = range(5)
+"""Rows of ``flips``:
+
+- ``WHERE``: the part of the leg at which the guard flips, or :data:`NOWHERE`.
+- ``FROM``: the last part before it at which the guard was evaluated.
+- ``SIDE``: the sign of the guard after the flip.
+- ``RATE``: the slope of the guard at the flip (1/s).
+- ``LEVEL``: the value that the guard passes: 0, or the value at which its reset left it.
+"""
+SIGN, CAME_TO, LEFT_AT = range(3)
+"""Rows of ``here`` and ``there``, which hold what is known of each guard at a tag:
+
+- ``SIGN``: the sign of the guard.
+- ``CAME_TO``: if the guard fired and is exactly 0, the sign towards which it crossed; else 0.
+- ``LEFT_AT``: the value at which a reset left a guard that it turned back, until the guard reaches
+  0 again; else 0.  A ball under a floor by the distance that it fell within the last ns is an
+  example.
+"""
+
+LAYOUT = Layout(
+    "a look at guards",
+    ("guard", "slope"),
+    {
+        "now": ("states",),
+        "z": ("discrete",),
+        "u": ("inputs",),
+        "p": ("parameters",),
+        "out": ("states",),
+        "notes": (NOTES,),
+        "k": ("stages", "states"),
+        "dense": ("stages", "degree"),
+        "y": ("states",),
+        "slopes": (2, "states"),
+        "directions": ("guards",),
+        "here": (3, "guards"),
+        "there": (3, "guards"),
+        "sides": ("guards",),
+        "fired": ("guards",),
+        "g": (f"{POINTS} + 1", "guards"),
+        "visits": (2, 2 * POINTS),
+        "flips": (5, "guards"),
+        "reached": (1,),
+    },
+)
+"""The functions are the model's guards and its derivative.  The arrays are:
+
+- ``now``, ``out``: the state at the beginning and at the end of the leg.
+- ``k``, ``dense``: stages and dense output of an embedded pair, else empty.
+- ``y``: the state at a part of the leg.
+- ``slopes``: the derivative at both ends of the leg, for a solver without dense output.
+- ``directions``: -1, 0 or 1 for each guard; ``here``, ``there``: what is known of the guards at the
+  beginning and at the end of the way.
+- ``sides``: the sign of each guard up to the present leg; ``fired``: 1 for a guard that crosses at
+  the end of the way.
+- ``g``: the guards at each of :data:`PARTS`, and one row to work in.
+- ``visits``: see :func:`rtsim.solve.flips.visits`.
+- ``reached``: length of the way (ns).
+"""
+AT = LAYOUT.at

@@ -64,6 +64,18 @@ class PythonController:
     ``parameters`` and ``memory`` are declared like signals.  The law updates its memory in place
     and must be a pure function of ``(t, u, s, p)``.  ``values`` are the parameters that differ from
     their declaration, by name.
+
+    Example:
+        def law(t, u, s, p, y):
+            y[0] = 293.0 + p[0] * (293.0 - u[0])
+
+        thermostat = PythonController(
+            law,
+            inputs=Signals("temperature [K]"),
+            outputs=Signals("supply [K]"),
+            parameters=Signals(Signal("gain", initial=2.0)),
+            compile=True,
+        )
     """
 
     outside = False

@@ -84,6 +84,8 @@ class ControllerTask(Ticking):
         self._stream, self._link = f"compute/{name}", f"the computation of {name}"
         self._unsent: ControllerError | None = None
         self._silence_s = silence_s(controller)
+        # an isinstance of a protocol takes microseconds: not at each answer
+        self._stamped = controller if isinstance(controller, Stamped) else None
         self._own = own_time(controller)
         """The controller, if its own time decides whether it is late, and not the clock."""
         self.successors = successors
@@ -210,8 +212,8 @@ class ControllerTask(Ticking):
         if answer is None:
             return
         self.request = None
-        if isinstance(self.controller, Stamped):
-            environment.measured(self.name, request.tag, self.controller.stamps())
+        if self._stamped is not None:
+            environment.measured(self.name, request.tag, self._stamped.stamps())
         environment.send(self.name, request.tag, request.due, answer)
 
     def _received(self, request: ControllerRequest, environment: Environment) -> Vector | None:

@@ -14,7 +14,7 @@ from rtsim.core.raised import blame
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.equations.addresses import AddressBlock
-from rtsim.equations.compiling import evaluation_block, resident
+from rtsim.equations.evaluation import evaluation_block, resident
 from rtsim.equations.model import BoundModel
 from rtsim.solve import GOOD, OUT_OF_BUDGET, TOO_SMALL, Solver
 from rtsim.solve.guard_watch import GuardWatch

@@ -9,10 +9,18 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+
+    class _Finder(MetaPathFinder, Loader):
+        """What the import system wants of a finder that loads."""
+
+else:  # importlib.abc takes 5 ms to import, and its classes add nothing here
+    _Finder = object
 
 _MOVED = {
     "rtsim.core": (
@@ -112,7 +120,7 @@ class OldName:
         return getattr(owner, self._new)
 
 
-class _OldNames(MetaPathFinder, Loader):
+class _OldNames(_Finder):
     """Finds a module by its old name."""
 
     def __init__(self) -> None:

@@ -44,6 +44,9 @@ class Signal:
 
     Raises :class:`ScenarioError` for an invalid name, type or shape, and :class:`ShapeError` if
     ``initial`` has the wrong length.
+
+    Example:
+        Signal("altitude", "m", initial=1000.0, low=0.0)
     """
 
     name: str
@@ -108,7 +111,11 @@ class Signal:
 
 
 class Signals:
-    """An ordered, immutable set of signals, and the layout of the vector that carries them."""
+    """An ordered, immutable set of signals, and the layout of the vector that carries them.
+
+    Example:
+        Signals("x [m]", "v [m/s]", Signal("mass", "kg", initial=1.0))
+    """
 
     def __init__(self, *signals: Signal | str) -> None:
         self._signals = tuple(Signal.of(s) for s in signals)

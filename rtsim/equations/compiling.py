@@ -24,7 +24,6 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rtsim.core.cache import cache_folder, not_kept, prune
 from rtsim.core.errors import ModelError
@@ -32,13 +31,8 @@ from rtsim.equations.addresses import (
     ARRAYS,
     INLINED,
     NUMBER,
-    WORDS,
-    AddressBlock,
     Signature,
-    call_equation,
-    vector_at,
 )
-from rtsim.equations.layout import Layout
 from rtsim.equations.machine_code import EntryPoint, MachineCode, link, processor, where
 from rtsim.equations.source_hash import source_hash
 
@@ -109,6 +103,11 @@ def compiled(function: F) -> F:
 
     In compiled code, a division by zero gives inf or nan, and the step then reports the state by
     its name.  (A check of each division would cost 8 % of a step of the F-16.)
+
+    Example:
+        @compiled
+        def drag(v):
+            return 0.6 * v * abs(v)
     """
     return Compiled(getattr(function, "py_func", function))  # type: ignore[return-value]
 
@@ -320,6 +319,7 @@ def _place(function: Callable[..., Any], signature: Signature, checked: bool = F
 
 _FORMS = (
     "equations/addresses.py",
+    "equations/evaluation.py",
     "equations/lowering.py",
     "equations/machine_code.py",
     "solve/vectors.py",
@@ -335,66 +335,3 @@ def _made_by() -> str:
     here = Path(__file__).parents[1]
     own = hashlib.sha256(b"".join((here / name).read_bytes() for name in _FORMS)).hexdigest()
     return " ".join((str(_KEPT), own, sys.version, *versions, processor(), *settings))
-
-
-EVALUATION_LAYOUT = Layout(
-    "an evaluation",
-    ("equation",),
-    {"x": ("x",), "z": ("z",), "u": ("u",), "p": ("p",), "out": ("out",)},
-)
-AT = EVALUATION_LAYOUT.at
-
-
-def evaluate(words: Any, t: float) -> int:
-    """Evaluate an equation on a block of :data:`EVALUATION_LAYOUT`; see :func:`resident`."""
-    out = vector_at(words, AT.out)
-    x, z, u = vector_at(words, AT.x), vector_at(words, AT.z), vector_at(words, AT.u)
-    call_equation(words[AT.equation], t, x, z, u, vector_at(words, AT.p), out)
-    return first_not_finite(out)
-
-
-def evaluation_block(equation: Any, *vectors: NDArray[np.float64]) -> AddressBlock:
-    """Return the block of ``equation``, a :class:`Native`, on x, z, u, p and out."""
-    arrays = dict(zip(EVALUATION_LAYOUT.arrays, vectors, strict=True))
-    return EVALUATION_LAYOUT.block((equation.handle,), arrays, {}, equation)
-
-
-def first_not_finite(vector: Any) -> int:
-    """Return the index of the first element that is nan or infinite, or -1 if all are finite."""
-    finite = np.isfinite(vector)
-    return -1 if finite.all() else int(finite.argmin())
-
-
-@when_compiling
-def _first_not_finite_compiled() -> None:
-    from numba.extending import overload
-
-    @overload(first_not_finite, jit_options=INLINED)
-    def _(vector: Any) -> Any:  # noqa: ARG001
-        def loop(vector: Any) -> int:
-            for i in range(vector.size):
-                if not np.isfinite(vector[i]):
-                    return i
-            return -1
-
-        return loop
-
-
-@cache
-def _evaluation() -> Native:
-    return compile_function(evaluate, (WORDS, NUMBER), "evaluation")
-
-
-def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float], int]:
-    """Return ``equation`` as a function of t (s) alone, bound to x, z, u, p and out.
-
-    The function returns -1, or the index of the first element of out that is not finite.
-    """
-    if isinstance(equation.handle, np.intp):
-        return _evaluation().on(evaluation_block(equation, *vectors))
-
-    def evaluate_plain(t: float) -> int:
-        equation.call(t, *vectors)
-        return first_not_finite(vectors[-1])
-
-    return evaluate_plain

@@ -47,6 +47,9 @@ class Guard:
     - ``stops``: the model's stop mode applies to this guard.
 
     Raises :class:`ModelError` for an invalid name or direction.
+
+    Example:
+        Guard("floor", direction=-1)  # fires when its value falls through zero
     """
 
     name: str
@@ -104,6 +107,18 @@ class Model:
 
     If a parameter is changed during a run, p changes at a tag.  Raises :class:`ModelError` for
     functions and signals that do not fit together.
+
+    Example:
+        def derivative(t, x, z, u, p, dx):
+            dx[0] = (u[0] - x[0]) / p[0]
+
+        heater = Model(
+            "heater",
+            states=Signals("temperature [K]"),
+            inputs=Signals("supply [K]"),
+            parameters=Signals(Signal("time_constant", "s", initial=20.0)),
+            derivative=derivative,
+        )
     """
 
     name: str

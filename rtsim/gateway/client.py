@@ -306,6 +306,10 @@ def connect(
 
     ``keys`` is the file of the client's keys, for a ``tcp://`` address.  ``wait`` is how long to
     wait for a run that has not started yet, s.  Raises :class:`RtsimError` if no run is found.
+
+    Example:
+        run = connect("f16", wait=5.0)
+        run.set("f16.mass", 9000.0, "kg")
     """
     until = stopwatch() + round(wait * NS_PER_S)
     while True:

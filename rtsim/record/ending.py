@@ -5,10 +5,13 @@ from __future__ import annotations
 import builtins
 import re
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.event import Event
-from rtsim.record.reading import Recording
+
+if TYPE_CHECKING:
+    from rtsim.record.reading import Recording
 
 TO_THE_END = frozenset(("end", "terminal"))
 """Reasons of a complete run: its requested end, or a terminal guard."""

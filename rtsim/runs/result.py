@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import START, Tag
@@ -12,8 +13,10 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.system import System
 from rtsim.record.ending import RunEnding
 from rtsim.record.memory_recorder import Recorder
-from rtsim.record.reading import Recording
 from rtsim.timing.certificate import Certificate
+
+if TYPE_CHECKING:
+    from rtsim.record.reading import Recording
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,8 @@ class RunResult:
             return read()
         if self.path is None:
             raise RecordingError("this run was not recorded; give it recorder=MemoryRecorder()")
+        from rtsim.record.reading import Recording  # a run that is not read starts without mcap
+
         return Recording.open(self.path)
 
     def checked(self) -> RunResult:

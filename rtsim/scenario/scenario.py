@@ -52,6 +52,14 @@ class Scenario(NamedComponents, Presented):
 
     :meth:`build` makes a new system each time.  ``until``: end of a run, s.  ``assumptions`` and
     ``limits`` are sentences for every recording, next to those of the models.
+
+    Example:
+        room = Scenario("room", until=60)
+        room.plant("heater", heater, step=0.1, inputs={"supply": "thermostat.supply"})
+        room.controller(
+            "thermostat", thermostat, period=1, inputs={"temperature": "heater.temperature"}
+        )
+        simulate(room)
     """
 
     def __init__(

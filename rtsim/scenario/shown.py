@@ -125,6 +125,10 @@ class Body:
     Position: ``geodetic`` (latitude, longitude, altitude) or ``north_east_down``.  Attitude:
     ``euler`` (roll, pitch, yaw) or ``quaternion`` (scalar first), each from local north-east-down
     to body axes (forward, right, down).  Units are those of the signals.  ``length`` in m.
+
+    Example:
+        Body("plane", geodetic=("f16.latitude", "f16.longitude", "f16.altitude"),
+             euler=("f16.roll", "f16.pitch", "f16.yaw"), shape="aircraft", length=15.0)
     """
 
     name: str
@@ -176,6 +180,9 @@ class Cue:
     above ``shaker[0]`` and shakes fully above ``shaker[1]``; the horn sounds above ``horn``.  With
     ``below`` the signal must fall below these limits.  A warning ends when the signal is ``band``
     back inside its limit.  Limits are in the unit of the signal.
+
+    Example:
+        Cue("stall", "f16.alpha", shaker=(0.35, 0.5), horn=0.45, text="STALL", band=0.02)
     """
 
     name: str

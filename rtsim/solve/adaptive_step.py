@@ -14,7 +14,8 @@ import math
 from typing import Any
 
 from rtsim.equations.addresses import call_equation, call_project, matrix_at, vector_at
-from rtsim.equations.compiling import first_not_finite, in_both
+from rtsim.equations.compiling import in_both
+from rtsim.equations.evaluation import first_not_finite
 from rtsim.solve.base import GOOD, OUT_OF_BUDGET, TOO_SMALL
 from rtsim.solve.legs import within
 from rtsim.solve.look import LAST, NOTES, PHASE, TAKEN

@@ -27,7 +27,8 @@ from rtsim.equations.addresses import (
     matrix_at,
     vector_at,
 )
-from rtsim.equations.compiling import Native, compile_function, evaluation_block, resident
+from rtsim.equations.compiling import Native, compile_function
+from rtsim.equations.evaluation import evaluation_block, resident
 from rtsim.equations.first_call import check
 from rtsim.equations.layout import Layout
 from rtsim.equations.model import BoundModel

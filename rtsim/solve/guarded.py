@@ -27,14 +27,8 @@ from rtsim.equations.addresses import (
     matrix_at,
     vector_at,
 )
-from rtsim.equations.compiling import (
-    Native,
-    compile_function,
-    compiled,
-    evaluate,
-    evaluation_block,
-    in_both,
-)
+from rtsim.equations.compiling import Native, compile_function, compiled, in_both
+from rtsim.equations.evaluation import evaluate, evaluation_block
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, Stepper
 from rtsim.solve.flips import find_flips, sign

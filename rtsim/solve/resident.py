@@ -20,13 +20,8 @@ from numpy.typing import NDArray
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.addresses import INTEGER, MATRIX, NUMBER, VECTOR, WORDS, call_step, vector_at
-from rtsim.equations.compiling import (
-    Native,
-    compile_function,
-    compiled,
-    evaluate,
-    evaluation_block,
-)
+from rtsim.equations.compiling import Native, compile_function, compiled
+from rtsim.equations.evaluation import evaluate, evaluation_block
 from rtsim.equations.layout import Layout
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, Stepper

@@ -16,7 +16,8 @@ import numpy as np
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.equations.addresses import call_equation, call_project, matrix_at, vector_at
-from rtsim.equations.compiling import first_not_finite, in_both
+from rtsim.equations.compiling import in_both
+from rtsim.equations.evaluation import first_not_finite
 from rtsim.equations.model import BoundModel, Model
 from rtsim.solve.base import NystromTableau, Stepper, lower_triangle, weights
 from rtsim.solve.resident import STEP_LAYOUT, Method, stepper

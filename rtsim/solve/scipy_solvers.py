@@ -22,7 +22,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.addresses import vector_at
-from rtsim.equations.compiling import first_not_finite
+from rtsim.equations.evaluation import first_not_finite
 from rtsim.equations.model import BoundModel
 from rtsim.solve.adaptive import StepTolerance
 from rtsim.solve.base import GOOD, TOO_SMALL, Stepper

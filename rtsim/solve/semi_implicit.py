@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from rtsim.equations.addresses import call_equation, call_project, vector_at
-from rtsim.equations.compiling import first_not_finite, in_both
+from rtsim.equations.compiling import in_both
+from rtsim.equations.evaluation import first_not_finite
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import Stepper
 from rtsim.solve.resident import STEP_LAYOUT, Method, stepper

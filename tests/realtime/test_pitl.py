@@ -52,8 +52,10 @@ def test_a_paced_board_is_measured_by_the_wall_and_steps_by_its_cycles(
     alone = target.wire_ns + target.budget.handling_ns
     assert target.exchange.max <= alone + target.execution.max
     assert (target.exchange.took_ns == _measured(board.flight.flown, "controller")).all()
-    assert target.execution.min == loop.target.execution.min  # type: ignore[union-attr]
+    assert loop.target.execution is not None
+    assert target.execution.min >= loop.target.execution.min  # a late answer may be given up
     if not board.flight.late:
+        assert target.execution.min == loop.target.execution.min
         result.assert_ok()
         assert target.exchange.max == alone + target.execution.max
         assert alone + target.execution.max < LATENCY * 1e9

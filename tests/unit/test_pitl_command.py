@@ -46,7 +46,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def _nothing_flies(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mistake is told before the design has flown."""
-    monkeypatch.setattr("hitl.comparison.conditions.simulate", lambda *_, **__: pytest.fail("flew"))
+    monkeypatch.setattr("hitl.comparison.conditions.run", lambda *_, **__: pytest.fail("flew"))
 
 
 def run(*arguments: object) -> Result:

@@ -130,7 +130,7 @@ def test_a_controller_without_inputs_has_steps_too() -> None:
 
 
 def test_steps_with_another_number_of_inputs_are_refused() -> None:
-    match = r"law: 4 tags and 2 rows of 4 inputs were saved; it has other inputs now"
+    match = r"law: 4 tags but 2 rows of 4 inputs were saved; the controller has other inputs now"
     with pytest.raises(ControllerError, match=match):
         steps_of(logged(4).save(), 4, "law")
 
@@ -140,7 +140,8 @@ def test_forgotten_steps_are_counted_in_the_refusal() -> None:
     with pytest.raises(ControllerError) as raised:
         steps_of(saved, 2, "law")
     assert str(raised.value).startswith(
-        "law ran 2049 steps, and the inputs of the first 2048 were not kept (at most 256 MB are)"
+        "law cannot be restored: it ran 2049 steps, and the inputs of the first 2048 were not kept "
+        "(at most 256 MB are)"
     )
 
 
@@ -202,7 +203,7 @@ def test_a_controller_that_does_not_answer_a_fed_step_is_refused() -> None:
 
 
 def test_other_answers_than_before_are_refused() -> None:
-    with pytest.raises(ControllerError, match=r"law was fed its 2 steps again and answered other"):
+    with pytest.raises(ControllerError, match="its 2 steps were repeated and gave other answers"):
         Fed(2.5).fed(flown(2).log.save())
 
 

@@ -84,7 +84,7 @@ def test_without_a_period_there_is_no_tick() -> None:
 
 def test_an_offset_is_not_negative() -> None:
     assert Ticking("t", Period(Fraction(10)), 0, 0).next_ns == 0
-    with pytest.raises(ScenarioError, match=r"task t has an offset of -1 ns; it must be >= 0"):
+    with pytest.raises(ScenarioError, match="an offset of -1 ns; an offset must be >= 0"):
         Ticking("t", Period(Fraction(10)), -1, 0)
 
 
@@ -124,7 +124,7 @@ def test_noise_is_drawn_from_its_own_stream_with_its_mean_and_density() -> None:
 )
 def test_a_noise_has_a_finite_mean_and_a_deviation(mean: float, deviation: float) -> None:
     port = SignalPort("gust", Signals("u [1]"), np.zeros(1))
-    with pytest.raises(ScenarioError, match="both are finite, and a deviation is >= 0"):
+    with pytest.raises(ScenarioError, match="both must be finite, and the deviation >= 0"):
         NoiseTask(port, mean, deviation, Period.of(1))
     assert NoiseTask(port, 0.0, 0.0, Period.of(1))
 

@@ -24,7 +24,8 @@ from rtsim.equations.addresses import (
     vector_at,
     words_at,
 )
-from rtsim.equations.compiling import compiled, evaluate
+from rtsim.equations.compiling import compiled
+from rtsim.equations.evaluation import evaluate
 from rtsim.solve import GOOD
 from rtsim.solve.flips import sign
 from rtsim.solve.look import CAME_TO, LEFT_AT, SIGN

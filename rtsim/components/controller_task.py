@@ -108,7 +108,7 @@ class ControllerTask(Ticking):
         return FAR if self.request is None or self.request.late else self.request.due.ns
 
     def compiled(self) -> CompiledReaction | str:
-        native = self.controller.native() if isinstance(self.controller, PythonController) else None
+        native = self.controller.native() if type(self.controller) is PythonController else None
         if native is None:
             return f"{self.name} is not compiled"
         if self.failed is not None or (self.request is not None and self.request.late):

@@ -13,7 +13,7 @@ from rtsim.core.tag import NEVER, Tag
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.command_handler import CommandHandler
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.engine.compiled.stretch import Stretches
+from rtsim.engine.compiled.stretch import AUTO, Stretches
 from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
@@ -41,9 +41,6 @@ class Executive:
     ``checkpoints``: takes checkpoints between two tags.
     """
 
-    compiled = True
-    """Stretches in which all is compiled are run in one call."""
-
     def __init__(
         self,
         system: System,
@@ -56,6 +53,7 @@ class Executive:
         stop_ns: int | None = None,
         before: tuple[Mapping[str, int], int] | None = None,
         checkpoints: Taking | None = None,
+        engine: str = AUTO,
     ) -> None:
         self.system = system
         self.until_ns = until_ns
@@ -64,7 +62,8 @@ class Executive:
         self.stopping = ""
         """Why the loop stops after the present tag; empty if it does not."""
         self.stretches: Stretches | None = None
-        """The compiled engine; ``None`` if this run cannot use it."""
+        """The compiled engine; ``None`` if a clock, a viewer or a client is there."""
+        self._engine = engine
         self.unrecorded = ""
         """Since when nothing is recorded, and why; empty if all is recorded."""
         self.checkpoints = checkpoints
@@ -117,7 +116,8 @@ class Executive:
             desk.begin(system.ns)
             if desk.quitting:
                 return
-        stretches = self._stretches(ahead_of=paced or bool(self._publisher) or desk is not None)
+        alone = not (paced or self._publisher or desk)  # nobody waits, looks or reaches in between
+        stretches = self._stretches() if alone else None
         looks = bool(system.external_inputs) or desk is not None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
             if stretches is not None and self._stretch(stretches):
@@ -221,13 +221,11 @@ class Executive:
             self._trace.x_minus_many(plant, *taken)
             self.system.ns = plant.ns
 
-    def _stretches(self, ahead_of: bool) -> Stretches | None:
-        """The compiled engine, if nobody waits, looks or reaches in between tags."""
-        if ahead_of or self.until_ns >= 2**53 or not self.compiled:
-            return None
-        found = Stretches(self.system, self._trace, self._clock)
-        self.stretches = found
-        return found if found.usable else None
+    def _stretches(self) -> Stretches | None:
+        """The compiled engine, if it can run anything here."""
+        limit = min(self.until_ns, self.stop_ns)
+        self.stretches = Stretches(self.system, self._trace, self._clock, self._engine, limit)
+        return self.stretches if self.stretches.usable else None
 
     def _stretch(self, stretches: Stretches) -> bool:
         """Run tags in compiled code; False if the next one is not for it."""

@@ -151,7 +151,7 @@ class Outcome(NamedTuple):
     """So many ran on the compiled engine."""
 
 
-def ran(scenario: Scenario, compiled: bool) -> Outcome:
+def ran(scenario: Scenario, engine: str) -> Outcome:
     recorder, kept, run = MemoryRecorder(), [], Executive.run
 
     def noted(self: Executive) -> None:
@@ -161,9 +161,8 @@ def ran(scenario: Scenario, compiled: bool) -> Outcome:
     error = ""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Executive, "run", noted)
-        patch.setattr(Executive, "compiled", compiled)
         try:
-            simulate(scenario, recorder=recorder)
+            simulate(scenario, recorder=recorder, engine=engine)
         except RtsimError as raised:
             error = f"{type(raised).__name__}: {raised}"
     found = kept[0].stretches
@@ -172,7 +171,7 @@ def ran(scenario: Scenario, compiled: bool) -> Outcome:
 
 def check_equal(make: Callable[[], Scenario]) -> int:
     """Both engines give the same rows, events and error; returns the compiled engine's tags."""
-    compiled, interpreted = ran(make(), True), ran(make(), False)
+    compiled, interpreted = ran(make(), "compiled"), ran(make(), "interpreted")
     assert compiled.error == interpreted.error
     assert compare_exact(interpreted.recording, compiled.recording) is None
     assert compiled.recording.events == interpreted.recording.events

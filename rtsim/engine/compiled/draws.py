@@ -71,7 +71,8 @@ def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, 
 
 def remembers_nothing(model: object) -> bool:
     """A latency model that can draw ahead: it has no state beside that of the stream."""
-    if not is_dataclass(model) or not type(model).__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    options: Any = getattr(type(model), "__dataclass_params__", None)
+    if not is_dataclass(model) or isinstance(model, type) or not options.frozen:
         return False
     inner = (getattr(model, f.name) for f in fields(model))
     return all(remembers_nothing(i) for i in inner if hasattr(i, "delays"))

@@ -15,23 +15,12 @@ from typing import Any
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.messages import answer_in_order, apply_answers, deliver, send, wrote
-from rtsim.engine.compiled.rows import UNRECORDED, draw, gather, new_row, save, tick, ticked
-from rtsim.equations.addresses import (
-    call_drive,
-    call_equation,
-    call_step,
-    call_update,
-    vector_at,
-    words_at,
-)
+from rtsim.engine.compiled.plants import commit_all, propagate, read_wires, refresh
+from rtsim.engine.compiled.rows import UNRECORDED, draw, gather, new_row, save, ticked
+from rtsim.equations.addresses import call_equation, call_update, vector_at, words_at
 from rtsim.equations.compiling import compiled
-from rtsim.equations.evaluation import evaluate
-from rtsim.solve import GOOD
-from rtsim.solve.flips import sign
-from rtsim.solve.look import CAME_TO, LEFT_AT, SIGN
 
 _MOST_MICROSTEPS = 1000
-_evaluate = compiled(evaluate)
 
 
 def stretch(w: Any) -> int:
@@ -44,17 +33,17 @@ def stretch(w: Any) -> int:
     tags = 0
     while tags < w[at.MOST]:
         discrete = _next_discrete(w)
-        ns = _propagate(w, discrete)
+        ns = propagate(w, discrete)
         if ns == at.NOTHING or ns >= w[at.LIMIT]:
             return tags
         save(w)
         w[state + at.IN_TAG] = 1
-        if not _commit_all(w, ns):
+        if not commit_all(w, ns):
             return tags
         if ns == discrete:
             if not _instant(w, ns):
                 return tags
-        elif w[at.COUPLED] and not _refresh(w, ns, 0):
+        elif w[at.COUPLED] and not refresh(w, ns, 0):
             return tags
         w[state + at.IN_TAG] = 0
         w[state + at.NOW] = ns
@@ -76,122 +65,7 @@ def _next_discrete(w: Any) -> int:
             ns = w[s + at.K_NEXT]
         if w[s + at.K_OPEN] and w[s + at.K_DUE] < ns:
             ns = w[s + at.K_DUE]
-    return ns
-
-
-@compiled
-def _propagate(w: Any, discrete: int) -> int:
-    """Provisional steps up to ``discrete``; returns the next tag's ns, or NOTHING on failure."""
-    ns = discrete
-    for i in range(w[at.PLANT_COUNT]):
-        r = w[at.PLANTS] + i * at.PLANT
-        s = w[r + at.P_STATE]
-        if w[s + at.S_TARGET] > discrete or w[s + at.S_TARGET] == at.NOTHING:
-            target = _advance(w, r, w[s + at.S_NS], min(w[s + at.S_GRID], discrete))
-            if target == at.NOTHING:
-                return at.NOTHING
-            w[s + at.S_TARGET] = target
-        if w[s + at.S_TARGET] < ns:
-            ns = w[s + at.S_TARGET]
-    return ns
-
-
-@compiled
-def _advance(w: Any, r: int, now: int, target: int) -> int:
-    """A provisional step to ``target``, or to where a guard fires; NOTHING on failure."""
-    words = words_at(w, r + at.P_WORDS)
-    if w[r + at.P_DRIVE] == 0:
-        h = (target - now) / NS_PER_S
-        good = call_step(w[r + at.P_STEP], words, now / NS_PER_S, h) == GOOD
-        return target if good else at.NOTHING
-    answer = call_drive(
-        w[r + at.P_DRIVE], w[r + at.P_LEG], w[r + at.P_RETAKE], w[r + at.P_BETWEEN], words,
-        words_at(w, r + at.P_LOOK), now, target,
-    )  # fmt: skip
-    if answer != GOOD:
-        return at.NOTHING
-    return now + int(vector_at(w, r + at.P_REACHED)[0])
-
-
-@compiled
-def _fires(w: Any, r: int) -> bool:
-    """A guard crosses zero at the end of the provisional step."""
-    fired = vector_at(w, r + at.P_FIRED)
-    found = False
-    for i in range(fired.size):
-        found = found or fired[i] != 0.0
-    return found
-
-
-@compiled
-def _guards_stay(w: Any, r: int, ns: int) -> bool:
-    """After writes: no guard fires, and none stands where it fired before.
-
-    These cases are rare, and the interpreter's.
-    """
-    known, g = vector_at(w, r + at.P_KNOWN), vector_at(w, r + at.P_G)
-    directions = vector_at(w, r + at.P_DIRECTIONS)
-    _evaluate(words_at(w, r + at.P_GUARDS), ns / NS_PER_S)
-    m = g.size
-    for i in range(m):
-        now = sign(g[i])
-        crossed = known[SIGN * m + i] * now < 0.0 and directions[i] in (0.0, now)
-        if crossed or known[CAME_TO * m + i] != 0.0 or known[LEFT_AT * m + i] != 0.0:
-            return False
-        known[SIGN * m + i] = now
-    return True
-
-
-@compiled
-def _commit_all(w: Any, ns: int) -> bool:
-    """The steps that end at ``ns``; false where an output is not finite or a track is full."""
-    for i in range(w[at.PLANT_COUNT]):
-        r = w[at.PLANTS] + i * at.PLANT
-        s = w[r + at.P_STATE]
-        if w[s + at.S_TARGET] != ns:
-            continue
-        if w[r + at.P_DRIVE]:
-            if _fires(w, r):
-                return False
-            known, ahead = vector_at(w, r + at.P_KNOWN), vector_at(w, r + at.P_AHEAD)
-            for j in range(known.size):
-                known[j] = ahead[j]
-        x, end = vector_at(w, r + at.P_X), vector_at(w, r + at.P_NEXT)
-        for j in range(x.size):
-            x[j] = end[j]
-        memory, after = vector_at(w, r + at.P_MEMORY), vector_at(w, r + at.P_AFTER)
-        for j in range(memory.size):
-            memory[j] = after[j]
-        w[s + at.S_NS], w[s + at.S_TARGET] = ns, at.NOTHING
-        if w[s + at.S_GRID] == ns:
-            k = w[s + at.S_K] + 1
-            w[s + at.S_K] = k
-            w[s + at.S_GRID] = tick(w[r + at.P_NUMERATOR], w[r + at.P_DENOMINATOR], k, 0)
-        if not _sample(w, r, ns) or not _plant_row(w, r, ns, 0, 0):
-            return False
-    return True
-
-
-@compiled
-def _sample(w: Any, r: int, ns: int) -> bool:
-    """The outputs at the present state and inputs; false where one is not finite."""
-    if w[r + at.P_OUTPUT_LENGTH] == 0:
-        return True
-    return _evaluate(words_at(w, r + at.P_OUTPUT), ns / NS_PER_S) < 0
-
-
-@compiled
-def _plant_row(w: Any, r: int, ns: int, step: int, side: int) -> bool:
-    track = w[r + at.P_TRACK]
-    first = new_row(w, track)
-    if first < 0:
-        return first == UNRECORDED
-    block = w[w[at.TRACKS] + track * at.TRACK + at.R_STATE] + at.B_BLOCK
-    words, doubles, values = words_at(w, block), vector_at(w, block), vector_at(w, r + at.P_VALUES)
-    words[first], words[first + 1], words[first + 2] = ns, step, side
-    for j in range(values.size):
-        doubles[first + 3 + j] = values[j]
-    return True
+    return int(ns)
 
 
 @compiled
@@ -216,7 +90,7 @@ def _instant(w: Any, ns: int) -> bool:
     _apply_writes(w)
     step = 0
     while True:
-        if not _refresh(w, ns, step):
+        if not refresh(w, ns, step):
             return False
         waiting = w[w[at.CHANGING] + at.IN_FLIGHT] > 0 and w[w[at.FLIGHT] + at.F_NS] <= ns
         if not waiting:
@@ -304,7 +178,7 @@ def _sampled_row(w: Any, r: int, ns: int) -> bool:
 @compiled
 def _update(w: Any, r: int, ns: int) -> bool:
     """The discrete update of a plant, into a scratch of its own."""
-    _read_wires(w, w[r + at.T_PLANT])
+    read_wires(w, w[r + at.T_PLANT])
     now, z = vector_at(w, r + at.T_Z), vector_at(w, r + at.T_SECOND)
     for j in range(z.size):
         z[j] = now[j]
@@ -320,7 +194,7 @@ def _update(w: Any, r: int, ns: int) -> bool:
 def _tick_timers(w: Any, r: int, ns: int) -> bool:
     """The timers of a plant that are due, into scratches of its states and discrete states."""
     plant = w[r + at.T_PLANT]
-    _read_wires(w, plant)
+    read_wires(w, plant)
     x_now, x = vector_at(w, plant + at.P_X), vector_at(w, r + at.T_FIRST)
     z_now, z = vector_at(w, r + at.T_Z), vector_at(w, r + at.T_SECOND)
     for j in range(x.size):
@@ -372,49 +246,3 @@ def _write(w: Any, r: int, into: int, source: int) -> None:
         if now[j] != new[j]:
             now[j] = new[j]
             w[w[w[r + at.T_PLANT] + at.P_STATE] + at.S_TOUCHED] = 1
-
-
-@compiled
-def _read_wires(w: Any, r: int) -> None:
-    s = w[r + at.P_STATE]
-    if w[r + at.P_INTO_LENGTH] and (w[s + at.S_STALE] or w[r + at.P_COUPLED]):
-        w[s + at.S_STALE], w[s + at.S_UNSETTLED] = 0, 1
-        gather(w, w[r + at.P_COPIES], w[r + at.P_COPY_COUNT])
-
-
-@compiled
-def _refresh(w: Any, ns: int, step: int) -> bool:
-    """Plants that stand at ``ns`` read their wires, all before any is changed; then x+."""
-    for i in range(w[at.PLANT_COUNT]):
-        r = w[at.PLANTS] + i * at.PLANT
-        s = w[r + at.P_STATE]
-        stirred = w[s + at.S_STALE] or w[s + at.S_TOUCHED] or w[s + at.S_UNSETTLED]
-        w[s + at.S_HERE] = w[s + at.S_NS] == ns and (stirred or w[r + at.P_COUPLED])
-        if w[s + at.S_HERE]:
-            _read_wires(w, r)
-    for i in range(w[at.PLANT_COUNT]):
-        r = w[at.PLANTS] + i * at.PLANT
-        if w[w[r + at.P_STATE] + at.S_HERE] and not _settle(w, r, ns, step):
-            return False
-    return True
-
-
-@compiled
-def _settle(w: Any, r: int, ns: int, step: int) -> bool:
-    """Make what the wires brought the inputs; record x+ if it differs from x-."""
-    s = w[r + at.P_STATE]
-    written = w[s + at.S_TOUCHED]
-    w[s + at.S_TOUCHED], w[s + at.S_UNSETTLED] = 0, 0
-    into, u = words_at(w, r + at.P_INTO), words_at(w, r + at.P_U)
-    for j in range(into.size):
-        if u[j] != into[j]:
-            u[j] = into[j]
-            written = 1
-    if not written:
-        return True
-    memory = vector_at(w, r + at.P_MEMORY)
-    for j in range(w[r + at.P_KEPT], memory.size):
-        memory[j] = 0.0
-    if w[r + at.P_DRIVE] and not _guards_stay(w, r, ns):
-        return False
-    return _sample(w, r, ns) and _plant_row(w, r, ns, step, 1)

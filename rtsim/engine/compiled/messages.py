@@ -25,7 +25,7 @@ def _before(w: Any, i: int, j: int) -> bool:
     a, b = w[at.FLIGHT] + i * at.MESSAGE, w[at.FLIGHT] + j * at.MESSAGE
     for key in range(_KEYS):
         if w[a + key] != w[b + key]:
-            return w[a + key] < w[b + key]
+            return bool(w[a + key] < w[b + key])
     return False
 
 
@@ -70,7 +70,7 @@ def _take(w: Any, ns: int, step: int) -> int:
     w[state + at.IN_FLIGHT] = count
     _swap(w, 0, count)
     _sink(w, count)
-    return f + count * at.MESSAGE
+    return int(f + count * at.MESSAGE)
 
 
 @compiled

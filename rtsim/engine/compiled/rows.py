@@ -69,7 +69,7 @@ def new_row(w: Any, track: int) -> int:
         w[w[at.CHANGING] + at.ROLLED] = 1
     row = w[s + at.B_ROW]
     w[s + at.B_ROW] = row + 1
-    return row * w[r + at.R_WIDTH]
+    return int(row * w[r + at.R_WIDTH])
 
 
 @compiled
@@ -96,4 +96,4 @@ def draw(w: Any, row: int) -> int:
         w[w[at.CHANGING] + at.DRY] = 1
         return at.NOTHING
     w[w[r + at.D_STATE] + at.C_NEXT] = i + 1
-    return i * w[r + at.D_WIDTH]
+    return int(i * w[r + at.D_WIDTH])

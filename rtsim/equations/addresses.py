@@ -2,7 +2,7 @@
 
 A solver is compiled once for all models.  It receives each model function as an address and calls
 it with :func:`call_equation`.  The same source also runs as plain Python, where the "address" is
-the function itself.  :mod:`rtsim.equations.lowering` has the compiled forms of these functions.
+the function itself.  :mod:`rtsim.equations.calls` has the compiled forms of these functions.
 """
 
 from __future__ import annotations

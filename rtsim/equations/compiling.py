@@ -324,6 +324,7 @@ def _place(function: Callable[..., Any], signature: Signature, checked: bool = F
 
 _FORMS = (
     "equations/addresses.py",
+    "equations/calls.py",
     "equations/evaluation.py",
     "equations/lowering.py",
     "equations/machine_code.py",

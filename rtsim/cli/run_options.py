@@ -27,6 +27,7 @@ from rtsim.cli.telemetry import (
 )
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.compiled.stretch import AUTO
 from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.runs.pace import MAX, Pace
 from rtsim.scenario.scenario import Scenario
@@ -56,6 +57,7 @@ class RunOptions:
     plain: bool = False
     strict: bool = False
     checked: bool = False
+    engine: str = AUTO
     on_recorder_death: str = "continue"
     checkpoint_every: str | None = None
     checkpoint_at: tuple[str, ...] = ()

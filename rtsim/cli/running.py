@@ -76,6 +76,7 @@ def run_command(
                 start=None if going_on is None else going_on.checkpoint,
                 output=Output(recorder, on_recorder_death=options.on_recorder_death),
                 live=Connections(publisher, line.show, inbox, tell=line.tell),
+                engine=options.engine,
             )
             result = run_segments(request, wanted, stack)
         except KeyboardInterrupt as interrupt:

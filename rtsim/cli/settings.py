@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from rtsim.core.errors import ScenarioError
+from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.runs.request import RECORDER_DEATH
 
 recording_options = (
@@ -35,6 +36,14 @@ compiling_options = (
         help="Run models and controllers as plain Python, without compilation.",
     ),
     click.option("--checked", is_flag=True, help="Check every array index in compiled functions."),
+    click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default=AUTO,
+        show_default=True,
+        help="What runs the tags between external events: compiled code, or the interpreter, for "
+        "debugging.  Results are equal.",
+    ),
 )
 
 

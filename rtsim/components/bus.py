@@ -8,6 +8,7 @@ total order.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -166,6 +167,31 @@ class Bus:
         while self._flight and self._flight[0][0] <= tag:
             out.append(heapq.heappop(self._flight)[-1])
         return out
+
+    def position(self, name: str) -> tuple[int, Tag]:
+        """Of a topic: the next sequence number, and the last arrival."""
+        return self._sequence[name], self._last_arrival[name]
+
+    def go_on(self, name: str, sequence: int, last_arrival: Tag) -> None:
+        """Continue after compiled code sent messages on the topic ``name``."""
+        self._sequence[name], self._last_arrival[name] = sequence, last_arrival
+
+    def arrivals_except(self, names: Set[str]) -> list[int]:
+        """The first arrival [ns] of a message on another topic than these, if there is one."""
+        return [min(ns)] if (ns := [e[0].ns for e in self._flight if e[2] not in names]) else []
+
+    def take(self, names: Set[str]) -> list[Message]:
+        """Take out the messages in transit on these topics; copies are left."""
+        taken = [e for e in self._flight if e[2] in names]
+        self._flight = [e for e in self._flight if e[2] not in names]
+        heapq.heapify(self._flight)
+        return [e[-1] for e in sorted(taken, key=lambda e: e[:5])]
+
+    def put(self, messages: Iterable[Message]) -> None:
+        """Messages that are in transit; none is a copy."""
+        for m in messages:
+            entry = (m.arrival, self.topics[m.topic].source, m.topic, m.sequence, 0, m)
+            heapq.heappush(self._flight, entry)
 
     def save(self) -> dict[str, Any]:
         """Return messages in transit and counters as plain data."""

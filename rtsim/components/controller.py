@@ -120,7 +120,9 @@ class PythonController:
     def _law(self) -> Callable[[float], object]:
         """The law with fixed vectors, so that a step passes only t."""
         vectors = (self._u, self.s, self.p, self._y)
-        return first_checked(self._native, vectors, lambda law: vars(self).update(_law=law))
+        return first_checked(
+            self._native, vectors, lambda law: vars(self).update(_law=law, checked=True)
+        )
 
     def ready(self, compile: Compilation) -> PythonController:
         """Return a :meth:`fresh` copy that is compiled as ``compile`` says.
@@ -153,7 +155,8 @@ class PythonController:
         out.s = self.memory.initial()
         out._u, out._y = np.zeros(self.inputs.size), self._unwritten()
         out._pending = None
-        vars(out).pop("_law", None)
+        for name in ("_law", "checked"):
+            vars(out).pop(name, None)
         return out
 
     def send(self, tag: Tag, inputs: Vector) -> None:
@@ -183,6 +186,22 @@ class PythonController:
 
     def close(self) -> None:
         pass
+
+    @cached_property
+    def checked(self) -> bool:
+        """The first call was checked, or needs no check."""
+        return not self._native.unchecked
+
+    def native(self) -> tuple[int, tuple[Vector, ...]] | None:
+        """The address of the compiled function, and its vectors u, s, p, y; None: not compiled."""
+        handle = self._native.handle
+        if not isinstance(handle, np.intp):
+            return None
+        return int(handle), (self._u, self.s, self.p, self._y)
+
+    def pending(self, tag: Tag | None) -> None:
+        """Compiled code ran the step of ``tag``, whose answer was not asked for yet."""
+        self._pending = tag
 
     def functions(self) -> Sequence[Any]:
         return [self.law]

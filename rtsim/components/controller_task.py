@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.components.controller import Controller
+from rtsim.components.compiled_reaction import CompiledReaction
+from rtsim.components.controller import Controller, PythonController
 from rtsim.components.latency import ZERO, LatencyModel, draw
 from rtsim.components.ports import Wiring
 from rtsim.components.protocols import (
@@ -105,6 +106,25 @@ class ControllerTask(Ticking):
     def due_ns(self) -> int:
         """When the open answer is due, ns; :data:`FAR` if no request is open or it is late."""
         return FAR if self.request is None or self.request.late else self.request.due.ns
+
+    def compiled(self) -> CompiledReaction | str:
+        native = self.controller.native() if type(self.controller) is PythonController else None
+        if native is None:
+            return f"{self.name} is not compiled"
+        if self.failed is not None or (self.request is not None and self.request.late):
+            return f"{self.name} failed, or is late"
+        return CompiledReaction("controller", self.wiring, native[0], native[1], self.compute)
+
+    @property
+    def checked(self) -> bool:
+        return isinstance(self.controller, PythonController) and self.controller.checked
+
+    def go_on(self, k: int, sequence: int, request: ControllerRequest | None) -> None:
+        """Continue after compiled code ran ticks: ``request`` is under way."""
+        self.go_to(k)
+        self.sequence, self.request = sequence, request
+        assert isinstance(self.controller, PythonController)
+        self.controller.pending(None if request is None else request.tag)
 
     def react(self, tag: Tag, environment: Environment) -> None:
         if self._own is not None and self.failed is None:

@@ -13,10 +13,12 @@ from rtsim.core.errors import ModelError
 from rtsim.core.raised import blame
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
-from rtsim.equations.evaluation import resident
+from rtsim.equations.addresses import AddressBlock
+from rtsim.equations.evaluation import evaluation_block, resident
 from rtsim.equations.model import BoundModel
 from rtsim.solve import GOOD, OUT_OF_BUDGET, TOO_SMALL, Solver
 from rtsim.solve.guard_watch import GuardWatch
+from rtsim.solve.resident import NativeStep
 
 NONE_NS = -1
 _MOST_AT_ONCE = 64
@@ -158,6 +160,36 @@ class Plant:
         if ahead:
             self.target_ns = self.ns + ahead
         return at[1 : good + 1], rows
+
+    def native_step(self) -> NativeStep | None:
+        """The solver's step for code that calls it by its address; None: it has none."""
+        native = getattr(self.stepper, "native", None)
+        if native is None or self.budgeted:
+            return None
+        if self.watch is not None and self.watch.native() is None:
+            return None
+        found: NativeStep = native(self.x, self.z, self.u, self.p, self.next_x)
+        return found
+
+    def native_output(self) -> AddressBlock | None:
+        """The output function and its vectors; None: the model has no outputs."""
+        if not self.y.size:
+            return None
+        return evaluation_block(self.bound.output, self.x, self.z, self.u, self.p, self.y)
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """The present ns, and the number of the next tick of the own grid."""
+        return self.ns, self._k
+
+    def go_on(self, ns: int, k: int) -> None:
+        """Continue after compiled code took steps up to ``ns``; a provisional step is dropped."""
+        moved = ns != self.ns
+        self.ns, self._k = ns, k
+        self._grid_ns = self.step.tick(k)
+        self.target_ns = NONE_NS
+        if self.watch is not None and moved:
+            self.watch.go_on()
 
     @property
     def fires(self) -> bool:

@@ -85,6 +85,20 @@ class Wiring:
             self._links.append((_compact(into), value, _compact(out)))
         return set(runs)
 
+    def copies(self) -> list[tuple[Vector, Vector]]:
+        """Views (into, from) of equal lengths, which :meth:`gather` copies one after another."""
+        found = []
+        for here, value, there in self._links:
+            if isinstance(here, slice) and isinstance(there, slice):
+                found.append((self.into[here], value[there]))
+                continue
+            into = range(self.into.size)[here] if isinstance(here, slice) else here.tolist()
+            source = range(value.size)[there] if isinstance(there, slice) else there.tolist()
+            found += [
+                (self.into[i : i + 1], value[j : j + 1]) for i, j in zip(into, source, strict=True)
+            ]
+        return found
+
     def gather(self) -> None:
         """Copy the current values of the sources."""
         for here, value, there in self._links:

@@ -13,13 +13,16 @@ from math import isfinite
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rtsim.components.compiled_reaction import CompiledReaction
 from rtsim.components.plant import Plant
 from rtsim.components.ports import SignalPort, Wiring
 from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
+from rtsim.equations.compiling import ABSENT
 from rtsim.equations.first_call import check, first_checked
 
 FAR = 2**63 - 1
@@ -111,6 +114,20 @@ class Ticking:
         self.k += 1
         self.next_ns = self._tick()
 
+    def go_to(self, k: int) -> None:
+        """The next tick to come is number ``k``."""
+        self.k = k
+        self.next_ns = self._tick()
+
+    def compiled(self) -> CompiledReaction | str:
+        """The reaction for the compiled engine, or why it has none."""
+        return f"{self.name} reacts in Python"
+
+    @property
+    def checked(self) -> bool:
+        """The first call of its compiled function was checked, or it has none."""
+        return True
+
     def save(self) -> dict[str, Any]:
         return {"k": self.k}
 
@@ -128,8 +145,11 @@ class UpdateTask(Ticking):
         u = plant.u if plant.wiring is None else plant.wiring.into
         self._z = plant.z.copy()
         vectors = (plant.x, self._z, u, plant.p)
+        self._checked = not plant.bound.update.unchecked
         self._update = first_checked(
-            plant.bound.update, vectors, lambda update: vars(self).update(_update=update)
+            plant.bound.update,
+            vectors,
+            lambda update: vars(self).update(_update=update, _checked=True),
         )
 
     def react(self, tag: Tag, environment: Environment) -> None:
@@ -145,6 +165,19 @@ class UpdateTask(Ticking):
                 f"at {tag}; correct the update function"
             )
         environment.write(plant.z, z, plant)
+
+    def compiled(self) -> CompiledReaction | str:
+        plant = self._plant
+        handle = plant.bound.update.handle
+        if not isinstance(handle, np.intp):
+            return f"{self.name} is not compiled"
+        u = plant.u if plant.wiring is None else plant.wiring.into
+        vectors = (plant.x, self._z, u, plant.p)
+        return CompiledReaction("update", None, int(handle), vectors, plant=plant)
+
+    @property
+    def checked(self) -> bool:
+        return self._checked
 
 
 class TimerTask:
@@ -227,6 +260,41 @@ class TimerTask:
         environment.write(plant.x, x.copy(), plant)
         environment.write(plant.z, z.copy(), plant)
 
+    def compiled(self) -> CompiledReaction | str:
+        """The reaction for the compiled engine, or why it has none."""
+        plant = self._plant
+        handle = plant.bound.tick.handle
+        if not isinstance(handle, np.intp):
+            return f"{self.name} is not compiled"
+        if any(self._draws):
+            return f"{self.name} draws random numbers"
+        if plant.bound.update.py_func is not ABSENT.py_func:
+            return f"{plant.name} has an update beside its timers"
+        timers = tuple((timer.period, timer.offset_ns) for timer in self._timers)
+        return CompiledReaction(
+            "timers", None, int(handle), self._vectors, plant=plant, due=self._due, timers=timers
+        )
+
+    @property
+    def checked(self) -> bool:
+        """The first tick of each timer was checked."""
+        return self._tick is self._fast
+
+    @property
+    def ticks(self) -> list[int]:
+        """The number of the next tick of each timer."""
+        return list(self._ticks)
+
+    @property
+    def coming(self) -> list[int]:
+        """The time [ns] of the next tick of each timer."""
+        return [self._at(i) for i in range(len(self._timers))]
+
+    def go_on(self, ticks: list[int]) -> None:
+        """The next ticks to come have these numbers."""
+        self._ticks = ticks
+        self._look()
+
     def save(self) -> dict[str, Any]:
         return {"ticks": list(self._ticks)}
 
@@ -247,6 +315,9 @@ class SensorTask(Ticking):
     def react(self, tag: Tag, environment: Environment) -> None:
         self._wiring.gather()
         environment.send(self.name, tag, tag, self._wiring.into)
+
+    def compiled(self) -> CompiledReaction | str:
+        return CompiledReaction("sensor", self._wiring)
 
 
 class NoiseTask(Ticking):
@@ -271,5 +342,13 @@ class NoiseTask(Ticking):
 
     def react(self, tag: Tag, environment: Environment) -> None:  # noqa: ARG002
         stream = environment.streams.stream(f"noise/{self.name}")
-        drawn = self._mean + self._scale * stream.standard_normal(self._port.value.size)
-        environment.write(self._port.value, drawn, self._port)
+        environment.write(self._port.value, self._drawn(stream, 1)[0], self._port)
+
+    def _drawn(self, stream: np.random.Generator, count: int) -> NDArray[np.float64]:
+        """The values (count, n) of the next ticks."""
+        size = (count, self._port.value.size)
+        drawn: NDArray[np.float64] = self._mean + self._scale * stream.standard_normal(size)
+        return drawn
+
+    def compiled(self) -> CompiledReaction | str:
+        return CompiledReaction("noise", port=self._port, draws=self._drawn)

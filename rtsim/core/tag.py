@@ -115,6 +115,11 @@ class Period:
             raise ScenarioError(f"a period must be > 0 s, got {value!r}")
         return cls(exact * NS_PER_S)
 
+    @property
+    def ratio(self) -> tuple[int, int]:
+        """The period in ns: numerator and denominator."""
+        return self._ratio
+
     def tick(self, k: int, offset_ns: int = 0) -> int:
         """Return the time of tick ``k`` [ns]."""
         n, d = self._ratio

@@ -13,6 +13,7 @@ from rtsim.core.tag import NEVER, Tag
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.command_handler import CommandHandler
 from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.compiled.stretch import AUTO, Stretches
 from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
@@ -52,6 +53,7 @@ class Executive:
         stop_ns: int | None = None,
         before: tuple[Mapping[str, int], int] | None = None,
         checkpoints: Taking | None = None,
+        engine: str = AUTO,
     ) -> None:
         self.system = system
         self.until_ns = until_ns
@@ -59,6 +61,9 @@ class Executive:
         """Stop after the first tag at or after this time, ns; it makes no tag of its own."""
         self.stopping = ""
         """Why the loop stops after the present tag; empty if it does not."""
+        self.stretches: Stretches | None = None
+        """The compiled engine; ``None`` if a clock, a viewer or a client is there."""
+        self._engine = engine
         self.unrecorded = ""
         """Since when nothing is recorded, and why; empty if all is recorded."""
         self.checkpoints = checkpoints
@@ -111,8 +116,12 @@ class Executive:
             desk.begin(system.ns)
             if desk.quitting:
                 return
+        alone = not (paced or self._publisher or desk)  # nobody waits, looks or reaches in between
+        stretches = self._stretches() if alone else None
         looks = bool(system.external_inputs) or desk is not None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
+            if stretches is not None and self._stretch(stretches):
+                continue
             discrete = system.next_discrete_ns(self.until_ns)
             if ahead:
                 self._run_on(
@@ -211,6 +220,25 @@ class Executive:
         if taken is not None:
             self._trace.x_minus_many(plant, *taken)
             self.system.ns = plant.ns
+
+    def _stretches(self) -> Stretches | None:
+        """The compiled engine, if it can run anything here."""
+        limit = min(self.until_ns, self.stop_ns)
+        self.stretches = Stretches(self.system, self._trace, self._clock, self._engine, limit)
+        return self.stretches if self.stretches.usable else None
+
+    def _stretch(self, stretches: Stretches) -> bool:
+        """Run tags in compiled code; False if the next one is not for it."""
+        kept, system = self.checkpoints, self.system
+        next_kept = NEVER.ns if kept is None else kept.next_ns
+        if not stretches.run(min(self.until_ns, self.stop_ns, next_kept)):
+            return False
+        self._pacer.wait(system.ns)
+        self._recorder.pump(wait=True)
+        if self._observe is not None:
+            self._observe(system.ns)
+        self._pacer.ready(system.ns)
+        return True
 
     def _propagate(self, discrete: int) -> int:
         """Take provisional steps towards ``discrete``, ns; returns the time of the next tag, ns."""

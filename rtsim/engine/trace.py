@@ -106,6 +106,18 @@ class Trace:
         about = {"source": source}
         self._topics[name] = self._recorder.track(f"messages/{name}", STAMPS, signals, about)
 
+    def plant_track(self, plant: Plant) -> Track:
+        """Where the states of ``plant`` are recorded."""
+        return self._plants[plant.name]
+
+    def topic_track(self, name: str) -> Track:
+        """Where the messages on the topic ``name`` are recorded."""
+        return self._topics[name]
+
+    def request_track(self, controller: str) -> Track:
+        """Where the sampled inputs of ``controller`` are recorded."""
+        return self._topics[request_topic(controller)]
+
     def x_minus(self, plant: Plant) -> None:
         """Record states, inputs and outputs before the discrete changes at the tag."""
         self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)

@@ -2,7 +2,7 @@
 
 A solver is compiled once for all models.  It receives each model function as an address and calls
 it with :func:`call_equation`.  The same source also runs as plain Python, where the "address" is
-the function itself.  :mod:`rtsim.equations.lowering` has the compiled forms of these functions.
+the function itself.  :mod:`rtsim.equations.calls` has the compiled forms of these functions.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ def call_equation(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any, out: An
     handle(t, x, z, u, p, out)
 
 
+def call_update(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
+    """Call an update or a controller from compiled code, by its address; or plain."""
+    handle(t, x, z, u, p)
+
+
 def call_project(handle: Any, x: Any) -> None:
     """Call a projection from a solver, compiled or plain."""
     handle(x)
@@ -50,6 +55,13 @@ def call_project(handle: Any, x: Any) -> None:
 def call_step(handle: Any, words: Any, t: float, h: float) -> int:
     """Call a step of a solver on a block.  Compiled code calls the step by its address."""
     return int(handle(words, t, h))
+
+
+def call_drive(
+    handle: Any, leg: Any, retake: Any, between: Any, words: Any, look: Any, begin: int, end: int
+) -> int:  # fmt: skip
+    """Call a solver's way under guards (:func:`rtsim.solve.guarded.drive`) by its address."""
+    return int(handle(leg, retake, between, words, look, begin, end))
 
 
 # -- blocks ----------------------------------------------------------------------------------------
@@ -74,6 +86,11 @@ class AddressBlock:
 
 def vector_at(words: Any, place: int) -> Any:
     """Return the vector at ``place`` of a block; compiled code reads its address and length."""
+    return words[place]
+
+
+def words_at(words: Any, place: int) -> Any:
+    """Return the vector of integers at ``place``; compiled code reads its address and length."""
     return words[place]
 
 

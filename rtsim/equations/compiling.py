@@ -246,6 +246,11 @@ def compile_function(
         ) from error
 
 
+def kept(function: Callable[..., Any], signature: Signature) -> bool:
+    """Return whether the machine code of ``function`` was compiled before and is in the cache."""
+    return _place(getattr(function, "py_func", function), signature).exists()
+
+
 @dataclass(frozen=True)
 class _Wanted:
     """A function to compile; two of them are equal if their ``place`` is equal."""
@@ -319,6 +324,7 @@ def _place(function: Callable[..., Any], signature: Signature, checked: bool = F
 
 _FORMS = (
     "equations/addresses.py",
+    "equations/calls.py",
     "equations/evaluation.py",
     "equations/lowering.py",
     "equations/machine_code.py",

@@ -1,7 +1,8 @@
-"""The compiled forms of :mod:`rtsim.equations.addresses`, and compilation to machine code.
+"""Compilation to machine code.
 
-Only this module and the functions passed to :func:`rtsim.equations.compiling.when_compiling` import
-numba.  A program whose machine code is in the cache starts without a compiler.
+Only this module, :mod:`rtsim.equations.calls` and the functions passed to
+:func:`rtsim.equations.compiling.when_compiling` import numba.  A program whose machine code is in
+the cache starts without a compiler.
 """
 
 from __future__ import annotations
@@ -20,26 +21,20 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
 
 from rtsim.core.cache import not_kept
 from rtsim.equations.addresses import (
     EQUATION,
     IN_PLACE,
-    INLINED,
     INTEGER,
     MATRIX,
     NUMBER,
     VECTOR,
     WORDS,
     Signature,
-    call_equation,
-    call_project,
-    call_step,
-    matrix_at,
-    vector_at,
 )
+from rtsim.equations.calls import ENTERED, PLACES
 from rtsim.equations.machine_code import FAILED, NEVER_CALLED, MachineCode, target_machine, where
 from rtsim.equations.numba_private import (
     name_files_by_signature,
@@ -56,126 +51,6 @@ TYPES = {
     MATRIX: types.Array(types.float64, 2, "C"),
 }
 _EQUATION, _IN_PLACE = (tuple(TYPES[kind] for kind in s) for s in (EQUATION, IN_PLACE))
-PLACES = types.CPointer(types.int64)
-"""Address and length of each vector, one after the other."""
-
-
-def _emit(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> Any:
-    """Generate a call of an entry by its address; errors of the entry are passed on.
-
-    numba passes an array as seven words.  A call with five arrays takes 60 ns; a call with their
-    addresses and lengths takes 8 ns.
-    """
-    convention, word = context.call_conv, ir.IntType(64)
-    numbers = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k == types.float64]
-    arrays = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k != types.float64]
-    with builder.goto_entry_block():
-        places = builder.alloca(ir.ArrayType(word, 2 * len(arrays)))
-    for i, (kind, value) in enumerate(arrays):
-        array = cgutils.create_struct_proxy(kind)(context, builder, value)
-        address = builder.ptrtoint(array.data, word)
-        builder.store(address, cgutils.gep_inbounds(builder, places, 0, 2 * i))
-        builder.store(array.nitems, cgutils.gep_inbounds(builder, places, 0, 2 * i + 1))
-    arguments = (*(kind for kind, _ in numbers), PLACES)
-    given = (*(v for _, v in numbers), builder.bitcast(places, context.get_value_type(PLACES)))
-    kind = convention.get_function_type(types.none, arguments)
-    target = builder.inttoptr(values[0], ir.PointerType(kind))
-    status, _ = convention.call_function(builder, target, types.none, arguments, given)
-    with cgutils.if_unlikely(builder, status.is_error):
-        convention.return_status_propagate(builder, status)
-    return context.get_dummy_value()
-
-
-@intrinsic
-def _equation_at(_: Any, handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:
-    kinds = (handle, t, x, z, u, p, out)
-    return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
-
-
-@intrinsic
-def _project_at(_: Any, handle: Any, x: Any) -> Any:
-    kinds = (handle, x)
-    return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
-
-
-def _through_places(equation: Any) -> Callable[..., None]:
-    def entry(t: Any, places: Any) -> None:
-        x, z, u = vector_at(places, 0), vector_at(places, 2), vector_at(places, 4)
-        equation(t, x, z, u, vector_at(places, 6), vector_at(places, 8))
-
-    return entry
-
-
-def _through_place(project: Any) -> Callable[..., None]:
-    def entry(places: Any) -> None:
-        project(vector_at(places, 0))
-
-    return entry
-
-
-ENTERED = {
-    EQUATION: (_through_places, (types.float64, PLACES)),
-    IN_PLACE: (_through_place, (PLACES,)),
-}
-"""Signatures that compiled code calls by an extra entry: how to make it, and its arguments."""
-
-
-@intrinsic
-def _step_at(_: Any, handle: Any, words: Any, t: Any, h: Any) -> Any:
-    kinds = (handle, words, t, h)
-
-    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        convention = context.call_conv
-        kind = convention.get_function_type(types.int64, kinds[1:])
-        target = builder.inttoptr(values[0], ir.PointerType(kind))
-        status, result = convention.call_function(
-            builder, target, types.int64, kinds[1:], values[1:]
-        )
-        with cgutils.if_unlikely(builder, status.is_error):
-            convention.return_status_propagate(builder, status)
-        return result
-
-    return types.int64(*kinds), generate
-
-
-@overload(call_equation, strict=False, jit_options=INLINED)
-def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:  # noqa: ARG001
-    return lambda handle, t, x, z, u, p, out: _equation_at(handle, t, x, z, u, p, out)
-
-
-@overload(call_project, strict=False, jit_options=INLINED)
-def _(handle: Any, x: Any) -> Any:  # noqa: ARG001
-    return lambda handle, x: _project_at(handle, x)
-
-
-@overload(call_step, strict=False, jit_options=INLINED)
-def _(handle: Any, words: Any, t: Any, h: Any) -> Any:  # noqa: ARG001
-    return lambda handle, words, t, h: _step_at(handle, words, t, h)
-
-
-@intrinsic
-def _double_pointer(_: Any, address: Any) -> Any:
-    kind = types.CPointer(types.float64)
-
-    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        return builder.inttoptr(values[0], context.get_value_type(kind))
-
-    return kind(address), generate
-
-
-@overload(vector_at, strict=False, jit_options=INLINED)
-def _(words: Any, place: Any) -> Any:  # noqa: ARG001
-    return lambda words, place: numba.carray(_double_pointer(words[place]), (words[place + 1],))
-
-
-@overload(matrix_at, strict=False, jit_options=INLINED)
-def _(words: Any, place: Any) -> Any:  # noqa: ARG001
-    return lambda words, place: numba.carray(
-        _double_pointer(words[place]), (words[place + 1], words[place + 2])
-    )
-
-
-# -- functions as machine code ---------------------------------------------------------------------
 
 
 def lower(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -35,6 +36,20 @@ class _Block:
         flat = self.words.reshape(-1)
         self.bytes = flat.view(np.uint8).data
         self.doubles = flat.view(np.float64).data
+
+
+@dataclass(frozen=True)
+class Lent:
+    """Blocks (capacity, width) of a track that compiled code fills from ``row`` on.
+
+    Blocks without rows: the track counts rows and keeps none.
+    """
+
+    block: NDArray[np.int64]
+    spare: NDArray[np.int64]
+    row: int
+    capacity: int
+    width: int
 
 
 class Track:
@@ -99,6 +114,23 @@ class Track:
             self._row += count
             if self._row == self._capacity:
                 self._roll()
+
+    def lend(self) -> Lent:
+        """The present block and a spare one, into which compiled code writes rows."""
+        if not self._spare:
+            self._spare.append(_Block(self._capacity, self._width))
+        return Lent(
+            self._block.words, self._spare[-1].words, self._row, self._capacity, self._width
+        )
+
+    def returned(self, row: int, rolled: bool) -> None:
+        """Rows were written up to ``row`` of the lent block; if ``rolled``, of the spare block."""
+        if rolled:
+            self._row = self._capacity
+            self._roll()
+        self._row = row
+        if self._row == self._capacity:
+            self._roll()
 
     def _roll(self) -> None:
         self._full.append(self._block)
@@ -211,6 +243,13 @@ class Tracks:
 
 class _NullTrack(Track):
     """Counts rows without keeping them."""
+
+    def lend(self) -> Lent:
+        nothing = np.empty((0, self._width), np.int64)
+        return Lent(nothing, nothing, 0, 0, self._width)
+
+    def returned(self, row: int, rolled: bool) -> None:  # noqa: ARG002
+        self._rolled += row
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:  # noqa: ARG002
         self._rolled += 1

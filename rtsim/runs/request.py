@@ -15,6 +15,7 @@ from rtsim.core.version import __version__
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
+from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.engine.executive import StatePublisher
 from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.equations.source_hash import source_hash
@@ -128,8 +129,12 @@ class RunRequest:
     """Recorded inputs instead of live ones."""
     output: Output = Output()
     live: Connections = Connections()
+    engine: str = AUTO
+    """One of :data:`rtsim.engine.compiled.stretch.ENGINES`; every engine gives the same rows."""
 
     def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise ScenarioError(f"engine is {self.engine!r}; give one of {', '.join(ENGINES)}")
         if self.until_ns <= 0:
             raise ScenarioError(f"until is {self.until!r} s, but a run must last longer than 0 s")
         if self.start is not None and self.start.ns >= self.until_ns:

@@ -18,6 +18,7 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Files
 from rtsim.engine.checkpoint.taking import Taking, check_savable
 from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.compiled.stretch import AUTO
 from rtsim.engine.executive import Executive
 from rtsim.engine.faults.at_loop import DisturbedPacer
 from rtsim.engine.system import System
@@ -55,6 +56,7 @@ def simulate(
     fed: FedInputs | None = None,
     checkpoints: Taking | None = None,
     on_recorder_death: str = "continue",
+    engine: str = AUTO,
     **live: Unpack[ConnectionKeywords],
 ) -> RunResult:
     """Run ``scenario`` once, record it, and return the result.
@@ -63,8 +65,9 @@ def simulate(
     of the run, s (default: the scenario's own).  ``stop_ns``: stop earlier, at the first tag at or
     after this time.  ``fed``: recorded inputs instead of live ones.  ``start``: the checkpoint to
     continue from; ``checkpoints``: those to save.  If the recording fails, the run continues, or
-    ends with ``on_recorder_death="end"``.  ``live`` are the fields of :class:`Connections`:
-    ``publisher``, ``observe``, ``inbox``, ``clock`` and ``tell``.
+    ends with ``on_recorder_death="end"``.  ``engine``: ``"auto"``, ``"compiled"`` or
+    ``"interpreted"``; the results are equal (docs/performance.md).  ``live`` are the fields of
+    :class:`Connections`: ``publisher``, ``observe``, ``inbox``, ``clock`` and ``tell``.
 
     The recording is completed however the run ends; Ctrl-C is a normal end.  Raises
     :class:`ScenarioError` for invalid arguments, the errors of the components
@@ -74,7 +77,7 @@ def simulate(
     """
     request = RunRequest(
         scenario, seed, Pace.of(pace), until, compile, start, stop_ns, fed or FedInputs(),
-        Output(recorder, checkpoints, on_recorder_death), Connections(**live),
+        Output(recorder, checkpoints, on_recorder_death), Connections(**live), engine,
     )  # fmt: skip
     return run(request).checked()
 
@@ -108,6 +111,7 @@ def run(request: RunRequest) -> RunResult:
             system, pacer, recorder, request.until_ns, live.publisher,
             _observer(live.observe, pacer, request.until_ns), inbox, request.stop_ns,
             None if start is None else (start.rows, start.events), checkpoints,
+            request.engine,
         )  # fmt: skip
         header = request.header()
         if checkpoints is not None:
@@ -186,7 +190,11 @@ def _loop(request: RunRequest, executive: Executive, pacer: Pacer, recorder: Rec
     return RunResult(
         RunEnding(system.ns, request.until_ns, reason, text),
         wall_ns,
-        replace(certify(pacer, granted), unrecorded=executive.unrecorded),
+        replace(
+            certify(pacer, granted),
+            unrecorded=executive.unrecorded,
+            engine="" if executive.stretches is None else str(executive.stretches),
+        ),
         late=sum(task.lates for task in system.controllers),
         missed=sum(task.missed for task in system.controllers),
         system=system,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any
@@ -18,14 +19,21 @@ from numpy.typing import NDArray
 from rtsim.core.errors import ModelError, ZenoError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.equations.addresses import NUMBER, WORDS, call_equation, matrix_at, vector_at
+from rtsim.equations.addresses import (
+    NUMBER,
+    WORDS,
+    AddressBlock,
+    call_equation,
+    matrix_at,
+    vector_at,
+)
 from rtsim.equations.compiling import Native, compile_function
-from rtsim.equations.evaluation import resident
+from rtsim.equations.evaluation import evaluation_block, resident
 from rtsim.equations.first_call import check
 from rtsim.equations.layout import Layout
 from rtsim.equations.model import BoundModel
 from rtsim.solve import Stepper
-from rtsim.solve.guarded import Guarded
+from rtsim.solve.guarded import Guarded, NativeDrive
 from rtsim.solve.look import CAME_TO, LEFT_AT, SIGN
 from rtsim.solve.resident import model_sizes
 
@@ -88,6 +96,15 @@ def moving(
         return _native_moving().on(_LAYOUT.block(handles, arrays, sizes, bound))
     functions = (bound.derivative.call, bound.guard.call)
     return partial(resident_moving, _LAYOUT.plain(functions, arrays, sizes))
+
+
+@dataclass(frozen=True)
+class NativeGuards:
+    """The guards of a plant for compiled code: a way under them, and their values ``g`` here."""
+
+    drive: NativeDrive
+    block: AddressBlock
+    g: Vector
 
 
 class GuardWatch:
@@ -158,6 +175,18 @@ class GuardWatch:
         ahead = len(rows) < times.size - 1
         self.fired = self._way.fired if ahead else ()
         return rows, self._way.way_ns if ahead else 0
+
+    def native(self) -> NativeGuards | None:
+        """The guards for compiled code that runs whole steps; None: they are not compiled."""
+        drive = self._way.native()
+        if drive is None:
+            return None
+        block = evaluation_block(self._bound.guard, *self._vectors, self._g)
+        return NativeGuards(drive, block, self._g)
+
+    def go_on(self) -> None:
+        """Continue after compiled code ran steps on which no guard fired."""
+        self._crossed = self.fired = ()
 
     def commit(self) -> None:
         """Commit the provisional step; call this before any reset."""

@@ -8,6 +8,7 @@ leg itself.  The same source runs compiled and as plain Python.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -167,6 +168,21 @@ def _native_drive_on() -> Native:
     return compile_function(resident_drive_on, signature, "several steps under guards")
 
 
+@dataclass(frozen=True)
+class NativeDrive:
+    """The way of a plant under guards, as compiled code calls it (:func:`drive`)."""
+
+    handle: int
+    functions: tuple[int, int, int]
+    words: NDArray[np.int64]
+    look: NDArray[np.int64]
+    here: NDArray[np.float64]
+    there: NDArray[np.float64]
+    directions: Vector
+    fired: Vector
+    reached: Vector
+
+
 class Guarded:
     """The way of a plant's solver to the next tag while its guards are watched.
 
@@ -198,6 +214,7 @@ class Guarded:
         }
         self.here, self.there = arrays["here"], arrays["there"]
         self._fired, self._reached = arrays["fired"], arrays["reached"]
+        self._directions = arrays["directions"]
         self._legs = legs
         self._bound = bound  # keeps the code of its functions alive
         self._look: Any
@@ -222,6 +239,17 @@ class Guarded:
         """
         self._legs.begin(from_ns)
         return int(self._drive(from_ns, to_ns))
+
+    def native(self) -> NativeDrive | None:
+        """The way for code that calls it by its address; None: it is not compiled."""
+        legs = self._legs
+        if not legs.compiled:
+            return None
+        functions = (int(legs.leg), int(legs.retake), int(legs.between))
+        return NativeDrive(
+            int(_native_drive().handle), functions, legs.words, self._look, self.here, self.there,
+            self._directions, self._fired, self._reached,
+        )  # fmt: skip
 
     @property
     def way_ns(self) -> int:

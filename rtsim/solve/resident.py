@@ -142,6 +142,18 @@ def stepper(method: Method, bound: BoundModel) -> Stepper:
     return (_Resident if bound.compiled else _Plain)(method, bound)
 
 
+@dataclass(frozen=True)
+class NativeStep:
+    """A stepper at work on vectors that stay where they are, as compiled code calls it."""
+
+    handle: int
+    words: NDArray[np.int64]
+    memory: Vector
+    after: Vector
+    kept: int
+    """The first double of the memory that :meth:`Stepper.forget` leaves."""
+
+
 class _Plain:
     """Runs the step as plain Python."""
 
@@ -235,6 +247,13 @@ class _Resident(_Plain):
         self._step = self._native.on(self._block)
         self._output_words = np.zeros(0, dtype=np.int64)
         self._y = np.zeros(0)
+
+    def native(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> NativeStep:
+        """Return the step on these arrays, for code that calls it by its address."""
+        if not all(map(is_, (x, z, u, p, out), self._vectors)):
+            self._settle((x, z, u, p, out))
+        handle = int(self._native.handle)
+        return NativeStep(handle, self._words, self._memory, self._after, self._method.kept)
 
     def _called(self, function: Callable[..., int]) -> Any:
         return _native(function).handle

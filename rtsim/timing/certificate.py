@@ -52,6 +52,8 @@ class Certificate:
     None if there was no overrun by ``wake``, or if the system does not report it."""
     injected: dict[str, int] = field(default_factory=dict)
     """Time [ns] that injected faults took, by the name of the fault."""
+    engine: str = ""
+    """What ran on the compiled engine, or what kept the run off it; empty for a paced run."""
     unrecorded: str = ""
     """Time from which on the run was not recorded, and the reason; empty if all was recorded."""
 
@@ -88,6 +90,7 @@ class Certificate:
             Text(self._context()),
             self._distribution(),
             Text(self._verdict(), style="" if self.kept_time else "yellow"),
+            *([Text(f"engine      {self.engine}")] if self.engine else []),
             *([Text(f"NOT RECORDED {self.unrecorded}", style="red")] if self.unrecorded else []),
             *([_worst_table(self.worst)] if self.worst else []),
         )

@@ -1,0 +1,42 @@
+"""What the compiled engine needs to know of a task: its function by address, and its vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.components.latency import Fixed, LatencyModel
+from rtsim.components.plant import Plant
+from rtsim.components.ports import SignalPort, Wiring
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Period
+
+Kind = Literal["controller", "sensor", "update", "noise", "timers"]
+
+
+@dataclass(frozen=True)
+class CompiledReaction:
+    """A task whose reactions run in compiled code.
+
+    ``vectors`` are the function's four vectors, in the order of its arguments after the time.
+    """
+
+    kind: Kind
+    wiring: Wiring | None = None
+    function: int = 0
+    vectors: tuple[Vector, ...] = ()
+    compute: LatencyModel = Fixed(0)
+    """The latency of a controller's computation."""
+    plant: Plant | None = None
+    due: Vector | None = None
+    """Of timers: which of them tick."""
+    timers: tuple[tuple[Period | None, int], ...] = ()
+    """Period and offset [ns] of each timer; one without a period ticks once."""
+    port: SignalPort | None = None
+    """Where a noise writes."""
+    draws: Callable[[np.random.Generator, int], NDArray[np.float64]] | None = None
+    """Values (k, n) of the next k ticks of a noise."""

@@ -1,0 +1,78 @@
+"""Random numbers that a stretch may need, drawn before it by those who draw them otherwise.
+
+The numbers come from the same streams in the same order, so a run is the same bit for bit.  What
+the stretch did not use is given back: the stream goes back and draws again what was used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.components.latency import LatencyModel, draw
+from rtsim.core.random_streams import RandomStreams
+from rtsim.engine.compiled.layout import LOST
+
+Make = Callable[[np.random.Generator, int], NDArray[Any]]
+
+
+class Draws:
+    """The numbers of one stream; ``width`` of them are used at a time."""
+
+    def __init__(self, streams: RandomStreams, stream: str, make: Make, width: int = 1) -> None:
+        self._streams, self._stream, self._make = streams, stream, make
+        self.width = width
+        self.values: NDArray[Any] = np.zeros(0)
+        """Those that were drawn ahead, in one dimension."""
+        self._before: Any = None
+
+    def fill(self, count: int) -> None:
+        """Draw for ``count`` uses."""
+        generator = self._streams.stream(self._stream)
+        self._before = generator.bit_generator.state
+        self.values = np.ascontiguousarray(self._make(generator, count)).reshape(-1)
+        self._whole = self.values.size == count * self.width
+
+    def settle(self, used: int) -> None:
+        """``used`` uses were made: the stream stands behind them."""
+        if used * self.width == self.values.size and self._whole:
+            return
+        generator = self._streams.stream(self._stream)
+        generator.bit_generator.state = self._before
+        if used:
+            self._make(generator, used)
+
+
+def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, link: str) -> Make:
+    """A function that draws delays in ns, and :data:`LOST` for a lost message.
+
+    It ends before a message of several copies, and before a draw that fails: these are left to the
+    interpreter.
+    """
+
+    def make(_: np.random.Generator, count: int) -> NDArray[np.int64]:
+        found: list[int] = []
+        while len(found) < count:
+            try:
+                drawn = draw(model, streams, stream, size, link)
+            except Exception:
+                break
+            if len(drawn) > 1:
+                break
+            found.append(drawn[0] if drawn else LOST)
+        return np.array(found, dtype=np.int64)
+
+    return make
+
+
+def remembers_nothing(model: object) -> bool:
+    """A latency model that can draw ahead: it has no state beside that of the stream."""
+    options: Any = getattr(type(model), "__dataclass_params__", None)
+    if not is_dataclass(model) or isinstance(model, type) or not options.frozen:
+        return False
+    inner = (getattr(model, f.name) for f in fields(model))
+    return all(remembers_nothing(i) for i in inner if hasattr(i, "delays"))

@@ -1,0 +1,148 @@
+"""The table that a stretch works on: names for the places of its words.
+
+The kernel (:mod:`rtsim.engine.compiled.kernel`) receives one vector of 64-bit words.  It begins
+with the header.  Tables of rows follow; each table holds the rows of one kind (plants, tasks,
+topics, ...).  A vector takes two words: its address and its length.
+
+Words from ``CHANGING`` on change during a stretch.  The kernel copies them at the beginning of each
+tag, so that a tag which it cannot finish can be undone.
+"""
+
+from __future__ import annotations
+
+NOTHING = -1
+"""No provisional step is there; no message is there; nothing is drawn."""
+FAR = 2**63 - 1
+"""ns: later than anything that happens."""
+
+# -- the header: where tables begin, and how many rows they have
+
+(
+    LIMIT,  # ns: this tag and later tags are not run
+    MOST,  # number of tags after which the call returns
+    PLANTS, PLANT_COUNT,
+    TASKS, TASK_COUNT,
+    ANSWERS, ANSWER_COUNT,  # rows of controllers, in the order in which answers are sent
+    TOPICS, TOPIC_COUNT,
+    TRACKS,
+    DRAWS, DRAW_COUNT,  # random numbers that were drawn ahead
+    FLIGHT, FLIGHT_ROOM,  # messages in transit: a binary heap
+    SLOTS,  # one word for each payload in transit: 1 if it is in use
+    PAYLOADS, PAYLOADS_LENGTH, PAYLOAD_WIDTH,  # a row of doubles for each slot
+    SPANS, SPAN_COUNT,  # vectors that change during a tag
+    SAVED, SAVED_LENGTH,  # their copies
+    SAVED_WORDS, SAVED_WORDS_LENGTH,  # copies of the words from CHANGING on
+    CHANGING,
+    COUPLED,  # 1 if a plant reads another plant
+    HEADER,
+) = range(28)  # fmt: skip
+
+# -- the header's part of the words that change, counted from CHANGING
+
+(NOW, IN_FLIGHT, NEXT_SLOT, ROLLED, DRY, IN_TAG, HEADER_STATE) = range(7)
+
+# -- a plant
+
+(
+    P_STATE,
+    P_STEP, P_WORDS, P_WORDS_LENGTH,  # the solver's step, and the block of its vectors
+    P_OUTPUT, P_OUTPUT_LENGTH,  # the block of the output function
+    P_X, P_X_LENGTH,
+    P_NEXT, P_NEXT_LENGTH,
+    P_MEMORY, P_MEMORY_LENGTH,
+    P_AFTER, P_AFTER_LENGTH,
+    P_KEPT,  # the first double of the solver's memory that a change from outside leaves
+    P_VALUES, P_VALUES_LENGTH,
+    P_U, P_U_LENGTH,
+    P_INTO, P_INTO_LENGTH,  # what the wires read
+    P_COPIES, P_COPY_COUNT,
+    P_NUMERATOR, P_DENOMINATOR,  # the step, ns
+    P_COUPLED,
+    P_TRACK,
+    P_DRIVE,  # the way under guards; 0 if the plant has none
+    P_LEG, P_RETAKE, P_BETWEEN,
+    P_LOOK, P_LOOK_LENGTH,
+    P_KNOWN, P_KNOWN_LENGTH,  # what is known of the guards here, and at the provisional end
+    P_AHEAD, P_AHEAD_LENGTH,
+    P_DIRECTIONS, P_DIRECTIONS_LENGTH,
+    P_FIRED, P_FIRED_LENGTH,
+    P_REACHED, P_REACHED_LENGTH,
+    P_GUARDS, P_GUARDS_LENGTH,  # the block of the guards' values
+    P_G, P_G_LENGTH,
+    PLANT,
+) = range(48)  # fmt: skip
+(S_NS, S_TARGET, S_K, S_GRID, S_STALE, S_TOUCHED, S_UNSETTLED, S_HERE, PLANT_STATE) = range(9)
+
+# -- a task: a controller, a sensor, or the discrete update of a plant
+
+CONTROLLER, SENSOR, UPDATE, NOISE, TIMERS = range(5)
+(
+    T_STATE,
+    T_KIND,
+    T_NUMERATOR, T_DENOMINATOR, T_OFFSET,  # the ticks, ns
+    T_FUNCTION,
+    T_FIRST, T_FIRST_LENGTH,  # the function's four vectors
+    T_SECOND, T_SECOND_LENGTH,
+    T_THIRD, T_THIRD_LENGTH,
+    T_FOURTH, T_FOURTH_LENGTH,
+    T_INTO, T_INTO_LENGTH,  # what the wires read
+    T_COPIES, T_COPY_COUNT,
+    T_TOPIC,
+    T_TRACK,  # of a controller's sampled inputs
+    T_DELAY, T_DRAW,  # compute latency, ns; or the row of its draws; or the row of a noise
+    T_PLANT,
+    T_Z, T_Z_LENGTH,  # the discrete state that an update writes
+    T_ORDERED,  # 1 if a declared order puts other tasks after it
+    T_TIMERS, T_TIMER_COUNT,
+    T_PORT, T_PORT_LENGTH,  # what a noise writes
+    T_EARLY, T_EARLY_LENGTH,
+    T_READERS, T_READER_COUNT,  # plants that read it
+    TASK,
+) = range(35)  # fmt: skip
+(
+    K_NEXT, K_TICKS, K_SEQUENCE, K_WRITES,
+    K_OPEN, K_TAG, K_TAG_STEP, K_DUE, K_DUE_STEP,  # the request under way
+    TASK_STATE,
+) = range(10)  # fmt: skip
+
+# -- a topic
+
+(
+    M_STATE, M_SOURCE, M_NAME,  # ranks of the names of its sender and itself
+    M_DELAY, M_DRAW, M_ORDERED,
+    M_VALUE, M_VALUE_LENGTH,
+    M_EARLY, M_EARLY_LENGTH,
+    M_READERS, M_READER_COUNT,  # rows of plants
+    M_TRACK,
+    M_IMMEDIATE,  # 1 if a zero delay arrives within the sender's microstep
+    TOPIC,
+) = range(15)  # fmt: skip
+(Q_SEQUENCE, Q_LAST, Q_LAST_STEP, Q_WRITES, TOPIC_STATE) = range(5)
+
+# -- a track of the recording
+
+(R_STATE, R_WIDTH, R_CAPACITY, TRACK) = range(4)
+(B_BLOCK, B_BLOCK_LENGTH, B_SPARE, B_SPARE_LENGTH, B_ROW, B_ROLLED, TRACK_STATE) = range(7)
+
+# -- numbers that were drawn ahead: rows of WIDTH doubles, or of one integer
+
+LOST = -1
+(D_STATE, D_VALUES, D_VALUES_LENGTH, D_WIDTH, DRAW) = range(5)
+(C_NEXT, DRAW_STATE) = range(2)
+
+# -- a timer: a denominator of 0 is one that ticks once
+
+(I_STATE, I_NUMERATOR, I_DENOMINATOR, I_OFFSET, TIMER) = range(5)
+(J_NEXT, J_TICKS, TIMER_STATE) = range(3)
+
+# -- copies along wires: into, its length, from, its length
+
+COPY = 4
+
+# -- a message in transit; rows are ordered by their first five words
+
+(
+    F_NS, F_STEP, F_SOURCE, F_NAME, F_SEQUENCE,
+    F_TOPIC, F_INITIATED, F_INITIATED_STEP, F_COMPLETED, F_COMPLETED_STEP, F_SLOT,
+    MESSAGE,
+) = range(12)  # fmt: skip

@@ -1,0 +1,195 @@
+"""Parts of the compiled engine: messages in transit, as :class:`rtsim.components.bus.Bus` has them.
+
+Messages in transit are a binary heap of rows, ordered by arrival, sender, topic and sequence
+number.  Payloads lie in slots, which are used in turn: a payload that arrived within a tag is still
+there if the tag has to be undone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rtsim.engine.compiled import layout as at
+from rtsim.engine.compiled.rows import UNRECORDED, draw, new_row
+from rtsim.equations.addresses import vector_at, words_at
+from rtsim.equations.compiling import compiled
+
+_KEYS = 5
+_LOST = 1
+"""The status of a lost message: :data:`rtsim.components.bus.LOST`."""
+
+
+@compiled
+def _before(w: Any, i: int, j: int) -> bool:
+    """Row ``i`` of the heap arrives before row ``j``."""
+    a, b = w[at.FLIGHT] + i * at.MESSAGE, w[at.FLIGHT] + j * at.MESSAGE
+    for key in range(_KEYS):
+        if w[a + key] != w[b + key]:
+            return bool(w[a + key] < w[b + key])
+    return False
+
+
+@compiled
+def _swap(w: Any, i: int, j: int) -> None:
+    a, b = w[at.FLIGHT] + i * at.MESSAGE, w[at.FLIGHT] + j * at.MESSAGE
+    for key in range(at.MESSAGE):
+        w[a + key], w[b + key] = w[b + key], w[a + key]
+
+
+@compiled
+def _rise(w: Any, i: int) -> None:
+    while i > 0 and _before(w, i, (i - 1) // 2):
+        _swap(w, i, (i - 1) // 2)
+        i = (i - 1) // 2
+
+
+@compiled
+def _sink(w: Any, count: int) -> None:
+    i = 0
+    while 2 * i + 1 < count:
+        child = 2 * i + 1
+        if child + 1 < count and _before(w, child + 1, child):
+            child += 1
+        if not _before(w, child, i):
+            return
+        _swap(w, i, child)
+        i = child
+
+
+@compiled
+def _take(w: Any, ns: int, step: int) -> int:
+    """Take the first message that arrives at the tag or before it out of the heap.
+
+    Its row is then behind the heap's last one; returns where, or NOTHING.
+    """
+    state, f = w[at.CHANGING], w[at.FLIGHT]
+    count = w[state + at.IN_FLIGHT] - 1
+    if count < 0 or w[f + at.F_NS] > ns or (w[f + at.F_NS] == ns and w[f + at.F_STEP] > step):
+        return at.NOTHING
+    w[w[at.SLOTS] + w[f + at.F_SLOT]] = 0
+    w[state + at.IN_FLIGHT] = count
+    _swap(w, 0, count)
+    _sink(w, count)
+    return int(f + count * at.MESSAGE)
+
+
+@compiled
+def deliver(w: Any, ns: int, step: int) -> None:
+    """Hand over what arrives at the tag or before it: ports take it, their readers are stale."""
+    while True:
+        f = _take(w, ns, step)
+        if f == at.NOTHING:
+            return
+        topic = w[at.TOPICS] + w[f + at.F_TOPIC] * at.TOPIC
+        first, payloads = w[f + at.F_SLOT] * w[at.PAYLOAD_WIDTH], vector_at(w, at.PAYLOADS)
+        value, early = vector_at(w, topic + at.M_VALUE), vector_at(w, topic + at.M_EARLY)
+        for j in range(value.size):
+            value[j] = payloads[first + j]
+            early[j] = payloads[first + j]
+        wrote(w, topic + at.M_READERS)
+
+
+@compiled
+def answer_in_order(w: Any, ns: int, step: int) -> None:
+    """Declared successors read what arrives within the tag at once; all others after it."""
+    while True:
+        f = _take(w, ns, step)
+        if f == at.NOTHING:
+            return
+        topic = w[at.TOPICS] + w[f + at.F_TOPIC] * at.TOPIC
+        first, payloads = w[f + at.F_SLOT] * w[at.PAYLOAD_WIDTH], vector_at(w, at.PAYLOADS)
+        early = vector_at(w, topic + at.M_EARLY)
+        for j in range(early.size):
+            early[j] = payloads[first + j]
+        w[w[topic + at.M_STATE] + at.Q_WRITES] = 1
+
+
+@compiled
+def apply_answers(w: Any) -> None:
+    """The end of a microstep: what successors read already is now for all."""
+    for i in range(w[at.TOPIC_COUNT]):
+        topic = w[at.TOPICS] + i * at.TOPIC
+        if w[w[topic + at.M_STATE] + at.Q_WRITES]:
+            w[w[topic + at.M_STATE] + at.Q_WRITES] = 0
+            value, early = vector_at(w, topic + at.M_VALUE), vector_at(w, topic + at.M_EARLY)
+            for j in range(value.size):
+                value[j] = early[j]
+            wrote(w, topic + at.M_READERS)
+
+
+@compiled
+def wrote(w: Any, readers: int) -> None:
+    """The plants that ``readers`` lists have stale inputs."""
+    for i in range(w[readers + 1]):
+        plant = w[w[readers] + i]
+        w[w[plant + at.P_STATE] + at.S_STALE] = 1
+
+
+@compiled
+def send(
+    w: Any, topic: int, initiated: int, initiated_step: int, completed: int, completed_step: int,
+    source: int,
+) -> bool:  # fmt: skip
+    """Put the vector at ``source`` on its way, and record it; false where no room is left."""
+    state, r = w[at.CHANGING], w[at.TOPICS] + topic * at.TOPIC
+    s = w[r + at.M_STATE]
+    count, room = w[state + at.IN_FLIGHT], w[at.FLIGHT_ROOM]
+    if 2 * (count + 1) > room:
+        return False
+    delay = w[r + at.M_DELAY]
+    if w[r + at.M_DRAW] != at.NOTHING:
+        drawn = draw(w, w[r + at.M_DRAW])
+        if drawn == at.NOTHING:
+            return False
+        delay = words_at(w, w[at.DRAWS] + w[r + at.M_DRAW] * at.DRAW + at.D_VALUES)[drawn]
+    sequence = w[s + at.Q_SEQUENCE]
+    w[s + at.Q_SEQUENCE] = sequence + 1
+    f, payload = w[at.FLIGHT] + count * at.MESSAGE, vector_at(w, source)
+    w[f + at.F_SEQUENCE], w[f + at.F_TOPIC] = sequence, topic
+    w[f + at.F_INITIATED], w[f + at.F_INITIATED_STEP] = initiated, initiated_step
+    w[f + at.F_COMPLETED], w[f + at.F_COMPLETED_STEP] = completed, completed_step
+    if delay == at.LOST:
+        w[f + at.F_NS], w[f + at.F_STEP] = -1, 0
+        return _row(w, f, w[r + at.M_TRACK], payload, _LOST)
+    ns, step = completed, completed_step
+    if delay > 0:
+        ns, step = completed + delay, 0
+    elif completed == initiated and not w[r + at.M_IMMEDIATE]:
+        step = completed_step + 1
+    if w[r + at.M_ORDERED]:
+        last, last_step = w[s + at.Q_LAST], w[s + at.Q_LAST_STEP]
+        if last > ns or (last == ns and last_step > step):
+            ns, step = last, last_step
+        w[s + at.Q_LAST], w[s + at.Q_LAST_STEP] = ns, step
+    slot = w[state + at.NEXT_SLOT]
+    while w[w[at.SLOTS] + slot]:
+        slot = (slot + 1) % room
+    w[state + at.NEXT_SLOT] = (slot + 1) % room
+    w[w[at.SLOTS] + slot] = 1
+    payloads = vector_at(w, at.PAYLOADS)
+    for j in range(payload.size):
+        payloads[slot * w[at.PAYLOAD_WIDTH] + j] = payload[j]
+    w[f + at.F_NS], w[f + at.F_STEP], w[f + at.F_SLOT] = ns, step, slot
+    w[f + at.F_SOURCE], w[f + at.F_NAME] = w[r + at.M_SOURCE], w[r + at.M_NAME]
+    w[state + at.IN_FLIGHT] = count + 1
+    recorded = _row(w, f, w[r + at.M_TRACK], payload, 0)
+    _rise(w, count)
+    return recorded
+
+
+@compiled
+def _row(w: Any, f: int, track: int, payload: Any, status: int) -> bool:
+    """Record the message whose row in the heap begins at ``f``."""
+    first = new_row(w, track)
+    if first < 0:
+        return first == UNRECORDED
+    block = w[w[at.TRACKS] + track * at.TRACK + at.R_STATE] + at.B_BLOCK
+    words, doubles = words_at(w, block), vector_at(w, block)
+    words[first], words[first + 1] = w[f + at.F_INITIATED], w[f + at.F_SEQUENCE]
+    words[first + 2], words[first + 3] = w[f + at.F_INITIATED], w[f + at.F_INITIATED_STEP]
+    words[first + 4], words[first + 5] = w[f + at.F_COMPLETED], w[f + at.F_COMPLETED_STEP]
+    words[first + 6], words[first + 7] = w[f + at.F_NS], w[f + at.F_STEP]
+    words[first + 8] = status
+    for j in range(payload.size):
+        doubles[first + 9 + j] = payload[j]
+    return True

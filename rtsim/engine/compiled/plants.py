@@ -1,0 +1,181 @@
+"""Parts of the compiled engine: what plants do at a tag.
+
+The reference is :class:`rtsim.components.plant.Plant`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.compiled import layout as at
+from rtsim.engine.compiled.rows import UNRECORDED, gather, new_row, tick
+from rtsim.equations.addresses import call_drive, call_step, vector_at, words_at
+from rtsim.equations.compiling import compiled
+from rtsim.equations.evaluation import evaluate
+from rtsim.solve import GOOD
+from rtsim.solve.flips import sign
+from rtsim.solve.look import CAME_TO, LEFT_AT, SIGN
+
+_evaluate = compiled(evaluate)
+
+
+@compiled
+def propagate(w: Any, discrete: int) -> int:
+    """Provisional steps up to ``discrete``; returns the next tag's ns, or NOTHING on failure."""
+    ns = discrete
+    for i in range(w[at.PLANT_COUNT]):
+        r = w[at.PLANTS] + i * at.PLANT
+        s = w[r + at.P_STATE]
+        if w[s + at.S_TARGET] > discrete or w[s + at.S_TARGET] == at.NOTHING:
+            target = _advance(w, r, w[s + at.S_NS], min(w[s + at.S_GRID], discrete))
+            if target == at.NOTHING:
+                return at.NOTHING
+            w[s + at.S_TARGET] = target
+        if w[s + at.S_TARGET] < ns:
+            ns = w[s + at.S_TARGET]
+    return ns
+
+
+@compiled
+def _advance(w: Any, r: int, now: int, target: int) -> int:
+    """A provisional step to ``target``, or to where a guard fires; NOTHING on failure."""
+    words = words_at(w, r + at.P_WORDS)
+    if w[r + at.P_DRIVE] == 0:
+        h = (target - now) / NS_PER_S
+        good = call_step(w[r + at.P_STEP], words, now / NS_PER_S, h) == GOOD
+        return target if good else at.NOTHING
+    answer = call_drive(
+        w[r + at.P_DRIVE], w[r + at.P_LEG], w[r + at.P_RETAKE], w[r + at.P_BETWEEN], words,
+        words_at(w, r + at.P_LOOK), now, target,
+    )  # fmt: skip
+    if answer != GOOD:
+        return at.NOTHING
+    return now + int(vector_at(w, r + at.P_REACHED)[0])
+
+
+@compiled
+def commit_all(w: Any, ns: int) -> bool:
+    """The steps that end at ``ns``; false where an output is not finite or a track is full."""
+    for i in range(w[at.PLANT_COUNT]):
+        r = w[at.PLANTS] + i * at.PLANT
+        s = w[r + at.P_STATE]
+        if w[s + at.S_TARGET] != ns:
+            continue
+        if w[r + at.P_DRIVE]:
+            if _fires(w, r):
+                return False
+            known, ahead = vector_at(w, r + at.P_KNOWN), vector_at(w, r + at.P_AHEAD)
+            for j in range(known.size):
+                known[j] = ahead[j]
+        x, end = vector_at(w, r + at.P_X), vector_at(w, r + at.P_NEXT)
+        for j in range(x.size):
+            x[j] = end[j]
+        memory, after = vector_at(w, r + at.P_MEMORY), vector_at(w, r + at.P_AFTER)
+        for j in range(memory.size):
+            memory[j] = after[j]
+        w[s + at.S_NS], w[s + at.S_TARGET] = ns, at.NOTHING
+        if w[s + at.S_GRID] == ns:
+            k = w[s + at.S_K] + 1
+            w[s + at.S_K] = k
+            w[s + at.S_GRID] = tick(w[r + at.P_NUMERATOR], w[r + at.P_DENOMINATOR], k, 0)
+        if not _sample(w, r, ns) or not _plant_row(w, r, ns, 0, 0):
+            return False
+    return True
+
+
+@compiled
+def _fires(w: Any, r: int) -> bool:
+    """A guard crosses zero at the end of the provisional step."""
+    fired = vector_at(w, r + at.P_FIRED)
+    found = False
+    for i in range(fired.size):
+        found = found or fired[i] != 0.0
+    return found
+
+
+@compiled
+def _sample(w: Any, r: int, ns: int) -> bool:
+    """The outputs at the present state and inputs; false where one is not finite."""
+    if w[r + at.P_OUTPUT_LENGTH] == 0:
+        return True
+    return _evaluate(words_at(w, r + at.P_OUTPUT), ns / NS_PER_S) < 0
+
+
+@compiled
+def _plant_row(w: Any, r: int, ns: int, step: int, side: int) -> bool:
+    track = w[r + at.P_TRACK]
+    first = new_row(w, track)
+    if first < 0:
+        return first == UNRECORDED
+    block = w[w[at.TRACKS] + track * at.TRACK + at.R_STATE] + at.B_BLOCK
+    words, doubles, values = words_at(w, block), vector_at(w, block), vector_at(w, r + at.P_VALUES)
+    words[first], words[first + 1], words[first + 2] = ns, step, side
+    for j in range(values.size):
+        doubles[first + 3 + j] = values[j]
+    return True
+
+
+@compiled
+def refresh(w: Any, ns: int, step: int) -> bool:
+    """Plants that stand at ``ns`` read their wires, all before any is changed; then x+."""
+    for i in range(w[at.PLANT_COUNT]):
+        r = w[at.PLANTS] + i * at.PLANT
+        s = w[r + at.P_STATE]
+        stirred = w[s + at.S_STALE] or w[s + at.S_TOUCHED] or w[s + at.S_UNSETTLED]
+        w[s + at.S_HERE] = w[s + at.S_NS] == ns and (stirred or w[r + at.P_COUPLED])
+        if w[s + at.S_HERE]:
+            read_wires(w, r)
+    for i in range(w[at.PLANT_COUNT]):
+        r = w[at.PLANTS] + i * at.PLANT
+        if w[w[r + at.P_STATE] + at.S_HERE] and not _settle(w, r, ns, step):
+            return False
+    return True
+
+
+@compiled
+def read_wires(w: Any, r: int) -> None:
+    s = w[r + at.P_STATE]
+    if w[r + at.P_INTO_LENGTH] and (w[s + at.S_STALE] or w[r + at.P_COUPLED]):
+        w[s + at.S_STALE], w[s + at.S_UNSETTLED] = 0, 1
+        gather(w, w[r + at.P_COPIES], w[r + at.P_COPY_COUNT])
+
+
+@compiled
+def _settle(w: Any, r: int, ns: int, step: int) -> bool:
+    """Make what the wires brought the inputs; record x+ if it differs from x-."""
+    s = w[r + at.P_STATE]
+    written = w[s + at.S_TOUCHED]
+    w[s + at.S_TOUCHED], w[s + at.S_UNSETTLED] = 0, 0
+    into, u = words_at(w, r + at.P_INTO), words_at(w, r + at.P_U)
+    for j in range(into.size):
+        if u[j] != into[j]:
+            u[j] = into[j]
+            written = 1
+    if not written:
+        return True
+    memory = vector_at(w, r + at.P_MEMORY)
+    for j in range(w[r + at.P_KEPT], memory.size):
+        memory[j] = 0.0
+    if w[r + at.P_DRIVE] and not _guards_stay(w, r, ns):
+        return False
+    return _sample(w, r, ns) and _plant_row(w, r, ns, step, 1)
+
+
+@compiled
+def _guards_stay(w: Any, r: int, ns: int) -> bool:
+    """After writes: no guard fires, and none stands where it fired before.
+
+    These cases are rare, and the interpreter's.
+    """
+    known, g = vector_at(w, r + at.P_KNOWN), vector_at(w, r + at.P_G)
+    directions = vector_at(w, r + at.P_DIRECTIONS)
+    _evaluate(words_at(w, r + at.P_GUARDS), ns / NS_PER_S)
+    m = g.size
+    for i in range(m):
+        now = sign(g[i])
+        crossed = known[SIGN * m + i] * now < 0.0 and directions[i] in (0.0, now)
+        if crossed or known[CAME_TO * m + i] != 0.0 or known[LEFT_AT * m + i] != 0.0:
+            return False
+        known[SIGN * m + i] = now
+    return True

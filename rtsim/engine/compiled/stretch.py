@@ -1,0 +1,217 @@
+"""The compiled engine of one run: what it can run, and one stretch after the other.
+
+A stretch is a span of simulated time in which everything that happens is compiled.  It ends before
+the first tag at which anything else happens: that tag is the interpreter's
+(:class:`rtsim.engine.executive.Executive`), which is the reference for all of them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from rtsim.components.compiled_reaction import CompiledReaction
+from rtsim.components.ports import Wiring
+from rtsim.components.tasks import FAR, Task
+from rtsim.core.clock import Clock
+from rtsim.core.tag import Period
+from rtsim.engine.compiled import layout as at
+from rtsim.engine.compiled.draws import remembers_nothing
+from rtsim.engine.compiled.kernel import stretch
+from rtsim.engine.compiled.table import SENDERS, Table
+from rtsim.engine.compiled.transfer import copy_in, copy_out, undo
+from rtsim.engine.system import System
+from rtsim.engine.trace import Trace
+from rtsim.equations.addresses import WORDS
+from rtsim.equations.compiling import Native, compile_function, kept
+
+AUTO, COMPILED, INTERPRETED = ENGINES = ("auto", "compiled", "interpreted")
+"""What runs a scenario.  Automatic: the compiled engine, if it is compiled already or if the run is
+long; it is compiled once for a machine, which takes some seconds."""
+_LONG = 100_000
+"""Steps; the interpreter takes as long for them as compiling the engine."""
+_SHORT = 200
+"""Steps; the interpreter takes as long for them as loading the engine."""
+_EXACT_NS = 2**53
+"""Beyond this a time in s is rounded differently in compiled code."""
+_MOST_DRAWS = 512
+"""Numbers that are drawn ahead for one stretch, for each stream."""
+_WORTH_IT = 8
+"""Steps of the fastest plant; a shorter stretch costs more than the interpreter takes."""
+
+
+@cache
+def _kernel() -> Native:
+    return compile_function(stretch, (WORDS,), "the compiled engine")
+
+
+class Stretches:
+    """The compiled engine of one run.
+
+    :attr:`why_not` says what keeps the whole run off it, and :attr:`interpreted` which components
+    react in Python: a stretch ends before each of their tags.
+    """
+
+    def __init__(
+        self, system: System, trace: Trace, clock: Clock, engine: str, until_ns: int
+    ) -> None:
+        """``engine`` is one of :data:`ENGINES`; ``until_ns`` [ns] is where the run ends."""
+        self._system, self._trace, self._clock = system, trace, clock
+        self.why_not: list[str] = []
+        self.interpreted: list[str] = []
+        self.tags = 0
+        """Number of tags that ran in stretches."""
+        self._reactions: dict[str, CompiledReaction] = {}
+        self._table: Table | None = None
+        if engine == INTERPRETED:
+            self.why_not.append("the interpreter was asked for")
+            return
+        self._survey(until_ns)
+        if self.usable and engine == AUTO:
+            self._judge(until_ns)
+
+    @property
+    def usable(self) -> bool:
+        return not self.why_not
+
+    def __str__(self) -> str:
+        """One line for a person: what ran where, and why."""
+        if not self.usable:
+            return f"interpreted: {'; '.join(self.why_not)}"
+        rest = f"; interpreted: {'; '.join(self.interpreted)}" if self.interpreted else ""
+        return f"compiled: {self.tags} tags{rest}"
+
+    def _judge(self, until_ns: int) -> None:
+        """Leave a short run to the interpreter."""
+        steps = (until_ns - self._system.ns) / min(p.step.ns for p in self._system.plants)
+        if steps < _SHORT:
+            self.why_not.append("the run is short")
+        elif steps < _LONG and not kept(stretch, (WORDS,)):
+            self.why_not.append(
+                "the run is short, and the engine was not compiled on this machine yet "
+                "(--engine compiled compiles it)"
+            )
+
+    def _survey(self, until_ns: int) -> None:
+        """Find the tasks that run in compiled code, and what forbids it for the whole run."""
+        system = self._system
+        if not system.plants:
+            self.why_not.append("the scenario has no plant")
+        for plant in system.plants:
+            if plant.native_step() is None:
+                self.why_not.append(f"the solver or the model of {plant.name} is not compiled")
+        if until_ns >= _EXACT_NS:
+            self.why_not.append("the run ends after 104 days")
+        if system.faults is not None:
+            self.why_not.append("faults are declared")
+        if system.external_inputs:
+            self.why_not.append("external inputs are read at each tag")
+        for task in system.tasks:
+            found = _compiled(task)
+            if isinstance(found, CompiledReaction):
+                found = self._fit(task, found)
+            if isinstance(found, CompiledReaction):
+                self._reactions[task.name] = found
+            else:
+                self.interpreted.append(found)
+
+    def _fit(self, task: Task, found: CompiledReaction) -> CompiledReaction | str:
+        system = self._system
+        periods = [p for p, _ in found.timers if p is not None] if found.timers else [task.period]
+        if not all(p is not None and _exact(p) for p in periods):
+            return f"{task.name} has no period, or too long a one"
+        if found.wiring is not None and type(found.wiring) is not Wiring:
+            return f"the inputs of {task.name} are changed on their way"
+        if found.kind in SENDERS:
+            topic = system.bus.topics[task.name]
+            for model in (topic.transport, found.compute):
+                if not remembers_nothing(model):
+                    return f"the latency model {type(model).__name__} of {task.name} has a state"
+            if system.triggers.get(task.name) or system.listeners.get(task.name):
+                return f"messages of {task.name} trigger other components"
+        return found
+
+    def run(self, limit_ns: int) -> bool:
+        """Run the tags before ``limit_ns`` [ns] up to the first one that is not compiled.
+
+        Returns False if there was none.
+        """
+        system = self._system
+        limit = min(limit_ns, self._first_interpreted())
+        if limit - system.ns < _WORTH_IT * min(p.step.ns for p in system.plants):
+            return False
+        if self._table is None:
+            self._table = Table(system, self._trace, self._reactions)
+        began = system.ns
+        self._run(self._table, limit)
+        return system.ns > began
+
+    def _first_interpreted(self) -> int:
+        """The first time [ns] at which something happens that is not compiled."""
+        system, native = self._system, self._reactions
+        found = [FAR, *system.inserted[:1], *system.bus.arrivals_except(native.keys())]
+        for task in system.tasks:
+            if task.name not in native or not _checked(task):
+                found.append(task.next_ns)
+        found += [c.due_ns for c in system.controllers if c.name not in native]
+        if system.next_change < len(system.changes):
+            found.append(system.changes[system.next_change].ns)
+        return min(found)
+
+    def _run(self, table: Table, limit_ns: int) -> None:
+        flight = self._system.bus.take(set(table.topics))
+        table.make_room(len(flight))
+        copy_in(table, flight)
+        self._draw_ahead(table, limit_ns)
+        w, interrupted = table.w, None
+        w[at.LIMIT] = limit_ns
+        try:
+            self.tags += _kernel().call(w)
+        except KeyboardInterrupt as signal:
+            interrupted = signal
+        except Exception:
+            pass  # the interpreter runs the same tag, meets the same error and says where it is
+        if w[table.changing + at.IN_TAG]:
+            undo(table)
+        for row, draws in zip(table.draw_rows, table.draws.values(), strict=True):
+            draws.settle(int(w[row.state + at.C_NEXT]))
+        copy_out(table, self._clock)
+        if interrupted is not None:
+            raise interrupted
+
+    def _draw_ahead(self, table: Table, limit_ns: int) -> None:
+        """As many random numbers as the ticks before ``limit_ns`` can use."""
+        w, span = table.w, limit_ns - self._system.ns
+        periods = {t.name: t.period for t in table.tasks}
+        for row, ((_, name), draws) in zip(table.draw_rows, table.draws.items(), strict=True):
+            period = periods[name]
+            assert period is not None
+            draws.fill(min(int(span // period.ns) + 2, _MOST_DRAWS))
+            w[row.at + at.D_STATE], w[row.at + at.D_WIDTH] = row.state, draws.width
+            w[row.state + at.C_NEXT] = 0
+            w[row.at + at.D_VALUES] = draws.values.ctypes.data
+            w[row.at + at.D_VALUES_LENGTH] = draws.values.size
+
+
+def _compiled(task: Task) -> CompiledReaction | str:
+    """The compiled reaction of ``task``, or why it has none."""
+    reaction, described = _owner(task, "react"), _owner(task, "compiled")
+    if described is None or reaction is not described:  # a subclass reacts in its own way
+        return f"{task.name} reacts in Python"
+    found: CompiledReaction | str = task.compiled()  # type: ignore[attr-defined]
+    return found
+
+
+def _owner(task: Task, method: str) -> type | None:
+    """The class that defines ``method``."""
+    return next((c for c in type(task).__mro__ if method in vars(c)), None)
+
+
+def _checked(task: Task) -> bool:
+    """The first call of the compiled function was checked: it was the interpreter's."""
+    checked: bool = getattr(task, "checked", True)
+    return checked
+
+
+def _exact(period: Period) -> bool:
+    """Its ticks can be computed in 64 bits."""
+    return max(period.ratio) < 2**40

@@ -144,7 +144,7 @@ def test_c_against_its_reference_model() -> None:
     flown = check(rtsim("sil", "fly", *test[2:], "-o", "c.mcap"))
     assert flown["reason"] == "end"
     Path("faults.toml").write_text(RARE)
-    told = check(rtsim(*test, "--faults", "faults.toml", "--strict"))
+    told = check(rtsim(*test, "--faults", "faults.toml", "--strict"), "failed")
     assert (told["exit_status"], told["why"]) == (1, "faults that never acted: rare")
     motor = Path("motor.c")
     motor.write_text(motor.read_text().replace("return wanted;", "return wanted + (real)1;"))

@@ -130,7 +130,8 @@ class _Search:
         other, until = self._run_again() if self._again else self._both()
         mine, theirs = a.up_to(until), other.up_to(until)
         begin = self._begins[0]
-        since = int(a.continues.get("ns", 0)) if begin is None else begin.ns
+        resumed = [int(r.continues.get("ns", 0)) for r in (a, self._b.recording)]
+        since = max(resumed) if begin is None else begin.ns
         found = [place for place in differences(mine, theirs) if place.tag.ns >= since]
         ended = failure(a, other)
         visible = found[0] if found else ended

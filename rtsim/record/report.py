@@ -16,6 +16,7 @@ from rtsim.core.errors import RecordingError
 from rtsim.core.tag import Duration, Tag, to_ns
 from rtsim.record import fault_marks, figures, outputs
 from rtsim.record.atomic_write import write_whole
+from rtsim.record.ending import RunEnding
 from rtsim.record.markup import block, duration, flat, mapping, table, text
 from rtsim.record.page import page
 from rtsim.record.reading import Recording, TrackData
@@ -84,12 +85,13 @@ def _head(recording: Recording) -> str:
         "trace": recording.digest()[:16],
     }
     boxes = "".join(f"<div><span>{k}</span>{text(v)}</div>" for k, v in facts.items() if v != "")
-    cut = recording.truncated
+    cut, ending = recording.truncated, RunEnding.of(recording)
     return (
         f"<h1>{text(_name(recording))}</h1>"
         f"<div class=soft>{text(scenario.get('description', ''))}</div>"
         f"<div class=facts>{boxes}</div>"
         + (f"<div class=warn>The recording is incomplete: {text(cut)}</div>" if cut else "")
+        + ("" if cut or ending.complete else f"<div class=warn>The run {text(ending)}</div>")
     )
 
 

@@ -157,6 +157,7 @@ def test_scenarios() -> None:
     assert names == sorted(BUILT_IN)
     assert {"ball", "f16", "machine-shop"} <= set(names)
     assert "latency=0" in rtsim("scenarios").stdout
+    assert "`" not in rtsim("scenarios").stdout
 
 
 @pytest.mark.parametrize(

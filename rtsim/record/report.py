@@ -108,16 +108,21 @@ def _setup(recording: Recording) -> str:
     header.pop("tracks", None)
     scenario = dict(mapping(header.pop("scenario", None)))
     parts = mapping(scenario.pop("parts", None))
-    folds = "".join(
-        f"<details><summary>{text(name)} <span class=soft>{text(part.get('kind', ''))}</span>"
-        f"</summary>{table((), flat('', part))}</details>"
-        for name, part in parts.items()
-        if isinstance(part, Mapping)
-    )
+    folds = "".join(_fold(name, part) for name, part in parts.items() if isinstance(part, Mapping))
     rest = {**{k: v for k, v in scenario.items() if k not in _STATED}, **header}
     plain = {k: v for k, v in rest.items() if not isinstance(v, (list, Mapping))}
     blocks = "".join(block(k, v) for k, v in rest.items() if k not in plain)
     return f"{folds}<div class=columns>{block('settings', plain)}{blocks}</div>"
+
+
+def _fold(name: str, part: Mapping[str, Any]) -> str:
+    """One component; a recording names the kind of an external input by its old word."""
+    kind = part.get("kind", "")
+    shown = {**part, "kind": "external input" if kind == "inlet" else kind}
+    return (
+        f"<details><summary>{text(name)} <span class=soft>{text(shown['kind'])}</span>"
+        f"</summary>{table((), flat('', shown))}</details>"
+    )
 
 
 def _events(recording: Recording) -> str:

@@ -98,6 +98,15 @@ def test_it_says_how_a_run_ended_early(footer: dict[str, Any], said: str) -> Non
     assert said in page
 
 
+def test_an_external_input_has_its_name_of_today() -> None:
+    recorder = MemoryRecorder()
+    recorder.start({"scenario": {"parts": {"stick": {"kind": "inlet"}}}})
+    recorder.finish({})
+    page = outside_scripts(render(recorder.recording()))
+    assert "stick <span class=soft>external input</span>" in page
+    assert "inlet" not in page
+
+
 def test_it_needs_nothing_else() -> None:
     page = outside_scripts(render(recorded()))
     assert not re.search(r"""(src|href)\s*=\s*["'](?!#)""", page)

@@ -91,7 +91,7 @@ def _head(recording: Recording) -> str:
         f"<div class=soft>{text(scenario.get('description', ''))}</div>"
         f"<div class=facts>{boxes}</div>"
         + (f"<div class=warn>The recording is incomplete: {text(cut)}</div>" if cut else "")
-        + ("" if cut or ending.complete else f"<div class=warn>The run {text(ending)}</div>")
+        + ("" if cut or ending.complete else f"<div class=warn>The run {text(str(ending))}</div>")
     )
 
 

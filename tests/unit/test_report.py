@@ -85,7 +85,7 @@ def test_it_holds_what_a_reader_asks_for() -> None:
     [
         ({"reason": "end", "ended": 50}, ""),
         ({"reason": "terminal", "ended": 20}, ""),
-        ({"reason": "interrupted", "ended": 20}, "was interrupted at 2e-08 s of 5e-08 s"),
+        ({"reason": "interrupted", "ended": 20}, ">The run was interrupted at 2e-08 s of 5e-08"),
         ({"reason": "error", "ended": 20, "error": "Lost: <b>"}, "of 5e-08 s: Lost: &lt;b&gt;"),
     ],
 )

@@ -110,6 +110,8 @@ def _overlap(
     if cut is None:
         flight = f"the run with the {sides.translation}"
         reason = f"{flight} ends at {short(Tag(reached))} of {short(Tag(end))}"
+        if reached < 0:
+            reason = f"{flight} has no rows; they must reach {short(Tag(end))}"
         return SignalResult(OVERLAP, "s", reason=reason)
     count = sum(e.kind == LATE for e in flown.events)
     answers = "1 answer was Late" if count == 1 else f"{count} answers were Late"

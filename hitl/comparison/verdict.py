@@ -76,6 +76,8 @@ class BackToBack:
             moment = failed.first_moment
             where = headline(failed.in_words) if failed.error or moment is None else moment.where
             return f"The open loop already fails: {where}"
+        if not all(loop.ok for loop in self.open.values()):
+            return "The open loop could not be decided, so it does not show where this comes from"
         agreed = "; ".join(loop.in_words for loop in self.open.values())
         return (
             f"The open loop agrees ({agreed}), so the closed loop causes the difference: "

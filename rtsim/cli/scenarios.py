@@ -42,4 +42,4 @@ def scenarios(as_json: bool) -> None:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     arguments = " ".join(f"{k}={v}" for k, v in row["arguments"].items())
-    return row["name"], row["about"], arguments
+    return row["name"], row["about"].replace("``", ""), arguments

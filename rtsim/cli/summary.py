@@ -110,7 +110,8 @@ class RunSummary:
             click.echo(telemetry_line(viewed["telemetry"], viewed["looks_lost"]))
         _print_files(result)
         if result.path is not None:
-            click.echo(f"next: rtsim report {result.path}")
+            typed = f'"{result.path}"' if " " in str(result.path) else result.path
+            click.echo(f"next: rtsim report {typed}")
 
     @property
     def lost(self) -> RecordingError | None:

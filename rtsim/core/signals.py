@@ -197,9 +197,10 @@ class Signals:
                 )
             signal = self[name]
             if not np.all((given >= signal.low) & (given <= signal.high)):
+                unit = "" if signal.unit in ("", "1") else f" {signal.unit}"
                 raise ScenarioError(
-                    f"{name} = {value} {signal.unit} is outside its range "
-                    f"[{signal.low:g}, {signal.high:g}] {signal.unit}"
+                    f"{name} = {value}{unit} is outside its range "
+                    f"[{signal.low:g}, {signal.high:g}]{unit}"
                 )
             out[where] = given
         return out

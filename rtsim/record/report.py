@@ -16,6 +16,7 @@ from rtsim.core.errors import RecordingError
 from rtsim.core.tag import Duration, Tag, to_ns
 from rtsim.record import fault_marks, figures, outputs
 from rtsim.record.atomic_write import write_whole
+from rtsim.record.ending import RunEnding
 from rtsim.record.markup import block, duration, flat, mapping, table, text
 from rtsim.record.page import page
 from rtsim.record.reading import Recording, TrackData
@@ -84,12 +85,13 @@ def _head(recording: Recording) -> str:
         "trace": recording.digest()[:16],
     }
     boxes = "".join(f"<div><span>{k}</span>{text(v)}</div>" for k, v in facts.items() if v != "")
-    cut = recording.truncated
+    cut, ending = recording.truncated, RunEnding.of(recording)
     return (
         f"<h1>{text(_name(recording))}</h1>"
         f"<div class=soft>{text(scenario.get('description', ''))}</div>"
         f"<div class=facts>{boxes}</div>"
         + (f"<div class=warn>The recording is incomplete: {text(cut)}</div>" if cut else "")
+        + ("" if cut or ending.complete else f"<div class=warn>The run {text(str(ending))}</div>")
     )
 
 
@@ -106,16 +108,21 @@ def _setup(recording: Recording) -> str:
     header.pop("tracks", None)
     scenario = dict(mapping(header.pop("scenario", None)))
     parts = mapping(scenario.pop("parts", None))
-    folds = "".join(
-        f"<details><summary>{text(name)} <span class=soft>{text(part.get('kind', ''))}</span>"
-        f"</summary>{table((), flat('', part))}</details>"
-        for name, part in parts.items()
-        if isinstance(part, Mapping)
-    )
+    folds = "".join(_fold(name, part) for name, part in parts.items() if isinstance(part, Mapping))
     rest = {**{k: v for k, v in scenario.items() if k not in _STATED}, **header}
     plain = {k: v for k, v in rest.items() if not isinstance(v, (list, Mapping))}
     blocks = "".join(block(k, v) for k, v in rest.items() if k not in plain)
     return f"{folds}<div class=columns>{block('settings', plain)}{blocks}</div>"
+
+
+def _fold(name: str, part: Mapping[str, Any]) -> str:
+    """One component; a recording names the kind of an external input by its old word."""
+    kind = part.get("kind", "")
+    shown = {**part, "kind": "external input" if kind == "inlet" else kind}
+    return (
+        f"<details><summary>{text(name)} <span class=soft>{text(shown['kind'])}</span>"
+        f"</summary>{table((), flat('', shown))}</details>"
+    )
 
 
 def _events(recording: Recording) -> str:

@@ -189,7 +189,8 @@ def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
                 _differences(f"{path}.{key}", then.get(key), now.get(key), out)
     elif then != now:
         why = f" ({BUILD_CHANGED})" if path.endswith(".key") else ""
-        out.append(f"{path.removeprefix('.')}: {then} in the recording, {now} now{why}")
+        name = path.removeprefix(".").removeprefix("parts.")
+        out.append(f"{name}: {then} in the recording, {now} now{why}")
 
 
 def fed_external_inputs(scenario: Scenario, recording: Recording) -> dict[str, ExternalInput]:

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from rtsim.components.latency import Fixed
 from rtsim.components.protocols import own_time
 from rtsim.core.clock import Clock, WallClock, stopwatch
-from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.core.errors import ControllerError, RecordingError, ScenarioError
 from rtsim.core.raised import blame, from_outside, interrupt, on_ctrl_c, on_signals
 from rtsim.core.tag import NS_PER_S, START, Duration, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
@@ -179,14 +179,14 @@ def _loop(request: RunRequest, executive: Executive, pacer: Pacer, recorder: Rec
         except BaseException as problem:
             at = Tag(system.ns)
             reason, error = ERROR, _as_error(problem, at)
-            recorder.event(at, "Error", type(error).__name__, str(error))
+            recorder.event(at, "Error", _kind(error), str(error))
         wall_ns = stopwatch() - max(began, getattr(clock, "begun_ns", 0))
         if system.faults is not None:
             system.faults.over(system.ns)
         pacer.stop()
         if desk is not None and reason != "restored":
             desk.inbox.close(f"the run ended at {Tag(system.ns)} ({reason})")
-    text = "" if error is None else f"{type(error).__name__}: {error}"
+    text = "" if error is None else f"{_kind(error)}: {error}"
     return RunResult(
         RunEnding(system.ns, request.until_ns, reason, text),
         wall_ns,
@@ -226,6 +226,15 @@ def _as_error(problem: BaseException, at: Tag) -> Exception:
         blame("a component of the run", at, problem)
     except Exception as error:
         return error
+
+
+def _kind(error: Exception) -> str:
+    """Return the type of an error as it is recorded.
+
+    A replay repeats the failure of an external controller as a :class:`ControllerError`, so that
+    is the type of each subclass too.
+    """
+    return ControllerError.__name__ if isinstance(error, ControllerError) else type(error).__name__
 
 
 def _closed(result: RunResult, checkpoints: Taking | None, figures: Mapping[str, Any]) -> RunResult:

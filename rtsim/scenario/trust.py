@@ -91,9 +91,10 @@ def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
         return given.scenario
     path = file_of(reference)
     if path is not None and (why := _why_not(path, origin.get("sha256"), file_hash)):
+        this = "; to run this file, add --trust" if path.is_file() else ""
         raise TrustError(
             f"{source} was made with {path}, which is not run: {why}. To run a file of your own, "
-            "add --scenario FILE.py; to run this file, add --trust (docs/trust.md)"
+            f"add --scenario FILE.py{this} (docs/trust.md)"
         )
     return reference
 

@@ -152,11 +152,22 @@ def test_messages(recording: Path) -> None:
     assert (result.exit_code, "unknown topic" in result.stderr) == (2, True)
 
 
+@pytest.mark.parametrize(("name", "typed"), [("a.mcap", "a.mcap"), ("a b.mcap", '"a b.mcap"')])
+def test_the_next_command_can_be_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, typed: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = rtsim("run", "ball", "--plain", "--until", "0.01", "-o", name)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-1] == f"next: rtsim report {typed}"
+
+
 def test_scenarios() -> None:
     names = [row["name"] for row in data(rtsim("scenarios", "--json"))]
     assert names == sorted(BUILT_IN)
     assert {"ball", "f16", "machine-shop"} <= set(names)
     assert "latency=0" in rtsim("scenarios").stdout
+    assert "`" not in rtsim("scenarios").stdout
 
 
 @pytest.mark.parametrize(

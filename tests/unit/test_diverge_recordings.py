@@ -94,6 +94,26 @@ def test_one_that_goes_on_longer_is_no_difference() -> None:
         assert "from 0 to 0.505 s" in result.stdout
 
 
+def test_a_run_that_continues_is_compared_from_its_checkpoint_on() -> None:
+    fly("a.mcap", "--checkpoint-at", "0.3")
+    [checkpoint] = Path().glob("a@*.checkpoint")
+    resumed = rtsim("run", "--from", checkpoint, "--force", "-o", "b.mcap")
+    assert resumed.exit_code == 0, resumed.output
+    for pair in (("a.mcap", "b.mcap"), ("b.mcap", "a.mcap")):
+        result = rtsim("diverge", *pair)
+        assert result.exit_code == 0, result.output
+        assert "agree bit for bit from 0.3 to 1 s" in result.stdout
+
+
+def test_other_settings_are_named_as_set_takes_them(folder: Path) -> None:
+    fly("a.mcap")
+    slower = (folder / "lab.py").read_text().replace("period=0.05", "period=0.1")
+    (folder / "lab.py").write_text(slower)
+    fly("b.mcap")
+    result = rtsim("diverge", "a.mcap", "b.mcap")
+    assert "different settings: c.period: 50000000 and 100000000\n" in result.stdout
+
+
 def test_one_that_failed_where_the_other_went_on() -> None:
     fly("a.mcap")
     assert rtsim("run", SCENARIO, "--plain", "--set", "bug=dies", "-o", "b.mcap").exit_code == 2

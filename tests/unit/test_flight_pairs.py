@@ -73,7 +73,9 @@ def test_a_flight_is_short_by_its_last_time_of_any_track() -> None:
     assert OVERLAP not in failed(short, ours)
     wall = run(wall=["timing"], plant=PLANT, timing=[(99, 1)])
     assert held(wall, run(plant=PLANT)).ok, "the wall's do not count"
-    assert OVERLAP in failed(run(plant=PLANT), run(plant=[]))
+    assert failed(run(plant=PLANT), run(plant=[]))[OVERLAP] == (
+        "the run with the C has no rows; they must reach 0.00000002 s"
+    )
 
 
 def test_rows_behind_the_end_of_the_designs_flight_do_not_count() -> None:

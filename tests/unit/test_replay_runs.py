@@ -372,17 +372,16 @@ def test_each_difference_is_one_line_in_the_order_of_the_names() -> None:
     }
     assert changed_since(described(name="other", parts=parts), plain()) == [
         "name: other in the recording, plain now",
-        "parts.set.key: ab in the recording, None now "
-        "(its C, its flags or its compiler have changed)",
-        "parts.set.kind: sensor in the recording, source now",
-        "parts.set.until: 5 in the recording, None now",
-        "parts.was: {'kind': 'plant'} in the recording, None now",
+        "set.key: ab in the recording, None now (its C, its flags or its compiler have changed)",
+        "set.kind: sensor in the recording, source now",
+        "set.until: 5 in the recording, None now",
+        "was: {'kind': 'plant'} in the recording, None now",
     ]
 
 
 def test_a_part_that_is_new_is_a_difference() -> None:
     (line,) = changed_since(described(parts={}), plain())
-    assert line.startswith("parts.set: None in the recording, {'kind': 'source', ")
+    assert line.startswith("set: None in the recording, {'kind': 'source', ")
 
 
 def test_changed_functions_are_a_difference() -> None:

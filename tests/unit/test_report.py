@@ -80,6 +80,33 @@ def test_it_holds_what_a_reader_asks_for() -> None:
     assert "incomplete" not in page
 
 
+@pytest.mark.parametrize(
+    ("footer", "said"),
+    [
+        ({"reason": "end", "ended": 50}, ""),
+        ({"reason": "terminal", "ended": 20}, ""),
+        ({"reason": "interrupted", "ended": 20}, ">The run was interrupted at 2e-08 s of 5e-08"),
+        ({"reason": "error", "ended": 20, "error": "Lost: <b>"}, "of 5e-08 s: Lost: &lt;b&gt;"),
+    ],
+)
+def test_it_says_how_a_run_ended_early(footer: dict[str, Any], said: str) -> None:
+    recorder = MemoryRecorder()
+    recorder.start({"until": 50})
+    recorder.finish(footer)
+    page = outside_scripts(render(recorder.recording()))
+    assert ("<div class=warn>The run " in page) == bool(said)
+    assert said in page
+
+
+def test_an_external_input_has_its_name_of_today() -> None:
+    recorder = MemoryRecorder()
+    recorder.start({"scenario": {"parts": {"stick": {"kind": "inlet"}}}})
+    recorder.finish({})
+    page = outside_scripts(render(recorder.recording()))
+    assert "stick <span class=soft>external input</span>" in page
+    assert "inlet" not in page
+
+
 def test_it_needs_nothing_else() -> None:
     page = outside_scripts(render(recorded()))
     assert not re.search(r"""(src|href)\s*=\s*["'](?!#)""", page)

@@ -288,6 +288,6 @@ def test_what_the_scenario_declares_otherwise_is_told() -> None:
     other = unstable(until=1, step=0.02)
     other.set("plant.stiffness", 3.0)
     assert changed_since(live.header, other) == [
-        "parts.plant.parameters.stiffness: 2.0 in the recording, 3.0 now",
-        "parts.plant.step: 10000000 in the recording, 20000000 now",
+        "plant.parameters.stiffness: 2.0 in the recording, 3.0 now",
+        "plant.step: 10000000 in the recording, 20000000 now",
     ]

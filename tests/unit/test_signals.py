@@ -36,8 +36,11 @@ def test_wrong_length_and_range_are_refused() -> None:
         LAYOUT.initial({"q": (1, 0, 0)})
     bounded = Signals(Signal("gain", "1", low=0.0, high=2.0))
     for bad in (3.0, float("nan")):
-        with pytest.raises(ScenarioError, match="outside its range"):
+        with pytest.raises(ScenarioError, match=r"^gain = .* is outside its range \[0, 2\]$"):
             bounded.initial({"gain": bad})
+    mass = Signals(Signal("mass", "kg", low=0.0))
+    with pytest.raises(ScenarioError, match=r"mass = -1 kg is outside its range \[0, inf\] kg$"):
+        mass.initial({"mass": -1})
     with pytest.raises(ShapeError, match="expected a vector of 6"):
         LAYOUT.check(np.zeros(5), "somewhere")
 

@@ -174,6 +174,16 @@ def test_the_c_flies_as_its_design_and_replays() -> None:
     assert "equal bit for bit" in replayed.stdout
 
 
+@pytest.mark.parametrize("command", ["replay", "diverge"])
+def test_a_crash_of_the_c_is_repeated_without_it(motor: Path, command: str) -> None:
+    crashing(motor)
+    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "-o", "c.mcap")
+    assert (told.exit_code, "SIGABRT" in told.output) == (2, True), told.output
+    repeated = rtsim(command, "c.mcap")
+    assert repeated.exit_code == 0, repeated.output
+    assert "ended in an error at" in repeated.stdout
+
+
 @pytest.mark.usefixtures("motor")
 def test_what_is_set_reaches_the_c() -> None:
     flown("-o", "a.mcap", "--set", "setpoint=30", "--set", "controller.gain=0.05")

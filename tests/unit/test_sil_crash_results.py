@@ -24,6 +24,7 @@ from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
 from rtsim.models.unstable import controller, scenario
+from rtsim.record.verdict import Outcome
 from rtsim.scenario.scenario import Scenario
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -92,6 +93,25 @@ def test_a_crash_in_the_loop_alone_is_told_there() -> None:
         for text in (shown(result), result.in_words):
             assert text.count(STACK) == 1
             assert "again: rtsim sil case c" in text
+
+
+def killed(process: int) -> Change:
+    def change(step: int, y: Vector) -> Vector:
+        if step == 7:
+            error = ControllerError(f"law (process {process}) was ended by SIGKILL")
+            error.environment = True
+            raise error
+        return y
+
+    return change
+
+
+def test_an_open_loop_that_was_not_decided_does_not_agree() -> None:
+    result = held(killed(11), killed(22))
+    assert result.outcome is Outcome.UNDECIDED
+    for text in (shown(result), result.in_words):
+        assert "The open loop agrees" not in text
+        assert "The open loop could not be decided" in text
 
 
 def test_a_crash_fails_although_every_value_agrees() -> None:

@@ -213,7 +213,7 @@ def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
     assert rtsim(*again, "--trust", "--force").exit_code == 0
     source.write_text(STICK.replace("step=0.01", "step=0.02"))
     result = rtsim("run", "--from", "a@0.500.checkpoint", "--trust")
-    assert "parts.plant.step: 10000000 in the recording, 20000000 now" in result.stderr
+    assert "\nplant.step: 10000000 in the recording, 20000000 now" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -90,13 +90,17 @@ def test_a_changed_file_is_not_imported(folder: Path, rtsim: Rtsim) -> None:
     said = json.loads(refused.stdout)["error"]
     assert said["type"] == "TrustError"
     assert "has changed since then" in said["message"]
+    assert "to run this file, add --trust" in said["message"]
     done = rtsim("replay", "own.mcap", "--scenario", "own.py")
     assert (done.exit_code, was_run(folder)) == (0, True), done.output
 
 
 def test_what_the_user_names_takes_the_place_of_the_recorded(folder: Path, rtsim: Rtsim) -> None:
     shutil.move(folder / "own.py", folder / "renamed.py")
-    assert rtsim("replay", "own.mcap").exit_code == 2
+    refused = rtsim("replay", "own.mcap")
+    assert refused.exit_code == 2
+    assert "cannot be read" in refused.stderr
+    assert "to run this file" not in refused.stderr
     done = rtsim("replay", "own.mcap", "--scenario", "renamed.py")
     assert (done.exit_code, was_run(folder)) == (0, True), done.output
 

@@ -130,7 +130,8 @@ class _Search:
         other, until = self._run_again() if self._again else self._both()
         mine, theirs = a.up_to(until), other.up_to(until)
         begin = self._begins[0]
-        since = int(a.continues.get("ns", 0)) if begin is None else begin.ns
+        resumed = [int(r.continues.get("ns", 0)) for r in (a, self._b.recording)]
+        since = max(resumed) if begin is None else begin.ns
         found = [place for place in differences(mine, theirs) if place.tag.ns >= since]
         ended = failure(a, other)
         visible = found[0] if found else ended
@@ -229,8 +230,9 @@ def _asked_otherwise(a: Recording, b: Recording) -> list[str]:
     out = []
     for key in ("scenario", "seed", "compile", "fingerprint"):
         for pair in walk(key, a.header.get(key), b.header.get(key)):
-            if not pair.name.startswith(("scenario.origin", "scenario.until")):
-                name = pair.name.removeprefix("scenario.")
+            told = not pair.name.startswith(("scenario.origin", "scenario.until"))
+            if told and not pair.name.endswith(".about"):  # it lists the keys beside it
+                name = pair.name.removeprefix("scenario.").removeprefix("parts.")
                 out.append(f"the two runs had different settings: {name}: {pair.a} and {pair.b}")
     if a.header.get("source_hash") != b.header.get("source_hash"):
         out.append("the source code of the scenario's functions was different")

@@ -39,7 +39,7 @@ def preamble(interface: Interface, support: Iterable[str], file: str) -> Iterato
 
 
 def at(line: int, file: str, text: str) -> str:
-    """Return ``text`` behind a ``#line``, so that compiler errors name ``line`` of ``file``."""
+    """Return ``text`` after a ``#line``, so that compiler errors name ``line`` of ``file``."""
     return f'#line {line} "{_quoted(file)}"\n{text}'
 
 

@@ -42,7 +42,7 @@ class BoardLine(Protocol):
         ...
 
     def reach(self, tag: Tag) -> int | None:
-        """The time to advance to for ``tag``; ``None`` if the board runs by itself."""
+        """Return the time up to which ``tag`` advances the board; ``None`` if it runs by itself."""
         ...
 
     def anchor(self, tag: Tag) -> None:

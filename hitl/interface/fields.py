@@ -39,7 +39,7 @@ class Field:
     given: bool = True
     """True if the file gives an initial value; a parameter without one keeps the C's value."""
     set_by_caller: bool = False
-    """True for a parameter that the caller must set: the C gives it no meaningful value."""
+    """True for a parameter that the caller must set: the C code gives it no meaningful value."""
 
     @property
     def scaled(self) -> bool:

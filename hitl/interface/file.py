@@ -89,7 +89,7 @@ class Interface:
     output_fields: tuple[Field, ...]
     parameter_fields: tuple[Field, ...]
     tolerances: Mapping[str, tuple[float, float]]
-    """Allowed deviation of the C from its reference model: (absolute, relative) by pattern."""
+    """Allowed deviation of the C code from its reference model: (absolute, relative) by pattern."""
     lines: Lines = field(repr=False, compare=False)
     any_period: bool = False
     """True if the controller's step does not depend on the period."""

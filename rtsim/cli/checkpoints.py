@@ -122,7 +122,7 @@ class GoingOn:
         return str(self.scenario.origin["reference"])
 
     def number(self, key: str) -> int:
-        """``seed``, ``until`` or ``compile`` of the run."""
+        """Return the setting ``key`` of the saved run: ``seed``, ``until`` (ns) or ``compile``."""
         try:
             return int(self.checkpoint.header[key])
         except (KeyError, TypeError, ValueError):

@@ -164,7 +164,7 @@ def _said(track: TrackData, column: str, later: NDArray[np.bool_]) -> PrintedOut
 
 
 def section(recording: Recording, after_ns: int = 0) -> str:
-    """Return both as tables of the report; empty without discrete-event components."""
+    """Return :func:`outputs` and :func:`said` as HTML tables; empty if there are none."""
     held = [
         (o.name, *(f"{v:.6g}" for v in (o.average, o.least, o.greatest, o.last)), o.unit)
         for o in outputs(recording, after_ns)

@@ -258,7 +258,7 @@ class Extent:
         self._low, self._high = np.full(size, math.inf), np.full(size, -math.inf)
 
     def add(self, x: Matrix) -> None:
-        """Add rows (n, size); values that are not finite do not count."""
+        """Add rows (n, size); values that are not finite are ignored."""
         there = np.isfinite(x)
         low = np.min(x, axis=0, where=there, initial=math.inf)
         high = np.max(x, axis=0, where=there, initial=-math.inf)

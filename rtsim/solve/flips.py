@@ -153,10 +153,11 @@ def turning_point(between: Any, look: Any, t: float, taken: float, i: int, j: in
 def bracketed(
     between: Any, look: Any, t: float, taken: float, i: int, low: float, high: float, behind: float
 ) -> float:
-    """Return the part of the leg in (low, high] at which guard ``i`` takes the sign ``behind``.
+    """Return where guard ``i`` takes the sign ``behind``, as a fraction of the step in (low, high].
 
     The slope of the guard there is written to ``flips``.  The method is false position with the
-    Illinois modification: if one end of the bracket does not move twice, its value is halved.
+    Illinois modification: if one end of the bracket stays in place twice in a row, its
+    value is halved.
     """
     g = matrix_at(look, AT.g)[POINTS]
     values_at(between, look, t, low, taken, g)

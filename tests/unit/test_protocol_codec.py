@@ -103,7 +103,7 @@ def test_a_wrong_number_of_values_is_the_callers_mistake() -> None:
     assert (codec.size, codec.bytes) == (20, 80)
     with pytest.raises(ValueError, match="19 values; the interface has 20"):
         codec.pack(np.zeros(19))
-    with pytest.raises(ValueError, match="81 bytes; the interface has 80"):
+    with pytest.raises(ValueError, match="81 bytes were received; the interface has 80"):
         codec.unpack(bytes(81))
 
 

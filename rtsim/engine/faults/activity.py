@@ -34,7 +34,7 @@ class Activity:
         self.since = 0
         """Start of the latest activation, ns."""
         self.items = 0
-        """Number of items struck in the latest activation."""
+        """Number of items that the latest activation acted on."""
         self.activations = 0
         self.begins = False
         """Whether the latest item is the first of an activation."""

@@ -30,7 +30,7 @@ class MessageFault(FaultKind):
     level: ClassVar[Level] = "message"
     example: ClassVar[str] = "controller"
     holds_back: ClassVar[bool] = False
-    """Whether later messages can overtake a struck message."""
+    """True if later messages can overtake a message that the fault delays."""
 
     def __init__(self, activity: Activity) -> None:
         self.fault = activity.fault
@@ -50,7 +50,7 @@ class MessageFault(FaultKind):
 
     @abstractmethod
     def spoil(self, delays: Delays) -> Delays:
-        """Return the delays (ns) of a struck message instead of ``delays``."""
+        """Return the delays (ns) with the fault, from the delays (ns) without the fault."""
 
     def ns(self, parameter: str) -> int:
         """Return a parameter that is a time, ns; 0 if it is not given."""

@@ -83,7 +83,7 @@ class SignalFault(FaultKind):
         self.present.began(self.fault, ns, text + more, values)
 
     def spoil(self, value: Vector) -> None:
-        """Change ``value`` (n,) in place, if the latest item was struck."""
+        """Change ``value`` (n,) in place, if the fault acts on the latest item."""
         if self.active:
             self.apply(value)
 
@@ -95,7 +95,7 @@ class SignalFault(FaultKind):
 
     @abstractmethod
     def apply(self, value: Vector) -> None:
-        """Change ``value`` (n,) in place; called for each reading of a struck item."""
+        """Change ``value`` (n,) in place; called for each reading while the fault acts."""
 
     def save(self) -> dict[str, Any]:
         return {

@@ -101,7 +101,7 @@ class LineFault(_AtLine):
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         """Append to ``out`` the bytes that replace the byte ``value`` at ``ticks``.
 
-        Call :meth:`struck` once for each item, and :meth:`tell` for a struck item.
+        Call :meth:`struck` once for each item, and :meth:`tell` if it returns True.
         """
 
     def struck(self, ticks: int) -> bool:
@@ -202,7 +202,7 @@ class OfFrames(LineFault):
 
     @abstractmethod
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
-        """As :meth:`one`, for a byte of a frame; :attr:`hit` tells whether the frame is struck."""
+        """As :meth:`one`, for a byte of a frame; if :attr:`hit`, the fault acts on this frame."""
 
 
 class Truncation(OfFrames):

@@ -1,4 +1,4 @@
-"""The viewer's side of the shared records: reads states and figures, writes stick and orders."""
+"""The viewer's side of the shared records: reads states, writes the stick and commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inputs of the place at which two runs differ first, as both runs recorded them."""
+"""The inputs of the computation in which two runs first differ, from both recordings."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Reported(_WithPage, BackToBack):
     """The result of :func:`back_to_back`: C code compared with its reference model."""
 
     page: Path | None = None
-    """The HTML page; ``None`` if all agree or no page was asked for."""
+    """The HTML page; ``None`` if all agree or no page was requested."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,7 +83,7 @@ class ReportedLadder(_WithPage, Ladder):
     """The result of :func:`pitl`: C code against its reference model, a board against C code."""
 
     page: Path | None = None
-    """The HTML page; ``None`` if all agree or no page was asked for."""
+    """The HTML page; ``None`` if all agree or no page was requested."""
 
 
 _Kind = TypeVar("_Kind", Reported, ReportedLadder)

@@ -42,7 +42,7 @@ class ProgressWatch:
     met: Callable[[str, Controller], None] = lambda *_: None
     """Called with the name of a controller that was started, and the controller."""
     checked: Callable[[], None] = lambda: None
-    """Called before the first run, when no mistake was found in what was asked for."""
+    """Called before the first run, when no mistake was found in the arguments."""
 
 
 class LoopRun(NamedTuple):

@@ -275,7 +275,7 @@ class BoardController:
         """
         if tag != self._asked:
             raise ControllerError(
-                f"the answer to the request of {tag} was asked for, but the pending request is "
+                f"receive() was called for the request of {tag}, but the pending request is "
                 f"that of {self._asked}"
             )
         talk, allowed_ns = self._running(), round(patience * NS_PER_S)

@@ -143,7 +143,7 @@ class InProcess:
         """The outputs (n,) of the step that was sent with ``tag``."""
         if self._pending != tag:
             raise ControllerError(
-                f"the answer to the request of {tag} was asked for, but the pending request is "
+                f"receive() was called for the request of {tag}, but the pending request is "
                 f"that of {self._pending}"
             )
         self._pending = None

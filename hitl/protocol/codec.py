@@ -126,7 +126,7 @@ class Codec:
         ValueError for a wrong number of values.
         """
         if len(values) != self.size:
-            raise ValueError(f"{len(values)} values; the interface has {self.size}")
+            raise ValueError(f"{len(values)} values were given; the interface has {self.size}")
         parts = []
         for run in self._runs:
             data, refused = run.pack(values[run.slice])

@@ -44,7 +44,7 @@ VIEWED_S = "60"
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requested checkpoints.  ``told``: commands may request more during the run."""
+    """The requested checkpoints.  If ``told``, commands may request more during the run."""
 
     every: str | None
     at: tuple[str, ...]

@@ -59,7 +59,7 @@ class Layout:
         for name in arrays.keys() & self.arrays.keys():
             if len(arrays[name]) != len(self.arrays[name]):
                 raise ValueError(
-                    f"{what} declares {name} with {len(arrays[name])} axes; {self.what} has "
+                    f"{what} declares {name} with {len(arrays[name])} axes; {self.what} declares "
                     f"{len(self.arrays[name])}"
                 )
         return Layout(what, self.functions, {**self.arrays, **arrays})

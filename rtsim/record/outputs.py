@@ -56,7 +56,7 @@ def outputs(recording: Recording, after_ns: int = 0) -> list[Output]:
 
 
 def said(recording: Recording, after_ns: int = 0) -> list[PrintedOutput]:
-    """Return the statistics of their topics, over messages initiated from ``after_ns`` on."""
+    """Return the statistics of topics of processes, over messages from ``after_ns`` on."""
     return [
         _said(track, column, later)
         for _, part in _processes(recording)
@@ -194,7 +194,7 @@ def section(recording: Recording, after_ns: int = 0) -> str:
 
 
 def as_json(recording: Recording, after_ns: int = 0) -> dict[str, Any]:
-    """Return both by name as plain data, with the start of the averages in s."""
+    """Return :func:`outputs` and :func:`said` as plain data, with the start of the averages, s."""
     said_ = {s.name: s._asdict() for s in said(recording, after_ns)}
     for one in said_.values():
         estimate = one.pop("estimate")

@@ -40,7 +40,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class FedInputs:
-    """What a replay takes from a recording instead of from external sources."""
+    """The inputs that a replay reads from a recording instead of from external sources."""
 
     external_inputs: Mapping[str, ExternalInput] = field(default_factory=dict)
     controllers: Mapping[str, Controller] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class ConnectionKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Connections:
-    """What is connected to a run while it is in progress."""
+    """The observers of a run in progress, its source of commands, and its clock."""
 
     publisher: StatePublisher | None = None
     """Gets the state at both ends of each step, for example to draw it."""
@@ -89,7 +89,7 @@ class Connections:
 
 @dataclass(frozen=True)
 class Output:
-    """What is kept of one run: its recording and its checkpoints."""
+    """The data that is kept of one run: its recording and its checkpoints."""
 
     recorder: Recorder | None = None
     checkpoints: Taking | None = None

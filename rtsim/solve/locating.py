@@ -51,7 +51,7 @@ def taken_to(
 
 @in_both
 def crossed(value: float, behind: float, ns: int, end_ns: int) -> bool:
-    """Return whether ``value`` has the sign ``behind``; at the end of the way, 0 is enough."""
+    """Return whether ``value`` has the sign ``behind``; at the end of all legs, 0 is enough."""
     return sign(value) == behind or (value == 0.0 and ns == end_ns)
 
 

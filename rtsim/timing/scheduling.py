@@ -110,7 +110,7 @@ def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Item:
-    """One request: what was asked for, what was granted, and if they differ, why and a remedy."""
+    """One request: the requested value, the granted one, and if they differ, why and a remedy."""
 
     name: str
     asked: str
@@ -185,7 +185,7 @@ def request(
 
 
 def probe() -> Granted:
-    """What ``--realtime`` would be granted here; it is requested and given back at once."""
+    """Return what ``--realtime`` would be granted; it is requested and given back at once."""
     with request(SchedulingRequest.realtime()) as granted:
         return granted
 

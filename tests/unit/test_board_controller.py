@@ -339,7 +339,7 @@ def test_what_is_not_on_a_board_says_so(tmp_path: Path) -> None:
     with pytest.raises(ControllerError, match="faulty is not connected to a board; use"):
         rig.controller.send(Tag(0), np.zeros(2))
     controller = rig.controller.fresh()
-    with pytest.raises(ControllerError, match="was asked for, but the pending request"):
+    with pytest.raises(ControllerError, match="was called for the request of"):
         controller.receive(Tag(0), 0.0)
     controller.close()
 

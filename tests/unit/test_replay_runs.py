@@ -373,7 +373,7 @@ def test_each_difference_is_one_line_in_the_order_of_the_names() -> None:
     assert changed_since(described(name="other", parts=parts), plain()) == [
         "name: other in the recording, plain now",
         "parts.set.key: ab in the recording, None now "
-        "(its C, its flags or its compiler have changed)",
+        "(its C code, its flags or its compiler have changed)",
         "parts.set.kind: sensor in the recording, source now",
         "parts.set.until: 5 in the recording, None now",
         "parts.was: {'kind': 'plant'} in the recording, None now",

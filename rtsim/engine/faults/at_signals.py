@@ -91,7 +91,7 @@ class SignalFault(FaultKind):
         """Prepare for an activation that begins with ``value`` (n,)."""
 
     def draw(self, elapsed_ns: int) -> None:
-        """Draw for a new item, ``elapsed_ns`` after the start of the activation."""
+        """Draw random numbers for a new item, ``elapsed_ns`` after the start of the activation."""
 
     @abstractmethod
     def apply(self, value: Vector) -> None:
@@ -240,7 +240,7 @@ class FaultyWiring(Wiring):
             fault.spoil(value)
 
     def look(self, which: SignalFault) -> None:
-        """Make an item of fault ``which`` without a reading."""
+        """Make an item of fault ``which``, although no reader reads the signal now."""
         self.into[:] = self._constants
         super().gather()
         for fault, value in self._faults:

@@ -115,7 +115,7 @@ class LineFault(_AtLine):
         return struck
 
     def tell(self, ticks: int, text: str, **values: float) -> None:
-        """Report the effect ``text`` if an activation begins with it."""
+        """Report the effect ``text`` if an activation begins with this item."""
         if self.activity.begins:
             values = {"byte": float(self.count), **values}
             self._line.began(self.activity, self._ns_at(ticks), text, values)

@@ -205,7 +205,7 @@ class Feeding:
 
     @property
     def equal(self) -> bool:
-        """All inputs are equal: the difference was made in the component itself."""
+        """True if all inputs are equal: the difference was then made in the component itself."""
         return (
             all(pair.equal for pair in self.inputs)
             and self.arrived[0] == self.arrived[1]

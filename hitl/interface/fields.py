@@ -105,7 +105,7 @@ def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: s
     by_caller = row.get("set_by_caller", False)
     if not isinstance(by_caller, bool) or ("set_by_caller" in row and table != "parameters"):
         raise ValueError(
-            f"set_by_caller = {by_caller!r}; only a parameter has it, and it is true or false"
+            f"set_by_caller = {by_caller!r}; only a parameter has this key; write true or false"
         )
     given = "initial" in row
     where = lvalue.strip(), "c" not in row, line

@@ -112,7 +112,7 @@ class SignalFault(FaultKind):
 
 
 class Stuck(SignalFault):
-    """The signal keeps the value of the first item, or ``value``."""
+    """The signal keeps the value of the first item, or ``value`` if that is given."""
 
     name = "stuck"
     does = "stays"

@@ -1,4 +1,4 @@
-"""A motor held at a speed: the plant, and the design of its controller."""
+"""A motor held at a speed: the plant, and the reference controller."""
 
 from rtsim import Model, PythonController, Scenario, Signal, Signals
 from rtsim.core.signals import Vector

@@ -1,7 +1,8 @@
 """The legs of a solver: its accepted steps between two tags, and the state within each of them.
 
 The advance from one tag to the next consists of legs.  A fixed-step method takes one leg; an
-adaptive method takes as many as its tolerance needs.  Each of these functions runs compiled or plain:
+adaptive method takes as many as its tolerance needs.  Each of these functions runs compiled or
+plain:
 
 ``leg(words, t, rest)``
     takes the next leg, which begins at ``now`` at ``t`` s, lasts ``rest`` s at most, and leaves the

@@ -248,7 +248,7 @@ def add_policy(policy: type[P]) -> type[P]:
 
 
 def parse_policy(text: str | Policy) -> Policy:
-    """From text: ``catch_up``, ``catch_up:5``, ``slip:1000``, ``freeze:30`` (seconds), ``abort``.
+    """Return a policy from its text, such as ``catch_up``, ``slip:1000`` or ``freeze:30`` (s).
 
     Raises :class:`ScenarioError` for anything else.
     """

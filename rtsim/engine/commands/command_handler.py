@@ -49,7 +49,7 @@ class CommandHandler:
         self._system, self._pacer, self._trace = system, pacer, trace
         self._standing = inbox.standing
         self._until_ns: int | None = None
-        """Where a step by command ends, ns."""
+        """Simulated time at which a step by command ends, ns."""
         self._tags = 0
         """Number of tags that a step by command still has to take."""
         self._changes: list[Change] = []

@@ -9,8 +9,8 @@
 
 A measurement starts at zero.  It sums up the processes that were started in it and ended by
 themselves; a killed process writes no counters.  Only the user's sources and headers count, never
-the generated C.  Do not name the folder ``coverage``: numba would import it as the package of that
-name.
+the generated C code.  Do not name the folder ``coverage``: numba would import it as the package of
+that name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parts that the generated C of the host and of a board share: declarations, assertions, calls."""
+"""Parts of the generated C code that host and board share: declarations, assertions, calls."""
 
 from __future__ import annotations
 

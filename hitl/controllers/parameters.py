@@ -32,7 +32,7 @@ class GivenParameters:
 
     @property
     def sent(self) -> Vector:
-        """(k,): the vector that the generated C gets, with ``KEEP`` for unnamed parameters."""
+        """(k,): the vector that the generated code gets, with ``KEEP`` for unnamed parameters."""
         out = self.values.copy()
         out[self._left] = KEEP
         return out

@@ -72,7 +72,7 @@ class OwnParameters(Protocol):
 
     @property
     def own(self) -> Vector | None:
-        """(k,): these values; ``None`` if they are not known."""
+        """(k,): the parameter values in the C code; ``None`` if they are not known."""
         ...
 
 

@@ -31,7 +31,7 @@ class Field:
     lvalue: str
     """The C expression of the variable."""
     declared: bool
-    """True if the generated C declares the variable."""
+    """True if the generated C code declares the variable."""
     line: int
     scale: float = 1.0
     bias: float = 0.0
@@ -47,7 +47,7 @@ class Field:
         return self.scale != 1.0 or self.bias != 0.0
 
     def holds(self, value: float) -> bool:
-        """Return True if the C type can hold ``value``; the generated C checks the same."""
+        """Return True if the C type can hold ``value``; the generated C code checks this too."""
         type = self.signal.type
         if type == "bool":
             return not math.isnan(value)

@@ -23,8 +23,8 @@
     gain = { c = "pid.Kp", type = "float32", initial = 2.0 }
 
 Entry points are C statements, as a caller would write them, so any calling convention is possible.
-A signal is a C lvalue (``c``); without ``c`` the generated C declares a variable with the signal's
-name.  The generator (:mod:`hitl.building.unit`) makes the compiler check every type and size, and
+A signal is a C lvalue (``c``); without ``c`` the generated code declares a variable with the
+signal's name.  The generator (:mod:`hitl.building.unit`) makes the compiler check every type and size, and
 its errors name the lines of this file.
 """
 

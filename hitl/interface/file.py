@@ -24,8 +24,8 @@
 
 Entry points are C statements, as a caller would write them, so any calling convention is possible.
 A signal is a C lvalue (``c``); without ``c`` the generated code declares a variable with the
-signal's name.  The generator (:mod:`hitl.building.unit`) makes the compiler check every type and size, and
-its errors name the lines of this file.
+signal's name.  The generator (:mod:`hitl.building.unit`) makes the compiler check every type and
+size, and the compiler's errors name the lines of the interface file.
 """
 
 from __future__ import annotations

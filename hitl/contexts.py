@@ -72,18 +72,18 @@ class _WithPage:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reported(_WithPage, BackToBack):
-    """The result of :func:`back_to_back`: C compared with its reference model."""
+    """The result of :func:`back_to_back`: C code compared with its reference model."""
 
     page: Path | None = None
-    """The HTML page; ``None`` if all agree or no page was asked for."""
+    """The HTML page; ``None`` if all agree or no page was requested."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportedLadder(_WithPage, Ladder):
-    """The result of :func:`pitl`: the C compared with its reference model, a board with the C."""
+    """The result of :func:`pitl`: C code against its reference model, a board against C code."""
 
     page: Path | None = None
-    """The HTML page; ``None`` if all agree or no page was asked for."""
+    """The HTML page; ``None`` if all agree or no page was requested."""
 
 
 _Kind = TypeVar("_Kind", Reported, ReportedLadder)
@@ -108,7 +108,7 @@ def back_to_back(
     settings: Mapping[str, object] | None = None,
     **more_settings: object,
 ) -> Reported:
-    """Compare C with the reference models of ``scenario``, in open and in closed loop.
+    """Compare C code with the reference models of ``scenario``, in open and in closed loop.
 
     ``controllers`` are interface files by the name of the part that each replaces.  Other keywords
     are settings of the scenario; use ``settings`` for names that are arguments of this function.
@@ -157,7 +157,7 @@ def pitl(
     settings: Mapping[str, object] | None = None,
     **more_settings: object,
 ) -> ReportedLadder:
-    """Compare the C with its reference models, and controllers on a board with the C.
+    """Compare the C code with its reference models, and controllers on a board with the C code.
 
     ``board`` is the board's URL.  ``firmware`` is an Intel HEX file for an emulated board; without
     it the board runs the firmware of the interface.  ``late`` and ``failure`` are the policies of a

@@ -1,4 +1,4 @@
-"""Runs a scenario in users' own tests, with its reference models or with C: ``plant``."""
+"""Runs a scenario in users' own tests, with its reference models or with C code: ``plant``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ InPlace = Mapping[str, str | Path | Controller]
 def made(reference: Reference, settings: Mapping[str, object]) -> Scenario:
     """A copy of the scenario with ``settings``: arguments (``case``) and values (``f16.cg``).
 
-    Raises :class:`ScenarioError` for arguments of a scenario that is made already.
+    Raises :class:`ScenarioError` for arguments if the scenario is an object already.
     """
     if isinstance(reference, str | Path):
         return load_scenario(str(reference), {k: _text(v) for k, v in settings.items()})
@@ -66,7 +66,7 @@ def _text(value: object) -> str:
 
 
 def beside(folder: Path, reference: Reference) -> Reference:
-    """``reference``; a Python file is taken relative to ``folder``."""
+    """Return ``reference``; the path of a Python file is relative to ``folder``."""
     if isinstance(reference, Path) or (isinstance(reference, str) and ".py" in reference):
         return str(folder / reference)
     return reference
@@ -120,7 +120,7 @@ def plant(scenario: Reference, /, **settings: object) -> PlantFixture:
 
 
 class PlantFixture:
-    """A scenario that starts anew with each run; it keeps the last recording, also of a failure.
+    """A scenario that starts anew with each run; it keeps the last recording, also of a failed run.
 
     Files are relative to ``folder``; steps that fail are saved below ``cases``.
     """

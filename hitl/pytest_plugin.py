@@ -1,4 +1,4 @@
-"""pytest fixtures for users' own tests of C: ``sil``, ``plant``, ``back_to_back``, ``faults``,
+"""pytest fixtures for users' own tests of C code: ``sil``, ``plant``, ``back_to_back``, ``faults``,
 ``pitl`` and ``board``.  The option ``--board=URL`` sets the board of the last two.
 
 ``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`.  Files
@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Sil]]:
-    """``sil("pid.toml", gain=2.0)`` starts the C; the process ends after the test at the latest."""
+    """``sil("pid.toml", gain=2.0)`` starts C code; its process ends with the test at the latest."""
     from hitl.stepping import sil as make
 
     folder = request.path.parent
@@ -56,7 +56,7 @@ def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[...
 
 @pytest.fixture
 def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., PlantFixture]:
-    """``plant("scenario.py", mass=2.0)`` is a scenario to run, with its reference models or C."""
+    """``plant("scenario.py", mass=2.0)`` runs a scenario with its reference models or C code."""
     from hitl.plants import PlantFixture
 
     folder = request.path.parent

@@ -21,11 +21,12 @@ from rtsim.core.tag import Tag
 def sil(
     interface: str | Path, /, *, build: str = PLAIN, cases: Path = CASES, **parameters: object
 ) -> Sil:
-    """Start the C of an interface file in a process of its own, with ``parameters`` by name.
+    """Start the C code of an interface file in a process of its own, with ``parameters`` by name.
 
     ``build`` is ``plain``, ``sanitize`` or ``coverage``.  A step that fails is saved below
     ``cases``, and the error says how to run it again.  Raises :class:`InterfaceError` or
-    :class:`BuildError` if the C cannot be built, :class:`ControllerError` if it cannot be started::
+    :class:`BuildError` if the C code cannot be built, :class:`ControllerError` if it cannot be
+    started::
 
         with sil("motor.toml", gain=0.1) as controller:
             print(controller.step(setpoint=10.0, speed=0.0).voltage)

@@ -25,7 +25,7 @@ class BoardError(RtsimError):
 
 
 class BoardGone(BoardError):
-    """The connection to the board is lost.  A program on the board cannot cause that."""
+    """The connection to the board is lost.  A program on the board cannot cause this error."""
 
     environment = True
 

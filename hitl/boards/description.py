@@ -1,6 +1,6 @@
-"""The description of a board: all that differs from one board to the next, as plain values.
+"""The description of a board: all properties in which boards differ, as plain values.
 
-A board is a :class:`BoardDescription`, the C of its folder ``hal``, and a command for each
+A board is a :class:`BoardDescription`, the C code of its folder ``hal``, and a command for each
 emulator.  No other code names a board.  :mod:`hitl.boards.known` finds a description by its name.
 """
 
@@ -28,7 +28,7 @@ class CTypes:
 
 @dataclass(frozen=True)
 class Memory:
-    """Flash and RAM, bytes, and the names that the linker has for them."""
+    """Flash and RAM, bytes, and the names of the memories in the linker's messages."""
 
     flash: int
     ram: int
@@ -49,7 +49,7 @@ class Memory:
 
     @property
     def room(self) -> int:
-        """Bytes of flash for a program."""
+        """Bytes of flash that are available for a program: all but the boot loader."""
         return self.flash - self.boot_loader
 
 
@@ -119,7 +119,7 @@ class Flasher:
 
 @dataclass(frozen=True)
 class Line:
-    """The serial line: how its rate is divided from the clock, and the firmware's time for bytes.
+    """The serial line: how its rate follows from the clock, and the firmware's time for each byte.
 
     The rate is ``clock / (samples * n)``, with ``n`` in steps of ``1 / fractions`` up to ``most``.
     """
@@ -249,7 +249,7 @@ class BoardDescription:
         return tuple(sorted(path for path in self.hal.iterdir() if path.is_file()))
 
     def emulator(self, name: str) -> Emulator:
-        """Return the emulator ``name``.  Raises :class:`BoardError` if the board has none such."""
+        """Return the emulator ``name``; raises :class:`BoardError` if the board has no such one."""
         if name not in self.emulators:
             known = ", ".join(self.emulators) or "none"
             raise BoardError(f"{self.phrase} has no emulator {name!r}; known: {known}")
@@ -282,7 +282,7 @@ class BoardDescription:
 
 
 def ranges(names: Iterable[str]) -> str:
-    """Return ``names`` in few words: ``D0 to D13 and A0 to A5``."""
+    """Return the pins ``names`` as ranges in text: ``D0 to D13 and A0 to A5``."""
     parts: list[tuple[str, str]] = []
     for name in names:
         if parts and _follows(parts[-1][1], name):

@@ -137,7 +137,7 @@ class EmulatedBoard:
         self._run(self._reached + cycles, until_byte=False)
 
     def send(self, data: bytes, at: int | None = None) -> None:
-        """Send ``data``; its bytes reach the line at the cycle ``at``, without it at once."""
+        """Send ``data``; its bytes reach the line at the cycle ``at``, by default at once."""
         for value in data:
             self._input(In.BYTE, 0, value, at)
 

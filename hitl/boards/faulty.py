@@ -111,7 +111,7 @@ class FaultyLink:
 
     @property
     def ticks(self) -> int:
-        """The link's own time."""
+        """The link's own time, in ticks."""
         return self._now()
 
     def ns_at(self, ticks: int) -> int:

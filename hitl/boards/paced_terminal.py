@@ -55,7 +55,7 @@ class Terminal:
         return self._near
 
     def opened(self) -> bool:
-        """Check for a client: True once each time another process opens the free port."""
+        """Return True if another process has opened the free port since the last call."""
         events = self._poll.poll(0)
         free = bool(events) and bool(events[0][1] & _HUNG_UP) and not events[0][1] & select.POLLIN
         if self.open == (not free):

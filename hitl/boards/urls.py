@@ -51,14 +51,14 @@ class BoardUrl:
 
     @property
     def rate(self) -> int:
-        """Rate of the line, bit/s: that of the URL, else that of the board's firmware."""
+        """Rate of the line, bit/s: the rate in the URL, else the rate of the board's firmware."""
         return self.baud or self.description.line.baud
 
 
 def parse_url(text: str) -> BoardUrl:
     """Parse the board URL ``text``.
 
-    Raises :class:`BoardError` if it is not one; the message says what to type.
+    Raises :class:`BoardError` if ``text`` is no board URL; the message says what to type.
     """
     try:
         parts = urlsplit(text)

@@ -52,7 +52,7 @@ def refused(complaints: Iterable[str]) -> InterfaceError:
 
 
 def no_c(interface: Interface, number: int) -> InterfaceError:
-    """Return the error for source ``number``, which the compiler takes for no C source."""
+    """Return the error for source ``number``, which the compiler does not accept as C."""
     line = interface.lines.of("", "sources", number)
     name = interface.sources[number].name
     text = f"{name} is not a C source: name files that end in .c"

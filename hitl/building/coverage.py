@@ -9,8 +9,8 @@
 
 A measurement starts at zero.  It sums up the processes that were started in it and ended by
 themselves; a killed process writes no counters.  Only the user's sources and headers count, never
-the generated C.  Do not name the folder ``coverage``: numba would import it as the package of that
-name.
+the generated C code.  Do not name the folder ``coverage``: numba would import it as the package of
+that name.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class Counted:
 
     @property
     def line_percent(self) -> float:
-        """Share of lines that ran, %; 100 without lines."""
+        """Share of lines that ran, %; 100 if there are no lines."""
         return 100.0 * self.lines_run / self.lines if self.lines else 100.0
 
     @property
     def branch_percent(self) -> float:
-        """Share of branches that ran, %; 100 without branches."""
+        """Share of branches that ran, %; 100 if there are no branches."""
         return 100.0 * self.branches_run / self.branches if self.branches else 100.0
 
     def to_json(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Parts that the generated C of the host and of a board share: declarations, assertions, calls."""
+"""Parts of the generated C code that host and board share: declarations, assertions, calls."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def preamble(interface: Interface, support: Iterable[str], file: str) -> Iterato
 
 
 def at(line: int, file: str, text: str) -> str:
-    """Return ``text`` behind a ``#line``, so that compiler errors name ``line`` of ``file``."""
+    """Return ``text`` after a ``#line``, so that compiler errors name ``line`` of ``file``."""
     return f'#line {line} "{_quoted(file)}"\n{text}'
 
 

@@ -40,7 +40,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, files: Iterable[Path], rivals: Iterable[Path] = ()) -> Snapshot:
-        """Return a snapshot of ``files`` as they are now; ``rivals`` that exist are ignored."""
+        """Return a snapshot of ``files`` as they are now; existing ``rivals`` are left out."""
         absent = sorted(str(p) for p in set(rivals) if not p.exists())
         return cls({str(p): hash_of(p) for p in sorted(set(files))}, tuple(absent))
 

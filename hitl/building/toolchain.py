@@ -1,4 +1,4 @@
-"""The C compiler: the system's, or without one the compiler of the package ``ziglang``."""
+"""The C compiler: the system's, or else the compiler of the package ``ziglang``."""
 
 from __future__ import annotations
 

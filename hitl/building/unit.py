@@ -3,13 +3,13 @@
 ::
 
     int  rtsim_initialize(const double *p)             parameters (k,); RTSIM_KEEP keeps a value
-    double rtsim_own[k]                                the C's own parameters before that
+    double rtsim_own[k]                                values in the C code before initialisation
     int  rtsim_step(const double *u, double *y)        inputs (m,) -> outputs (n,)
     void rtsim_terminate(void)
 
 ``rtsim_initialize`` and ``rtsim_step`` return 0, or the first element that its C type cannot hold:
 1 + its index in ``p`` or ``u``, or -(1 + its index in ``y``).  The same text is compiled into the
-worker, the shared library of the fast path and firmware.  Every type and size is asserted.
+worker, the shared library of the fast path and firmware.  The unit asserts every type and size.
 ``#line`` makes the compiler name the interface file in its errors.
 """
 
@@ -120,7 +120,7 @@ def _entry(step: StepEntry, file: str) -> str:
 
 
 def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[str]:
-    """Yield the C that sets ``fields`` from ``vector``.
+    """Yield the C code that sets ``fields`` from ``vector``.
 
     ``spared`` names the C function that returns true for a value that is not to be set.
     """
@@ -156,14 +156,14 @@ def _raw(place: Field) -> str:
 
 
 def _cleared(fields: Iterable[Field]) -> Iterable[str]:
-    """Yield the C that clears outputs declared in the unit, which a slow step has not set yet."""
+    """Yield C code that clears outputs declared in the unit that a slow step has not set yet."""
     for place in fields:
         if place.declared:
             yield f"  __builtin_memset(&{place.lvalue}, 0, sizeof {place.lvalue});"
 
 
 def _notes(fields: Iterable[Field]) -> Iterable[str]:
-    """Yield the C that notes the parameters; a bool is read as a byte, as it may be undefined."""
+    """Yield C code that notes the parameters; a bool may be undefined and is read as a byte."""
     at = 0
     for place in fields:
         type, element = place.signal.type, element_of(place, "rtsim_k")

@@ -1,4 +1,4 @@
-"""The commands ``rtsim sil ...``: build, run and compare the C of a controller."""
+"""The commands ``rtsim sil ...``: build, run and compare the C code of a controller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMANDS = {
 def sil() -> None:
     """Software in the loop: test a controller in C.
 
-    The commands build the C of a controller, run it in a scenario, and compare it with its
+    The commands build the C code of a controller, run it in a scenario, and compare it with its
     reference model, which is the controller in Python (docs/sil.md).
 
     \b

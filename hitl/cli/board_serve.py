@@ -100,7 +100,7 @@ def _watch(board: PacedBoard, at: str, shown: bool) -> None:
 
 
 def in_words(status: Status) -> str:
-    """One line on a served board: open or free, rate, delay, time lost, bytes in, out and lost."""
+    """Return a line of text on a served board: state of the port, timing, and counts of bytes."""
     timing = status.timing
     lost = status.unread + status.lost + status.garbled
     return (

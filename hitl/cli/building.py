@@ -16,7 +16,7 @@ from rtsim.cli.common import json_option, reports_errors, show_result
 @json_option
 @reports_errors
 def build(interface: str, kind: str, strictness: str, as_json: bool) -> None:
-    """Compile the C of INTERFACE into a worker.
+    """Compile the C code of INTERFACE into a worker.
 
     INTERFACE is FILE.toml or FILE.toml:VARIANT. A worker is a program that runs the controller in
     a process of its own. Compiler warnings about the controller's sources are printed on stderr.

@@ -32,10 +32,11 @@ from rtsim.cli.trust import trust_option
 def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
     """Run the steps of the saved case FILE again.
 
-    A case holds the inputs of a controller up to a step that failed. The command compiles the C as
-    it is now and runs the steps in a new worker. If the C is outside the current project, this
-    takes --trust (docs/trust.md). Exit status 0 if the C does not fail, 1 if it fails again, 2 if
-    this could not be decided, for example because the worker was killed from outside.
+    A case holds the inputs of a controller up to a step that failed. The command compiles the C
+    code as it is now and runs the steps in a new worker. If the C code is outside the current
+    project, this takes --trust (docs/trust.md). Exit status 0 if the C code does not fail, 1 if it
+    fails again, 2 if this could not be decided, for example because the worker was killed from
+    outside.
 
     \b
     Examples:
@@ -64,7 +65,7 @@ def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
         if rerun.failed:
             click.secho(f"fails again: {rerun.error}", fg="red")
         elif rerun.error:
-            click.secho(f"could not decide whether the C fails: {rerun.error}", fg="yellow")
+            click.secho(f"could not decide whether the C code fails: {rerun.error}", fg="yellow")
         else:
             click.echo(f"does not fail; the saved error is: {saved.error.partition(chr(10))[0]}")
     sys.exit(rerun.outcome.value)

@@ -52,8 +52,8 @@ controllers_option = click.option(
     "controllers",
     multiple=True,
     metavar="[NAME=]INTERFACE[@ENDPOINT]",
-    help="Run the C of INTERFACE in place of controller NAME: controller=pid.toml. NAME may be "
-    "left out if the scenario has one controller. pid.toml@tcp://HOST:PORT uses the C that "
+    help="Run the C code of INTERFACE in place of controller NAME: controller=pid.toml. NAME may "
+    "be left out if the scenario has one controller. pid.toml@tcp://HOST:PORT uses the C code that "
     "'rtsim sil serve' runs at this address.",
 )
 keys_option = click.option(
@@ -79,7 +79,8 @@ warnings_option = click.option(
     type=click.Choice([SHOW, ERROR]),
     default=SHOW,
     show_default=True,
-    help="Compiler warnings about your C: 'show' prints them, 'error' ends with exit status 1.",
+    help="Compiler warnings about your C code: 'show' prints them, 'error' ends with exit "
+    "status 1.",
 )
 
 # Python, and so numba, would import a folder "coverage" as the package of that name.
@@ -131,8 +132,8 @@ class Counting:
 def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Counting]:
     """Count the lines that coverage builds execute inside the ``with`` block.
 
-    If coverage cannot be counted, :attr:`Counting.failed` says why. This is no error, so that the
-    result of the block itself is still reported.
+    If coverage cannot be counted, :attr:`Counting.failed` says why. This is not raised as an error,
+    so that the result of the block itself is still reported.
     """
     out = Counting()
     if kind != COVERAGE:

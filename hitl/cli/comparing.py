@@ -117,7 +117,7 @@ _OPTIONS = (
         "--pace",
         default="max",
         show_default=True,
-        help="Pace of the run with the C or the board: 'max', or a rate (1.0 is real time).",
+        help="Pace of the run with the C code or the board: 'max', or a rate (1.0 is real time).",
     ),
     click.option(
         "--abs", "absolute", type=float,
@@ -146,7 +146,7 @@ _OPTIONS = (
     ),
     click.option(
         "-o", "--record", "path", type=_path, metavar="FILE",
-        help="Record the run with the C or the board.",
+        help="Record the run with the C code or the board.",
     ),
     click.option("--force", is_flag=True, help="Overwrite the file of -o if it exists."),
     click.option("--strict", is_flag=True, help="Exit with status 1 if a fault never acted."),

@@ -67,7 +67,7 @@ def check(
 ) -> None:
     """Check whether the controller of INTERFACE fits a target or a board.
 
-    The command compiles and links the controller for it. Exit status 0 if the controller
+    The command compiles and links the controller for that target. Exit status 0 if the controller
     fits, 1 if it does not fit, 2 if this could not be decided, for example because the target's
     compiler is missing. The command then lists what it has checked and what it has not.
 

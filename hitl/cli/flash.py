@@ -58,7 +58,7 @@ def flash(
 
     FIRMWARE.hex is an image. For an interface file, the command takes the firmware of its
     controller and builds it if necessary. It then asks the board for its identity, and fails if
-    the board does not carry the new firmware. Exit status 0 if the board was flashed, 2 if not.
+    the board does not run the new firmware. Exit status 0 if the board was flashed, 2 if not.
 
     \b
     Examples:

@@ -69,7 +69,7 @@ _COLUMNS = (
     "--failure",
     type=click.Choice(FAILURE_POLICIES),
     default=None,
-    help="Policy for a crash of the C: 'end' ends the run, 'hold' keeps the last answer.  "
+    help="Policy for a crash of the C code: 'end' ends the run, 'hold' keeps the last answer.  "
     "[default: the scenario's own]",
 )
 @json_option
@@ -88,9 +88,9 @@ def fly_in_c(
     """Run SCENARIO with C in place of its controllers.
 
     SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. Without -o the
-    recording is runs/NAME-NNN.mcap. 'rtsim replay' repeats the recorded run without the C. Exit
-    status 0 if the run reached its end, 1 if --strict was not met, 2 if the run failed or coverage
-    could not be counted.
+    recording is runs/NAME-NNN.mcap. 'rtsim replay' repeats the recorded run without the C code.
+    Exit status 0 if the run reached its end, 1 if --strict was not met, 2 if the run failed or
+    coverage could not be counted.
 
     \b
     Examples:
@@ -146,13 +146,13 @@ def _check_latency(name: str, scenario: Scenario) -> None:
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         half = 0.005 if part.period is None else part.period.seconds / 2
         raise ScenarioError(
-            f"in real time the C of {name} needs time to answer; allow a latency, for example half "
-            f"its period: --latency {half:g}   (or run as fast as possible: --pace max)"
+            f"in real time the C code of {name} needs time to answer; allow a latency, for example "
+            f"half its period: --latency {half:g}   (or run as fast as possible: --pace max)"
         )
 
 
 def _execution(task: ControllerTask) -> Execution | None:
-    """Execution times in host time; ``None`` unless the C is a plain build on this machine."""
+    """Execution times in host time; ``None`` unless the C code is a plain build on this machine."""
     assert isinstance(task.controller, SilController)
     if _kind(task) != PLAIN:
         return None

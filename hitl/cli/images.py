@@ -26,7 +26,7 @@ controller_option = click.option(
 
 @dataclass(frozen=True)
 class BoardImage:
-    """An Intel HEX file, with the interface, build and bit rate of its controller if known."""
+    """An Intel HEX file, and the interface, build and bit rate of its controller if known."""
 
     path: Path
     interface: Interface | None = None
@@ -53,8 +53,9 @@ def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardI
     """The image that the emulated board at ``at`` runs.
 
     ``file`` is an Intel HEX file, ``controller`` an interface file.  If both are given, the board
-    runs ``file`` and has to carry ``controller``.  Raises :class:`BoardError` if neither is given,
-    or if the board is not emulated and so runs the firmware that it was flashed with.
+    runs ``file``, which must contain ``controller``.
+    Raises :class:`BoardError` if neither is given, or if the board is not emulated and so runs the
+    firmware that it was flashed with.
     """
     if not at.emulated:
         raise BoardError(f"{at.text} is not an emulated board; an emulated board is: {DEFAULT_URL}")

@@ -26,7 +26,7 @@ _WIDE = 4.0
 def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
     """Lines of text on the board's identity, from its reply to HELLO.
 
-    ``interface`` is the expected controller; its name is printed if the board carries it.
+    ``interface`` is the expected controller; its name is printed if the board runs it.
     """
     if interface is not None and board.name_hash == name_hash(interface.name):
         carries = f"{interface.name}, name hash {board.name_hash:08x}"

@@ -1,4 +1,4 @@
-"""The command ``rtsim pitl``: compare a controller on a board with its C on this host."""
+"""The command ``rtsim pitl``: compare a controller on a board with its C code on this host."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SHIPPED = {
     default=DEFAULT_URL,
     show_default=True,
     metavar="URL",
-    help=f"Board that runs the C: {DEFAULT_URL}[?backend=simavr] is emulated, "
+    help=f"Board that runs the C code: {DEFAULT_URL}[?backend=simavr] is emulated, "
     "serial:///dev/ttyACM0 and serial://COM3 are real.",
 )
 @click.option(
@@ -56,7 +56,7 @@ SHIPPED = {
     "controllers",
     multiple=True,
     metavar="[NAME=]INTERFACE",
-    help="Run the C of INTERFACE in place of controller NAME: controller=pid.toml:single.  "
+    help="Run the C code of INTERFACE in place of controller NAME: controller=pid.toml:single.  "
     "[default: for f16 and unstable, the interface file that ships with rtsim]",
 )
 @click.option(
@@ -92,12 +92,12 @@ def pitl(
     strictness: str,
     as_json: bool,
 ) -> None:
-    """Compare a controller on a board with its C and its reference model.
+    """Compare a controller on a board with its C code and its reference model.
 
     SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. It runs with its
     reference model first. In the open loop, the recorded inputs go step by
-    step through the reference model, the C on this host and the board. In the closed loop,
-    SCENARIO runs with the C on this host and then with the board: in lockstep, or in real time
+    step through the reference model, the C code on this host and the board. In the closed loop,
+    SCENARIO runs with the C code on this host and then with the board: in lockstep, or in real time
     with --pace 1.0. Exit status 0 if all agree, 1 if a value differs by more than its tolerance, 2
     if this could not be decided, for example because nothing moved or the host failed.
 

@@ -1,4 +1,4 @@
-"""The command ``rtsim sil serve``: run the C of an interface file for another machine."""
+"""The command ``rtsim sil serve``: run the C code of an interface file for another machine."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from rtsim.cli.common import reports_errors
 )  # fmt: skip
 @reports_errors
 def serve(interface: str, endpoint: str, keys: Path | None, kind: str, runs: int | None) -> None:
-    """Serve the C of INTERFACE to another machine.
+    """Serve the C code of INTERFACE to another machine.
 
-    The command builds the C and starts a new worker process for each client that connects, until
-    Ctrl-C. An address that other machines can reach needs --keys.
+    The command builds the C code and starts a new worker process for each client that connects,
+    until Ctrl-C. An address that other machines can reach needs --keys.
 
     \b
     Examples:

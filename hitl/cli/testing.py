@@ -1,4 +1,4 @@
-"""The command ``rtsim sil test``: compare C with its reference model, in open and closed loop."""
+"""The command ``rtsim sil test``: compare C code with its reference model."""
 
 from __future__ import annotations
 
@@ -55,16 +55,17 @@ def test(
     strictness: str,
     as_json: bool,
 ) -> None:
-    """Compare the C of a controller with its reference model.
+    """Compare the C code of a controller with its reference model.
 
     SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. It runs with the
     reference model first. In the open loop, the recorded inputs go step by
-    step through the reference model and the C. In the closed loop, SCENARIO runs with the C.
+    step through the reference model and the C code. In the closed loop, SCENARIO runs with the C
+    code.
 
     A value passes if it differs by at most max(ABS, REL*|value of the reference model|). Without
     --abs, --rel and --tol the type of each output and the range of each signal give the tolerance.
 
-    Exit status 0 if the C does what its reference model does, 1 if a value differs, 2 if this
+    Exit status 0 if the C code does what its reference model does, 1 if a value differs, 2 if this
     could not be decided, for example because nothing moved or the host failed.
 
     \b

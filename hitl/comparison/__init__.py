@@ -1,1 +1,1 @@
-"""Compares C with its reference model, step by step and in the loop."""
+"""Compares C code with its reference model, step by step and in closed loop."""

@@ -1,12 +1,13 @@
-"""Back-to-back test: does the C do what its reference model does, in open and in closed loop?
+"""Back-to-back test: does the C code do what its reference model does, in open and in closed loop?
 
 1. The scenario runs with the reference model.
-2. Open loop: the recorded inputs go step by step through the reference model and the C.
-3. Closed loop: the scenario runs with the C, under the same latency and the same external inputs.
+2. Open loop: the recorded inputs go step by step through the reference model and the C code.
+3. Closed loop: the scenario runs with the C code, with the same latency and external inputs.
    Its recording is compared with that of the reference model.
 
-A second translation, such as the same C on a board, is compared with the first in the same way.
-In this package the reference model is called ``design``, and the C or the board ``translation``.
+A second translation, such as the same C code on a board, is compared with the first in the same
+way.  In this package the reference model is called ``design``, and the C code or the board
+``translation``.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ def back_to_back(
     ``tolerances`` are (absolute, relative) by signal pattern (:mod:`hitl.comparison.tolerances`).
     ``recording`` gives the inputs of the open loop.  The closed loop is compared with a new run of
     the reference model in any case, so that both have the same settings, seed and latency.
-    ``pace`` and ``recorder`` apply to the run with the C.  ``closed=False`` omits the closed loop.
+    ``pace`` and ``recorder`` apply to the run with the C code.  ``closed=False`` omits the closed
+    loop.
 
     Returns the verdict; a C that crashes, hangs or answers wrongly is part of it.  Raises an
     :class:`RtsimError` if the comparison cannot be made.

@@ -54,7 +54,7 @@ class Driven:
         self._of = list(self.columns.values())
 
     def run(self, observe: Observer | None) -> None:
-        """Give every step to both; stop asking the translation after its first error."""
+        """Run every step on both; stop running the translation after its first error."""
         for step, row in enumerate(self.inputs):
             self.wanted[step] = _exchange(self.design, self._tag(step), row)
             if not self.error:
@@ -91,7 +91,7 @@ class Driven:
                 self._failed(step, error)
                 return None
             return Check(
-                INITIALIZED_AGAIN, f"the C fails when it is initialised a second time: {error}"
+                INITIALIZED_AGAIN, f"the C code fails when it is initialised a second time: {error}"
             )
         return Check(INITIALIZED_AGAIN)
 
@@ -110,7 +110,11 @@ class Driven:
         )
 
     def execution(self, period: Period | None) -> Execution | None:
-        """Execution times of the steps as the C measured them, or else of the whole exchanges."""
+        """Return the execution times of the steps.
+
+        They are the times that the C code measured, or else the times of the exchanges.
+        Returns ``None`` for an instrumented build.
+        """
         if not timed(self.translation):
             return None
         own = took_ns_of(self.translation)

@@ -21,7 +21,7 @@ INITIALIZED_AGAIN = "a second initialisation gives the same answers"
 
 
 class Check(NamedTuple):
-    """A condition ``what`` that has to hold; ``problem`` says why it fails, and is empty if not."""
+    """A condition ``what`` that has to hold; ``problem`` says why it fails, else it is empty."""
 
     what: str
     problem: str = ""
@@ -59,10 +59,10 @@ def another_period(name: str, interface: Interface, period: Period) -> str:
 
 
 def _other_values(name: str, design: Controller, interface: Interface, own: Vector) -> str:
-    """A sentence on the first parameter whose value in the C is not the reference model's.
+    """A sentence on the first parameter whose value in the C code is not the reference model's.
 
-    A parameter that is 0 in the C is assumed to be set by the C's caller.  The value in the C may
-    be the one that the reference model declares, or the one that the scenario sets.
+    A parameter that is 0 in the C code is assumed to be set by the C's caller.  The value in the C
+    code may be the one that the reference model declares, or the one that the scenario sets.
     """
     theirs = parameters_of(design)
     declared, flown = theirs.initial({}), theirs.initial(values_of(design))
@@ -75,17 +75,17 @@ def _other_values(name: str, design: Controller, interface: Interface, own: Vect
         if here.any() and not any(_same(place, here, values) for values in wanted):
             at = int(np.argmin([_same(place, here[k], wanted[0][k]) for k in range(len(here))]))
             return (
-                f"{name}: parameter {signal.columns[at]} is {float(here[at])!r} in the C and "
+                f"{name}: parameter {signal.columns[at]} is {float(here[at])!r} in the C code and "
                 f"{float(wanted[0][at])!r} in the reference model. The comparison sets the "
                 "reference model's value before the first step, but on the target nobody sets it: "
-                "correct the value in the C, or write set_by_caller = true for "
+                "correct the value in the C code, or write set_by_caller = true for "
                 f"{signal.name} in {interface.path.name} if the C's caller sets it"
             )
     return ""
 
 
 def _same(place: Field, here: Vector, wanted: Vector) -> bool:
-    """True if both are equal, apart from rounding to the type of the C."""
+    """True if both are equal, apart from rounding to the type of the C code."""
     if place.scaled or "int" in place.signal.type:
         allowed = abs(place.scale) if place.scaled else 0.0
         return bool((np.abs(here - wanted) <= allowed * (1.0 + 1e-9)).all())

@@ -42,7 +42,7 @@ class ProgressWatch:
     met: Callable[[str, Controller], None] = lambda *_: None
     """Called with the name of a controller that was started, and the controller."""
     checked: Callable[[], None] = lambda: None
-    """Called before the first run, when no mistake was found in what was asked for."""
+    """Called before the first run, when no mistake was found in the arguments."""
 
 
 class LoopRun(NamedTuple):
@@ -128,8 +128,10 @@ class Conditions:
         return {name: self.part(name).controller for name in self.parts}
 
     def taking_over(self, controllers: Mapping[str, Controller]) -> dict[str, Controller]:
-        """``controllers`` with the parameters of the reference models; their start calls
-        ``watch.met``."""
+        """Return ``controllers`` with the parameters of the reference models.
+
+        Each of them calls ``watch.met`` when it starts.
+        """
         taken = {n: taking_over(n, self.part(n).controller, c) for n, c in controllers.items()}
         return {name: self._announcing(name, controller) for name, controller in taken.items()}
 
@@ -163,7 +165,7 @@ class Conditions:
     def fly_design(self) -> Recording:
         """Run the scenario with its reference models and return the recording.
 
-        Errors of a reference model are raised, since there is nothing to compare with then.
+        Errors of a reference model are raised, because no comparison is possible without it.
         """
         self.watch.stage("run with the reference model")
         scenario = self.scenario.copy()

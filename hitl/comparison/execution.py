@@ -1,6 +1,6 @@
-"""Execution times of the C's steps, on the host or on a board.
+"""Execution times of the steps of C code, on the host or on a board.
 
-The times were observed.  They are no upper bound of what a step can take.
+The times were observed.  A step can also take longer than the longest observed one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FEWEST_FOR_P99 = 100
 
 
 def p99(values: NDArray[Any]) -> Any:
-    """The 99th percentile of sorted ``values`` (k,): the least that at most 1 % of them exceed."""
+    """The 99th percentile of sorted ``values`` (k,): the least one that at most 1 % exceed."""
     return values[math.ceil(0.99 * len(values)) - 1]
 
 
@@ -59,7 +59,7 @@ class Execution:
         what: str = STEP,
         clock: str = HOST,
     ) -> Execution | None:
-        """From the times of all steps, ``took_ns`` (k,) in ns; ``None`` if there are no steps."""
+        """Make it from the times of all steps, ``took_ns`` (k,), ns; ``None`` without steps."""
         took = np.array(took_ns, np.int64)
         if not len(took):
             return None
@@ -78,7 +78,7 @@ class Execution:
 
     @property
     def label(self) -> str:
-        """What was measured and by which clock."""
+        """Return a text on what was measured and by which clock."""
         return f"{self.what}, {self.clock}"
 
     @property
@@ -122,12 +122,12 @@ class Execution:
 
 
 def timed(controller: object) -> bool:
-    """False for instrumented builds (sanitize, coverage), whose times mean nothing."""
+    """False for instrumented builds (sanitize, coverage): their times are not meaningful."""
     return kind_of_build(controller) == PLAIN
 
 
 def clock_of(controller: object) -> str:
-    """The clock in which a controller measures its steps."""
+    """Return which clock measures the steps of a controller: the board's or the host's."""
     return TARGET if on_board(controller) else HOST
 
 

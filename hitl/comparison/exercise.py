@@ -33,7 +33,7 @@ class Exercise:
     def of(
         cls, design: Controller, inputs: NDArray[np.float64], outputs: NDArray[np.float64]
     ) -> Exercise:
-        """From the inputs (k, m) and outputs (k, n) of all steps of ``design``."""
+        """Make it from the inputs (k, m) and outputs (k, n) of all steps of ``design``."""
         still = _still(design.outputs.columns, outputs)
         # C that does nothing answers 0.
         away = (outputs != 0.0) & (outputs != design.outputs.initial())
@@ -129,7 +129,7 @@ class FlightCoverage:
     def of(
         cls, results: Sequence[SignalResult], paired: Recording, flights: Mapping[str, Recording]
     ) -> FlightCoverage:
-        """From the rows that both runs have (``paired``) and the recordings by side."""
+        """Make it from the rows that both runs have (``paired``) and the recordings by side."""
         tracks = [t for t in paired.tracks.values() if t.spec.deterministic and len(t)]
         last = max((int(t.ns.max()) for t in tracks), default=-1)
         ends = {side: RunEnding.of(flight).in_brief for side, flight in flights.items()}

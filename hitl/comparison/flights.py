@@ -58,7 +58,8 @@ def compare_flights(
     controllers: Collection[str],
     sides: Sides = C_AGAINST_DESIGN,
 ) -> Compared:
-    """Compare ``flown`` with ``baseline``; ``controllers`` are the names of those replaced in it.
+    """Compare ``flown`` with ``baseline``; ``controllers`` are the names of the controllers that
+    are replaced in ``flown``.
 
     ``rules`` are the tolerances of :func:`rtsim.record.comparison.compare`.  ``sides`` names both
     runs in texts.

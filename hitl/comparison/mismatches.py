@@ -1,4 +1,4 @@
-"""Notes on differences between a reference model and its translation that are no errors."""
+"""Notes on differences between a reference model and its translation that are not errors."""
 
 from __future__ import annotations
 

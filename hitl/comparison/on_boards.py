@@ -1,4 +1,4 @@
-"""The two levels after the reference model: the C on this host, and the same C on a board."""
+"""The two levels after the reference model: the C code on this host and on a board."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class OnBoards(NamedTuple):
 
     @property
     def warnings(self) -> dict[str, str]:
-        """Compiler warnings about the C, by controller and level; empty if there were none."""
+        """Compiler warnings about the C code, by controller and level; empty if there were none."""
         return {
             f"{name} ({rung.name})": warnings_of(controller)
             for rung in self.rungs
@@ -70,7 +70,7 @@ def rungs(
     firmware: Path | None = None,
     cases: Path | None = CASES,
 ) -> OnBoards:
-    """Build the C for this host and for the board at ``url``, without starting anything.
+    """Build the C code for this host and for the board at ``url``, without starting anything.
 
     ``controllers`` are interface files by the component that each replaces.  With ``paced``
     the closed loop on the board is paced by the wall clock; the open loop is in lockstep in any
@@ -123,7 +123,7 @@ def rungs(
 
 
 def own_values(host: SilController) -> dict[str, object]:
-    """The parameters whose values only the C has, by name, to be sent to a board."""
+    """The parameters whose values only the C code has, by name, to be sent to a board."""
     names = unnamed(host.interface, host.values)
     if not names:
         return {}

@@ -45,7 +45,7 @@ class OnTarget:
 
     @classmethod
     def of(cls, controller: object, period: Period | None = None) -> OnTarget | None:
-        """From a controller after its run; ``None`` if it was on no board, or never connected."""
+        """From a controller after its run; ``None`` if it was never connected to a board."""
         board: HelloReply | None = board_of(controller)
         if board is None:
             return None
@@ -77,7 +77,7 @@ class OnTarget:
 
     @property
     def counted(self) -> dict[str, int]:
-        """Counts of messages besides answers that are not 0, by kind."""
+        """Counts of messages that are no answers, by kind; only counts above 0."""
         counts = {k: v for k, v in asdict(self.counts).items() if isinstance(v, int)}
         counts["garbage"] = sum(self.counts.garbage.values())
         del counts["frames"]

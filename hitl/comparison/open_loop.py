@@ -55,7 +55,7 @@ class OpenLoop:
 
     name: str
     signals: list[OutputResult]
-    """One for each output of the design, by column."""
+    """The result of each output of the design, by column."""
     input_names: tuple[str, ...]
     inputs: Table
     """(k, m), in the order of the design's inputs."""
@@ -115,7 +115,7 @@ class OpenLoop:
         return [s for s in self.signals if not s.ok]
 
     def worst_first(self) -> list[OutputResult]:
-        """The outputs, sorted by the largest share of the tolerance."""
+        """Return the outputs: first those that fail, then by how much of the tolerance they use."""
         return sorted(self.signals, key=lambda s: (s.ok, -s.share, -s.max_rel))
 
     def tag(self, step: int) -> Tag:
@@ -148,7 +148,7 @@ class OpenLoop:
 
     @property
     def in_words(self) -> str:
-        """A sentence: the steps agree, or the first failure."""
+        """Return a sentence: that the steps agree, or where the first failure is."""
         if self.error:
             return f"{self.name}: {self.error}"
         if self.failures:
@@ -275,7 +275,7 @@ def _limits(driven: Driven, rules: Mapping[str, Tolerance], name: str) -> dict[s
 def defaults(translation: Controller, floating: bool = False) -> dict[str, Tolerance]:
     """The default tolerance by output column, as :func:`by_type` gives it.
 
-    ``floating``: of floating-point outputs only.
+    With ``floating``, only of floating-point outputs.
     """
     interface = interface_of(translation)
     fields = () if interface is None else interface.output_fields

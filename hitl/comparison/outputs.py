@@ -153,13 +153,13 @@ def missing(column: str, unit: str) -> OutputResult:
 
 
 def lined_up(wanted: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Quaternions ``given`` (n, 4), each with the sign that is nearer to ``wanted``."""
+    """Return quaternions ``given`` (n, 4), each negated if that brings it nearer to ``wanted``."""
     flipped = np.abs(wanted + given).max(axis=1) < np.abs(wanted - given).max(axis=1)
     return np.where(flipped[:, None], -given, given)
 
 
 def ulps(a: Vector, b: Vector, type: str) -> Vector:
-    """Distance of ``a`` and ``b`` (n,), counted in representable numbers of ``type``.
+    """Distance of ``a`` and ``b`` (n,), counted in steps between adjacent numbers of ``type``.
 
     ``type`` is ``float32``; any other name counts in ``float64``.  The distance is infinite if one
     of both is NaN.

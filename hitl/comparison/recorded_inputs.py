@@ -62,7 +62,7 @@ def signals_of(recording: Recording) -> list[str]:
 
 
 def in_terms_of(designs: Mapping[str, Controller], flown: Recording) -> Recording:
-    """``flown`` with the units and kinds of the reference models, where C leaves them open."""
+    """Return ``flown``; units and kinds that C code does not state are the reference model's."""
     tracks = dict(flown.tracks)
     for name, design in designs.items():
         for topic, layout in ((name, design.outputs), (request_topic(name), design.inputs)):

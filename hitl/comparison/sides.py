@@ -11,7 +11,7 @@ REFERENCE_MODEL = "reference model"
 
 
 class Sides(NamedTuple):
-    """The names of both sides: ``design`` is the reference, ``translation`` has to do the same."""
+    """The names of both sides: ``design`` is the reference, ``translation`` is compared with it."""
 
     design: str = DESIGN
     translation: str = "C"
@@ -29,7 +29,7 @@ class Sides(NamedTuple):
 
     @property
     def shown(self) -> tuple[str, str]:
-        """Both names as in texts."""
+        """Both names as they appear in texts."""
         return self.reference, self.translation
 
     @property

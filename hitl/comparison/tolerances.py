@@ -96,11 +96,11 @@ def of_signals(
     """The default tolerance of each signal in closed loop, by signal name.
 
     ``shares`` are those of :func:`in_the_loop`.  The absolute tolerance is a share of the signal's
-    range.  ``stated`` are the rules of the interface files, as :func:`for_tracks` makes them.  If
-    they allow an output more in one step, the share is larger: 1000 times as much, but at most a
-    tenth.  If the rule itself exceeds a tenth of the output's range, as in a short stretch of level
-    flight, the rule's share is the limit instead.  The relative tolerance is that of one step,
-    because the loop does not multiply an offset.
+    range.  ``stated`` are the rules of the interface files, as :func:`for_tracks` makes them.  If a
+    rule allows an output a larger share in one step, the share is 1000 times that of the rule, but
+    at most a tenth.  If the rule alone allows more than a tenth of the output's range, for example
+    in level flight with a small range, the share is that of the rule.  The relative tolerance is
+    that of one step, because the loop does not multiply an offset.
     """
     steps = list(_stated_shares(stated, baseline))
     share = max([shares.relative, *(IN_THE_LOOP * s for s in steps)])

@@ -40,7 +40,7 @@ class BackToBack:
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """All comparisons, for symmetry with :class:`Ladder`: only this one."""
+        """This comparison alone; :class:`Ladder` has several pairs under the same name."""
         return (self,)
 
     @property
@@ -130,7 +130,7 @@ class BackToBack:
 
     @property
     def reserved(self) -> list[str]:
-        """Reservations that a passed verdict has to mention."""
+        """Return the reservations that the text of a passed verdict has to mention."""
         out = [
             f"{name}.{column} never moved"
             for name, loop in self.open.items()

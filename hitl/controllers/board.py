@@ -56,8 +56,8 @@ class BoardController:
     has to be answered, s.  ``patience``: longest time for connecting, starting and stopping, s.
     ``cases``: folder in which a step that fails is saved (``None``: it is not saved).  ``build``:
     the build that the board has to report (``None``: at a port, the build of the interface's
-    sources).  ``warnings``: compiler warnings about the C, for reports.  ``kept``: values of the
-    parameters that only the C has, by name.
+    sources).  ``warnings``: compiler warnings about the C code, for reports.  ``kept``: values of
+    the parameters that only the C code has, by name.
 
     With ``paced`` the wall clock decides whether an answer is late.  Without it the run is in
     lockstep and the board's own time decides (``own_time``): the cycles of an emulated board; for
@@ -88,8 +88,8 @@ class BoardController:
         self.parameters: Signals = self.interface.parameters
         self.values: dict[str, object] = dict(values or {})
         self.kept: dict[str, object] = dict(kept or {})
-        """Values of the parameters that only the C has, by name.  A board is sent every parameter,
-        and 0 for a parameter without any value."""
+        """Values of the parameters that only the C code has, by name.  A board is sent every
+        parameter, and 0 for a parameter without any value."""
         self.p = self.parameters.initial({**self.kept, **self.values})
         self.name = self.interface.name
         self.url, self.firmware, self.link = url, firmware, link
@@ -275,7 +275,7 @@ class BoardController:
         """
         if tag != self._asked:
             raise ControllerError(
-                f"the answer to the request of {tag} was asked for, but the pending request is "
+                f"receive() was called for the request of {tag}, but the pending request is "
                 f"that of {self._asked}"
             )
         talk, allowed_ns = self._running(), round(patience * NS_PER_S)
@@ -327,14 +327,14 @@ class BoardController:
         """The error for a request that was not answered within ``silence``."""
         text = (
             f"the board did not answer within {self.silence:g} s of its time; look for an endless "
-            "loop in the C"
+            "loop in the C code"
         )
         return self.explained(tag, SilentBoard(text))
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         """``error`` with the inputs of its step, and how to repeat the step on the host."""
         if isinstance(error, BoardReset):
-            self._evidence.again = "to repeat its inputs on the host, where nothing resets the C"
+            self._evidence.again = "to repeat its inputs on the host, where nothing resets it"
         by = "" if self._spoiled is None else self._spoiled.reset_by
         if by and isinstance(error, BoardReset) and not self._evidence.failed:
             text = str(error).rpartition("; ")[0]  # the injected fault is the cause

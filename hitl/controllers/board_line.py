@@ -42,7 +42,7 @@ class BoardLine(Protocol):
         ...
 
     def reach(self, tag: Tag) -> int | None:
-        """The time to advance to for ``tag``; ``None`` if the board runs by itself."""
+        """Return the time up to which ``tag`` advances the board; ``None`` if it runs by itself."""
         ...
 
     def anchor(self, tag: Tag) -> None:
@@ -62,8 +62,9 @@ class BoardLine(Protocol):
     def run(self, until_ns: int, rest_ns: int | None) -> list[Piece]:
         """Let time pass up to ``until_ns``, or up to the first bytes that arrive; return the bytes.
 
-        ``rest_ns`` is the least time between the first byte and the end of its reply; the line may
-        wait for it at once.  ``None``: continue to ``until_ns`` even if bytes arrive.
+        ``rest_ns`` is the least time between the first byte of a reply and its end.  The line may
+        wait for that time at once.  If it is ``None``, continue to ``until_ns`` even if bytes
+        arrive.
         """
         ...
 

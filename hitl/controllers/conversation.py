@@ -21,7 +21,7 @@ def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
 
 
 def told(error: LinkError, before: str = "") -> BoardFailure:
-    """An error of the line as an error of the controller; ``before`` begins its text."""
+    """Return an error of the line as an error of the controller; ``before`` begins its text."""
     out = BoardFailure(f"{before}{error}")
     out.environment = error.environment
     return out

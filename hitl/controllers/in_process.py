@@ -1,7 +1,7 @@
 """A controller in C that is loaded into this process, which is fast but not isolated.
 
-If the C crashes, this process crashes; if the C loops endlessly, so does this process.  Test a
-controller as a :class:`hitl.controllers.sil.SilController` first.
+If the C code crashes, this process crashes; if the C code loops endlessly, so does this process.
+Test a controller as a :class:`hitl.controllers.sil.SilController` first.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ _FLUSHING = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
 
 
 class InProcess:
-    """The C of an interface file or of a :class:`Build`, in this process; :meth:`fresh` loads it.
+    """C code of an interface file or of a :class:`Build`, in this process; :meth:`fresh` loads it.
 
     ``values`` are parameters by name; ``kind`` is the kind of build, which has to be plain.  Each
     controller that :meth:`fresh` returns has its own static variables.  Since the memory of the C
-    is not known, :meth:`save` returns all steps since the start, and :meth:`restore` repeats them.
+    code is not known, :meth:`save` returns all steps since the start, and :meth:`restore` repeats
+    them.
     """
 
     outside = False
@@ -66,13 +67,13 @@ class InProcess:
         self._library: ctypes.CDLL | None = None
         self._pending: Tag | None = None
         self._left = False
-        """The C has called exit(), which would have ended its process, so it is not terminated."""
+        """The C code has called exit(): it is not terminated, as its process would have ended."""
         self._history = RequestLog(self.inputs.size)
 
     def fresh(self) -> InProcess:
         """A new controller, loaded again and initialised with the parameters.
 
-        Raises :class:`ControllerError` if the C cannot be loaded or initialised.
+        Raises :class:`ControllerError` if the C code cannot be loaded or initialised.
         """
         out = type(self)(self.build, self.values)
         out._load()
@@ -80,7 +81,7 @@ class InProcess:
 
     @property
     def warnings(self) -> str:
-        """Compiler warnings about the C; empty if there were none."""
+        """Compiler warnings about the C code; empty if there were none."""
         return self.build.warnings
 
     def describe(self) -> dict[str, object]:
@@ -105,11 +106,11 @@ class InProcess:
 
     @property
     def own(self) -> Vector | None:
-        """(k,): the values that the C gives its parameters; ``None`` before it is loaded."""
+        """(k,): the values that the C code gives its parameters; ``None`` before it is loaded."""
         return self.given.own
 
     def restart(self) -> bool:
-        """Initialise again, as :meth:`hitl.controllers.sil.SilController.restart` does."""
+        """Initialise again; see :meth:`hitl.controllers.sil.SilController.restart`."""
         if not self.interface.initialize or self._library is None:
             return False
         library, status = self._library, self._library.rtsim_guarded_terminate()
@@ -120,7 +121,7 @@ class InProcess:
         return True
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Run one step; raises :class:`ControllerError` if the C fails."""
+        """Run one step; raises :class:`ControllerError` if the C code fails."""
         if self._library is None:
             raise ControllerError(
                 f"{self.name} is not loaded; use the controller that fresh() returns"
@@ -142,7 +143,7 @@ class InProcess:
         """The outputs (n,) of the step that was sent with ``tag``."""
         if self._pending != tag:
             raise ControllerError(
-                f"the answer to the request of {tag} was asked for, but the pending request is "
+                f"receive() was called for the request of {tag}, but the pending request is "
                 f"that of {self._pending}"
             )
         self._pending = None

@@ -1,4 +1,4 @@
-"""The parameters of a controller in C: the values that are set, and the values of the C."""
+"""The parameters of a controller in C: the values that are set, and the values of the C code."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from hitl.interface import Interface
 from rtsim.core.signals import Vector
 
 KEEP = np.array([0x7FF8727473696D21], np.uint64).view(np.float64)[0]
-"""RTSIM_KEEP of hitl/building/c/rtsim_unit.h: the parameter keeps the value that the C gives it."""
+"""RTSIM_KEEP of hitl/building/c/rtsim_unit.h: the parameter keeps its value in the C code."""
 
 
 class GivenParameters:
     """The parameter vector of one run.
 
-    A parameter without a value in ``values`` or in the interface file keeps the value of the C.
+    A parameter without a value in ``values`` or in the interface file keeps the value of the C
+    code.
     """
 
     def __init__(self, interface: Interface, values: Mapping[str, object]) -> None:
         self.values = interface.parameters.initial(values)
-        """(k,): the values in use, including those of the C once they are known (:meth:`learn`)."""
+        """(k,): the values in use; :meth:`learn` adds those of the C code."""
         self.own: Vector | None = None
-        """(k,): the values of the C before any was set; ``None`` until they are known."""
+        """(k,): the values of the C code before any was set; ``None`` until they are known."""
         self.unnamed = unnamed(interface, values)
         self._left = np.zeros(len(self.values), np.bool_)
         for name in self.unnamed:
@@ -31,13 +32,13 @@ class GivenParameters:
 
     @property
     def sent(self) -> Vector:
-        """(k,): the vector that the generated C gets, with ``KEEP`` for unnamed parameters."""
+        """(k,): the vector that the generated code gets, with ``KEEP`` for unnamed parameters."""
         out = self.values.copy()
         out[self._left] = KEEP
         return out
 
     def learn(self, own: Vector) -> None:
-        """Store the values ``own`` (k,) that the C has reported."""
+        """Store the values ``own`` (k,) that the C code has reported."""
         if self.own is None and len(own) == len(self.values):
             self.own = np.array(own, np.float64)
             self.values[self._left] = self.own[self._left]

@@ -1,6 +1,7 @@
-"""What a comparison asks of a controller in C, beside :mod:`rtsim.components.protocols`.
+"""Optional protocols of a controller in C that a comparison uses.
 
-Each protocol is optional; the functions below say what holds for a controller without it.
+They add to :mod:`rtsim.components.protocols`.  The functions below return a default for a
+controller without the protocol.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rtsim.core.signals import Vector
 
 @runtime_checkable
 class FromInterface(Protocol):
-    """One that an interface file declares."""
+    """A controller that an interface file declares."""
 
     @property
     def interface(self) -> Interface: ...
@@ -24,7 +25,7 @@ class FromInterface(Protocol):
 
 @runtime_checkable
 class Named(Protocol):
-    """One with a name of its own, that of its interface file."""
+    """A controller that has the name of its interface file."""
 
     @property
     def name(self) -> str: ...
@@ -32,7 +33,7 @@ class Named(Protocol):
 
 @runtime_checkable
 class Compiled(Protocol):
-    """One whose compiler may have said something."""
+    """A controller that keeps the warnings of its compiler."""
 
     @property
     def warnings(self) -> str: ...
@@ -40,7 +41,7 @@ class Compiled(Protocol):
 
 @runtime_checkable
 class FromBuild(Protocol):
-    """One that was built here, in one of several kinds."""
+    """A controller that was built on this machine, with one of the kinds of build."""
 
     @property
     def build(self) -> Build: ...
@@ -48,50 +49,50 @@ class FromBuild(Protocol):
 
 @runtime_checkable
 class Timed(Protocol):
-    """One that measures each of its steps."""
+    """A controller that measures the execution time of each of its steps."""
 
     @property
     def took_ns(self) -> Sequence[int]:
-        """Execution time of each step."""
+        """Execution time of each step, ns."""
         ...
 
 
 @runtime_checkable
 class Restartable(Protocol):
-    """One whose C can be initialised a second time."""
+    """A controller whose C code can be initialised a second time."""
 
     def restart(self) -> bool:
-        """False where its C has no initialisation."""
+        """Initialise again; return False if the C code has no entry point for that."""
         ...
 
 
 @runtime_checkable
 class OwnParameters(Protocol):
-    """One that says the parameters that its C has by itself."""
+    """A controller that reports the parameter values written in its C code."""
 
     @property
     def own(self) -> Vector | None:
-        """(k,); ``None`` where they are not known."""
+        """(k,): the parameter values in the C code; ``None`` if they are not known."""
         ...
 
 
 @runtime_checkable
 class OnBoard(Protocol):
-    """One that may run on a board."""
+    """A controller that may run on a board."""
 
     @property
     def board(self) -> HelloReply | None:
-        """What the board said of itself; ``None`` before it was met."""
+        """The board's answer to HELLO; ``None`` before it has answered."""
         ...
 
 
 @runtime_checkable
 class Surrounded(Protocol):
-    """One that tells a failure of its C from one around it."""
+    """A controller that distinguishes failures of the environment from failures of its C code."""
 
     @property
     def environment(self) -> bool:
-        """What failed was around the C."""
+        """True if the environment failed and not the C code."""
         ...
 
 
@@ -104,17 +105,17 @@ def name_of(controller: object) -> str:
 
 
 def warnings_of(controller: object) -> str:
-    """What its compiler said; nothing of one without a compiler."""
+    """Return the warnings of its compiler; empty for a controller that is not compiled."""
     return controller.warnings if isinstance(controller, Compiled) else ""
 
 
 def took_ns_of(controller: object) -> Sequence[int] | None:
-    """Execution time of each step, ns; ``None`` where it measures none."""
+    """Return the execution time of each step, ns; ``None`` if the controller measures none."""
     return controller.took_ns if isinstance(controller, Timed) else None
 
 
 def kind_of_build(controller: object) -> str:
-    """An uninstrumented one where nothing else is said."""
+    """Return the kind of its build; ``plain`` if it has no build."""
     return controller.build.kind if isinstance(controller, FromBuild) else PLAIN
 
 
@@ -123,5 +124,5 @@ def board_of(controller: object) -> HelloReply | None:
 
 
 def failed_around(controller: object) -> bool:
-    """What failed was around its C, and not the C."""
+    """Return whether the environment of the controller failed, and not its C code."""
     return isinstance(controller, Surrounded) and controller.environment

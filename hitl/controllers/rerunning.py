@@ -35,14 +35,14 @@ class Rerun:
 
     @property
     def outcome(self) -> Outcome:
-        """Undecided if the error belongs to the environment and not to the C."""
+        """Undecided if the error belongs to the environment and not to the C code."""
         if not self.error:
             return Outcome.PASSED
         return Outcome.UNDECIDED if self.environment else Outcome.FAILED
 
     @property
     def failed(self) -> bool:
-        """True if the C failed again."""
+        """True if the C code failed again."""
         return self.outcome is Outcome.FAILED
 
     def to_json(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Rerun:
 
 
 def rerun_case(case: Case, kind: str | None = None, silence: float = 10.0) -> Rerun:
-    """Run all steps of ``case`` in a new worker; a failure of the C is part of the result.
+    """Run all steps of ``case`` in a new worker; a failure of the C code is part of the result.
 
     ``kind`` is the kind of build (default: the kind that the case was saved from).  ``silence`` is
     the longest time that a step may take, s.  Raises :class:`CaseError` if the interface file no
@@ -116,7 +116,7 @@ def _run(case: Case, kind: str, prototype: SilController) -> Rerun:
 def load_and_rerun(path: Path, kind: str | None = None, silence: float = 10.0) -> Rerun:
     """Run the case in file ``path``, as :func:`rerun_case` does.
 
-    Raises :class:`TrustError` if the case names C that may not be compiled and run.
+    Raises :class:`TrustError` if the case names C code that may not be compiled and run.
     """
     case = Case.load(path)
     if case.path.is_file():

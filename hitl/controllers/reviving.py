@@ -20,8 +20,8 @@ _THE_RUN = "the recorded run"
 def sil(about: Mapping[str, Any], values: Mapping[str, object]) -> SilController:
     """The controller that :meth:`SilController.describe` described, with parameters ``values``.
 
-    Raises :class:`CheckpointError` if it cannot be built again, :class:`TrustError` for C that may
-    not be run.
+    Raises :class:`CheckpointError` if it cannot be built again, :class:`TrustError` for C code that
+    may not be run.
     """
     if "endpoint" in about:
         raise CheckpointError(
@@ -50,7 +50,7 @@ def board(about: Mapping[str, Any], values: Mapping[str, object]) -> BoardContro
 
 
 def _reference(about: Mapping[str, Any]) -> str:
-    """The interface file with its variant; raises :class:`TrustError` if its C may not be run."""
+    """The interface with its variant; raises :class:`TrustError` if its C code may not be run."""
     variant = about.get("variant")
     reference = f"{about['interface']}:{variant}" if variant else str(about["interface"])
     check_c(reference, _THE_RUN, about.get("sha256"))

@@ -35,14 +35,14 @@ SERVED = "served"
 
 
 class SilController:
-    """The C of an interface file or of a :class:`Build`; :meth:`fresh` starts a process.
+    """The C code of an interface file or of a :class:`Build`; :meth:`fresh` starts a process.
 
     ``values``: parameters by name.  ``kind``: the kind of build.  ``silence``: longest time without
     an answer in lockstep, s of the wall clock.  ``patience``: longest time to start and to
     initialise, s.  ``cases``: folder in which a step that fails is saved (``None``: it is not
     saved).  ``command``: the worker's command line, instead of the built worker.  With ``endpoint``
-    (``tcp://HOST:PORT``) nothing is built, since ``rtsim sil serve`` runs the C there; ``keys`` are
-    those of the client file that it wrote.
+    (``tcp://HOST:PORT``) nothing is built, since ``rtsim sil serve`` runs the C code there;
+    ``keys`` are those of the client file that it wrote.
     """
 
     outside = True
@@ -113,11 +113,11 @@ class SilController:
 
     @property
     def warnings(self) -> str:
-        """Compiler warnings about the C; empty if there were none."""
+        """Compiler warnings about the C code; empty if there were none."""
         return self.build.warnings
 
     def _started(self) -> Peer:
-        """Start a process, here or elsewhere; a failure to start is no failure of the C."""
+        """Start a process, here or elsewhere; a failure to start is no failure of the C code."""
         try:
             if self.endpoint is not None:
                 return RemoteWorker(self.interface, self.endpoint, self._keys, self.patience)
@@ -128,14 +128,14 @@ class SilController:
 
     @property
     def own(self) -> Vector | None:
-        """(k,): the values that the C gives its parameters; ``None`` if they are not known."""
+        """(k,): the values that the C code gives its parameters; ``None`` if they are not known."""
         return self.given.own
 
     def restart(self) -> bool:
-        """Initialise the C again, on the memory that its steps have used.
+        """Initialise the C code again, on the memory that its steps have used.
 
-        Returns False if the C has no such entry point.  A step that fails afterwards is not saved
-        as a case, because a case starts from new memory.
+        Returns False if the C code has no such entry point.  A step that fails afterwards is not
+        saved as a case, because a case starts from new memory.
         """
         if not self.interface.initialize:
             return False
@@ -271,7 +271,7 @@ class SilController:
         return self._evidence.case(error)
 
     def save(self) -> dict[str, Any]:
-        """All steps since the start, since the memory of the C is not known."""
+        """All steps since the start, since the memory of the C code is not known."""
         return self._evidence.history.save()
 
     def restore(self, saved: dict[str, Any]) -> None:

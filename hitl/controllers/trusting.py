@@ -1,6 +1,6 @@
-"""Checks whether C that a recording, a checkpoint or a case names may be compiled and run.
+"""Checks whether C code that a recording, a checkpoint or a case names may be run.
 
-C that ships with rtsim may be run, and C that is known to be the user's own.
+C code that ships with rtsim may be run, and so may the C code of the user's project.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from rtsim.scenario.trust import check_compiled
 
 
 def check_c(reference: str, source: str, recorded: object) -> None:
-    """Raise :class:`TrustError` if the C of interface file ``reference`` may not be compiled.
+    """Raise :class:`TrustError` if the C code of interface file ``reference`` may not be compiled.
 
-    ``source`` names the file that refers to the C.  ``recorded`` is the hash of the recorded C.
+    ``source`` names the file that refers to the C code.  ``recorded`` is the hash of the recorded C
+    code.
     """
     if not ships(path := _file(reference)):
         check_compiled(path, source, recorded, lambda _: load_interface(reference).sha256)
 
 
 def check_c_of_now(reference: str, source: str) -> None:
-    """The same as :func:`check_c` for C that is run as it is now, whatever was recorded."""
+    """The same as :func:`check_c` for C code as it is now, without a recorded hash."""
     if not ships(path := _file(reference)):
         check_compiled(path, source)
 

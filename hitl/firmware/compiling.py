@@ -47,7 +47,7 @@ def compiled(sketch: Sketch) -> FirmwareImage:
     """Compile ``sketch``, or return the image that was kept.
 
     Raises :class:`NoTools` if tools are missing, :class:`BoardError` if the board is too small, and
-    :class:`InterfaceError` or :class:`BuildError` with file and line for an error in the C.
+    :class:`InterfaceError` or :class:`BuildError` with file and line for an error in the C code.
     """
     return _Job(sketch).image()
 

@@ -52,7 +52,7 @@ def firmware(
     image of exactly these sources is used if there is one, unless ``build`` is True.  Otherwise the
     image is built.  Raises :class:`hitl.firmware.compiling.NoTools` if tools for the build are
     missing, :class:`BoardError` if the board is too small, and :class:`InterfaceError` or
-    :class:`BuildError` if the C does not compile.
+    :class:`BuildError` if the C code does not compile.
     """
     if not isinstance(interface, Interface):
         interface = load_interface(interface)

@@ -1,6 +1,6 @@
 """Shipped images, so that an emulated board needs no toolchain (:mod:`hitl.firmware.shipping`).
 
-An image is identified by the hash of all files of its sketch.  If a byte of the C changes, the
+An image is identified by the hash of all files of its sketch.  If a byte of the C code changes, the
 firmware must be built.
 """
 

@@ -136,13 +136,15 @@ def sketch_of(
 def own_files(payload: int, board: BoardDescription = DEFAULT_BOARD) -> dict[str, str]:
     """Return the files, by path, that all sketches for ``board`` with this largest payload share.
 
-    Raises :class:`BoardError` if a file of the HAL has the name of a file of all boards.
+    Raises :class:`BoardError` if a file of the HAL has the name of a file that all boards share.
     """
     files = {_RTSIM + Path(path).name: text_of(FIRMWARE / path) for path in SHARED}
     files[_RTSIM + CHECKS] = text_of(SUPPORT / CHECKS)
     for path in board.hal_files:
         if _RTSIM + path.name in files:
-            raise BoardError(f"{path} has the name of a file of all boards; rename it")
+            raise BoardError(
+                f"{path} has the same name as a file that rtsim adds for every board; rename it"
+            )
         if path.name != board.main:
             files[_RTSIM + path.name] = text_of(path)
     largest = prologue([f"#define RTSIM_MAX_PAYLOAD {payload}"], "protocol.h")

@@ -1,4 +1,4 @@
-"""Collect a controller's C in one flat folder, which any Arduino tool can compile.
+"""Collect a controller's C code in one flat folder, which any Arduino tool can compile.
 
 Arduino IDE accepts neither ``-I`` nor ``-D``.  Therefore ``#include`` lines are rewritten to the
 name that the header has in the folder, and definitions are put at the top of each source.  Included

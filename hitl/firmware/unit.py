@@ -52,7 +52,7 @@ def _start(interface: Interface, file: str) -> Iterator[str]:
 
 
 def _step(interface: Interface, file: str) -> Iterator[str]:
-    """Yield the C of a step; its time is the time of all entry points that are due."""
+    """Yield the C code of a step; its time is the time of all entry points that are due."""
     yield (
         "int16_t rtsim_step(uint64_t rtsim_ns, const uint8_t *rtsim_u, uint8_t *rtsim_y,\n"
         "                   uint32_t *rtsim_took)\n{\n  (void)rtsim_ns, (void)rtsim_u;"
@@ -71,7 +71,7 @@ def _always(step: StepEntry) -> bool:
 
 
 def _entry(k: int, step: StepEntry, file: str) -> Iterator[str]:
-    """Yield the C of an entry point.
+    """Yield the C code of an entry point.
 
     Its ticks are counted down, because a division takes an AVR longer than many a controller's
     step.

@@ -31,7 +31,7 @@ class Field:
     lvalue: str
     """The C expression of the variable."""
     declared: bool
-    """True if the generated C declares the variable."""
+    """True if the generated C code declares the variable."""
     line: int
     scale: float = 1.0
     bias: float = 0.0
@@ -39,7 +39,7 @@ class Field:
     given: bool = True
     """True if the file gives an initial value; a parameter without one keeps the C's value."""
     set_by_caller: bool = False
-    """True for a parameter that the caller must set: the C gives it no meaningful value."""
+    """True for a parameter that the caller must set: the C code gives it no meaningful value."""
 
     @property
     def scaled(self) -> bool:
@@ -47,7 +47,7 @@ class Field:
         return self.scale != 1.0 or self.bias != 0.0
 
     def holds(self, value: float) -> bool:
-        """Return True if the C type can hold ``value``; the generated C checks the same."""
+        """Return True if the C type can hold ``value``; the generated C code checks this too."""
         type = self.signal.type
         if type == "bool":
             return not math.isnan(value)
@@ -105,7 +105,7 @@ def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: s
     by_caller = row.get("set_by_caller", False)
     if not isinstance(by_caller, bool) or ("set_by_caller" in row and table != "parameters"):
         raise ValueError(
-            f"set_by_caller = {by_caller!r}; only a parameter has it, and it is true or false"
+            f"set_by_caller = {by_caller!r}; only a parameter has this key; write true or false"
         )
     given = "initial" in row
     where = lvalue.strip(), "c" not in row, line

@@ -23,9 +23,9 @@
     gain = { c = "pid.Kp", type = "float32", initial = 2.0 }
 
 Entry points are C statements, as a caller would write them, so any calling convention is possible.
-A signal is a C lvalue (``c``); without ``c`` the generated C declares a variable with the signal's
-name.  The generator (:mod:`hitl.building.unit`) makes the compiler check every type and size, and
-its errors name the lines of this file.
+A signal is a C lvalue (``c``); without ``c`` the generated code declares a variable with the
+signal's name.  The generator (:mod:`hitl.building.unit`) makes the compiler check every type and
+size, and the compiler's errors name the lines of the interface file.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Interface:
     output_fields: tuple[Field, ...]
     parameter_fields: tuple[Field, ...]
     tolerances: Mapping[str, tuple[float, float]]
-    """Allowed deviation of the C from its reference model: (absolute, relative) by pattern."""
+    """Allowed deviation of the C code from its reference model: (absolute, relative) by pattern."""
     lines: Lines = field(repr=False, compare=False)
     any_period: bool = False
     """True if the controller's step does not depend on the period."""

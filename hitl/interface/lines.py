@@ -83,7 +83,7 @@ class Lines:
     def of(self, table: str, key: str, element: int | None = None) -> int:
         """Return the line of ``key`` in ``[table]``, or of its element number ``element``.
 
-        Without the key it is the line of the table, and without the table it is 1.
+        Without ``key``, return the line of the table; if there is no such table, return 1.
         """
         lines = self._elements.get((table, key), ())
         if element is not None and element < len(lines):

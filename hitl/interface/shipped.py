@@ -1,4 +1,4 @@
-"""The folder of the project's own C: beside the packages in a checkout, else inside of hitl."""
+"""The folder of rtsim's own C code: beside the packages in a checkout, else inside of hitl."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def fit(trips: Sequence[RoundTrip], tick_ns: int = TICK_NS) -> ClockFit:
     """
     if len(trips) < FEWEST:
         raise ControllerError(
-            f"{len(trips)} round trips; the fit of a clock needs at least {FEWEST}"
+            f"got {len(trips)} round trips; the fit of a clock needs at least {FEWEST}"
         )
     reference = _middle_twice(trips[len(trips) // 2]) // 2
     host = np.array([_middle_twice(t) / 2 - reference for t in trips])

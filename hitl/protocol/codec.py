@@ -126,7 +126,7 @@ class Codec:
         ValueError for a wrong number of values.
         """
         if len(values) != self.size:
-            raise ValueError(f"{len(values)} values; the interface has {self.size}")
+            raise ValueError(f"{len(values)} values were given; the interface has {self.size}")
         parts = []
         for run in self._runs:
             data, refused = run.pack(values[run.slice])
@@ -142,7 +142,9 @@ class Codec:
         exactly.  Raises ValueError for a wrong number of bytes.
         """
         if len(data) != self.bytes:
-            raise ValueError(f"{len(data)} bytes; the interface has {self.bytes}")
+            raise ValueError(
+                f"{len(data)} bytes were received; the interface has {self.bytes} bytes of signals"
+            )
         values = np.zeros(self.size)
         at = 0
         for run in self._runs:
@@ -160,5 +162,5 @@ def wire_schema(interface: Interface) -> int:
 
 
 def name_hash(name: str) -> int:
-    """Return a 32-bit hash of a controller's name, which identifies it if its schema differs."""
+    """Return a 32-bit hash of the name; it identifies a controller even if the schema differs."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")

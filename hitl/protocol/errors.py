@@ -6,7 +6,7 @@
     └── BoardFailure         the board, or the program that answers in its place, failed
         ├── SilentBoard      the board sent no readable frame within the timeout
         ├── OldFirmware      the board has another protocol version or another build
-        ├── WrongController  the board carries another controller, or one with other signals
+        ├── WrongController  the board runs another controller, or a controller with other signals
         ├── BoardReset       the board restarted during a run
         └── BoardRefused     the board answered a request with an error
 """

@@ -64,7 +64,7 @@ Event: TypeAlias = Connected | Started | Stepped | Ponged | Stopped | Failed
 
 @dataclass
 class EventCounts:
-    """Counters of received frames and of everything that was no regular answer."""
+    """Counters of received frames, and of everything else that was received."""
 
     frames: int = 0
     """All frames with a valid checksum."""

@@ -26,10 +26,10 @@ _COMMON = (9600, 19200, 38400, 57600, 76800, 115200, 230400, 250000, 500000, 100
 
 @dataclass(frozen=True)
 class BaudRate:
-    """A baud rate as the UART of ``line`` divides it from the clock ``clock_hz``.
+    """A baud rate, and the rate that the UART of ``line`` makes from the clock ``clock_hz``.
 
-    Both are the default board's if they are not given.  Raises :class:`ScenarioError` for a rate
-    that no divider makes.
+    The defaults of ``line`` and ``clock_hz`` are those of the default board.  Raises
+    :class:`ScenarioError` for a rate that no divider makes.
     """
 
     baud: int
@@ -100,7 +100,7 @@ def nominal(actual: float) -> int:
 
 
 def in_words(baud: int, clock_hz: int, line: Line = _LINE) -> str:
-    """Describe the rate of a board that answers; over USB, no divider needs to make it."""
+    """Describe the rate of a board that answers; over USB, the divider does not matter."""
     try:
         return str(BaudRate(baud, clock_hz, line))
     except ScenarioError:

@@ -26,14 +26,14 @@ def of_version(version: int) -> OldFirmware:
 
 
 def of_board(board: HelloReply, interface: Interface, build: int | None) -> BoardFailure | None:
-    """Check that ``board`` carries the controller of ``interface`` and, if given, ``build``.
+    """Check that ``board`` runs the controller of ``interface`` and, if given, its ``build``.
 
     Returns the error, or ``None`` if the board is right.
     """
     name = interface.name
     if board.name_hash != name_hash(name):
         return WrongController(
-            f"the board carries another controller than {name} (name hash "
+            f"the board runs another controller than {name} (name hash "
             f"{board.name_hash:08x}, expected {name_hash(name):08x}); flash the firmware of {name}"
         )
     if board.schema != wire_schema(interface):
@@ -44,7 +44,7 @@ def of_board(board: HelloReply, interface: Interface, build: int | None) -> Boar
         )
     if build is not None and board.build != build:
         return OldFirmware(
-            f"the board carries build {board.build:08x} of {name}, expected {build:08x}; "
+            f"the board runs build {board.build:08x} of {name}, expected {build:08x}; "
             "flash the current build"
         )
     wide = [f.signal.name for f in interface.fields if f.signal.type == "float64"]
@@ -97,7 +97,7 @@ def has_reset(nonce: int, before: int, counter: int) -> BoardReset:
 
 
 def forgot(what: str, counter: int) -> BoardReset:
-    """Return the error of a board that lost its state after step ``counter``; ``what`` shows it."""
+    """Return the error of a board that lost its state after step ``counter``, as ``what`` shows."""
     return BoardReset(
         f"the board has reset after step {counter}: {what}; "
         "check its power supply, its watchdog and its stack"
@@ -120,7 +120,7 @@ def refused(error: Error, request: str) -> BoardRefused:
 
 
 def untrue(what: str) -> BoardFailure:
-    """Return the error of a board that sent an impossible answer; ``what`` says which."""
+    """Return the error of a board that sent an impossible answer, which ``what`` describes."""
     return BoardFailure(
         f"the board {what}; its firmware has another version: build and flash it again"
     )

@@ -161,7 +161,7 @@ def flights_of(pairs: Sequence[BackToBack]) -> list[LoopComparison]:
 
 
 def verdicts(told: Sequence[tuple[str, str]]) -> str:
-    """``ok``, or the failures with the names of their sides."""
+    """Return ``ok``, or the failures with the names of their sides."""
     return "; ".join(f"{who}: {why}" for who, why in told if why != "ok") or "ok"
 
 

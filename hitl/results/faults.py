@@ -35,7 +35,7 @@ def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
 
 
 def notes(pairs: Sequence[BackToBack]) -> list[str]:
-    """Lines on faults that could have no effect, and on faults that never acted."""
+    """Return lines of text on faults that could have no effect or never acted."""
     faults = faults_of(pairs)
     idle = {fault.name: fault.idle for fault in faults if fault.idle}
     return fault_marks.notes(idle, [f.name for f in faults if not f.activations])

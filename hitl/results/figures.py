@@ -49,7 +49,7 @@ class Traces:
 def traces_html(traces: Traces, *, when_opened: bool = False) -> str:
     """A plot of all traces, with the differences and the tolerance below on a log axis.
 
-    ``when_opened``: the page draws the plot when its section is opened.
+    With ``when_opened``, the page draws the plot only when the reader opens its section.
     """
     unit = "" if traces.unit in ("", "1") else f" [{traces.unit}]"
     figure = make_subplots(2, 1, shared_xaxes=True, row_heights=[0.58, 0.42], vertical_spacing=0.06)

@@ -127,7 +127,7 @@ def whose(clock: str) -> str:
 
 
 def executions(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, Execution]]:
-    """Controller (with several pairs also its side), loop (``open``, ``closed``) and times."""
+    """Yield controller (also its side if there are several pairs), loop and execution times."""
     for pair in pairs:
         of = f" ({pair.sides.translation})" if len(pairs) > 1 else ""
         for name, loop in pair.open.items():

@@ -1,4 +1,4 @@
-"""Compiler warnings about the C of a comparison, by controller."""
+"""Compiler warnings about the C code of a comparison, by controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draw the wiring of a rig as SVG, without a library."""
+"""Draw the wiring of a rig as SVG; no drawing library is needed."""
 
 from __future__ import annotations
 

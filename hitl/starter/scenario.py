@@ -1,4 +1,4 @@
-"""A motor held at a speed: the plant, and the design of its controller."""
+"""A motor held at a speed: the plant, and the reference controller."""
 
 from rtsim import Model, PythonController, Scenario, Signal, Signals
 from rtsim.core.signals import Vector
@@ -26,7 +26,7 @@ MOTOR = Model(
 
 
 def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
-    """Proportional and integral; a command at its limit integrates nothing."""
+    """PI controller; it does not integrate while its command is at the limit."""
     error = u[0] - u[1]
     wanted = p[0] * error + s[0]
     if wanted > LIMIT:
@@ -39,7 +39,7 @@ def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
 
 
 def scenario(setpoint: float = 100.0, until: float = 3.0) -> Scenario:
-    """Up to ``setpoint`` at 0.1 s, back at 1.5 s and to the other side."""
+    """Step to ``setpoint`` (rad/s) at 0.1 s, and to half of it in reverse at 1.5 s."""
     out = Scenario("motor", until=until)
     out.plant("motor", MOTOR, step=0.002, inputs={"voltage": "controller.voltage"})
     out.source("wanted", Signals("speed [rad/s]"))

@@ -1,4 +1,4 @@
-"""The checks that every board passes, one of rtsim's or one of another package."""
+"""The checks that every board has to pass, whether from rtsim or from another package."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ typedef char rtsim_double[sizeof(double) == {0.double_bytes} ? 1 : -1];
 
 
 def check_board(board: BoardDescription, controller: str | Path = CONTROLLER) -> tuple[str, ...]:
-    """Assert the contract of a board: its description, its C, its compiler and its emulators.
+    """Assert the contract of a board: its description, its C code, its compiler and its emulators.
 
     The board must be registered.  ``controller`` is the interface file of a small controller, which
     is built for the board.  If an emulator of the board is installed, the emulated board must then

@@ -32,7 +32,7 @@ _Wanted = TypeVar("_Wanted", bound=Event)
 
 
 def clock_of(link: BoardLink) -> Now:
-    """A function that returns the time in ns: a board's own in lockstep, else the wall clock's."""
+    """Return a function that reads the time, ns: the board's in lockstep, else the wall clock's."""
     if not hasattr(link, "cycles"):
         return stopwatch
     board = cast(Board, link)

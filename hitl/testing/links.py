@@ -12,7 +12,7 @@ _CHUNKS = (b"\x00", b"\x11\x13", b"\xff\xfe\n\r\x1a\x03\x04\x7f\x80", bytes(rang
 
 
 def check_link(make: Callable[[], BoardLink], patience: float = _PATIENCE_S) -> None:
-    """Check the contract of a link on one that ``make()`` returns.
+    """Check that the link which ``make()`` returns keeps the contract of a link.
 
     The other end of the link has to send back every byte that it receives.  ``patience`` is the
     longest time to wait for a byte, s of the link's time.  Raises :class:`AssertionError` with the

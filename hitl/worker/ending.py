@@ -70,7 +70,7 @@ class WorkerEnding:
 
     @property
     def said(self) -> str:
-        """A sanitizer's report without its hex dump, or without a report the end of stderr."""
+        """A sanitizer's report without its hex dump; if there is no report, the end of stderr."""
         found = _REPORT.search(self.stderr)
         if found is None:
             return _LEFT.sub("", self.stderr)[-_MOST_CHARACTERS:].rstrip()
@@ -80,7 +80,7 @@ class WorkerEnding:
 
 
 class Died(ControllerError):
-    """A worker ended without a request, or in a wrong way."""
+    """A worker ended although it was not asked to, or with an error."""
 
     def __init__(self, about: str, ending: WorkerEnding) -> None:
         self.ending = ending

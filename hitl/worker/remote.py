@@ -20,7 +20,7 @@ from rtsim.core.tag import NS_PER_S
 
 
 class RemoteWorker(Peer):
-    """A worker behind the address ``endpoint``; the server starts a new process for each.
+    """A worker behind the address ``endpoint``; the server starts a process for each of them.
 
     ``patience`` is the timeout for the server's answer, s of the wall clock.  Raises
     :class:`ControllerError` if no server answers there or it refuses.

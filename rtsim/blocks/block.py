@@ -144,7 +144,7 @@ def each(size: int, text: str) -> str:
 
 
 def elements(name: str, size: int) -> list[str]:
-    """The names of its elements: itself for a scalar, else ``name[0]``, ``name[1]``, …"""
+    """Return the names of the elements: ``name`` for a scalar, else ``name[0]``, ``name[1]``, …"""
     return [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
 
 

@@ -25,7 +25,7 @@ def event_node(block: str, clause: int) -> Node:
 
 
 class SignalNodes(Protocol):
-    """The signals of the model in construction and their order, as the clauses need them."""
+    """The signals of a model that is being built, and their order; event clauses read them."""
 
     flat: Flat
     layout: Layout
@@ -103,7 +103,7 @@ class Events:
     # -- in an instant ---------------------------------------------------------------------------
 
     def resting(self, guard: int) -> bool:
-        """Return whether a clause that this guard triggers has ``rest``."""
+        """Return whether this guard triggers a clause with stop-mode statements (``rest``)."""
         return any(self._clause(node)[1].rest for node in self._possible("guards", (guard,)))
 
     def _possible(self, source: str, guards: Container[int]) -> list[Node]:

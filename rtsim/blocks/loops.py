@@ -21,7 +21,7 @@ def algebraic_loop(path: Sequence[str]) -> ScenarioError:
 
 
 def evaluation_order(nodes: Iterable[N], needs: Mapping[N, Iterable[N]]) -> list[N]:
-    """Return ``nodes`` so that each follows all nodes that it needs, else in the order given.
+    """Return ``nodes`` sorted so that each follows all nodes that it needs; ties keep their order.
 
     The nodes of a loop, and those that need them, are missing; :func:`find_loop` finds the loop.
     """

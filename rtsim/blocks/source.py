@@ -1,4 +1,4 @@
-"""Functions as text.
+"""Write the source text of generated Python functions.
 
 Long functions are split into pieces, because compile time grows faster than the length of a
 function.

@@ -25,7 +25,7 @@ class Source(Block):
         return (Port("y", unit=self.unit),)
 
     def numbers(self, **values: float) -> Signals:
-        """Return ``values`` as parameters in the unit of the output."""
+        """Return ``values`` (initial value by name) as parameters in the unit of the output."""
         return Signals(*(Signal(name, self.unit, initial=v) for name, v in values.items()))
 
 

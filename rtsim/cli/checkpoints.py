@@ -44,7 +44,7 @@ VIEWED_S = "60"
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requested checkpoints.  ``told``: commands may request more during the run."""
+    """The requested checkpoints.  If ``told``, commands may request more during the run."""
 
     every: str | None
     at: tuple[str, ...]
@@ -122,7 +122,7 @@ class GoingOn:
         return str(self.scenario.origin["reference"])
 
     def number(self, key: str) -> int:
-        """``seed``, ``until`` or ``compile`` of the run."""
+        """Return the setting ``key`` of the saved run: ``seed``, ``until`` (ns) or ``compile``."""
         try:
             return int(self.checkpoint.header[key])
         except (KeyError, TypeError, ValueError):

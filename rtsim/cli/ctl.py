@@ -31,7 +31,7 @@ _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 @click.option(
     "--keys",
     type=click.Path(path_type=Path),
-    help="With --run tcp://HOST:PORT: FILE.client, which 'rtsim keys' wrote.",
+    help="Key file for --run tcp://HOST:PORT: the FILE.client that 'rtsim keys' wrote.",
 )
 @click.pass_context
 def ctl(ctx: click.Context, which: str, keys: Path | None) -> None:
@@ -214,7 +214,7 @@ def set_value(ctx: click.Context, target: str, value: tuple[str, ...]) -> None:
 @click.pass_context
 @reports_errors
 def inject(ctx: click.Context, topic: str, value: tuple[str, ...]) -> None:
-    """Send a message on a topic, as its source would: rtsim ctl inject autopilot 0.1 0.5"""
+    """Send a message on a topic in place of its sender: rtsim ctl inject autopilot 0.1 0.5"""
     with _run(ctx) as run:
         _told(run.inject(topic, _numbers(value)))
 

@@ -42,7 +42,7 @@ def listing(
     *,
     live: bool = False,
 ) -> RenderableType:
-    """Return all devices as one screen; ``live``: with the list of keys."""
+    """Return all devices as one screen; with ``live``, also the list of keys."""
     parts: list[RenderableType] = [device(one, width) for one in found]
     if missing:
         parts.append(Text(missing, style="yellow"))

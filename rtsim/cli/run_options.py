@@ -85,7 +85,7 @@ class RunOptions:
 
     @property
     def reachable(self) -> bool:
-        """Clients can observe or command the run while it is in progress."""
+        """True if clients can observe or command the run while it is in progress."""
         viewed = self.plotjuggler or self.foxglove
         return bool(self.control or self.bind or viewed or self.rewind is not None)
 

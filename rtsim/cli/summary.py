@@ -22,7 +22,7 @@ from rtsim.runs.result import RunResult
 
 
 class RequestedRun(Protocol):
-    """What a summary repeats of what was typed."""
+    """The arguments of a command that its summary repeats."""
 
     @property
     def scenario(self) -> str: ...
@@ -156,7 +156,7 @@ class RunSummary:
 
     @property
     def _refused(self) -> list[str]:
-        """What ``--strict`` refuses, each once."""
+        """Return the warnings that ``--strict`` refuses, each once."""
         found = [text for one in self.result.segments for text in one.warnings]
         return list(dict.fromkeys(found)) if self.options.strict else []
 

@@ -124,7 +124,7 @@ def fitted(
 
 
 def _width(column: Column, cells: Sequence[str], readable: int = _READABLE) -> int:
-    """What cuts nothing; what is folded needs its longest word, and some room to be read."""
+    """Return the least width that cuts no cell; a folded cell may break between its words."""
     from rich.cells import cell_len
 
     pieces = [word for cell in cells for word in cell.split()] if column.fold else cells

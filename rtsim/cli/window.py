@@ -123,7 +123,7 @@ class Viewable(click.Command):
 
 
 def place_options(command: F, view: str = "") -> F:
-    """Decorator: add :func:`window_options` and the place of the window, here or elsewhere.
+    """Decorator: add :func:`window_options` and where the window is: on this machine or another.
 
     For commands of class :class:`Viewable`.  ``view`` is the default of ``--view``; ``window`` is
     ``None`` if ``--view`` is empty.

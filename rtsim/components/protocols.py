@@ -114,7 +114,7 @@ class Savable(Protocol):
         ...
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the output of :meth:`save`, also that of another object of its class."""
+        """Restore the output of :meth:`save`, even of another object of this class."""
         ...
 
 
@@ -155,7 +155,7 @@ class Parametrised(Protocol):
 
 @runtime_checkable
 class Assignable(Parametrised, Protocol):
-    """A controller whose parameters have values; a replacement takes over those of both."""
+    """A controller whose parameters have values; a replacement takes over common ones."""
 
     values: dict[str, object]
     """Values that differ from the declaration, by name."""

@@ -202,10 +202,10 @@ class VirtualClock:
 
 
 class Timeline:
-    """The exact map between simulated and own time, used by every paced clock.
+    """The exact map between simulated time and a clock's own time, used by every paced clock.
 
-    It uses integers and a rational rate: W is off by less than 1 ns after any number of months.  W
-    rounds up, so that a deadline is never early.
+    It uses integers and a rational rate: :meth:`wall` is off by less than 1 ns after any number of
+    months.  It rounds up, so that a deadline is never early.
     """
 
     __slots__ = ("_denominator", "_numerator", "_own", "_simulated")

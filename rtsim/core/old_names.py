@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from importlib.abc import Loader, MetaPathFinder
 
     class _Finder(MetaPathFinder, Loader):
-        """What the import system wants of a finder that loads."""
+        """The methods that the import system needs of a finder that also loads."""
 
 else:  # importlib.abc takes 5 ms to import, and its classes add nothing here
     _Finder = object
@@ -67,7 +67,7 @@ def new_name(name: str) -> str | None:
 
 
 def names_moved(module: str, to: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a ``__getattr__`` for a module from which names have moved; a use of one warns.
+    """Return a ``__getattr__`` for a module from which names have moved; using one of them warns.
 
     ``to`` gives for each moved name the module that has it now.
     """
@@ -83,7 +83,7 @@ def names_moved(module: str, to: Mapping[str, str]) -> Callable[[str], object]:
 
 
 def names_replaced(module: str, new: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a ``__getattr__`` for a module some of whose names were replaced; a use warns.
+    """Return a ``__getattr__`` for a module some of whose names were replaced; using one warns.
 
     ``new`` gives the present name in the same module for each old name.
     """

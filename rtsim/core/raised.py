@@ -123,7 +123,7 @@ def blame(
     kind: type[RtsimError] = ModelError,
     sure: bool = False,
 ) -> NoReturn:
-    """Raise ``error`` as a ``kind`` of error of ``what`` at ``when``, with the line that raised it.
+    """Raise a ``kind`` that names the component ``what``, the time ``when``, and ``error``'s line.
 
     Three kinds of ``error`` are raised unchanged: errors of rtsim, interrupts, and, unless
     ``sure``, exceptions without a line in the user's own files, because those are bugs of rtsim.

@@ -32,7 +32,7 @@ class RandomStreams:
         return {"seed": self.seed, "streams": streams}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the states from :meth:`save`.  Streams created since then start again."""
+        """Restore the states from :meth:`save`.  Streams created after the save start again."""
         self.seed = saved["seed"]
         for name in list(self._streams):
             if name not in saved["streams"]:

@@ -78,7 +78,7 @@ class DeclaredProcesses(Protocol):
 
 
 class Agenda(simpy.Environment):
-    """The environment of processes: SimPy's ``process``, ``timeout``, ``event``, ..., and the run.
+    """The SimPy environment of processes (``process``, ``timeout``, ``event``) within a run.
 
     Delays and ``now`` are in s.  A delay is rounded to the nearest ns.  Times are kept in whole ns,
     so they do not drift from the other times of the run.

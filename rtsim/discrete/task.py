@@ -77,7 +77,7 @@ class ProcessesTask:
         self._start_anew()
 
     def ticked(self) -> None:
-        """Do nothing: the next event is known after the reaction."""
+        """Do nothing: the reaction finds the time of the next event, not the tick."""
 
     def hear(self, name: str, payload: Vector | None) -> None:
         """Note a message that arrived or, if ``payload`` is None, a guard that fired."""

@@ -3,7 +3,7 @@
 A :class:`Layout` declares the functions and arrays of one kind of block: their names, their order
 and the shape of each array.  It computes the place of each of them in the block.  It also checks
 every array before a block is made, because compiled code trusts the addresses and lengths in a
-block.  The same source also runs as plain Python.
+block.  Code that uses a layout also runs uncompiled, as plain Python.
 
 A kernel reads an array by name: ``vector_at(words, AT.x)`` with ``AT = LAYOUT.at``.
 """
@@ -59,7 +59,7 @@ class Layout:
         for name in arrays.keys() & self.arrays.keys():
             if len(arrays[name]) != len(self.arrays[name]):
                 raise ValueError(
-                    f"{what} declares {name} with {len(arrays[name])} axes; {self.what} has "
+                    f"{what} declares {name} with {len(arrays[name])} axes; {self.what} declares "
                     f"{len(self.arrays[name])}"
                 )
         return Layout(what, self.functions, {**self.arrays, **arrays})

@@ -111,7 +111,7 @@ class OutgoingQueue:
         while self._size - self._begun > self._most and self._drop():
             pass
         if self._held > MOST_FRAME:
-            raise RtsimError("the viewer does not read what it is sent")
+            raise RtsimError("the viewer does not read the data that it is sent")
 
     def _drop(self) -> bool:
         """Drop the oldest message, but not a partly sent frame and not the newest frame."""

@@ -30,5 +30,5 @@ _SCENES: dict[str, Mapping[str, Any]] = {
 
 
 def default_scene(scenario: str) -> dict[str, Any]:
-    """Return the description for the viewer, for a recording that names no scene."""
+    """Return the viewer's description of a run whose recording names no scene."""
     return {"scenario": scenario, **_SCENES.get(scenario, {})}

@@ -144,7 +144,7 @@ class PilotInbox(Inbox):
             self._answer(kind, str(error), -1)
 
     def _answer(self, kind: int, wrong: str, ns: int) -> None:
-        """Take in the result of an order; send the reason of a refusal to the window."""
+        """Process the result of an order; send the reason of a refusal to the window."""
         if not wrong:
             self._kept_ns = ns if kind == CHECKPOINT else self._kept_ns
             self.quit = self.quit or kind == QUIT

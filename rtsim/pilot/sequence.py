@@ -71,7 +71,9 @@ class _Slots:
 
     def __init__(self, memory: memoryview, shape: Shape) -> None:
         if len(memory) < shape.size:
-            raise ValueError(f"memory of {len(memory)} bytes for a record of {shape.size} bytes")
+            raise ValueError(
+                f"the memory has {len(memory)} bytes, but the record needs {shape.size} bytes"
+            )
         self.shape = shape
         self.latest = np.frombuffer(memory, np.uint64, 1)
         self.heads: list[NDArray[np.uint64]] = []
@@ -128,7 +130,7 @@ class Reader:
 
     @property
     def number(self) -> int:
-        """The number of the latest record, 0 if there is none yet; a cheap check for news."""
+        """The number of the latest record, 0 if there is none; a cheap check for a new one."""
         return int(self._slots.latest[0])
 
     def read(self) -> Record | None:

@@ -308,7 +308,8 @@ def _checked(head: bytes, rest: bytes, path: Path) -> Schema:
         )
     if length > len(rest) or size > MOST_BYTES:
         raise SharedError(
-            f"the head of {path} is wrong: it gives {length} bytes of schema, {size} bytes in all"
+            f"the header of {path} is not valid: it declares a schema of {length} bytes and a "
+            f"total of {size} bytes"
         )
     try:
         schema = Schema.from_json(rest[:length].decode())

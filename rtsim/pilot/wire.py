@@ -151,7 +151,9 @@ class Format:
         if kind == HELLO:
             return WireMessage(Head(HELLO))
         if version != VERSION:
-            raise OtherVersion(f"protocol version {version} there, {VERSION} here")
+            raise OtherVersion(
+                f"the other side has protocol version {version}, this side has version {VERSION}"
+            )
         if len(data) < _HEAD.size + _CRC.size:
             raise WireError(f"a message has {len(data)} bytes, which is too short")
         digest, *rest = _HEAD.unpack_from(data)[3:]
@@ -249,7 +251,7 @@ class ClockOffset:
         self._kept: deque[tuple[int, int]] = deque(maxlen=_KEPT)
 
     def add(self, head: Head, now: int) -> None:
-        """Take in the head of a message that came at ``now``, by this side's clock."""
+        """Add the head of a message that arrived at ``now`` by this side's clock."""
         if not head.echo:
             return
         way = (now - head.echo) - (head.sent - head.received)

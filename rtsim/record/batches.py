@@ -39,7 +39,7 @@ class _RowIndex(MessageIndex):
 
 
 PRIVATE = ("_Writer__chunk_builder", "_Writer__statistics", "_Writer__maybe_finalize_chunk")
-"""What mcap's writer keeps to itself and :class:`BatchWriter` uses."""
+"""The private names of mcap's writer that :class:`BatchWriter` uses."""
 
 
 class BatchWriter(Writer):

@@ -90,7 +90,7 @@ class Chunks:
 
     @property
     def small(self) -> bool:
-        """The whole file is in memory."""
+        """True if the whole file is in memory."""
         return self.unpacked <= SMALL
 
     def add(self, at: int, body: bytes, read: int) -> bytes:

@@ -69,12 +69,12 @@ class RunEnding:
 
     @property
     def complete(self) -> bool:
-        """The run reached its end, or its end is not known."""
+        """True if the run reached its end, or if its end is not known."""
         return self.reason in TO_THE_END or self.reason == UNKNOWN
 
     @property
     def stopped(self) -> bool:
-        """Something outside the simulation ended the run early."""
+        """True if something outside the simulation ended the run early."""
         return self.reason in _STOPPED
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ def last_error(recording: Recording) -> Event | None:
 
 
 def died_of(recording: Recording) -> Event | None:
-    """Return the error that ended the run and that a repetition of the run meets again.
+    """Return the error that ended the run and that occurs again if the run is repeated.
 
     Returns ``None`` for an overrun of the wall clock and for a missing device or file.
     """

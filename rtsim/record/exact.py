@@ -33,7 +33,8 @@ def compare_exact(
 ) -> Difference | None:
     """Return the first difference of the deterministic tracks; ``None`` if all bits are equal.
 
-    Among differences at the same tag, the first track by name and its first column count.  With
+    Among differences at the same tag, it is the one in the first track by name and its first
+    column.  With
     ``prefix``, for a baseline that was cut off, later rows of the candidate do not count.
     """
     found = []

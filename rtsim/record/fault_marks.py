@@ -68,7 +68,7 @@ def spans(
 
 
 def lasts(described: Mapping[str, Any]) -> bool:
-    """Whether an activation goes on until an event ends it, by what a recording says of a fault."""
+    """Return whether an activation of the ``described`` fault lasts until an event ends it."""
     if described.get("kind") in _KINDS_AT_ONCE:
         return False
     return "duration" in described or not any(key in described for key in _AT_ONCE)

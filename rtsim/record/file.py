@@ -119,7 +119,7 @@ class FileRecorder:
 
     @property
     def started(self) -> bool:
-        """The recording has begun."""
+        """True once the recording has begun."""
         return self._tracks.started
 
     def start(self, header: Mapping[str, object]) -> None:

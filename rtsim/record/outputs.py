@@ -56,7 +56,7 @@ def outputs(recording: Recording, after_ns: int = 0) -> list[Output]:
 
 
 def said(recording: Recording, after_ns: int = 0) -> list[PrintedOutput]:
-    """Return the statistics of their topics, over messages initiated from ``after_ns`` on."""
+    """Return the statistics of topics of processes, over messages from ``after_ns`` on."""
     return [
         _said(track, column, later)
         for _, part in _processes(recording)
@@ -164,7 +164,7 @@ def _said(track: TrackData, column: str, later: NDArray[np.bool_]) -> PrintedOut
 
 
 def section(recording: Recording, after_ns: int = 0) -> str:
-    """Return both as tables of the report; empty without discrete-event components."""
+    """Return :func:`outputs` and :func:`said` as HTML tables; empty if there are none."""
     held = [
         (o.name, *(f"{v:.6g}" for v in (o.average, o.least, o.greatest, o.last)), o.unit)
         for o in outputs(recording, after_ns)
@@ -194,7 +194,7 @@ def section(recording: Recording, after_ns: int = 0) -> str:
 
 
 def as_json(recording: Recording, after_ns: int = 0) -> dict[str, Any]:
-    """Return both by name as plain data, with the start of the averages in s."""
+    """Return :func:`outputs` and :func:`said` as plain data, with the start of the averages, s."""
     said_ = {s.name: s._asdict() for s in said(recording, after_ns)}
     for one in said_.values():
         estimate = one.pop("estimate")

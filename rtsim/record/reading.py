@@ -273,7 +273,7 @@ class Recording:
 
     @property
     def large(self) -> bool:
-        """The recording is too large to be kept in memory."""
+        """True if the recording is too large to be kept in memory."""
         return sum(8 * len(t) * t.spec.width for t in self.tracks.values()) > SMALL
 
     def digest(self) -> str:
@@ -290,7 +290,7 @@ class Recording:
 
 
 def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
-    """Return both recordings from the tag on that both have, and that tag.
+    """Return both recordings from the first tag that both contain, and that tag.
 
     The tag is the checkpoint from which one of them continues; ``None`` if neither does.
     """

@@ -11,7 +11,7 @@ _NOT_HERE = "a resource that it needs is missing here, so the run cannot be repe
 
 
 def ended_by_itself(recording: Recording, again: Recording, error: Exception) -> bool:
-    """Return True if ``error`` is the end of the repeated run ``again``, to be compared.
+    """Return True if ``error`` ended the repeated run ``again`` and has to be compared.
 
     Returns False if the run never began, or if a file, a library or memory is missing that the
     recorded run had: then the repetition is not comparable with the recorded run.

@@ -39,7 +39,7 @@ class Outcome(Enum):
 
     @classmethod
     def of_all(cls, outcomes: Iterable[Outcome]) -> Outcome:
-        """Return FAILED if one failed; else UNDECIDED if one is, or if there is none."""
+        """Return FAILED if any failed; else UNDECIDED if any is undecided or none is given."""
         found = set(outcomes)
         for worst in (cls.FAILED, cls.UNDECIDED):
             if worst in found:
@@ -85,12 +85,12 @@ class SignalResult:
 
     @property
     def ok(self) -> bool:
-        """The signal did not fail."""
+        """True if the signal did not fail."""
         return not self.reason
 
     @property
     def empty(self) -> bool:
-        """There was no row to compare: the signal neither agrees nor differs."""
+        """True if there was no row to compare: the signal then neither agrees nor differs."""
         return self.ok and not self.rows
 
     @property
@@ -258,7 +258,7 @@ class Extent:
         self._low, self._high = np.full(size, math.inf), np.full(size, -math.inf)
 
     def add(self, x: Matrix) -> None:
-        """Add rows (n, size); values that are not finite do not count."""
+        """Add rows (n, size); values that are not finite are ignored."""
         there = np.isfinite(x)
         low = np.min(x, axis=0, where=there, initial=math.inf)
         high = np.max(x, axis=0, where=there, initial=-math.inf)

@@ -1,4 +1,4 @@
-"""What can be done with a scenario and its recordings: simulate, replay, resume, compare."""
+"""Functions for a scenario and its recordings: simulate, replay, resume, compare."""
 
 from __future__ import annotations
 

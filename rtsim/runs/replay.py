@@ -169,7 +169,7 @@ def scenario_from(
     return scenario
 
 
-BUILD_CHANGED = "its C, its flags or its compiler have changed"
+BUILD_CHANGED = "its C code, its flags or its compiler have changed"
 """Explanation of a changed ``key`` of a controller, which identifies its build."""
 
 

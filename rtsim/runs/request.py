@@ -41,7 +41,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class FedInputs:
-    """What a replay takes from a recording instead of from external sources."""
+    """The inputs that a replay reads from a recording instead of from external sources."""
 
     external_inputs: Mapping[str, ExternalInput] = field(default_factory=dict)
     controllers: Mapping[str, Controller] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class ConnectionKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Connections:
-    """What is connected to a run while it is in progress."""
+    """The observers of a run in progress, its source of commands, and its clock."""
 
     publisher: StatePublisher | None = None
     """Gets the state at both ends of each step, for example to draw it."""
@@ -90,7 +90,7 @@ class Connections:
 
 @dataclass(frozen=True)
 class Output:
-    """What is kept of one run: its recording and its checkpoints."""
+    """The data that is kept of one run: its recording and its checkpoints."""
 
     recorder: Recorder | None = None
     checkpoints: Taking | None = None
@@ -133,6 +133,8 @@ class RunRequest:
     """One of :data:`rtsim.engine.compiled.stretch.ENGINES`; every engine gives the same rows."""
 
     def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ScenarioError(f"seed is {self.seed}; give a whole number >= 0")
         if self.engine not in ENGINES:
             raise ScenarioError(f"engine is {self.engine!r}; give one of {', '.join(ENGINES)}")
         if self.until_ns <= 0:

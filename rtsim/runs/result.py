@@ -24,7 +24,7 @@ class RunResult:
     """The result of one run; a run that went back to a checkpoint has several segments."""
 
     ending: RunEnding
-    """Where and why the run ended: ``end`` or ``terminal`` (a guard), ``quit`` or ``restored`` (a
+    """When and why the run ended: ``end`` or ``terminal`` (a guard), ``quit`` or ``restored`` (a
     command), ``interrupted``, ``recording lost`` or ``error``."""
     wall_ns: int
     certificate: Certificate

@@ -43,7 +43,7 @@ def live_scenario(header: Mapping[str, Any], source: str, force: bool = False) -
     if changed:
         built = any(BUILD_CHANGED in line for line in changed)
         how = (
-            "to continue if the C gives the same answers up to this time"
+            "to continue if the C code gives the same answers up to this time"
             if built
             else "to continue anyway"
         )

@@ -77,7 +77,7 @@ class Built:
 
 @dataclass
 class Site:
-    """What a component can use in its ``build()``."""
+    """The services that a component can use in its ``build()``."""
 
     components: Mapping[str, Component]
     seed: int
@@ -281,7 +281,7 @@ def changeable(
 
 
 def declared_values(signals: Signals, values: Values) -> dict[str, Any]:
-    """As :func:`start_values`; for a wired input its source, ``"component.signal"``."""
+    """Like :func:`start_values`, but a wired input has its source, ``"component.signal"``."""
     wired = {name: source for name, source in values.items() if isinstance(source, str)}
     constant = {name: value for name, value in values.items() if name not in wired}
     return {**start_values(signals, constant), **wired}

@@ -287,7 +287,9 @@ class Scenario(NamedComponents, Presented):
         """Change ``"component.name"``, a parameter or a source, to ``value`` at ``time`` s."""
         ns = to_ns(time, "time of a change")
         if ns < 0:
-            raise ScenarioError(f"change of {target} at {time!r} s is before the start")
+            raise ScenarioError(
+                f"change of {target} at {time!r} s is before the start of the run; give a time >= 0"
+            )
         if not self.settable_of(target).live:
             raise ScenarioError(
                 f"{target} cannot change during a run; parameters and values of sources can. "

@@ -86,7 +86,7 @@ class Presentation:
 
 
 class Presented:
-    """What a scenario declares for its viewers."""
+    """A scenario's declarations for its viewers."""
 
     presentation = Presentation()
 

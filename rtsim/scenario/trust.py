@@ -102,14 +102,14 @@ def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
 def check_compiled(
     path: Path, source: str, recorded: object = None, hash_of: Hash | None = None
 ) -> None:
-    """Raise :class:`TrustError` if the C of interface file ``path`` may not be compiled and run.
+    """Raise :class:`TrustError` if the C code of interface file ``path`` may not be used.
 
-    ``source`` is the file that names it.  Without ``hash_of`` the C may have changed, because the
-    purpose of ``source`` is to run the changed C again.
+    ``source`` is the file that names it.  Without ``hash_of`` the C code may have changed, because
+    the purpose of ``source`` is to run the changed C again.
     """
     if why := _why_not(path, recorded, hash_of):
         raise TrustError(
-            f"{source} was made with the C of {path}, which is not compiled and run: {why}. "
+            f"{source} was made with the C code of {path}, which is not compiled and run: {why}. "
             "To compile and run it, add --trust (docs/trust.md)"
         )
 

@@ -97,7 +97,7 @@ class StepTolerance:
 
 
 FALLBACKS = ("step", "stop")
-"""What an adaptive solver may do when its budget is used up."""
+"""The actions of an adaptive solver whose budget is used up."""
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ Each accepted step is a leg (:mod:`rtsim.solve.legs`).  The length of the next s
 error of the last one: with a safety factor, bounds on growth and shrinkage, and no growth after a
 rejected step.
 
-A budget counts evaluations from the beginning of its frame, however many tags and events cut the
-frame into ways.
+A budget counts evaluations from the beginning of its frame, however many tags and events divide
+the frame.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def embedded_step(words: Any, t: float, h: float) -> None:
 
 @in_both
 def begin(words: Any, t: float) -> None:
-    """Prepare the first leg of a way: it begins at ``x``, with what the memory holds."""
+    """Prepare the first leg after a tag: it begins at ``x`` and uses the solver's memory."""
     f, now, k = words[AT.f], vector_at(words, AT.now), matrix_at(words, AT.k)
     memory, after = vector_at(words, AT.memory), vector_at(words, AT.after)
     z, u, p = vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p)

@@ -43,7 +43,7 @@ class Stepper(Protocol):
         ...
 
     def accept(self) -> None:
-        """Make the memory after the last ``advance`` valid: its result was committed."""
+        """Make the memory after the last ``advance`` valid, as that result was committed."""
         ...
 
     def forget(self) -> None:

@@ -1,12 +1,12 @@
 """The points of a leg at which guards change their sign, found on the solver's dense output.
 
-Each guard is evaluated at :data:`rtsim.solve.look.PARTS` of the leg.  If it comes nearer to zero
-and then goes away again, it may have crossed zero twice in between: its turning point is searched
-for and evaluated too.  In the first and the last part, a turning point is searched for if the
-guard's curve bends away from zero.  One case stays undetected: a guard that crosses zero and
-returns between two neighbouring points, with no sign of a turning point at either.
+Each guard is evaluated at the points :data:`rtsim.solve.look.PARTS` of the leg.  If a guard comes
+nearer to zero and then goes away again, it may have crossed zero twice in between.  The guard is
+then also evaluated at its turning point.  In the first and the last interval, a turning point is
+searched for if the guard's curve bends away from zero.  One case stays undetected: a guard that
+crosses zero and returns between two neighbouring points, with no sign of a turning point at either.
 
-A guard *flips* where it changes its sign in its declared direction.
+A guard *flips* at the point at which it changes its sign in its declared direction.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def sign(value: float) -> float:
 
 @in_both
 def values_at(between: Any, look: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Write to ``g`` (m,) all guards at ``part`` of the leg that begins at ``t`` s.
+    """Write to ``g`` (m,) all guards at the fraction ``part`` (0 to 1) of a leg.
 
-    The leg is ``taken`` s long.
+    The leg begins at ``t`` s and is ``taken`` s long.
     """
     z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
     if part <= 0.0:
@@ -82,9 +82,9 @@ def turn_beside(
 ) -> Any:  # fmt: skip
     """Bracket a turning point of guard ``i`` beside an end of the leg.
 
-    Returns three parts of the leg, and the distances of the guard from zero there: the second
-    distance is the least.  The second part is ``NOWHERE`` if the guard is nearest to zero at the
-    end itself.
+    Returns three fractions of the leg, and the distances of the guard from zero at these three
+    points: the second distance is the least.  The second fraction is ``NOWHERE`` if the guard is
+    nearest to zero at the end itself.
 
     ``end`` and ``inner`` are the points at that end and next to it.  The guard is farther
     from zero at ``inner`` than at ``end``, but it may be nearer in between.  An example is a ball
@@ -107,11 +107,11 @@ def turn_beside(
 
 @in_both
 def turning_point(between: Any, look: Any, t: float, taken: float, i: int, j: int) -> float:
-    """Return a part of the leg near point ``j`` at which guard ``i`` is beyond zero.
+    """Return a fraction of the leg near point ``j`` at which guard ``i`` is beyond zero.
 
     Returns ``NOWHERE`` if the guard turns back before zero.  Point ``j`` is an end of the leg, or a
-    point at which the guard is nearer to zero than at both neighbours.  The search takes parabolas
-    through three points, and the golden section where a parabola does not help.
+    point at which the guard is nearer to zero than at both neighbours.  The search uses parabolas
+    through three points, and the golden section if a parabola does not help.
     """
     rows, g = matrix_at(look, AT.g), matrix_at(look, AT.g)[POINTS]
     side = sign(rows[j, i])
@@ -153,10 +153,11 @@ def turning_point(between: Any, look: Any, t: float, taken: float, i: int, j: in
 def bracketed(
     between: Any, look: Any, t: float, taken: float, i: int, low: float, high: float, behind: float
 ) -> float:
-    """Return the part of the leg in (low, high] at which guard ``i`` takes the sign ``behind``.
+    """Return where guard ``i`` takes the sign ``behind``, as a fraction of the step in (low, high].
 
     The slope of the guard there is written to ``flips``.  The method is false position with the
-    Illinois modification: if one end of the bracket does not move twice, its value is halved.
+    Illinois modification: if one end of the bracket stays in place twice in a row, its
+    value is halved.
     """
     g = matrix_at(look, AT.g)[POINTS]
     values_at(between, look, t, low, taken, g)
@@ -211,10 +212,10 @@ def turns_at(rows: Any, i: int, j: int) -> bool:
 
 @in_both
 def visits(between: Any, look: Any, t: float, taken: float, i: int) -> int:
-    """Fill ``visits`` with the points of guard ``i`` in order: a row of parts, and a row of signs.
+    """Fill ``visits`` with the points of guard ``i`` in order of time; return their number.
 
-    Returns their number.  The points are all :data:`PARTS` but the first, and turning points beyond
-    zero.
+    The first row has the points as fractions of the leg, the second row the signs of the guard.
+    The points are all :data:`PARTS` except the first, and the turning points beyond zero.
     """
     rows = matrix_at(look, AT.g)
     out = matrix_at(look, AT.visits)

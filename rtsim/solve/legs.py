@@ -1,7 +1,8 @@
 """The legs of a solver: its accepted steps between two tags, and the state within each of them.
 
-The way from one tag to the next consists of legs.  A fixed-step method takes one leg; an adaptive
-method takes as many as its tolerance needs.  Each of these functions runs compiled or plain:
+The advance from one tag to the next consists of legs.  A fixed-step method takes one leg; an
+adaptive method takes as many as its tolerance needs.  Each of these functions runs compiled or
+plain:
 
 ``leg(words, t, rest)``
     takes the next leg, which begins at ``now`` at ``t`` s, lasts ``rest`` s at most, and leaves the
@@ -9,7 +10,7 @@ method takes as many as its tolerance needs.  Each of these functions runs compi
 ``retake(words, t, h)``
     takes the last leg again with the length ``h`` s;
 ``between(look, part, taken)``
-    writes the state at ``part`` (0 to 1) of the leg to the array ``y`` of the look
+    writes the state at the fraction ``part`` (0 to 1) of the leg to the array ``y`` of the look
     (:mod:`rtsim.solve.look`).
 """
 
@@ -48,12 +49,12 @@ class Legs:
     dense: NDArray[np.float64] | None = None
     """Weights of its dense output (s, d)."""
     begin: Callable[[int], None] = field(default=lambda _: None)
-    """Called with the time (ns) at which a way begins."""
+    """Called with the time (ns) at which an advance begins."""
 
 
 @in_both
 def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> None:
-    """Write to ``y`` (n,) the dense output of an embedded pair at ``part`` of a leg.
+    """Write to ``y`` (n,) the dense output of an embedded pair at the fraction ``part`` of a leg.
 
     ``now`` (n,) is the state at which the leg of ``taken`` s began; ``k`` (s, n) are its stages and
     ``dense`` (s, d) the weights of :class:`rtsim.solve.base.EmbeddedTableau`.

@@ -1,7 +1,7 @@
-"""The first whole ns at which a guard has crossed zero, found by taking the leg again.
+"""The first whole ns at which a guard has crossed zero, found by repeating the leg.
 
-The dense output (:mod:`rtsim.solve.flips`) gives a first estimate.  The solver then takes its leg
-again up to other ends, so that the state at an event is a state of the solver itself.
+The dense output (:mod:`rtsim.solve.flips`) gives a first estimate.  The solver then repeats its
+leg with other lengths, so that the state at an event is a state of the solver itself.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _CORRECTIONS = 6
 def taken_to(
     retake: Any, words: Any, look: Any, from_ns: int, done: float, ns: int
 ) -> Any:  # fmt: skip
-    """Take the leg that began ``done`` s after ``from_ns`` again, up to ``ns``.
+    """Repeat the leg that began ``done`` s after ``from_ns``, but end it at ``ns``.
 
-    Returns all guards (m,) there, each minus the level that it passes.
+    Returns all guards (m,) at ``ns``, each minus the level that it passes.
     """
     g, level = matrix_at(look, AT.g)[POINTS], matrix_at(look, AT.flips)[LEVEL]
     call_step(retake, words, from_ns / NS_PER_S + done, (ns - from_ns) / NS_PER_S - done)
@@ -51,7 +51,7 @@ def taken_to(
 
 @in_both
 def crossed(value: float, behind: float, ns: int, end_ns: int) -> bool:
-    """Return whether ``value`` has the sign ``behind``; at the end of the way, 0 is enough."""
+    """Return whether ``value`` has the sign ``behind``, or is 0 at the end of the advance."""
     return sign(value) == behind or (value == 0.0 and ns == end_ns)
 
 

@@ -1,6 +1,6 @@
 """The arrays with which guards are watched on a solver's legs, by name.
 
-The block is called a look.  :class:`rtsim.solve.guarded.Guarded` makes it;
+The block of these arrays is called a look.  :class:`rtsim.solve.guarded.Guarded` makes it;
 :mod:`rtsim.solve.flips`, :mod:`rtsim.solve.locating` and the dense output in
 :mod:`rtsim.solve.legs` work on it.
 """
@@ -10,15 +10,15 @@ from __future__ import annotations
 from rtsim.equations.layout import Layout
 
 PARTS = (0.0, 1 / 1024, 1 / 4, 1 / 2, 3 / 4, 1023 / 1024, 1.0)
-"""The points of a leg at which each guard is evaluated, as parts of the leg's length."""
+"""The points of a leg at which each guard is evaluated, as fractions of the leg's length."""
 POINTS = len(PARTS)
 
 PHASE, TAKEN, LAST, END = range(4)
 """Elements of ``notes``:
 
-- ``PHASE``: 0 before the first leg of a way, else 1.
+- ``PHASE``: 0 before the first leg of an advance, else 1.
 - ``TAKEN``: length of the leg (s).
-- ``LAST``: 1 if the leg reaches the end of the way, else 0.
+- ``LAST``: 1 if the leg reaches the end of the advance, else 0.
 - ``END``: when the leg ends (s).
 """
 NOTES = 4
@@ -28,8 +28,8 @@ NOWHERE = -1.0
 WHERE, FROM, SIDE, RATE, LEVEL = range(5)
 """Rows of ``flips``:
 
-- ``WHERE``: the part of the leg at which the guard flips, or :data:`NOWHERE`.
-- ``FROM``: the last part before it at which the guard was evaluated.
+- ``WHERE``: the fraction of the leg at which the guard flips, or :data:`NOWHERE`.
+- ``FROM``: the last fraction before the flip at which the guard was evaluated.
 - ``SIDE``: the sign of the guard after the flip.
 - ``RATE``: the slope of the guard at the flip (1/s).
 - ``LEVEL``: the value that the guard passes: 0, or the value at which its reset left it.
@@ -73,14 +73,14 @@ LAYOUT = Layout(
 
 - ``now``, ``out``: the state at the beginning and at the end of the leg.
 - ``k``, ``dense``: stages and dense output of an embedded pair, else empty.
-- ``y``: the state at a part of the leg.
+- ``y``: the state at a fraction of the leg.
 - ``slopes``: the derivative at both ends of the leg, for a solver without dense output.
 - ``directions``: -1, 0 or 1 for each guard; ``here``, ``there``: what is known of the guards at the
-  beginning and at the end of the way.
+  beginning and at the end of the advance.
 - ``sides``: the sign of each guard up to the present leg; ``fired``: 1 for a guard that crosses at
-  the end of the way.
-- ``g``: the guards at each of :data:`PARTS`, and one row to work in.
+  the end of the advance.
+- ``g``: the guards at each of :data:`PARTS`, and one row for intermediate values.
 - ``visits``: see :func:`rtsim.solve.flips.visits`.
-- ``reached``: length of the way (ns).
+- ``reached``: length of the advance (ns).
 """
 AT = LAYOUT.at

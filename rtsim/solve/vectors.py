@@ -36,8 +36,8 @@ def moved(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
 def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float) -> float:
     """Return the root mean square of ``difference`` (n,), each element divided by its tolerance.
 
-    The tolerance of an element is ``atol`` plus ``rtol`` times the larger of ``before`` and
-    ``behind``, which are its values at the two ends of the step.
+    The tolerance of an element is ``atol`` plus ``rtol`` times the larger of ``|before|`` and
+    ``|behind|``: its values at the beginning and at the end of the step.
     """
     scale = np.maximum(np.abs(before), np.abs(behind))
     scale *= rtol

@@ -78,7 +78,7 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
 
 
 def check_order(solver: Solver, *, compile: bool = True) -> None:
-    """Assert the declared order on ``FORCED``, with the shortest steps above rounding error."""
+    """Assert the declared order on ``FORCED``, with steps just too long for rounding errors."""
     found, steps = [_off(solver, 10, compile)], 10
     while steps < (5120 if compile else 1280):
         error = _off(solver, 2 * steps, compile)

@@ -115,7 +115,7 @@ class Diagnosis:
 
     @property
     def realtime(self) -> bool:
-        """Whether it was measured with the scheduling that ``--realtime`` requests."""
+        """Whether the machine was measured with the scheduling that ``--realtime`` requests."""
         return any(i.name == "class" and i.asked != "no" for i in self.scheduling.items)
 
     @property

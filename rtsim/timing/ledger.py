@@ -29,7 +29,7 @@ class Ledger:
     ) -> Overrun:
         """Count the tag at ``ns``, which is ``late`` [ns], and return its overrun.
 
-        ``job`` took longest; the loop waited ``stood_ns`` for a CPU.
+        ``job`` is the longest job of the frame; the loop waited ``stood_ns`` for a CPU.
         """
         if self._consecutive == 0 or ns - self._counted_ns >= self._frame_ns:
             self._consecutive += 1

@@ -32,7 +32,7 @@ class RunQueue:
                 self._file = os.open(_FILE, os.O_RDONLY)
 
     def note(self) -> None:
-        """Start counting here; this takes about 1 us."""
+        """Start counting now; this takes about 1 us."""
         try:
             self._before = self._read()
         except (OSError, ValueError):  # no such system

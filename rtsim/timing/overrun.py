@@ -8,7 +8,7 @@ from typing import Literal, get_args
 Cause = Literal["compute", "wake"]
 """``compute`` if the work before it took too long, ``wake`` if the loop woke up late."""
 Action = Literal["catch_up", "slip", "freeze", "abort"]
-"""What the loop can do about a late tag."""
+"""The actions of the loop for a late tag."""
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
@@ -24,7 +24,7 @@ class Overrun:
     """The job that took most of the longest frame since the loop was last on time; empty if
     computing was not the cause."""
     action: Action
-    """What the policy did; ``abort`` also if the limit of another policy was exceeded."""
+    """The action of the policy; ``abort`` also if the limit of another policy was exceeded."""
     consecutive: int
     allowed: int
     stood_ns: int | None = None

@@ -184,7 +184,7 @@ class Pacer:
         self._used_ns = self._held_at - self.clock.wall(self._stands_ns) if self.clock.paced else 0
 
     def go_on(self, ns: int) -> int:
-        """Continue after a :meth:`hold` behind the tag at ``ns``; return the pause [own ns].
+        """Continue after a :meth:`hold` after the tag at ``ns``; return the pause [own ns].
 
         The tag was due as long ago as when the pause began, so that the time already spent on its
         frame is not waited for again.  At most one frame of lateness is passed on.

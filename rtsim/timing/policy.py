@@ -49,20 +49,20 @@ class LateTag:
 
 
 class Policy(ABC):
-    """What to do about late tags.
+    """A rule for late tags.
 
     A subclass is an immutable dataclass.  One object may serve several runs, also at the same time,
     and therefore keeps nothing about a run: :class:`LateTag` holds what an answer may depend on.
     """
 
     name: ClassVar[str]
-    """What a user types before the colon: ``--overrun NAME[:ARGUMENT]``."""
+    """The name that a user types before the colon: ``--overrun NAME[:ARGUMENT]``."""
     usage: ClassVar[str]
     """An example for error messages, such as ``slip:1000 (frames in a row)``."""
 
     @classmethod
     def parse(cls, argument: str) -> Self:
-        """The policy for the text after the colon, ``""`` without one.
+        """Return the policy for the text after the colon, ``""`` if there is no colon.
 
         Raises :class:`ValueError` for a text that cannot be read.
         """
@@ -82,11 +82,11 @@ class Policy(ABC):
 
     @abstractmethod
     def answer(self, late: LateTag) -> Action:
-        """What the loop does about a late tag."""
+        """Return the action of the loop for a late tag."""
 
     @abstractmethod
     def remedy(self, consecutive: int) -> str:
-        """What to type if this policy has ended a run, after so many late frames in a row."""
+        """Return what to type after this policy ended a run with ``consecutive`` late frames."""
 
     def __str__(self) -> str:
         """The text that :func:`parse_policy` reads."""
@@ -248,7 +248,7 @@ def add_policy(policy: type[P]) -> type[P]:
 
 
 def parse_policy(text: str | Policy) -> Policy:
-    """From text: ``catch_up``, ``catch_up:5``, ``slip:1000``, ``freeze:30`` (seconds), ``abort``.
+    """Return a policy from its text, such as ``catch_up``, ``slip:1000`` or ``freeze:30`` (s).
 
     Raises :class:`ScenarioError` for anything else.
     """
@@ -275,7 +275,7 @@ def _usages() -> str:
 
 
 def advice(policy: Policy, consecutive: int) -> str:
-    """What to type after this policy ended a run with ``consecutive`` late frames."""
+    """Return what to type after this policy ended a run with ``consecutive`` late frames."""
     return (
         f"type `rtsim doctor` to see which rates this machine holds; {policy.remedy(consecutive)}, "
         "--pace 0.5 gives each frame twice the time"

@@ -66,23 +66,25 @@ class SchedulingRequest:
 
     @classmethod
     def nothing(cls) -> SchedulingRequest:
-        """No requests, for a loop that is not paced."""
+        """Return a request for nothing, for a loop that is not paced."""
         return cls(timer_slack=False, slice_ns=0, quiet_gc=False)
 
     @classmethod
     def watched(cls) -> SchedulingRequest:
-        """For a loop with a window on this machine."""
+        """Return the request of a loop with a window on this machine."""
         return cls(cpus=_one_each()[0])
 
     @classmethod
     def beside(cls) -> SchedulingRequest:
-        """For a thread that is paced beside a loop, such as its window: a long slice, so that it
-        gives up the CPU whenever the loop wakes."""
+        """Return the request of a thread that is paced beside a loop, such as the loop's window.
+
+        Its slice is long, so that the thread gives up the CPU whenever the loop wakes.
+        """
         return cls(slice_ns=BESIDE_SLICE_NS)
 
     @classmethod
     def window(cls) -> SchedulingRequest:
-        """For the process of a :meth:`watched` loop's window, before it has threads."""
+        """Return the request of a :meth:`watched` loop's window process, before it has threads."""
         cpus = _one_each()[1]
         return cls(timer_slack=False, slice_ns=BESIDE_SLICE_NS, quiet_gc=False, cpus=cpus)
 
@@ -90,8 +92,10 @@ class SchedulingRequest:
     def realtime(
         cls, fifo: int = DEFAULT_PRIORITY, cpus: tuple[int, ...] = ()
     ) -> SchedulingRequest:
-        """Everything (``--realtime``): by default on the last usable CPU, far from CPU 0, which
-        serves most interrupts."""
+        """Return the request of ``--realtime``: FIFO priority, locked memory and a CPU of its own.
+
+        The default is the last usable CPU, far from CPU 0, which serves most interrupts.
+        """
         usable = usable_cpus()
         chosen = cpus or (usable[-1:] if len(usable) > 1 else ())
         return cls(fifo=fifo, lock_memory=True, cpus=chosen)
@@ -110,7 +114,7 @@ def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Item:
-    """One request: what was asked for, what was granted, and if they differ, why and a remedy."""
+    """One request: the requested value, the granted one, and if they differ, why and a remedy."""
 
     name: str
     asked: str
@@ -185,7 +189,7 @@ def request(
 
 
 def probe() -> Granted:
-    """What ``--realtime`` would be granted here; it is requested and given back at once."""
+    """Return what ``--realtime`` would be granted; it is requested and given back at once."""
     with request(SchedulingRequest.realtime()) as granted:
         return granted
 

@@ -203,7 +203,7 @@ def test_a_reset_ends_the_run(notice: bool, allowed_ms: int, tmp_path: Path) -> 
     assert lines[0].startswith("faulty failed at 0.0")
     assert "the board has reset after step" in lines[0]
     assert lines[1].startswith("inputs: fault=")
-    once_more = "to repeat its inputs on the host, where nothing resets the C: rtsim sil case "
+    once_more = "to repeat its inputs on the host, where nothing resets it: rtsim sil case "
     assert lines[2].startswith(f"{once_more}{tmp_path}/cases/faulty-")
     case = Case.load(Path(lines[2].rpartition(" ")[2]))
     assert (case.kind, case.names) == ("board", ("fault", "x"))
@@ -242,7 +242,7 @@ def test_silence(allowed_ms: int, failure: str, tmp_path: Path) -> None:
     ("hello", "kind", "text"),
     [
         ({"version": 2}, OldFirmware, "has version 2 of the protocol"),
-        ({"name_hash": 7}, WrongController, "carries another controller than faulty"),
+        ({"name_hash": 7}, WrongController, "runs another controller than faulty"),
         ({"schema": 7}, WrongController, "has other signals"),
         (
             {"double_bytes": 4},
@@ -339,7 +339,7 @@ def test_what_is_not_on_a_board_says_so(tmp_path: Path) -> None:
     with pytest.raises(ControllerError, match="faulty is not connected to a board; use"):
         rig.controller.send(Tag(0), np.zeros(2))
     controller = rig.controller.fresh()
-    with pytest.raises(ControllerError, match="was asked for, but the pending request"):
+    with pytest.raises(ControllerError, match="was called for the request of"):
         controller.receive(Tag(0), 0.0)
     controller.close()
 

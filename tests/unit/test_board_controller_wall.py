@@ -145,7 +145,7 @@ def test_silence_at_a_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_board_with_an_old_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = rig_of(tmp_path, monkeypatch, paced=False, controller={"build": 7})
-    with pytest.raises(OldFirmware, match="carries build 00000001 of faulty, expected 00000007"):
+    with pytest.raises(OldFirmware, match="runs build 00000001 of faulty, expected 00000007"):
         rig.controller.fresh()
     assert rig.board.closed
 

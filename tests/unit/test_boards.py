@@ -201,7 +201,7 @@ def test_a_double_of_eight_bytes_is_no_lack() -> None:
 def test_a_hal_file_has_a_name_of_its_own(tmp_path: Path) -> None:
     shutil.copytree(MEGA.hal, tmp_path / "hal")
     (tmp_path / "hal/board.h").write_text("")
-    with pytest.raises(BoardError, match=r"board\.h has the name of a file of all boards"):
+    with pytest.raises(BoardError, match=r"board\.h has the same name as a file that rtsim adds"):
         sketch_of(load_interface(PID), board=replace(MEGA, hal=tmp_path / "hal"))
 
 

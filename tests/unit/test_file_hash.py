@@ -249,7 +249,7 @@ def test_c_of_the_project_may_have_changed_unless_its_hash_is_asked_for(work: Pa
     outside = work.parent / "law.toml"
     text = refused(lambda: check_compiled(outside, "case.json"))
     assert text.startswith(
-        f"case.json was made with the C of {outside}, which is not compiled and run:"
+        f"case.json was made with the C code of {outside}, which is not compiled and run:"
     )
     with permitted(everything=True):
         check_compiled(outside, "case.json")

@@ -121,7 +121,7 @@ def test_what_it_does_not_do() -> None:
     with pytest.raises(ControllerError, match="mixer is not loaded; use"):
         step(design, 0, 0.0, 0.0)
     with closing(design.fresh()) as controller:
-        with pytest.raises(ControllerError, match="was asked for, but the pending request"):
+        with pytest.raises(ControllerError, match="was called for the request of"):
             controller.receive(Tag(5), 0.0)
         for wrong in (1, 3):
             with pytest.raises(ShapeError, match=r"mixer: expected a vector of 2"):

@@ -90,7 +90,7 @@ def test_another_controller_is_a_no_and_its_facts_are_told_all_the_same() -> Non
         done = linked(f"serial://{port}", "--count", "5", "-c", F16_SINGLE)
     assert done.exit_code == 1
     assert "5 sent, 5 answered" in done.output
-    assert "carries another controller than f16_control (name hash abad1dea" in done.output
+    assert "runs another controller than f16_control (name hash abad1dea" in done.output
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_who_is_met_is_named_where_it_is_the_wrong_one() -> None:
     meet(LockstepBoard(FakeBoard(F16, schema=7)))
     with pytest.raises(WrongController, match="has other signals"):
         meet(LockstepBoard(FakeBoard(F16, schema=7)), F16)
-    with pytest.raises(OldFirmware, match="carries build 00000001"):
+    with pytest.raises(OldFirmware, match="runs build 00000001"):
         meet(LockstepBoard(FakeBoard(F16)), F16, build=2)
 
     class Nobody(LockstepBoard):

@@ -192,7 +192,7 @@ def test_one_that_dies_the_second_time_fails_or_leaves_it_open(environment: bool
         assert (both.error, both.environment) == ("step 3 (0.3 s): no memory", True)
     else:
         assert found is not None
-        assert found.problem == "the C fails when it is initialised a second time: no memory"
+        assert found.problem == "the C code fails when it is initialised a second time: no memory"
         assert both.error == ""
 
 

@@ -79,7 +79,7 @@ def test_what_is_asked_goes_by_what_there_is() -> None:
 
 def test_another_value_is_named_with_both() -> None:
     told = problem(field(), [3.0], design(gain=2.0))
-    assert told.startswith("law: parameter gain is 3.0 in the C and 2.0 in the reference model")
+    assert told.startswith("law: parameter gain is 3.0 in the C code and 2.0 in the reference")
     assert "set_by_caller = true for gain in law.toml" in told
 
 
@@ -102,7 +102,7 @@ def test_zeros_and_what_its_caller_sets_are_left_to_the_caller() -> None:
 def test_the_first_element_that_differs_is_named() -> None:
     table = field("table", shape=(3,))
     told = problem(table, [1.0, 7.0, 9.0], design(table=[1.0, 2.0, 3.0]))
-    assert "table_1 is 7.0 in the C and 2.0 in the reference model" in told
+    assert "table_1 is 7.0 in the C code and 2.0 in the reference model" in told
 
 
 def test_those_behind_one_that_is_not_asked_are() -> None:
@@ -149,8 +149,8 @@ def test_what_is_not_finite_is_the_same_only_as_itself() -> None:
     infinite, none = design(gain=float("inf")), design(gain=float("nan"))
     for type in ("float32", "float64"):
         assert problem(field(type=type), [float("inf")], infinite) == ""
-        assert "gain is -inf in the C" in problem(field(type=type), [float("-inf")], infinite)
-        assert "gain is 5.0 in the C and inf" in problem(field(), [5.0], infinite)
+        assert "gain is -inf in the C code" in problem(field(type=type), [float("-inf")], infinite)
+        assert "gain is 5.0 in the C code and inf" in problem(field(), [5.0], infinite)
         assert problem(field(), [float("inf")], design(gain=5.0))
         assert problem(field(), [float("nan")], none) == ""
         assert problem(field(), [float("nan")], infinite)

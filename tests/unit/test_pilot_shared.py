@@ -80,8 +80,8 @@ def test_only_this_user_may_read_it_and_its_owner_removes_it(tmp_path: Path) -> 
     [
         (0, b"notours!", "not a file that a run of rtsim shares"),
         (8, struct.pack("<I", 99), "has version 99; this viewer reads version 2"),
-        (12, struct.pack("<I", 2**31), "it gives 2147483648 bytes of schema"),
-        (16, struct.pack("<Q", 2**40), "is wrong: it gives"),
+        (12, struct.pack("<I", 2**31), "declares a schema of 2147483648 bytes"),
+        (16, struct.pack("<Q", 2**40), "is not valid: it declares a schema"),
         (24, b"\0" * 32, "another release"),
         (60, b"\xff", "cannot be read|utf-8"),
     ],

@@ -147,7 +147,7 @@ def test_another_build() -> None:
     session.connect(0)
     error = failure(exchange(session, FakeBoard(F16), 0))
     assert isinstance(error, OldFirmware)
-    assert "carries build 00000001 of f16_control, expected 0000abcd" in str(error)
+    assert "runs build 00000001 of f16_control, expected 0000abcd" in str(error)
 
 
 def test_float64_and_a_double_of_four_bytes() -> None:

@@ -372,7 +372,8 @@ def test_each_difference_is_one_line_in_the_order_of_the_names() -> None:
     }
     assert changed_since(described(name="other", parts=parts), plain()) == [
         "name: other in the recording, plain now",
-        "set.key: ab in the recording, None now (its C, its flags or its compiler have changed)",
+        "set.key: ab in the recording, None now "
+        "(its C code, its flags or its compiler have changed)",
         "set.kind: sensor in the recording, source now",
         "set.until: 5 in the recording, None now",
         "was: {'kind': 'plant'} in the recording, None now",

@@ -265,7 +265,7 @@ def test_a_changed_build_may_be_forced_where_its_answers_are_the_same(
 ) -> None:
     lines = ["a: 1 then, 2 now", f"law.key: 1 then ({BUILD_CHANGED})"]
     monkeypatch.setattr(resume, "changed_since", lambda *_: lines)
-    how = "--force to continue if the C gives the same answers up to this time:"
+    how = "--force to continue if the C code gives the same answers up to this time:"
     with permitted(everything=True), pytest.raises(CheckpointError, match=how):
         live_scenario(header, "run.mcap")
 

@@ -85,7 +85,7 @@ def test_a_worker_that_is_killed_from_outside_is_no_failure_of_the_c(
     monkeypatch.setattr(SilController, "send", killing)
     done = case(path)
     assert done.exit_code == 2, done.output
-    assert "could not decide whether the C fails: faulty failed at 0.000000000 s: " in done.output
+    assert "not decide whether the C code fails: faulty failed at 0.000000000 s: " in done.output
     told = json.loads(case(path, "--json").output)
     assert (told["outcome"], told["failed"]) == ("undecided", False)
     assert (told["exit_status"], told["why"]) == (2, told["error"])

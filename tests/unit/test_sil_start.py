@@ -139,7 +139,7 @@ def test_a_wrong_constant_of_its_own_is_a_failure(tmp_path: Path, kind: type) ->
     assert result.outcome is Outcome.FAILED
     assert all(signal.ok for signal in result.open["law"].signals), "what was set is right"
     (problem,) = problems(result)
-    assert problem.startswith("law: parameter gain is 3.0 in the C and 2.0 in the reference model")
+    assert problem.startswith("law: parameter gain is 3.0 in the C code and 2.0 in the reference")
     assert problem in result.in_words
     root = valid(ET.fromstring(junit_xml(result)))
     assert [f.attrib["message"] for f in root.iter("failure")] == [problem]
@@ -232,7 +232,7 @@ def test_one_that_fails_when_it_is_initialised_again_is_told(tmp_path: Path) -> 
     result = held(written(tmp_path, reset=once))
     (problem,) = problems(result)
     assert problem.startswith(
-        "the C fails when it is initialised a second time: law failed in its initialize"
+        "the C code fails when it is initialised a second time: law failed in its initialize"
     )
     assert "SIGABRT" in problem
 

@@ -274,8 +274,8 @@ def test_a_flight_by_c_goes_on_with_the_c(tmp_path: Path, monkeypatch: pytest.Mo
     assert "which is not compiled and run: the file, or a file that it reads, has" in result.stderr
     result = rtsim("run", "--from", "a@1.010.checkpoint", "--trust")
     assert result.exit_code == 2
-    assert "add --force to continue if the C gives the same answers" in result.stderr
-    assert "now (its C, its flags or its compiler have changed)" in result.stderr
+    assert "add --force to continue if the C code gives the same answers" in result.stderr
+    assert "now (its C code, its flags or its compiler have changed)" in result.stderr
     result = rtsim("run", "--from", "a@1.010.checkpoint", "--trust", "--force")
     assert "gave other answers" in result.stderr
 

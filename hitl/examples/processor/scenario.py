@@ -1,7 +1,7 @@
-"""What only a processor shows: four small controllers, their designs, and where they fly.
+"""Four small controllers whose errors show only on a real processor, and their reference models.
 
 ``level``: a double of 32 bits.  ``position``: degrees in float32.  ``busy``: a step that is longer
-than its period.  ``deep``: a stack that meets the data.
+than its period.  ``deep``: a stack that overflows into the data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def level_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
 
 
 def level(rate: float = 1e-5, until: float = 0.5) -> Scenario:
-    """An integral that grows by ``rate`` 1/s from 1: by less than a float32 can hold, each step."""
+    """Integrate ``rate`` 1/s from 1; a float32 cannot hold the small increment of a step."""
     out = Scenario("level", until=until)
     design = PythonController(
         level_law,
@@ -34,7 +34,7 @@ def level(rate: float = 1e-5, until: float = 0.5) -> Scenario:
 
 
 def run(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-    """x: latitude (deg); p: speed north (m/s)."""
+    """Derivative of the latitude ``x`` (deg) at the speed ``p`` to the north (m/s)."""
     dx[0] = p[0] / METRES_PER_DEGREE
 
 
@@ -51,7 +51,7 @@ def north_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
 
 
 def position(until: float = 0.2) -> Scenario:
-    """How far north of home, while somebody runs 0.1 m in each step."""
+    """Return the distance north of home; a runner moves 0.1 m in each step."""
     out = Scenario("position", until=until)
     out.plant("runner", RUNNER, step=0.01)
     design = PythonController(

@@ -103,7 +103,7 @@ class Taking:
         until_ns: int,
         clock: Callable[[], int],
     ) -> None:
-        """Prepare for a run from ``ns`` to ``until_ns``; ``clock`` measures costs, ns."""
+        """Prepare for a run from ``ns`` to ``until_ns``; ``clock`` (ns) times the checkpoints."""
         most = None if self.keeper is None else self.keeper.most
         every = self._every
         if every is not None and most is not None and (until_ns - ns) // every > most:

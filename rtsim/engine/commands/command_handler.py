@@ -49,7 +49,7 @@ class CommandHandler:
         self._system, self._pacer, self._trace = system, pacer, trace
         self._standing = inbox.standing
         self._until_ns: int | None = None
-        """Where a step by command ends, ns."""
+        """Simulated time at which a step by command ends, ns."""
         self._tags = 0
         """Number of tags that a step by command still has to take."""
         self._changes: list[Change] = []
@@ -213,7 +213,7 @@ class CommandHandler:
     def begin(self, ns: int, next_ns: int = 0) -> None:
         """Pause after the tag at ``ns``, if a command asked for it.
 
-        The run begins there, or its wait for the tag at ``next_ns`` ended early.
+        The run begins at ``ns``, or its wait for the tag at ``next_ns`` ended early.
         """
         if next_ns and self.checkpoints is not None:
             self.checkpoints.observe(ns)  # a command may have requested a checkpoint just now

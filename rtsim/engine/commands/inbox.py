@@ -58,10 +58,10 @@ class Inbox:
         """Read new commands, for example from a pipe; called at each tag."""
 
     def goes_on(self, **about: object) -> None:
-        """Take note that the run was restored and continues; ``about``: what is new."""
+        """Note that the run was restored and continues; ``about`` has the changed properties."""
 
     def lose_recording(self, since: str) -> None:
-        """Take note that the run is not recorded any more, to tell clients."""
+        """Note that the run is not recorded any more, so that clients can be told."""
         self.unrecorded = since
 
     def figures(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class Activity:
         self.since = 0
         """Start of the latest activation, ns."""
         self.items = 0
-        """Number of items struck in the latest activation."""
+        """Number of items that the latest activation acted on."""
         self.activations = 0
         self.begins = False
         """Whether the latest item is the first of an activation."""
@@ -83,7 +83,7 @@ class Activity:
             self._asked = ns
 
     def clear(self) -> None:
-        """End the activation at the next item by command; triggers begin no other one."""
+        """End the activation at the next item by command; no trigger begins another one."""
         self.cleared, self._asked = True, _NEVER
 
     def _now_holds(self, ns: int) -> bool:
@@ -134,7 +134,7 @@ class Activity:
         return _NEVER if k < 0 else fault.every.tick(k, first)
 
     def next_edge(self, ns: int) -> int:
-        """Return the first time after ``ns`` when it begins or ends by itself, ns, or FAR_NS."""
+        """Return the next time after ``ns`` at which it begins or ends by itself, or FAR_NS."""
         fault = self.fault
         edges = [fault.at_ns or 0, FAR_NS if fault.until_ns is None else fault.until_ns]
         if fault.every is not None:

@@ -91,7 +91,7 @@ class LoopFault(FaultKind):
         return cls.moment != "tick"
 
     def takes(self) -> int:
-        """Return the time that the fault takes at a struck item, ns of the clock."""
+        """Return how long the fault takes each time that it acts, ns of the clock."""
         return int(self.fault.parameters["amount"])
 
     def save(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class MessageFault(FaultKind):
     level: ClassVar[Level] = "message"
     example: ClassVar[str] = "controller"
     holds_back: ClassVar[bool] = False
-    """Whether later messages can overtake a struck message."""
+    """True if later messages can overtake a message that the fault delays."""
 
     def __init__(self, activity: Activity) -> None:
         self.fault = activity.fault
@@ -50,7 +50,7 @@ class MessageFault(FaultKind):
 
     @abstractmethod
     def spoil(self, delays: Delays) -> Delays:
-        """Return the delays (ns) of a struck message instead of ``delays``."""
+        """Return the delays (ns) with the fault, from the delays (ns) without the fault."""
 
     def ns(self, parameter: str) -> int:
         """Return a parameter that is a time, ns; 0 if it is not given."""
@@ -83,7 +83,7 @@ class Burst(Drop):
 
 
 class Delay(MessageFault):
-    """The message takes ``delay`` s longer; messages behind it wait."""
+    """The message takes ``delay`` s longer; later messages wait for it."""
 
     name = "delay"
     does = "takes longer"
@@ -120,7 +120,7 @@ MESSAGE_KINDS = (Drop, Delay, DuplicateFault, ReorderFault, Burst)
 
 
 class FaultyTransport:
-    """The latency model ``inner`` with faults; an item is a message at its sending."""
+    """The latency model ``inner`` with faults; an item is a message that is sent."""
 
     def __init__(
         self, inner: LatencyModel, faults: Sequence[MessageFault], present: Present
@@ -133,7 +133,7 @@ class FaultyTransport:
 
     @property
     def ordered(self) -> bool:
-        """Whether the latest message keeps its place; a message that is held back does not."""
+        """Whether later messages cannot overtake the latest one; they can if it is held back."""
         return self._inner.ordered and not self._held_back
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:

@@ -83,7 +83,7 @@ class SignalFault(FaultKind):
         self.present.began(self.fault, ns, text + more, values)
 
     def spoil(self, value: Vector) -> None:
-        """Change ``value`` (n,) in place, if the latest item was struck."""
+        """Change ``value`` (n,) in place, if the fault acts on the latest item."""
         if self.active:
             self.apply(value)
 
@@ -91,11 +91,11 @@ class SignalFault(FaultKind):
         """Prepare for an activation that begins with ``value`` (n,)."""
 
     def draw(self, elapsed_ns: int) -> None:
-        """Draw for a new item, ``elapsed_ns`` after the start of the activation."""
+        """Draw random numbers for a new item, ``elapsed_ns`` after the start of the activation."""
 
     @abstractmethod
     def apply(self, value: Vector) -> None:
-        """Change ``value`` (n,) in place; called for each reading of a struck item."""
+        """Change ``value`` (n,) in place; called for each reading while the fault acts."""
 
     def save(self) -> dict[str, Any]:
         return {
@@ -112,7 +112,7 @@ class SignalFault(FaultKind):
 
 
 class Stuck(SignalFault):
-    """The signal keeps the value of the first item, or ``value``."""
+    """The signal keeps the value of the first item, or ``value`` if that is given."""
 
     name = "stuck"
     does = "stays"
@@ -240,7 +240,7 @@ class FaultyWiring(Wiring):
             fault.spoil(value)
 
     def look(self, which: SignalFault) -> None:
-        """Make an item of fault ``which`` without a reading."""
+        """Make an item of fault ``which``, although no reader reads the signal now."""
         self.into[:] = self._constants
         super().gather()
         for fault, value in self._faults:

@@ -1,4 +1,4 @@
-"""Put the declared faults of a run into its wirings, links, lines and loop."""
+"""Install the declared faults of a run at its signals, messages, serial lines and loop."""
 
 from __future__ import annotations
 

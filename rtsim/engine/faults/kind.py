@@ -161,7 +161,7 @@ class FaultKind(ABC):
     @classmethod
     @abstractmethod
     def put(cls, fault: Fault, places: Places) -> None:
-        """Put a fault of this kind in place, by the method of ``places`` for its level."""
+        """Install ``fault`` by calling the method of ``places`` for the level of this kind."""
 
     @classmethod
     def check_kind(cls) -> None:

@@ -43,7 +43,9 @@ def _checked(name: str, made: object) -> type[FaultKind]:
                 f"fault kind {name!r}: {made.__name__} needs a text {attribute} = '...'"
             )
     if made.name != name:
-        raise ScenarioError(f"fault kind {name!r} is called {made.name!r} in {made.__name__}.name")
+        raise ScenarioError(
+            f"fault kind {name!r} is called {made.name!r} in {made.__name__}.name; use one name"
+        )
     _check_parameters(made)
     made.check_kind()
     return made

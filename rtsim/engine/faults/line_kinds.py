@@ -101,7 +101,7 @@ class LineFault(_AtLine):
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         """Append to ``out`` the bytes that replace the byte ``value`` at ``ticks``.
 
-        Call :meth:`struck` once for each item, and :meth:`tell` for a struck item.
+        Call :meth:`struck` once for each item, and :meth:`tell` if it returns True.
         """
 
     def struck(self, ticks: int) -> bool:
@@ -115,7 +115,7 @@ class LineFault(_AtLine):
         return struck
 
     def tell(self, ticks: int, text: str, **values: float) -> None:
-        """Report the effect ``text`` if an activation begins with it."""
+        """Report the effect ``text`` if an activation begins with this item."""
         if self.activity.begins:
             values = {"byte": float(self.count), **values}
             self._line.began(self.activity, self._ns_at(ticks), text, values)
@@ -202,7 +202,7 @@ class OfFrames(LineFault):
 
     @abstractmethod
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
-        """As :meth:`one`, for a byte of a frame; :attr:`hit` tells whether the frame is struck."""
+        """As :meth:`one`, for a byte of a frame; if :attr:`hit`, the fault acts on this frame."""
 
 
 class Truncation(OfFrames):

@@ -111,7 +111,7 @@ class Calibration:
         return max(self._away(), key=lambda found: abs(found[1]), default=(None, 0.0))[0]
 
     def look(self, look: DeviceSample) -> None:
-        """Take in a sample; discard the results of devices that have been unplugged."""
+        """Process a sample; discard the results of devices that have been unplugged."""
         for number in [n for n in self._names if n not in look.sticks]:
             del self._names[number]
             for known in (self._moved, self._rests, self._again):

@@ -51,7 +51,7 @@ class DeviceSample:
 
 @dataclass(frozen=True)
 class Moved:
-    """What moves a value, and what can move it."""
+    """The source that moves a value, and the sources that can move it."""
 
     by: str
     """The name of a device, ``keyboard`` or ``mouse``; empty if nothing has moved the value."""
@@ -62,7 +62,7 @@ class Moved:
 
 
 class Controls:
-    """The values of the stick, and what moves each of them."""
+    """The values of the stick, and the source that moves each of them."""
 
     def __init__(self, mapping: Sequence[Value], stick: Signals) -> None:
         self.signals = stick
@@ -98,7 +98,7 @@ class Controls:
 
     @property
     def movers(self) -> dict[str, Moved]:
-        """What moves each value, by the value's name."""
+        """The source that moves each value, by the value's name."""
         return {
             m.value.name: Moved(m.lost or m.by, m.value.by_hand, m.value.by_device)
             for m in self._movers

@@ -87,7 +87,7 @@ class Camera:
         return parts, kept[inside]
 
     def areas(self, corners: Points) -> list[tuple[int, list[Point]]]:
-        """Return the visible ones of flat world polygons (n, k, 3): index and pixels, in order.
+        """Return the visible ones of the world polygons ``corners`` (n, k, 3): index and pixels.
 
         All polygons are computed at once, which is much faster with numpy.
         """

@@ -45,7 +45,7 @@ class KeptStates:
 
 
 class PastStates:
-    """The past of all plants: from the moment if it has one, else from the pictures so far."""
+    """The past of all plants: the past in the moment, or else that of the pictures drawn so far."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most

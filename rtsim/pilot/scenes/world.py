@@ -156,7 +156,7 @@ class Course:
         """Passed gates: time, index, and ``next`` and ``missed`` before the passage."""
 
     def follow(self, place: Vector, ns: int = 0) -> None:
-        """Take in the position ``place`` (3,) at ``ns``.
+        """Process the position ``place`` (3,) at ``ns``.
 
         If time goes back, the gates that were passed later become open again.
         """

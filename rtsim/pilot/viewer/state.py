@@ -1,4 +1,4 @@
-"""The viewer's side of the shared records: reads states and figures, writes stick and orders."""
+"""The viewer's side of the shared records: reads states, writes the stick and commands."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Picture:
         return shown
 
     def drawn(self, now: int) -> None:
-        """Take in that the picture was drawn at ``now``."""
+        """Note that the picture was drawn at ``now``."""
         if self._shown is not None and self._applied > self._shown:
             self._shown = self._applied
             self.latency.add(now - self._initiated)
@@ -133,7 +133,7 @@ class Telling:
         return free
 
     def stick(self, values: Vector, initiated: int, completed: int, lost: bool) -> bool:
-        """Write the stick's values if they changed or the keep-alive is due; return if written."""
+        """Write the stick's values if they changed or the keep-alive is due; True if written."""
         bits = values.tobytes()
         if not self._hold_authority() or (
             bits == self._told and completed - self._told_ns < BEAT_NS
@@ -175,5 +175,5 @@ class Telling:
         self._viewer.publish()
 
     def exchange(self) -> None:
-        """Exchange the records with the run, if a connection carries them."""
+        """Send and receive records, if the run is on another machine."""
         self._shared.look()

@@ -1,4 +1,4 @@
-"""The inputs of the place at which two runs differ first, as both runs recorded them."""
+"""The inputs of the computation in which two runs first differ, from both recordings."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class Feeding:
 
     @property
     def equal(self) -> bool:
-        """All inputs are equal: the difference was made in the component itself."""
+        """True if all inputs are equal: the difference was then made in the component itself."""
         return (
             all(pair.equal for pair in self.inputs)
             and self.arrived[0] == self.arrived[1]

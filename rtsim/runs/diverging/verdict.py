@@ -39,7 +39,7 @@ class Verdict:
 
     @property
     def equal(self) -> bool:
-        """No difference was found."""
+        """True if no difference was found."""
         return self.place is None
 
     @property

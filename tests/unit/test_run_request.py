@@ -38,6 +38,13 @@ def test_a_run_lasts_longer_than_nothing(scenario: Scenario, until: float | str)
         RunRequest(scenario, until=until)
 
 
+def test_a_seed_is_not_negative_and_an_engine_is_known(scenario: Scenario) -> None:
+    with pytest.raises(ScenarioError, match="seed is -1; give a whole number >= 0"):
+        RunRequest(scenario, seed=-1)
+    with pytest.raises(ScenarioError, match="'fast'; give one of auto, compiled, interpreted"):
+        RunRequest(scenario, engine="fast")
+
+
 def test_an_output_knows_two_ways_to_go_on_without_its_recording() -> None:
     with pytest.raises(ScenarioError, match="give one of continue, end"):
         Output(on_recorder_death="stop")

@@ -12,7 +12,10 @@ from wheel_parts import build_wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "tests/helpers/extension_wheel"
-CHECKS = ("policy", "fault", "latency", "solver", "command", "column", "together")
+CHECKS = (
+    "policy", "fault", "latency", "solver", "command", "column", "component", "controller",
+    "together",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

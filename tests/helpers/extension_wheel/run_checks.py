@@ -12,13 +12,18 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import rtsim_extras
 from click.testing import CliRunner
+from rtsim_extras.component import Counter
+from rtsim_extras.controller import Summing
 
+from rtsim import Fixed, Scenario, Signals
 from rtsim.cli import main
 from rtsim.components.allowed_latency import latency_model
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
 from rtsim.solve import solver_named
 from rtsim.testing.commands import check_command
+from rtsim.testing.components import check_component
+from rtsim.testing.controllers import check_controller
 from rtsim.testing.determinism import check_determinism, trace_of
 from rtsim.testing.faults import check_fault_kind
 from rtsim.testing.latency import check_latency
@@ -83,6 +88,27 @@ def column() -> None:
     check_determinism(lambda: load_scenario("watched-loop"), compile=False)
 
 
+def watched(scenario: Scenario) -> None:
+    """The source that a counter reads."""
+    scenario.source("room", Signals("u [1]"), {"u": 0.9})
+
+
+def component() -> None:
+    check_component(lambda: Counter({"u": "room.u"}, 0.1, {"limit": 0.8}), beside=watched)
+    room = Scenario("room", until=0.5)
+    watched(room)
+    room.add("counter", Counter({"u": "room.u"}, 0.1, {"limit": 0.8}))
+    room.at(0.25, "counter.limit", 1.0)
+    assert trace_of(room)["messages/counter.count"].tolist() == [1, 2, 3, 3, 3, 3]
+
+
+def controller() -> None:
+    check_controller(Summing)
+    sums = Scenario("sums", until=0.5)
+    sums.controller("sum", Summing(), period=0.1, inputs={"u": 2.0}, compute=Fixed(0.01))
+    assert trace_of(sums)["messages/sum.total"].tolist() == [2, 4, 6, 8, 10]
+
+
 def together() -> None:
     """One run from the command line with all of them, and its replay."""
     Path("faults.toml").write_text(FAULTS, encoding="utf-8")
@@ -102,7 +128,7 @@ def together() -> None:
 
 
 CHECKS: tuple[Callable[[], None], ...] = (
-    policy, fault, latency, solver, command, column, together,
+    policy, fault, latency, solver, command, column, component, controller, together,
 )  # fmt: skip
 
 

@@ -79,14 +79,14 @@ class Executive:
         self._observe = observe
         self._wake: Wake | None = system.wake
         self._trace = Trace(system, recorder, pacer.clock.paced or inbox is not None)
-        self.desk: CommandHandler | None = None
+        self.handler: CommandHandler | None = None
         if inbox is not None:
-            self.desk = CommandHandler(inbox, system, pacer, self._trace, checkpoints)
+            self.handler = CommandHandler(inbox, system, pacer, self._trace, checkpoints)
         self._overhears: Callable[[int], bool] | None = None
         """Executes commands in a long wait; not with event inputs, whose edges would be late."""
-        if system.wake is None and self.desk is not None:
+        if system.wake is None and self.handler is not None:
             self._overhears = self._overhear
-        latch = None if self.desk is None else self.desk.latch
+        latch = None if self.handler is None else self.handler.latch
         self._instant = Microsteps(system, self._trace, pacer.clock, pacer.anchor, pacer.lap, latch)
         self._run_instant: Callable[[int, bool], None] = self._instant.run
         self._guarded = any(plant.watch is not None for plant in system.plants)
@@ -104,21 +104,23 @@ class Executive:
         coupled = any(p.reads_plants for p in system.plants)
         # If nothing can happen between the grid steps, the solver takes them all up to the next
         # discrete tag at once.  Beyond 2^53 ns its times in s would be rounded differently.
-        kept, desk = self.checkpoints, self.desk
+        kept, handler = self.checkpoints, self.handler
         if (
             kept is not None and system.ns >= kept.next_ns
         ):  # a comparison of two runs starts with the first state
             kept.observe(system.ns)
-        ahead = not (paced or coupled or system.external_inputs or self._publisher or desk) and (
+        ahead = not (paced or coupled or system.external_inputs or self._publisher or handler) and (
             len(system.plants) == 1 and self.until_ns < 2**53
         )
-        if desk is not None:
-            desk.begin(system.ns)
-            if desk.quitting:
+        if handler is not None:
+            handler.begin(system.ns)
+            if handler.quitting:
                 return
-        alone = not (paced or self._publisher or desk)  # nobody waits, looks or reaches in between
+        alone = not (
+            paced or self._publisher or handler
+        )  # nobody waits, looks or reaches in between
         stretches = self._stretches() if alone else None
-        looks = bool(system.external_inputs) or desk is not None
+        looks = bool(system.external_inputs) or handler is not None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
             if stretches is not None and self._stretch(stretches):
                 continue
@@ -129,9 +131,9 @@ class Executive:
                 )
             ns = self._propagate(discrete)
             if not self._wait(ns):
-                if desk is not None:
-                    self._look_again(desk, ns)
-                    if desk.quitting:
+                if handler is not None:
+                    self._look_again(handler, ns)
+                    if handler.quitting:
                         return
                 continue
             fires = self._commit(ns)
@@ -153,9 +155,9 @@ class Executive:
             pacer.ready(ns)
             if self._instant.ended_by:
                 return
-            if desk is not None:
-                desk.after(ns)
-                if desk.quitting:
+            if handler is not None:
+                handler.after(ns)
+                if handler.quitting:
                     return
 
     @property
@@ -192,8 +194,8 @@ class Executive:
         self.unrecorded = f"from {Tag(self.system.ns)} on: {cause}"
         if end:
             self.stopping = self.stopping or RECORDING_LOST
-        if self.desk is not None:
-            self.desk.inbox.lose_recording(self.unrecorded)
+        if self.handler is not None:
+            self.handler.inbox.lose_recording(self.unrecorded)
         return self.unrecorded
 
     def _begin(self) -> None:
@@ -280,21 +282,21 @@ class Executive:
 
     def _overhear(self, ns: int) -> bool:
         """Execute commands in a long wait for the tag at ``ns``; returns True to end the wait."""
-        assert self.desk is not None
+        assert self.handler is not None
         self._waiting = False  # an interrupt must not stop a command half way
         try:
-            return self.desk.overhear(self.system.ns, ns) or bool(self.stopping)
+            return self.handler.overhear(self.system.ns, ns) or bool(self.stopping)
         finally:
             self._waiting = True
 
-    def _look_again(self, desk: CommandHandler, ns: int) -> None:
+    def _look_again(self, handler: CommandHandler, ns: int) -> None:
         """Handle a wait for the tag at ``ns`` that ended early: a freeze or a command."""
         if self._pacer.frozen:
-            desk.frozen(self.system.ns)
+            handler.frozen(self.system.ns)
         elif self._wake is None:
             for plant in self.system.plants:
                 self._discard(plant)
-            desk.begin(self.system.ns, ns)
+            handler.begin(self.system.ns, ns)
 
     def _commit(self, ns: int) -> bool:
         """Commit the steps that end at ``ns``; returns whether a guard fires."""

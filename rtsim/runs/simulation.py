@@ -160,7 +160,7 @@ def _lost(executive: Executive, request: RunRequest) -> Callable[[str], object]:
 
 def _loop(request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder) -> RunResult:
     """Run the loop under the requested scheduling; nothing is closed yet."""
-    clock, system, desk = pacer.clock, executive.system, executive.desk
+    clock, system, handler = pacer.clock, executive.system, executive.handler
     error: Exception | None = None
     asked = request.pace.scheduling if clock.paced else SchedulingRequest.nothing()
 
@@ -184,8 +184,8 @@ def _loop(request: RunRequest, executive: Executive, pacer: Pacer, recorder: Rec
         if system.faults is not None:
             system.faults.over(system.ns)
         pacer.stop()
-        if desk is not None and reason != "restored":
-            desk.inbox.close(f"the run ended at {Tag(system.ns)} ({reason})")
+        if handler is not None and reason != "restored":
+            handler.inbox.close(f"the run ended at {Tag(system.ns)} ({reason})")
     text = "" if error is None else f"{_kind(error)}: {error}"
     return RunResult(
         RunEnding(system.ns, request.until_ns, reason, text),
@@ -200,7 +200,7 @@ def _loop(request: RunRequest, executive: Executive, pacer: Pacer, recorder: Rec
         system=system,
         recorder=recorder,
         began=START if request.start is None else request.start.tag,
-        restored=desk.restored if desk is not None and reason == "restored" else None,
+        restored=handler.restored if handler is not None and reason == "restored" else None,
         rate=float(getattr(clock, "rate", 1.0)) if clock.paced else None,
         error=error,
     )
@@ -208,13 +208,13 @@ def _loop(request: RunRequest, executive: Executive, pacer: Pacer, recorder: Rec
 
 def _reason(executive: Executive) -> str:
     """Return why the loop ended without an error."""
-    desk = executive.desk
+    handler = executive.handler
     if executive.ended_by:
         return "terminal"
     if executive.stopping:
         return executive.stopping
-    if desk is not None and desk.quitting:
-        return "quit" if desk.restored is None else "restored"
+    if handler is not None and handler.quitting:
+        return "quit" if handler.restored is None else "restored"
     return "end"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.report import write_report
 from rtsim.scenario.loading import load_scenario
 
-RTSIM = f"{sys.executable} -m rtsim"
+RTSIM = f"{shlex.quote(sys.executable)} -m rtsim"
 
 
 def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:

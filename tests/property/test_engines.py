@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +21,8 @@ from rtsim.components.latency import (
     SerialLine,
     Uniform,
 )
-from rtsim.core.errors import RtsimError
+from rtsim.core.errors import ModelError, RtsimError
+from rtsim.engine.compiled import stretch
 from rtsim.engine.executive import Executive
 from rtsim.record.exact import compare_exact
 from rtsim.record.memory_recorder import MemoryRecorder
@@ -189,6 +190,8 @@ def test_random_scenarios_have_equal_rows(make: Callable[[], Scenario]) -> None:
 
 
 def test_most_of_them_ran_on_the_compiled_engine() -> None:
+    if not RAN:  # this test was chosen alone
+        test_random_scenarios_have_equal_rows()
     assert sum(tags > 20 for tags in RAN) > len(RAN) / 2
 
 
@@ -217,3 +220,17 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "docs" / "examples").glob("*.py")
 @pytest.mark.parametrize("path", EXAMPLES, ids=[p.stem for p in EXAMPLES])
 def test_examples_have_equal_rows(path: Path) -> None:
     check_equal(lambda: load_scenario(str(path)))
+
+
+def broken() -> NoReturn:
+    raise ModelError("the compiled engine does not compile:\nsome reason")
+
+
+def test_an_engine_that_does_not_compile_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stretch, "_kernel", broken)
+    monkeypatch.setattr(stretch, "kept", lambda *_: True)
+    orbit = load_scenario("orbit")
+    with pytest.raises(ModelError, match="does not compile"):
+        simulate(orbit, engine="compiled")
+    result = simulate(orbit)
+    assert result.certificate.engine == "interpreted: the compiled engine does not compile"

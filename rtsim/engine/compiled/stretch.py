@@ -13,6 +13,7 @@ from rtsim.components.compiled_reaction import CompiledReaction
 from rtsim.components.ports import Wiring
 from rtsim.components.tasks import FAR, Task
 from rtsim.core.clock import Clock
+from rtsim.core.errors import ModelError
 from rtsim.core.tag import Period
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.draws import remembers_nothing
@@ -62,6 +63,7 @@ class Stretches:
         """Number of tags that ran in stretches."""
         self._reactions: dict[str, CompiledReaction] = {}
         self._table: Table | None = None
+        self._engine = engine
         if engine == INTERPRETED:
             self.why_not.append("the interpreter was asked for")
             return
@@ -135,15 +137,29 @@ class Stretches:
 
         Returns False if there was none.
         """
+        if not self.usable:
+            return False
         system = self._system
         limit = min(limit_ns, self._first_interpreted())
         if limit - system.ns < _WORTH_IT * min(p.step.ns for p in system.plants):
             return False
         if self._table is None:
+            if not self._compiles():
+                return False
             self._table = Table(system, self._trace, self._reactions)
         began = system.ns
         self._run(self._table, limit)
         return system.ns > began
+
+    def _compiles(self) -> bool:
+        """Compile or load the kernel; raises :class:`ModelError` if it was asked for and fails."""
+        try:
+            _kernel()
+        except ModelError as error:
+            if self._engine == COMPILED:
+                raise
+            self.why_not.append(str(error).partition("\n")[0].rstrip(":"))
+        return self.usable
 
     def _first_interpreted(self) -> int:
         """The first time [ns] at which something happens that is not compiled."""

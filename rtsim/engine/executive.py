@@ -18,7 +18,8 @@ from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.record.memory_recorder import Recorder
-from rtsim.timing.pacing import RECORDING, Pacer
+from rtsim.timing.frame import RECORDING
+from rtsim.timing.pacing import Pacer
 
 RECORDING_LOST = "recording lost"
 """Reason of a run that ended because its recording failed."""

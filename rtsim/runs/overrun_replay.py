@@ -21,8 +21,8 @@ from rtsim.engine.faults.description import fault_of
 from rtsim.engine.trace import OVERRUN, TIMING
 from rtsim.record.event import Event
 from rtsim.record.reading import Recording
+from rtsim.timing.frame import REST
 from rtsim.timing.frames import NO_SAMPLE
-from rtsim.timing.pacing import REST
 
 _DUE_AT_ONCE = ("slip", "freeze")
 """Policies under which a late tag counts as due at the moment when it begins."""

@@ -29,7 +29,8 @@ from typing import assert_never
 
 from rtsim.core.clock import Clock, VirtualClock, Wake, WallClock, stopwatch
 from rtsim.core.errors import OverrunError, ScenarioError
-from rtsim.timing.frames import ENOUGH, NO_SAMPLE, FrameLog, WorstFrame
+from rtsim.timing.frame import Frame
+from rtsim.timing.frames import ENOUGH, NO_SAMPLE, FrameLog
 from rtsim.timing.ledger import Ledger
 from rtsim.timing.line import RunQueue
 from rtsim.timing.overrun import Cause, Overrun
@@ -41,11 +42,6 @@ _LONG_NS = 150_000_000  # a wait of this length can be ended early by a command
 _PIECE_NS = 50_000_000  # period of the checks for such a command
 
 DEFAULT_TOLERANCE_NS = 1_000_000
-REST = "(not in a job)"
-NEXT = "propagate"
-"""The job between ``ready`` and ``wait``: the provisional step towards the next tag."""
-RECORDING = "recording"
-"""The job of handing the tag's rows to the recorder."""
 
 
 class Pacer:
@@ -100,8 +96,7 @@ class Pacer:
         self._until: Callable[[int, Wake | None], bool] = clock.wait_until
         self.read = stopwatch if isinstance(clock, VirtualClock) else clock.now
         """Reads wall ns, from the clock that is waited for, if there is one."""
-        self._jobs: dict[str, int] = {}
-        self._jobs_before: dict[str, int] = {}
+        self.frame = Frame()
         self._running = False
         self._frozen_ns = self._frozen_at = self._held_at = 0
         self._stands_ns = self._used_ns = 0
@@ -109,18 +104,8 @@ class Pacer:
         self._reset(0)
 
     def _reset(self, ns: int) -> None:
-        self._tag_ns = ns
-        self._resumed = self._lap_at = self.read()  # start of the present stretch of computing
-        self._spent = 0  # compute time of this frame before that stretch
-        self._next = False  # True from ready() on
-        self._began_late = 0
-        self._late_by_wake = 0  # the part of the present lateness that late wakes caused
-        self._stood: int | None = None  # waiting for the CPU, in the wait that ended late
-        self._woke_late = NO_SAMPLE
-        self._closed = False  # True if this frame is in the log and the next has not begun
+        self.frame.reset(ns, self.read())
         self.ledger.on_time()
-        self._culprit, self._culprit_ns = "", -1  # of the longest frame since last on time
-        self._jobs.clear()
         self.frozen, self.overrun = False, None
 
     def start(self, ns: int) -> None:
@@ -136,11 +121,12 @@ class Pacer:
         """End the last frame and count all frames that are still buffered."""
         if self._running:
             self._running = False
-            if not self._closed:
-                self._note_compute(self.read())
-                self._close(NO_SAMPLE)
-            self.log.add_wake(self._woke_late)  # an abort: woken for a tag that never began
-            self._woke_late = NO_SAMPLE
+            frame = self.frame
+            if not frame.closed:
+                frame.note_compute(self.read())
+                frame.close(self.log, NO_SAMPLE)
+            self.log.add_wake(frame.woke_late)  # an abort: woken for a tag that never began
+            frame.woke_late = NO_SAMPLE
             if self.line is not None:
                 self.line.close()
                 self.line = None
@@ -165,13 +151,13 @@ class Pacer:
         clock = self.clock
         kept = min(late, clock.wall(ns + self.frame_ns) - clock.wall(ns))
         self.slipped_ns += late - kept
-        self._late_by_wake = min(self._late_by_wake, kept)
+        self.frame.late_by_wake = min(self.frame.late_by_wake, kept)
         clock.anchor(ns, now - kept)
 
     def anchor(self, ns: int) -> None:
         """Make simulated ``ns`` due now, within a frame, after a fault stretched time."""
         self.clock.anchor(ns, self.read())
-        self._late_by_wake = 0
+        self.frame.late_by_wake = 0
 
     def hold(self, ns: int | None = None) -> None:
         """Pause simulated time on command; this is no overrun.
@@ -180,7 +166,7 @@ class Pacer:
         """
         self.stop()
         self._held, self._held_at = True, self.read()
-        self._stands_ns = self._tag_ns if ns is None else ns
+        self._stands_ns = self.frame.tag_ns if ns is None else ns
         self._used_ns = self._held_at - self.clock.wall(self._stands_ns) if self.clock.paced else 0
 
     def go_on(self, ns: int) -> int:
@@ -206,7 +192,7 @@ class Pacer:
             self.frozen = False
             self.slipped_ns += now - self._frozen_at
             self.clock.anchor(self._frozen_ns, now)
-            self._late_by_wake, self._culprit_ns = 0, -1
+            self.frame.late_by_wake, self.frame.culprit_ns = 0, -1
 
     def patience_left_ns(self) -> int:
         """Time until a freeze ends the run [ns]; :class:`OverrunError` if none is left."""
@@ -217,18 +203,17 @@ class Pacer:
 
     def job(self, name: str, start_ns: int, end_ns: int) -> None:
         """Note that the job ``name`` ran from ``start_ns`` to ``end_ns`` of any one clock."""
-        self._jobs[name] = self._jobs.get(name, 0) + end_ns - start_ns
+        jobs = self.frame.jobs
+        jobs[name] = jobs.get(name, 0) + end_ns - start_ns
 
     def lap(self, name: str) -> None:
         """Assign the time since the last lap, or since the tag began, to the job ``name``."""
-        now = self.read()
-        self._jobs[name] = self._jobs.get(name, 0) + now - self._lap_at
-        self._lap_at = now
+        self.frame.lap(name, self.read())
 
     def ready(self, ns: int) -> None:  # noqa: ARG002 - the tag whose work is done
-        """The tag's work is done; the time until :meth:`wait` belongs to the job :data:`NEXT`."""
-        self._lap_at = self.read()
-        self._next = True
+        """The tag's work is done; the time until :meth:`wait` belongs to the job ``propagate``."""
+        self.frame.lap_at = self.read()
+        self.frame.next = True
 
     def wait(self, ns: int, wake: Wake | None = None, overhear: Overhear = None) -> bool:
         """Wait until simulated ``ns`` is due.  True: begin that tag.  False: look again.
@@ -241,13 +226,13 @@ class Pacer:
         self.overrun = None
         if self.frozen:
             return self._hold(wake)
-        clock = self.clock
+        clock, frame = self.clock, self.frame
         arrived = self.read()
-        self._note_compute(arrived)
+        frame.note_compute(arrived)
         if not clock.paced:  # without pacing no tag is late
             clock.wait_until(ns)
-            self._close(NO_SAMPLE)
-            self._begin(ns, arrived)
+            frame.close(self.log, NO_SAMPLE)
+            frame.begin(ns, arrived)
             return True
 
         due = clock.wall(ns)
@@ -258,19 +243,16 @@ class Pacer:
                 return self._look_again()
             return self._begin_late(ns, arrived, late)
         self.ledger.on_time()  # on time, even if the wait then ends late
-        self._culprit_ns, self._stood = -1, None
+        frame.culprit_ns, frame.stood = -1, None
         if late < -_SPARE_NS and self.log.buffered >= ENOUGH:
             self.log.count()
-        self._close(self.margin_ns)
-        before, spent, ready = self._tag_ns, self._spent, self._next
-        self._begin(ns, arrived)
+        frame.close(self.log, self.margin_ns)
+        before = frame.tag_ns, frame.spent, frame.next
+        frame.begin(ns, arrived)
         self._note_line()
         if (late > -_LONG_NS or self._listen(ns, due, overhear)) and self._until(ns, wake):
             return self._woken(ns, due)
-        self._tag_ns, self._spent, self._next = before, spent, ready
-        self._jobs, self._jobs_before = self._jobs_before, self._jobs
-        self._woke_late = self.log.reopen()
-        self._closed = False
+        frame.go_back(*before, self.log.reopen())
         return self._look_again()
 
     def _note_line(self) -> None:
@@ -290,15 +272,16 @@ class Pacer:
 
     def _woken(self, ns: int, due: int) -> bool:
         """The wait is over.  Each line here delays the tag, so all other work is done before."""
-        self._resumed = self._lap_at = now = self.read()
-        self._woke_late = self._began_late = self._late_by_wake = late = now - due
+        frame = self.frame
+        frame.resumed = frame.lap_at = now = self.read()
+        frame.woke_late = frame.began_late = frame.late_by_wake = late = now - due
         if late <= self.tolerance_ns:
             return True
-        self._closed = True
-        self._stood = None if self.line is None else self.line.stood_ns()
+        frame.closed = True
+        frame.stood = None if self.line is None else self.line.stood_ns()
         if not self._apply(ns, late, "wake"):
             return self._look_again()
-        self._closed = False
+        frame.closed = False
         return True
 
     def _rehearse(self) -> None:
@@ -306,53 +289,28 @@ class Pacer:
 
         All that it writes is written again when the wait is over.
         """
-        kept = self._began_late, self._late_by_wake, self._woke_late
-        self._woken(self._tag_ns, 2**63)
-        self._began_late, self._late_by_wake, self._woke_late = kept
+        frame = self.frame
+        kept = frame.began_late, frame.late_by_wake, frame.woke_late
+        self._woken(frame.tag_ns, 2**63)
+        frame.began_late, frame.late_by_wake, frame.woke_late = kept
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
         """The tag is already due; late wakes before it caused a part of its lateness, or none."""
-        by_wake = min(self._late_by_wake, late)
-        self._close(self.margin_ns)
-        self._began_late, self._late_by_wake = late, by_wake
-        if self._spent > self._culprit_ns:
-            self._culprit, self._culprit_ns = self._longest_job(), self._spent
+        frame = self.frame
+        by_wake = min(frame.late_by_wake, late)
+        frame.close(self.log, self.margin_ns)
+        frame.began_late, frame.late_by_wake = late, by_wake
+        frame.accuse()
         if late <= self.tolerance_ns:
             self.ledger.on_time()
         elif not self._apply(ns, late, "wake" if 2 * by_wake > late else "compute"):
             return self._look_again()
-        self._begin(ns, now)
+        frame.begin(ns, now)
         return True
 
-    def _begin(self, ns: int, now: int) -> None:
-        self._tag_ns = ns
-        self._resumed = self._lap_at = now
-        self._spent = 0
-        self._closed = self._next = False
-        self._jobs, self._jobs_before = self._jobs_before, self._jobs
-        self._jobs.clear()
-
-    def _close(self, margin: int) -> None:
-        """Log the frame as finished; it is reopened if the wait that follows ends early."""
-        if self._closed:  # a freeze has closed the frame
-            return
-        self._closed = True
-        log, spent = self.log, self._spent
-        log.add(self._woke_late, spent, margin)
-        if log.is_among_worst(self._began_late + spent):
-            log.keep(WorstFrame(self._tag_ns, self._began_late, spent, dict(self._jobs)))
-        self._woke_late = NO_SAMPLE
-
     def _look_again(self) -> bool:
-        self._resumed = self._lap_at = self.read()
+        self.frame.resumed = self.frame.lap_at = self.read()
         return False
-
-    def _note_compute(self, now: int) -> None:
-        self._spent += now - self._resumed
-        self._resumed = now
-        if self._next:
-            self._jobs[NEXT] = self._jobs.get(NEXT, 0) + now - self._lap_at
-            self._lap_at = now
 
     # -- overruns
 
@@ -361,7 +319,7 @@ class Pacer:
 
         Raises :class:`OverrunError` if the policy's limit is exceeded.
         """
-        job, stood = (self._culprit, None) if cause == "compute" else ("", self._stood)
+        job, stood = (self.frame.culprit, None) if cause == "compute" else ("", self.frame.stood)
         self.overrun = overrun = self.ledger.judge(ns, late, cause, job, stood)
         if overrun.action == "abort":
             raise self.ledger.limit(overrun)
@@ -371,7 +329,10 @@ class Pacer:
         self.slipped_ns += late
         self.clock.anchor(ns, now)
         if overrun.action == "slip":
-            self._late_by_wake, self._culprit_ns = 0, -1  # due now, and nothing is handed on
+            self.frame.late_by_wake, self.frame.culprit_ns = (
+                0,
+                -1,
+            )  # due now, and nothing is handed on
             return True
         if overrun.action == "freeze":
             self.frozen, self._frozen_ns, self._frozen_at = True, ns, now
@@ -390,10 +351,3 @@ class Pacer:
             f"an overrun froze the run at {self._frozen_ns / 1e9:.9f} s, and nobody resumed it "
             f"within {self.policy.patience_ns / 1e9:g} s; {advice(self.policy, 1)}"
         )
-
-    def _longest_job(self) -> str:
-        """The job that took most of the frame; :data:`REST` if that is outside the named jobs."""
-        if not self._jobs:
-            return ""
-        name = max(self._jobs, key=self._jobs.__getitem__)
-        return name if self._jobs[name] >= self._spent - sum(self._jobs.values()) else REST

@@ -30,7 +30,7 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 from rtsim.testing.clock import FAKE_START
 from rtsim.testing.determinism import trace_of
-from rtsim.timing.pacing import REST
+from rtsim.timing.frame import REST
 from rtsim.timing.policy import Abort, CatchUp, Freeze, Policy, Slip, parse_policy
 
 STALLS = [late(name=f"s{k}", kind="stall", at=0.2 + 0.3 * k) for k in range(3)]

@@ -10,7 +10,8 @@ from pacing_parts import MS, fly, make
 from rtsim.core.clock import VirtualClock, Wake
 from rtsim.core.errors import OverrunError
 from rtsim.testing import FakeClock
-from rtsim.timing.pacing import NEXT, REST, Pacer
+from rtsim.timing.frame import NEXT, REST
+from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import Abort, CatchUp, Freeze, Slip
 
 

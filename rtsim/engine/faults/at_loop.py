@@ -16,7 +16,8 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.kind import FaultError, FaultKind, Level, Parameter, Places
 from rtsim.engine.faults.present import Present, seconds
-from rtsim.timing.pacing import NEXT, RECORDING, Overhear, Pacer
+from rtsim.timing.frame import NEXT, RECORDING
+from rtsim.timing.pacing import Overhear, Pacer
 from rtsim.timing.policy import Policy
 
 if TYPE_CHECKING:
@@ -234,17 +235,17 @@ class DisturbedPacer(Pacer):
 
     def lap(self, name: str) -> None:
         for fault in self._faults.jobs.get(name, ()) if self._disturbs else ():
-            self._take(fault, self._tag_ns, name)
+            self._take(fault, self.frame.tag_ns, name)
         super().lap(name)
 
     def wait(self, ns: int, wake: Wake | None = None, overhear: Overhear = None) -> bool:
-        begun = not (self.frozen or self._closed)  # a freeze is between two frames
-        if self._disturbs and begun and self._disturbed_ns != self._tag_ns:
-            self._disturbed_ns = self._tag_ns  # once per frame, even if the wait is repeated
+        begun = not (self.frozen or self.frame.closed)  # a freeze is between two frames
+        if self._disturbs and begun and self._disturbed_ns != self.frame.tag_ns:
+            self._disturbed_ns = self.frame.tag_ns  # once per frame, even if the wait is repeated
             for fault in self._faults.jobs.get(NEXT, ()):
-                self._take(fault, self._tag_ns, NEXT)
+                self._take(fault, self.frame.tag_ns, NEXT)
             for fault in self._faults.frames:
-                self._take(fault, self._tag_ns, f"fault.{fault.fault.name}")
+                self._take(fault, self.frame.tag_ns, f"fault.{fault.fault.name}")
         return super().wait(ns, wake, overhear)
 
     def _take(self, fault: LoopFault, ns: int, job: str) -> None:
@@ -254,7 +255,7 @@ class DisturbedPacer(Pacer):
             self._spend(fault, amount)
             ended = self.read()
             self.job(job, began, ended)
-            self._lap_at += ended - began
+            self.frame.lap_at += ended - began
 
     def _spend(self, fault: LoopFault, ns: int) -> None:
         self.clock.spend(ns)

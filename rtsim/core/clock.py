@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Protocol
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.timeline import Timeline, exact_rate
 
 if sys.platform == "win32":  # time.monotonic steps by 15.6 ms there before Python 3.13
     stopwatch = time.perf_counter_ns
@@ -150,20 +151,6 @@ class Clock(Protocol):
         ...
 
 
-def exact_rate(rate: float | Fraction) -> Fraction:
-    """Return ``rate`` exactly (0.1 is one tenth); ScenarioError unless it is finite and > 0."""
-    if isinstance(rate, Fraction):
-        exact = rate
-    else:
-        exact = Fraction(repr(float(rate))) if math.isfinite(rate) else Fraction(0)
-    if exact <= 0:
-        raise ScenarioError(
-            f"rate {rate} is not a finite number > 0; type --pace 1.0 for real time, "
-            "or --pace max to run without waiting"
-        )
-    return exact
-
-
 class VirtualClock:
     """The clock of a run that is as fast as possible: it never waits.
 
@@ -199,37 +186,6 @@ class VirtualClock:
 
     def spend(self, ns: int) -> None:
         """Do nothing: this clock never waits, so no time passes."""
-
-
-class Timeline:
-    """The exact map between simulated time and a clock's own time, used by every paced clock.
-
-    It uses integers and a rational rate: :meth:`wall` is off by less than 1 ns after any number of
-    months.  It rounds up, so that a deadline is never early.
-    """
-
-    __slots__ = ("_denominator", "_numerator", "_own", "_simulated")
-
-    def __init__(self, rate: float | Fraction, own: int) -> None:
-        self._simulated, self._own = 0, own
-        self.rate = exact_rate(rate)
-
-    @property
-    def rate(self) -> Fraction:
-        return Fraction(self._numerator, self._denominator)
-
-    @rate.setter
-    def rate(self, rate: Fraction) -> None:
-        self._numerator, self._denominator = rate.numerator, rate.denominator
-
-    def anchor(self, ns: int, own: int) -> None:
-        self._simulated, self._own = ns, own
-
-    def wall(self, ns: int) -> int:
-        return self._own - (self._simulated - ns) * self._denominator // self._numerator
-
-    def simulated(self, own: int) -> int:
-        return self._simulated + (own - self._own) * self._numerator // self._denominator
 
 
 class WallClock:

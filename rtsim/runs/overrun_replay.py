@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from rtsim.core.clock import Timeline
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import NEVER, NS_PER_S
+from rtsim.core.timeline import Timeline
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.trace import OVERRUN, TIMING

@@ -26,6 +26,7 @@ from typing import Protocol
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.timeline import Timeline, exact_rate
+from rtsim.core.waiting_calls import Wait, system_calls
 
 if sys.platform == "win32":  # time.monotonic steps by 15.6 ms there before Python 3.13
     stopwatch = time.perf_counter_ns
@@ -270,6 +271,21 @@ class WallClock:
         while self.now() < due:
             pass
         return True
+
+    def lend(self) -> Wait | None:
+        """How compiled code waits on this clock; None where it cannot."""
+        calls = system_calls()
+        if calls is None or not self.paced:
+            return None
+        simulated, own, numerator, denominator = self._line.words
+        return Wait(
+            calls, self.offset_ns, simulated, own - self.offset_ns, numerator, denominator,
+            self.spin_ns, self._least_spin_ns, self.most_spin_ns, self._bound_ns,
+        )  # fmt: skip
+
+    def returned(self, spin_ns: int, most_spin_ns: int) -> None:
+        """Continue with the busy-wait window that compiled code tuned."""
+        self.spin_ns, self.most_spin_ns = spin_ns, most_spin_ns
 
     def spend(self, ns: int) -> None:
         if not self.paced:

@@ -46,6 +46,11 @@ class Timeline:
     def anchor(self, ns: int, own: int) -> None:
         self._simulated, self._own = ns, own
 
+    @property
+    def words(self) -> tuple[int, int, int, int]:
+        """Reference point (simulated ns, own ns), numerator and denominator of the rate."""
+        return self._simulated, self._own, self._numerator, self._denominator
+
     def wall(self, ns: int) -> int:
         return self._own - (self._simulated - ns) * self._denominator // self._numerator
 

@@ -63,7 +63,7 @@ class Executive:
         self.stopping = ""
         """Why the loop stops after the present tag; empty if it does not."""
         self.stretches: Stretches | None = None
-        """The compiled engine; ``None`` if a clock, a viewer or a client is there."""
+        """The compiled engine; ``None`` if a viewer or a client is connected."""
         self._engine = engine
         self.unrecorded = ""
         """Since when nothing is recorded, and why; empty if all is recorded."""
@@ -98,6 +98,8 @@ class Executive:
     def run(self) -> None:
         """Run from the present state to the end; errors of components pass through."""
         system, pacer, trace = self.system, self._pacer, self._trace
+        alone = not (self._publisher or self.handler)  # no viewer and no client reaches in between
+        stretches = self._stretches() if alone else None
         pacer.start(system.ns)
         self._begin()
         clock = self._clock
@@ -117,10 +119,6 @@ class Executive:
             handler.begin(system.ns)
             if handler.quitting:
                 return
-        alone = not (
-            paced or self._publisher or handler
-        )  # nobody waits, looks or reaches in between
-        stretches = self._stretches() if alone else None
         looks = bool(system.external_inputs) or handler is not None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
             if stretches is not None and self._stretch(stretches):
@@ -227,21 +225,28 @@ class Executive:
     def _stretches(self) -> Stretches | None:
         """The compiled engine, if it can run anything here."""
         limit = min(self.until_ns, self.stop_ns)
-        self.stretches = Stretches(self.system, self._trace, self._clock, self._engine, limit)
+        self.stretches = Stretches(self.system, self._trace, self._pacer, self._engine, limit)
+        if self._clock.paced:
+            self.stretches.prepare()
         return self.stretches if self.stretches.usable else None
 
     def _stretch(self, stretches: Stretches) -> bool:
         """Run tags in compiled code; False if the next one is not for it."""
         kept, system = self.checkpoints, self.system
         next_kept = NEVER.ns if kept is None else kept.next_ns
-        if not stretches.run(min(self.until_ns, self.stop_ns, next_kept)):
+        if not stretches.run(min(self.until_ns, self.stop_ns, next_kept), self._between):
             return False
-        self._pacer.wait(system.ns)
-        self._recorder.pump(wait=True)
-        if self._observe is not None:
-            self._observe(system.ns)
-        self._pacer.ready(system.ns)
+        if not self._clock.paced:
+            self._pacer.wait(system.ns)
+            self._pacer.ready(system.ns)
         return True
+
+    def _between(self, ns: int) -> bool:
+        """Hand over the rows up to the tag at ``ns``; returns whether the loop stops after it."""
+        self._recorder.pump(wait=not self._clock.paced)
+        if self._observe is not None:
+            self._observe(ns)
+        return bool(self.stopping)
 
     def _propagate(self, discrete: int) -> int:
         """Take provisional steps towards ``discrete``, ns; returns the time of the next tag, ns."""

@@ -182,6 +182,11 @@ class Trace:
             values["stood"] = float(overrun.stood_ns)
         self.event(tag, OVERRUN, overrun.job or overrun.cause, str(overrun), values)
 
+    @property
+    def timing_track(self) -> Track | None:
+        """Where the timing of frames is recorded; None if the run is not paced."""
+        return self._timing
+
     def frame(self, ns: int, measured: tuple[int, ...]) -> None:
         """Record the :data:`FRAME_COLUMNS` of the tag at ``ns``."""
         if self._timing is not None:

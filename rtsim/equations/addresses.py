@@ -64,6 +64,21 @@ def call_drive(
     return int(handle(leg, retake, between, words, look, begin, end))
 
 
+def call_clock(handle: Any, clock: int, into: int) -> int:
+    """Call ``clock_gettime(clock, into)`` of the C library by its address."""
+    return int(handle(clock, into))
+
+
+def call_sleep(handle: Any, clock: int, flags: int, until: int) -> int:
+    """Call ``clock_nanosleep(clock, flags, until, 0)`` of the C library by its address."""
+    return int(handle(clock, flags, until, 0))
+
+
+def call_read(handle: Any, file: int, into: int, count: int) -> int:
+    """Call ``pread(file, into, count, 0)`` of the C library by its address."""
+    return int(handle(file, into, count, 0))
+
+
 # -- blocks ----------------------------------------------------------------------------------------
 #
 # Passing ten arrays to compiled code costs 0.6 us, half of what a short step computes.  A plant

@@ -17,9 +17,12 @@ from rtsim.equations.addresses import (
     INLINED,
     TICK,
     UPDATE,
+    call_clock,
     call_drive,
     call_equation,
     call_project,
+    call_read,
+    call_sleep,
     call_step,
     call_update,
     matrix_at,
@@ -208,3 +211,49 @@ def _(words: Any, place: Any) -> Any:  # noqa: ARG001
     return lambda words, place: numba.carray(
         _double_pointer(words[place]), (words[place + 1], words[place + 2])
     )
+
+
+def _of_c(handle: Any, kinds: tuple[Any, ...], result: Any) -> Any:
+    """A call of a C function by its address; all arguments are given as 64-bit numbers."""
+
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        given = [
+            builder.trunc(v, ir.IntType(32)) if kind == types.int32 else v
+            for kind, v in zip(kinds, values[1:], strict=True)
+        ]
+        shapes = [context.get_value_type(kind) for kind in kinds]
+        shape = ir.FunctionType(context.get_value_type(result), shapes)
+        answer = builder.call(builder.inttoptr(values[0], ir.PointerType(shape)), given)
+        return builder.sext(answer, ir.IntType(64)) if result == types.int32 else answer
+
+    return types.int64(handle, *(types.int64 for _ in kinds)), generate
+
+
+@intrinsic
+def _clock_at(_: Any, handle: Any, clock: Any, into: Any) -> Any:  # noqa: ARG001
+    return _of_c(handle, (types.int32, types.int64), types.int32)
+
+
+@intrinsic
+def _sleep_at(_: Any, handle: Any, clock: Any, flags: Any, until: Any, rest: Any) -> Any:  # noqa: ARG001
+    return _of_c(handle, (types.int32, types.int32, types.int64, types.int64), types.int32)
+
+
+@intrinsic
+def _read_at(_: Any, handle: Any, file: Any, into: Any, count: Any, offset: Any) -> Any:  # noqa: ARG001
+    return _of_c(handle, (types.int32, types.int64, types.int64, types.int64), types.int64)
+
+
+@overload(call_clock, strict=False, jit_options=INLINED)
+def _(handle: Any, clock: Any, into: Any) -> Any:  # noqa: ARG001
+    return lambda handle, clock, into: _clock_at(handle, clock, into)
+
+
+@overload(call_sleep, strict=False, jit_options=INLINED)
+def _(handle: Any, clock: Any, flags: Any, until: Any) -> Any:  # noqa: ARG001
+    return lambda handle, clock, flags, until: _sleep_at(handle, clock, flags, until, 0)
+
+
+@overload(call_read, strict=False, jit_options=INLINED)
+def _(handle: Any, file: Any, into: Any, count: Any) -> Any:  # noqa: ARG001
+    return lambda handle, file, into, count: _read_at(handle, file, into, count, 0)

@@ -165,7 +165,7 @@ class Native:
     def plain(cls, function: Callable[..., Any], signature: Signature) -> Native:
         """Return ``function`` uncompiled."""
 
-        def on(*arrays: Any) -> Callable[..., Any]:
+        def on(*arrays: Any, concurrent: bool = False) -> Callable[..., Any]:  # noqa: ARG001
             if signature[0] == NUMBER and ARRAYS.issuperset(signature[1:]):
                 return lambda t: function(t, *arrays)
 

@@ -179,10 +179,12 @@ class EntryPoint:
 
     def __init__(self, linked: Linked, signature: Signature) -> None:
         kinds = [k for k in signature if k not in ARRAYS]
-        numbers = (ctypes.c_double if k == NUMBER else ctypes.c_int64 for k in kinds)
+        numbers = [ctypes.c_double if k == NUMBER else ctypes.c_int64 for k in kinds]
         # PYFUNCTYPE keeps the interpreter's lock: releasing it would cost more than a short call
         prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *numbers)
         self._function = prototype(linked.entry)
+        free = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *numbers)
+        self._concurrent = free(linked.entry)
         self._signature = signature
         self._linked = linked
         self._arrays = tuple(i for i, kind in enumerate(signature) if kind in ARRAYS)
@@ -194,14 +196,17 @@ class EntryPoint:
         bound = self.on(*(arguments[i] for i in self._arrays))
         return bound(*(arguments[i] for i in self._numbers))
 
-    def on(self, *arrays: Array | AddressBlock) -> Callable[..., int]:
+    def on(self, *arrays: Array | AddressBlock, concurrent: bool = False) -> Callable[..., int]:
         """Return a function of the numbers alone that works on ``arrays``.
+
+        With ``concurrent``, other threads of Python run during the call.
 
         This method checks the arrays and takes their addresses, which costs some 6 us.  Bind a
         function that is called often once, and call the result.
         """
         block = self._block(arrays)
-        function, at, error = self._function, block.ctypes.data, self._error
+        function = self._concurrent if concurrent else self._function
+        at, error = block.ctypes.data, self._error
         alive = (arrays, self._linked)
 
         def call(*numbers: Any) -> int:

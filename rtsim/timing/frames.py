@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,14 +78,33 @@ class FrameLog:
         frames = sorted(self._worst + latest, key=lambda f: -f.response_ns)
         return frames[: self._keep_worst]
 
-    def add(self, woke_late_ns: int, compute_ns: int, margin_ns: int) -> None:
-        """Add a frame; use :data:`NO_SAMPLE` if there was no wake, or no next deadline."""
-        if self._row == BLOCK:
-            self.count()
+    def lend(self) -> tuple[list[int], int, int]:
+        """Addresses of the three buffers, the row to write next, and the response [ns] above which
+        a frame is among the worst.  Compiled code appends rows; :meth:`returned` takes them back.
+        """
+        self._settle_latest()
+        return [rows.buffer_info()[0] for rows in self._rows], self._row, self._least
+
+    def returned(self, row: int, last: tuple[int, ...], worst: Iterable[WorstFrame]) -> None:
+        """Rows were written up to ``row``; ``worst`` are candidates, oldest first."""
+        self.frames += row - self._row
+        self._row, self.last = row, last
+        for frame in worst:
+            self._settle_latest()
+            if self.is_among_worst(frame.response_ns):
+                self.keep(frame)
+
+    def _settle_latest(self) -> None:
         if self._latest is not None:
             self._worst, self._latest = self.worst, None
             if len(self._worst) == self._keep_worst:
                 self._least = self._worst[-1].response_ns
+
+    def add(self, woke_late_ns: int, compute_ns: int, margin_ns: int) -> None:
+        """Add a frame; use :data:`NO_SAMPLE` if there was no wake, or no next deadline."""
+        if self._row == BLOCK:
+            self.count()
+        self._settle_latest()
         row = self._row
         self._late[row], self._compute[row], self._margin[row] = woke_late_ns, compute_ns, margin_ns
         self.last = (woke_late_ns, compute_ns, margin_ns)

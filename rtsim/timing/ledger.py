@@ -24,6 +24,11 @@ class Ledger:
         """The loop was ready for a tag before it was due: count late frames from 0 again."""
         self._consecutive, self._counted_ns = 0, 0
 
+    @property
+    def in_a_row(self) -> tuple[int, int, int]:
+        """Late frames in a row, the tag of the last one counted [ns], and the frame [ns]."""
+        return self._consecutive, self._counted_ns, self._frame_ns
+
     def judge(
         self, ns: int, late: int, cause: Cause, job: str = "", stood_ns: int | None = None
     ) -> Overrun:

@@ -46,6 +46,11 @@ class RunQueue:
         self.note()
         return None if self._before is None else self._before - before
 
+    @property
+    def file(self) -> int:
+        """The open file with the counter; -1 if this system has none, or a test reads for it."""
+        return self._file
+
     def close(self) -> None:
         if self._file >= 0:
             os.close(self._file)

@@ -77,6 +77,8 @@ class Pacer:
         self.overrun: Overrun | None = None
         """The overrun at the tag last waited for, if any; every :meth:`wait` sets it."""
         self.frozen = False
+        self.reached_ns: int | None = None
+        """The tag [ns] for which compiled code waited already; None if there is none."""
         self.ledger = Ledger(self.policy, frame_ns)
         self.overruns, self.blamed = self.ledger.overruns, self.ledger.blamed
         self.slipped_ns = 0
@@ -226,6 +228,9 @@ class Pacer:
         self.overrun = None
         if self.frozen:
             return self._hold(wake)
+        if self.reached_ns == ns:
+            self.reached_ns = None
+            return True
         clock, frame = self.clock, self.frame
         arrived = self.read()
         frame.note_compute(arrived)

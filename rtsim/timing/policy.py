@@ -80,6 +80,14 @@ class Policy(ABC):
         """How long a freeze lasts at most, in wall-clock ns, before the run ends."""
         return 0
 
+    @property
+    def catches_up(self) -> int:
+        """The most late frames in a row that this policy catches up, whatever their lateness.
+
+        Compiled code catches them up without calling :meth:`answer`.  0: it never does.
+        """
+        return 0
+
     @abstractmethod
     def answer(self, late: LateTag) -> Action:
         """Return the action of the loop for a late tag."""
@@ -136,6 +144,10 @@ class CatchUp(_FramesInARow):
     @classmethod
     def parse(cls, argument: str) -> Self:
         return cls(int(argument)) if argument else cls()
+
+    @property
+    def catches_up(self) -> int:
+        return self.max_frames if type(self).answer is CatchUp.answer else 0
 
     def remedy(self, consecutive: int) -> str:
         return f"{self._more(consecutive)}, --overrun slip lets simulated time fall behind"

@@ -15,6 +15,7 @@ from typing import Any
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.messages import answer_in_order, apply_answers, deliver, send, wrote
+from rtsim.engine.compiled.pace import BEGIN, lap, ready, timing_row, wait
 from rtsim.engine.compiled.plants import commit_all, propagate, read_wires, refresh
 from rtsim.engine.compiled.rows import UNRECORDED, draw, gather, new_row, save, ticked
 from rtsim.equations.addresses import call_equation, call_update, vector_at, words_at
@@ -36,6 +37,11 @@ def stretch(w: Any) -> int:
         ns = propagate(w, discrete)
         if ns == at.NOTHING or ns >= w[at.LIMIT]:
             return tags
+        paced = w[at.PACE_LENGTH] > 0
+        if paced:
+            w[state + at.ANSWER] = wait(w, ns)
+            if w[state + at.ANSWER] != BEGIN:
+                return tags
         save(w)
         w[state + at.IN_TAG] = 1
         if not commit_all(w, ns):
@@ -45,8 +51,12 @@ def stretch(w: Any) -> int:
                 return tags
         elif w[at.COUPLED] and not refresh(w, ns, 0):
             return tags
+        if paced and not timing_row(w, w[state + at.NOW]):
+            return tags
         w[state + at.IN_TAG] = 0
         w[state + at.NOW] = ns
+        if paced:
+            ready(w)
         tags += 1
         if w[state + at.ROLLED]:
             return tags
@@ -86,6 +96,7 @@ def _instant(w: Any, ns: int) -> bool:
                 return False
             if w[r + at.T_ORDERED]:
                 answer_in_order(w, ns, 0)
+            lap(w, at.FIRST_TASK_JOB + i)
     apply_answers(w)
     _apply_writes(w)
     step = 0

@@ -34,12 +34,14 @@ FAR = 2**63 - 1
     SAVED_WORDS, SAVED_WORDS_LENGTH,  # copies of the words from CHANGING on
     CHANGING,
     COUPLED,  # 1 if a plant reads another plant
+    PACE, PACE_LENGTH,  # the words of a paced run, below; a length of 0 if the run is not paced
+    TIMING,  # the track of the frames' timing
     HEADER,
-) = range(28)  # fmt: skip
+) = range(31)  # fmt: skip
 
 # -- the header's part of the words that change, counted from CHANGING
 
-(NOW, IN_FLIGHT, NEXT_SLOT, ROLLED, DRY, IN_TAG, HEADER_STATE) = range(7)
+(NOW, IN_FLIGHT, NEXT_SLOT, ROLLED, DRY, IN_TAG, ANSWER, HEADER_STATE) = range(8)
 
 # -- a plant
 
@@ -146,3 +148,38 @@ COPY = 4
     F_TOPIC, F_INITIATED, F_INITIATED_STEP, F_COMPLETED, F_COMPLETED_STEP, F_SLOT,
     MESSAGE,
 ) = range(12)  # fmt: skip
+
+# -- a paced run: how it waits, the frame under way, and the frames since Python took them
+
+(
+    W_TIME_CALL, W_SLEEP_CALL, W_READ_CALL,  # addresses of the C library's functions
+    W_SECONDS, W_NANOSECONDS,  # a time, as the C library has it
+    W_TIME_AT, W_TEXT_AT,  # addresses of W_SECONDS and W_TEXT
+    W_FILE,  # the open file with the run delay; -1 if there is none
+    W_SIMULATED, W_OWN, W_NUMERATOR, W_DENOMINATOR,  # when simulated time is due
+    W_SPIN, W_LEAST_SPIN, W_MOST_SPIN, W_BOUND,  # the busy-wait window, ns
+    W_TOLERANCE,
+    W_CALLED,  # when Python called, ns
+    W_REACHED,  # the tag that was waited for already; NOTHING if none was
+    W_RESUMED, W_LAP_AT, W_SPENT, W_BEGAN_LATE, W_LATE_BY_WAKE, W_WOKE_LATE, W_MARGIN, W_TAG,
+    W_CLOSED, W_NEXT, W_CULPRIT, W_CULPRIT_NS, W_STOOD, W_STOOD_BEFORE,
+    W_LAST_LATE, W_LAST_COMPUTE, W_LAST_MARGIN,  # the row of the frame last closed
+    W_JOBS, W_JOBS_LENGTH,  # ns of each job
+    W_LATE, W_LATE_LENGTH, W_COMPUTE, W_COMPUTE_LENGTH, W_MARGINS, W_MARGINS_LENGTH,
+    W_ROW,  # the next row of these three
+    W_LEAST,  # a frame with a longer response [ns] is among the worst
+    W_WORST, W_WORST_LENGTH, W_WORST_COUNT,
+    W_ALLOWED, W_CONSECUTIVE, W_COUNTED, W_FRAME,  # what the overrun policy counts
+    W_ON_TIME,  # 1 if the loop was on time since the last overrun
+    W_OVERRUNS, W_OVERRUNS_LENGTH, W_OVERRUN_COUNT,
+    W_TEXT,  # what the file with the run delay says
+) = range(58)  # fmt: skip
+TEXT_WORDS = 12
+PACED = W_TEXT + TEXT_WORDS
+NO_SAMPLE = -(2**63)
+JOB_NEXT, JOB_RECORDING, FIRST_TASK_JOB = range(3)
+REST_JOB, NO_JOB = -1, -2
+WORST_HEAD = 3  # tag, lateness, compute time; then the jobs
+OVERRUN_WORDS = (
+    6  # tag, lateness, 1 if by a late wake, job, run delay or NOTHING, 1 if on time before
+)

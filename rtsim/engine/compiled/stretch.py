@@ -7,7 +7,9 @@ the first tag at which anything else happens: that tag is the interpreter's
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from rtsim.components.compiled_reaction import CompiledReaction
 from rtsim.components.ports import Wiring
@@ -18,12 +20,15 @@ from rtsim.core.tag import Period
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.draws import remembers_nothing
 from rtsim.engine.compiled.kernel import stretch
+from rtsim.engine.compiled.pace import AGAIN, HAND_OVER
+from rtsim.engine.compiled.paced_frames import unpaceable
 from rtsim.engine.compiled.table import SENDERS, Table
-from rtsim.engine.compiled.transfer import copy_in, copy_out, undo
+from rtsim.engine.compiled.transfer import copy_in, copy_out, lend_rows, take_rows, undo
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.equations.addresses import WORDS
 from rtsim.equations.compiling import Native, compile_function, kept
+from rtsim.timing.pacing import Pacer
 
 AUTO, COMPILED, INTERPRETED = ENGINES = ("auto", "compiled", "interpreted")
 """What runs a scenario.  Automatic: the compiled engine, if it is compiled already or if the run is
@@ -53,10 +58,11 @@ class Stretches:
     """
 
     def __init__(
-        self, system: System, trace: Trace, clock: Clock, engine: str, until_ns: int
+        self, system: System, trace: Trace, pacer: Pacer, engine: str, until_ns: int
     ) -> None:
         """``engine`` is one of :data:`ENGINES`; ``until_ns`` [ns] is where the run ends."""
-        self._system, self._trace, self._clock = system, trace, clock
+        self._system, self._trace, self._pacer = system, trace, pacer
+        self._clock: Clock = pacer.clock
         self.why_not: list[str] = []
         self.interpreted: list[str] = []
         self.tags = 0
@@ -64,6 +70,9 @@ class Stretches:
         self._reactions: dict[str, CompiledReaction] = {}
         self._table: Table | None = None
         self._engine = engine
+        self._bound: tuple[object, Callable[[], Any]] | None = None
+        self._given_up_ns = -1
+        """The next tag after the one at this time is the interpreter's, ns."""
         if engine == INTERPRETED:
             self.why_not.append("the interpreter was asked for")
             return
@@ -101,6 +110,9 @@ class Stretches:
         for plant in system.plants:
             if plant.native_step() is None:
                 self.why_not.append(f"the solver or the model of {plant.name} is not compiled")
+        if system.plants and self._clock.paced:
+            why = unpaceable(self._pacer, round(min(p.step.ns for p in system.plants)))
+            self.why_not += [why] if why else []
         if until_ns >= _EXACT_NS:
             self.why_not.append("the run ends after 104 days")
         if system.faults is not None:
@@ -132,24 +144,31 @@ class Stretches:
                 return f"messages of {task.name} trigger other components"
         return found
 
-    def run(self, limit_ns: int) -> bool:
+    def run(self, limit_ns: int, between: Callable[[int], bool]) -> bool:
         """Run the tags before ``limit_ns`` [ns] up to the first one that is not compiled.
 
-        Returns False if there was none.
+        ``between`` is called with the time of the last tag [ns] now and then, in a paced run every
+        20 to 100 ms, and once at the end; it returns True to stop.  Returns False if no tag was
+        run.
         """
-        if not self.usable:
+        if not self.usable or self._system.ns == self._given_up_ns:
             return False
         system = self._system
         limit = min(limit_ns, self._first_interpreted())
         if limit - system.ns < _WORTH_IT * min(p.step.ns for p in system.plants):
             return False
+        self.prepare()
         if self._table is None:
-            if not self._compiles():
-                return False
-            self._table = Table(system, self._trace, self._reactions)
+            return False
         began = system.ns
-        self._run(self._table, limit)
+        self._run(self._table, limit, between)
         return system.ns > began
+
+    def prepare(self) -> None:
+        """Compile the engine and make its table; a paced run does this before its first tag."""
+        if self._table is None and self.usable and self._compiles():
+            paced = self._pacer if self._clock.paced else None
+            self._table = Table(self._system, self._trace, self._reactions, paced)
 
     def _compiles(self) -> bool:
         """Compile or load the kernel; raises :class:`ModelError` if it was asked for and fails."""
@@ -173,26 +192,59 @@ class Stretches:
             found.append(system.changes[system.next_change].ns)
         return min(found)
 
-    def _run(self, table: Table, limit_ns: int) -> None:
+    def _run(self, table: Table, limit_ns: int, between: Callable[[int], bool]) -> None:
         flight = self._system.bus.take(set(table.topics))
         table.make_room(len(flight))
         copy_in(table, flight)
         self._draw_ahead(table, limit_ns)
-        w, interrupted = table.w, None
+        w, interrupted, failed = table.w, None, False
         w[at.LIMIT] = limit_ns
         try:
-            self.tags += _kernel().call(w)
+            while not failed:
+                try:
+                    self.tags += self._call(table)
+                except Exception:  # the interpreter runs the same tag, and says what is wrong
+                    failed = True
+                if failed or not self._goes_on(table, between):
+                    break
         except KeyboardInterrupt as signal:
             interrupted = signal
-        except Exception:
-            pass  # the interpreter runs the same tag, meets the same error and says where it is
-        if w[table.changing + at.IN_TAG]:
+        undone = bool(w[table.changing + at.IN_TAG])
+        if undone:
             undo(table)
         for row, draws in zip(table.draw_rows, table.draws.values(), strict=True):
             draws.settle(int(w[row.state + at.C_NEXT]))
-        copy_out(table, self._clock)
+        copy_out(table, self._clock, undone)
+        handed_over = w[table.changing + at.ANSWER] == HAND_OVER
+        if failed or handed_over or (undone and not w[table.changing + at.DRY]):
+            self._given_up_ns = self._system.ns
         if interrupted is not None:
             raise interrupted
+        between(self._system.ns)
+
+    def _call(self, table: Table) -> int:
+        """Run tags; returns their number."""
+        if self._bound is None or self._bound[0] is not table.w:
+            call = _kernel().on(table.w, concurrent=self._clock.paced)
+            self._bound = (table.w, call)
+        return int(self._bound[1]())
+
+    def _goes_on(self, table: Table, between: Callable[[int], bool]) -> bool:
+        """After a call that ended early: whether the stretch continues with another one."""
+        w, frames = table.w, table.frames
+        changing = w[table.changing : table.changing + at.HEADER_STATE]
+        full = changing[at.ROLLED] or changing[at.ANSWER] == AGAIN
+        if frames is None or changing[at.IN_TAG] or not full:
+            return False
+        began = self._pacer.read()
+        self._system.ns = int(changing[at.NOW])
+        take_rows(table)
+        frames.take()
+        stop = between(self._system.ns)
+        lend_rows(table)
+        changing[at.ROLLED] = changing[at.ANSWER] = 0
+        frames.again(began)
+        return not stop
 
     def _draw_ahead(self, table: Table, limit_ns: int) -> None:
         """As many random numbers as the ticks before ``limit_ns`` can use."""

@@ -19,10 +19,12 @@ from rtsim.components.plant import Plant
 from rtsim.components.tasks import Task, Ticking
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.draws import Draws, delays
+from rtsim.engine.compiled.paced_frames import PacedFrames
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.record.memory_recorder import Track
 from rtsim.solve.guard_watch import NativeGuards
+from rtsim.timing.pacing import Pacer
 
 SENDERS = ("controller", "sensor")
 """The kinds of reactions that send messages."""
@@ -46,7 +48,11 @@ class Table:
     """The words of one run."""
 
     def __init__(
-        self, system: System, trace: Trace, reactions: dict[str, CompiledReaction]
+        self,
+        system: System,
+        trace: Trace,
+        reactions: dict[str, CompiledReaction],
+        pacer: Pacer | None = None,
     ) -> None:
         self.system = system
         self.reactions = reactions
@@ -61,6 +67,12 @@ class Table:
                 if reactions[t.name].kind == "controller"
             ),
         ]
+        self.frames: PacedFrames | None = None
+        """The pacer as words; None if the run is not paced."""
+        if pacer is not None:
+            self.frames = PacedFrames(pacer, trace, self._jobs())
+            assert trace.timing_track is not None
+            self.tracks.append(trace.timing_track)
         self.noises = [n for n, r in reactions.items() if r.kind == "noise"]
         self.draws = self._all_draws()
         """Random numbers, by what they are drawn for and by whom."""
@@ -71,6 +83,11 @@ class Table:
         self.alive: list[Any] = []
         """What has an address in the table."""
         self.make_room(0)
+
+    def _jobs(self) -> list[str]:
+        """The names of the tasks: those of the table in its order, then the others."""
+        own = [t.name for t in self.tasks]
+        return [*own, *(t.name for t in self.system.tasks if t.name not in own)]
 
     def make_room(self, messages: int) -> None:
         """Build the table again if it is too small for so many messages in transit."""
@@ -155,6 +172,9 @@ class Table:
         self._point(at.SAVED, self.saved)
         self._point(at.SAVED_WORDS, self.saved_words)
         w[at.CHANGING], w[at.COUPLED] = self.changing, any(p.reads_plants for p in system.plants)
+        if self.frames is not None:
+            self._point(at.PACE, self.frames.words)
+            w[at.TIMING] = len(self.tracks) - 1
         w[at.SPANS], w[at.SPAN_COUNT] = self._span_rows, len(self.spans)
         for i, span in enumerate(self.spans):
             self._point(self._span_rows + 2 * i, span)

@@ -39,8 +39,9 @@ def copy_in(table: Table, flight: Sequence[Message]) -> None:
         s = row.state
         w[s + at.Q_SEQUENCE], (w[s + at.Q_LAST], w[s + at.Q_LAST_STEP]) = system.bus.position(name)
         w[s + at.Q_WRITES] = 0
-    for row, track in zip(table.track_rows, table.tracks, strict=True):
-        _lend(table, row, track)
+    if table.frames is not None:
+        table.frames.copy_in()
+    lend_rows(table)
     w[table.slots : table.slots + table.room] = 0
     for i, message in enumerate(flight):  # a sorted list is a heap
         _message_in(table, i, message)
@@ -63,6 +64,19 @@ def _task_in(table: Table, s: int, task: Task) -> None:
         if request is not None:
             w[s + at.K_TAG], w[s + at.K_TAG_STEP] = request.tag
             w[s + at.K_DUE], w[s + at.K_DUE_STEP] = request.due
+
+
+def lend_rows(table: Table) -> None:
+    """Lend the blocks of all tracks."""
+    for row, track in zip(table.track_rows, table.tracks, strict=True):
+        _lend(table, row, track)
+
+
+def take_rows(table: Table) -> None:
+    """Take back the blocks of all tracks, with the rows of the tags that are done."""
+    for row, track in zip(table.track_rows, table.tracks, strict=True):
+        rows, rolled = table.w[row.state + at.B_ROW], table.w[row.state + at.B_ROLLED]
+        track.returned(int(rows), bool(rolled))
 
 
 def _lend(table: Table, row: Row, track: Track) -> None:
@@ -100,8 +114,13 @@ def undo(table: Table) -> None:
     w[start:end] = saved[: end - start]
 
 
-def copy_out(table: Table, clock: Clock) -> None:
-    """Copy ``table`` into the system; provisional steps are dropped."""
+def copy_out(table: Table, clock: Clock, undone: bool) -> None:
+    """Copy ``table`` into the system; provisional steps are dropped.
+
+    ``undone``: the last tag has begun and was undone.
+    """
+    if table.frames is not None:
+        table.frames.copy_out(undone)
     system, w, state = table.system, table.w.tolist(), table.changing
     for row, plant in zip(table.plants, system.plants, strict=True):
         s = row.state
@@ -114,8 +133,7 @@ def copy_out(table: Table, clock: Clock) -> None:
         s = row.state
         last = Tag(w[s + at.Q_LAST], w[s + at.Q_LAST_STEP])
         system.bus.go_on(name, w[s + at.Q_SEQUENCE], last)
-    for row, track in zip(table.track_rows, table.tracks, strict=True):
-        track.returned(w[row.state + at.B_ROW], bool(w[row.state + at.B_ROLLED]))
+    take_rows(table)
     system.bus.put(_message_out(table, w, i) for i in range(w[state + at.IN_FLIGHT]))
     system.ns = w[state + at.NOW]
 

@@ -1,0 +1,177 @@
+"""The words of a paced run: the pacer and its clock for the compiled engine, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.tag import Tag
+from rtsim.core.waiting_calls import Calls, Wait
+from rtsim.engine.compiled import layout as at
+from rtsim.engine.trace import Trace
+from rtsim.timing.frame import NEXT, RECORDING, REST
+from rtsim.timing.frames import BLOCK, WorstFrame
+from rtsim.timing.pacing import Pacer
+
+LONGEST_WAIT_NS = 20_000_000
+"""A longer wait is the interpreter's: a signal has to end it."""
+_MOST_RATE = 2**9
+"""Numerator and denominator of the rate: due times then fit 64 bits for 104 days."""
+_WORST_ROOM, _OVERRUN_ROOM = 32, 64
+
+
+def unpaceable(pacer: Pacer, step_ns: int) -> str:
+    """Why compiled code cannot wait for tags at most ``step_ns`` [ns] apart; empty if it can."""
+    if type(pacer) is not Pacer:
+        return "faults of the loop are declared"
+    wait = _wait(pacer)
+    if wait is None:
+        return "compiled code cannot wait on this clock"
+    if max(wait.numerator, wait.denominator) > _MOST_RATE:
+        return f"the rate {wait.numerator}/{wait.denominator} is not a simple fraction"
+    if step_ns * wait.denominator // wait.numerator > LONGEST_WAIT_NS:
+        return "the waits between tags are longer than 20 ms"
+    return ""
+
+
+def _wait(pacer: Pacer) -> Wait | None:
+    lend = getattr(pacer.clock, "lend", None)
+    found: Wait | None = None if lend is None else lend()
+    return found
+
+
+class PacedFrames:
+    """The pacer of a run as words; the functions of the C library stay the same for the run."""
+
+    def __init__(self, pacer: Pacer, trace: Trace, tasks: list[str]) -> None:
+        self._pacer, self._trace = pacer, trace
+        self._names = [NEXT, RECORDING, *tasks]
+        self._jobs = np.zeros(len(self._names), np.int64)
+        self._worst = np.zeros(_WORST_ROOM * (at.WORST_HEAD + self._jobs.size), np.int64)
+        self._overruns = np.zeros(_OVERRUN_ROOM * at.OVERRUN_WORDS, np.int64)
+        self._offset = 0
+        self.words = np.zeros(at.PACED, np.int64)
+        self._fixed()
+
+    def _fixed(self) -> None:
+        """What stays the same for the whole run."""
+        w, wait = self.words, _wait(self._pacer)
+        assert wait is not None
+        calls: Calls = wait.calls
+        w[at.W_TIME_CALL], w[at.W_SLEEP_CALL] = calls.clock_gettime, calls.clock_nanosleep
+        w[at.W_READ_CALL] = calls.pread
+        w[at.W_TIME_AT] = w.ctypes.data + 8 * at.W_SECONDS
+        w[at.W_TEXT_AT] = w.ctypes.data + 8 * at.W_TEXT
+        for place, vector in (
+            (at.W_JOBS, self._jobs), (at.W_WORST, self._worst), (at.W_OVERRUNS, self._overruns),
+        ):  # fmt: skip
+            w[place], w[place + 1] = vector.ctypes.data, vector.size
+        w[at.W_TOLERANCE] = self._pacer.tolerance_ns
+        w[at.W_ALLOWED] = self._pacer.policy.catches_up
+        w[at.W_REACHED] = at.NOTHING
+
+    # -- in
+
+    def copy_in(self) -> None:
+        """Continue the pacer's frame in compiled code."""
+        pacer, w, frame = self._pacer, self.words, self._pacer.frame
+        wait = _wait(pacer)
+        assert wait is not None
+        self._offset = wait.offset
+        w[at.W_SIMULATED], w[at.W_OWN] = wait.simulated, wait.own
+        w[at.W_NUMERATOR], w[at.W_DENOMINATOR] = wait.numerator, wait.denominator
+        w[at.W_SPIN], w[at.W_LEAST_SPIN] = wait.spin, wait.least_spin
+        w[at.W_MOST_SPIN], w[at.W_BOUND] = wait.most_spin, wait.bound
+        w[at.W_FILE] = -1 if pacer.line is None else pacer.line.file
+        w[at.W_REACHED] = at.NOTHING if pacer.reached_ns is None else pacer.reached_ns
+        pacer.reached_ns = None
+        w[at.W_RESUMED], w[at.W_LAP_AT] = frame.resumed - wait.offset, frame.lap_at - wait.offset
+        w[at.W_SPENT], w[at.W_BEGAN_LATE] = frame.spent, frame.began_late
+        w[at.W_LATE_BY_WAKE], w[at.W_WOKE_LATE] = frame.late_by_wake, frame.woke_late
+        w[at.W_MARGIN], w[at.W_TAG] = pacer.margin_ns, frame.tag_ns
+        w[at.W_CLOSED], w[at.W_NEXT] = frame.closed, frame.next
+        w[at.W_CULPRIT], w[at.W_CULPRIT_NS] = self._number(frame.culprit), frame.culprit_ns
+        w[at.W_STOOD] = at.NOTHING if frame.stood is None else frame.stood
+        w[at.W_LAST_LATE : at.W_LAST_MARGIN + 1] = pacer.log.last
+        self._jobs[:] = [frame.jobs.get(name, 0) for name in self._names]
+        w[at.W_CONSECUTIVE], w[at.W_COUNTED], w[at.W_FRAME] = pacer.ledger.in_a_row
+        w[at.W_ON_TIME] = 0
+        self._lend()
+
+    def _number(self, job: str) -> int:
+        return at.REST_JOB if job == REST else self._names.index(job) if job else at.NO_JOB
+
+    def _lend(self) -> None:
+        w = self.words
+        buffers, row, w[at.W_LEAST] = self._pacer.log.lend()
+        for place, address in zip((at.W_LATE, at.W_COMPUTE, at.W_MARGINS), buffers, strict=True):
+            w[place], w[place + 1] = address, BLOCK
+        w[at.W_ROW], w[at.W_WORST_COUNT], w[at.W_OVERRUN_COUNT] = row, 0, 0
+        w[at.W_CALLED] = self._pacer.read() - self._offset
+
+    # -- out
+
+    def again(self, began: int) -> None:
+        """Lend the buffers again; Python worked since ``began`` (own ns), as a job of the frame."""
+        self._pacer.log.count()
+        self._lend()
+        w = self.words
+        self._jobs[at.JOB_RECORDING] += w[at.W_CALLED] + self._offset - began
+        w[at.W_LAP_AT] += w[at.W_CALLED] + self._offset - began
+
+    def take(self) -> None:
+        """Take the frames and overruns since the last time into the pacer and the trace."""
+        w, pacer = self.words, self._pacer
+        last = tuple(w[at.W_LAST_LATE : at.W_LAST_MARGIN + 1].tolist())
+        pacer.log.returned(int(w[at.W_ROW]), last, self._worst_frames())
+        for ns, late, by_wake, job, stood, on_time in self._rows_of_overruns():
+            if on_time:
+                pacer.ledger.on_time()
+            overrun = pacer.ledger.judge(
+                ns, late, "wake" if by_wake else "compute", self._name(job),
+                None if stood == at.NOTHING else stood,
+            )  # fmt: skip
+            self._trace.overrun(Tag(ns), overrun)
+        if w[at.W_ON_TIME]:
+            pacer.ledger.on_time()
+            w[at.W_ON_TIME] = 0
+        pacer.margin_ns = int(w[at.W_MARGIN])
+        self._lend()
+
+    def _rows_of_overruns(self) -> list[list[int]]:
+        count = int(self.words[at.W_OVERRUN_COUNT])
+        rows: list[list[int]] = self._overruns.reshape(-1, at.OVERRUN_WORDS)[:count].tolist()
+        return rows
+
+    def _worst_frames(self) -> Iterator[WorstFrame]:
+        size = at.WORST_HEAD + self._jobs.size
+        rows: NDArray[Any] = self._worst.reshape(-1, size)[: self.words[at.W_WORST_COUNT]]
+        for tag, late, compute, *jobs in rows.tolist():
+            found = zip(self._names, jobs, strict=True)
+            yield WorstFrame(tag, late, compute, {name: ns for name, ns in found if ns})
+
+    def _name(self, job: int) -> str:
+        return REST if job == at.REST_JOB else "" if job == at.NO_JOB else self._names[job]
+
+    def copy_out(self, undone: bool) -> None:
+        """Continue the frame in the pacer; ``undone``: its tag was waited for, and is not done."""
+        self.take()
+        pacer, frame, w = self._pacer, self._pacer.frame, self.words.tolist()
+        frame.resumed, frame.lap_at = w[at.W_RESUMED] + self._offset, w[at.W_LAP_AT] + self._offset
+        frame.spent, frame.began_late = w[at.W_SPENT], w[at.W_BEGAN_LATE]
+        frame.late_by_wake, frame.woke_late = w[at.W_LATE_BY_WAKE], w[at.W_WOKE_LATE]
+        frame.tag_ns = w[at.W_TAG]
+        frame.closed, frame.next = bool(w[at.W_CLOSED]), bool(w[at.W_NEXT])
+        frame.culprit, frame.culprit_ns = self._name(w[at.W_CULPRIT]), w[at.W_CULPRIT_NS]
+        frame.stood = None if w[at.W_STOOD] == at.NOTHING else w[at.W_STOOD]
+        frame.jobs.clear()
+        jobs = zip(self._names, self._jobs.tolist(), strict=True)
+        frame.jobs.update((name, ns) for name, ns in jobs if ns)
+        pacer.clock.returned(w[at.W_SPIN], w[at.W_MOST_SPIN])  # type: ignore[attr-defined]
+        pacer.reached_ns = frame.tag_ns if undone else None
+        reached = w[at.W_REACHED]
+        if not undone and reached != at.NOTHING:
+            pacer.reached_ns = reached

@@ -1,0 +1,180 @@
+"""A paced run on the compiled engine: on a scripted clock its timing equals the interpreter's."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import pytest
+from engine_parts import GAIN, PLANT, feedback, scenarios
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtsim import PythonController, Scenario, Signals
+from rtsim.core.errors import RtsimError
+from rtsim.core.waiting_calls import Calls, Wait
+from rtsim.engine.executive import Executive
+from rtsim.record.exact import compare_exact
+from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.reading import Recording
+from rtsim.runs.pace import Pace
+from rtsim.runs.simulation import simulate
+from rtsim.testing import FakeClock
+from rtsim.timing.certificate import certify
+from rtsim.timing.pacing import Pacer
+from rtsim.timing.policy import CatchUp, Policy, Slip
+
+_TIMES = ctypes.POINTER(ctypes.c_int64)
+_NS = 1_000_000_000
+Late = tuple[int, ...]
+"""Wake-up latencies, ns: one for each wait."""
+
+
+class LentClock(FakeClock):
+    """A clock of a test that compiled code can wait on: its C functions are this clock's."""
+
+    def __init__(self, rate: float = 1.0, late: Late = ()) -> None:
+        super().__init__(rate, late=late)
+        self.sleeps = 0
+        """Number of waits in compiled code."""
+        telling = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, _TIMES)
+        waiting = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.c_int, ctypes.c_int, _TIMES, ctypes.c_void_p
+        )
+        self._functions = telling(self._tell), waiting(self._wait)
+
+    def _tell(self, _clock: int, into: ctypes._Pointer[ctypes.c_int64]) -> int:
+        into[0], into[1] = divmod(self.now(), _NS)
+        return 0
+
+    def _wait(
+        self, _clock: int, flags: int, until: ctypes._Pointer[ctypes.c_int64], _rest: object
+    ) -> int:
+        assert flags == 1  # until a time, not for a time
+        self.sleeps += 1
+        self.advance(
+            until[0] * _NS + until[1] + (self._late.popleft() if self._late else 0) - self.now()
+        )
+        return 0
+
+    def lend(self) -> Wait:
+        time, sleep = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in self._functions)
+        return Wait(Calls(time, sleep, 0), 0, *self._line.words, 0, 0, 0, 0)
+
+    def returned(self, spin_ns: int, most_spin_ns: int) -> None:
+        assert spin_ns == most_spin_ns == 0  # no sleep lengthens a window of 0
+
+
+class Outcome:
+    """What a run on a :class:`LentClock` left."""
+
+    def __init__(
+        self, scenario: Scenario, engine: str, policy: Policy, late: Late, rate: float
+    ) -> None:
+        self.recorder, self.error = MemoryRecorder(), ""
+        self.clock = LentClock(rate, late)
+        kept, run = [], Executive.run
+
+        def noted(executive: Executive) -> None:
+            kept.append(executive)
+            run(executive)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Executive, "run", noted)
+            try:
+                simulate(
+                    scenario, recorder=self.recorder, engine=engine, clock=self.clock,
+                    pace=Pace(rate, policy),
+                )  # fmt: skip
+            except RtsimError as raised:
+                self.error = f"{type(raised).__name__}: {raised}"
+        self.pacer: Pacer = kept[0]._pacer
+        self.certificate = certify(self.pacer)
+        found = kept[0].stretches
+        self.tags = 0 if found is None else found.tags
+        self.recording: Recording = self.recorder.recording()
+
+    @property
+    def timing(self) -> tuple[object, ...]:
+        """Every figure of the frames; jobs of no length are left out."""
+        c = self.certificate
+        worst = [(f.tag_ns, f.late_ns, f.compute_ns) for f in c.worst]
+        return c.frames, c.lateness, c.compute, c.margin, c.overruns, c.slipped_ns, worst
+
+
+def check_equal(
+    make: Callable[[], Scenario], policy: Policy, late: Late = (), rate: float = 1.0
+) -> Outcome:
+    """Both engines give the same rows, events, timing and error; returns the compiled run."""
+    compiled, interpreted = (
+        Outcome(make(), engine, policy, late, rate) for engine in ("compiled", "interpreted")
+    )
+    assert compiled.error == interpreted.error
+    assert compare_exact(interpreted.recording, compiled.recording) is None
+    assert compiled.recording.events == interpreted.recording.events
+    rows = [o.recorder.recording().track("timing") for o in (compiled, interpreted)]
+    assert rows[0].ns.tolist() == rows[1].ns.tolist()
+    for column in ("wake_lateness", "compute", "margin"):
+        assert rows[0].integer(column).tolist() == rows[1].integer(column).tolist(), column
+    assert compiled.timing == interpreted.timing
+    assert interpreted.clock.sleeps == interpreted.tags == 0
+    return compiled
+
+
+SLEEPS: list[int] = []
+LATE = st.lists(
+    st.sampled_from((0, 10, 999, 1000, 5_000, 300_000, 1_200_000, 9_000_000, 80_000_000)),
+    max_size=400,
+)
+POLICIES = (CatchUp(), CatchUp(3), CatchUp(10_000), Slip())
+
+
+@given(scenarios(), st.sampled_from(POLICIES), LATE, st.sampled_from((1.0, 0.1, 3.0)))
+@settings(max_examples=40)
+def test_random_scenarios_have_equal_rows_and_timing(
+    make: Callable[[], Scenario], policy: Policy, late: list[int], rate: float
+) -> None:
+    SLEEPS.append(check_equal(make, policy, tuple(late), rate).clock.sleeps)
+
+
+def test_most_of_them_waited_in_compiled_code() -> None:
+    if not SLEEPS:
+        pytest.skip("needs the test before it")
+    assert sum(s > 0 for s in SLEEPS) > len(SLEEPS) / 2
+
+
+def loop(until: float = 2.0) -> Scenario:
+    """A plant and its controller, both compiled: 200 steps and 100 ticks a second."""
+    out = Scenario("loop", until=until)
+    out.plant(
+        "tank", PLANT, inputs={"first": "law.u", "second": 0.0}, step="1/200", update_period="1/100"
+    )
+    law = PythonController(
+        feedback, Signals("m", "n"), Signals("u", "v"), parameters=GAIN, memory=Signals("sum"),
+        compile=True,
+    )  # fmt: skip
+    out.controller("law", law, inputs={"m": "tank.a", "n": "tank.y"}, period="1/100")
+    return out
+
+
+def test_an_overrun_that_is_caught_up_does_not_leave_compiled_code() -> None:
+    late = (0, 0, 21_000_000, 0, 600_000, 0, 0, 80_000_000)
+    found = check_equal(loop, CatchUp(), late)
+    kinds = [e.values["cause"] for e in found.recording.events if e.kind == "Overrun"]
+    assert len(kinds) > 15
+    assert set(kinds) == {"wake"}
+    assert found.tags >= 398  # all but the first tick, which the interpreter checks, and the last
+
+
+def test_the_limit_of_the_policy_ends_the_run_at_the_same_tag() -> None:
+    assert (
+        "consecutive late frames: 4, allowed: 3"
+        in check_equal(loop, CatchUp(3), (0, 50_000_000)).error
+    )
+
+
+def test_another_policy_is_asked_at_each_late_tag() -> None:
+    found = check_equal(loop, Slip(), (0, 21_000_000, 0, 7_000_000))
+    assert [e.values["action"] for e in found.recording.events if e.kind == "Overrun"] == [
+        "slip", "slip",
+    ]  # fmt: skip

@@ -55,7 +55,9 @@ AT = LAYOUT.at
 
 @in_both
 def nystrom_step(words: Any, t: float, h: float) -> int:
-    """Compute ``out`` from ``x`` over one step of length ``h`` s, on a block of :data:`LAYOUT`.
+    """Compute ``out`` from ``x`` over one step of length ``h`` s.
+
+    ``words`` is an argument table of :data:`LAYOUT`.
 
     Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
     """

@@ -1,4 +1,4 @@
-"""The semi-implicit Euler method for q' = v: the new velocity advances the position.
+"""The semi-implicit Euler method for q' = v, which advances the position with the new velocity.
 
 The method has order 1.  It is symplectic if the acceleration depends on positions alone: the energy
 of an orbit then oscillates but does not drift.  The states must come in pairs of a position and its
@@ -27,7 +27,10 @@ AT = LAYOUT.at
 
 @in_both
 def semi_implicit_step(words: Any, t: float, h: float) -> int:
-    """Compute ``out`` from ``x`` over one step of length ``h`` s, on a block of :data:`LAYOUT`."""
+    """Compute ``out`` from ``x`` over one step of length ``h`` s.
+
+    ``words`` is an argument table of :data:`LAYOUT`.
+    """
     project = words[AT.project]
     x, out, pairs = vector_at(words, AT.x), vector_at(words, AT.out), vector_at(words, AT.pairs)
     z, u, p, k = (vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p),

@@ -171,7 +171,7 @@ def number(value: object, what: str) -> float:
 
 
 def numbers(value: Numbers, what: str = "(") -> tuple[float, ...]:
-    """Return one or several numbers as a tuple; ``what`` as in :func:`number`."""
+    """Return one or several numbers as a tuple; see :func:`number` for ``what``."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if not isinstance(value, (tuple, list)):

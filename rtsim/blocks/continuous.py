@@ -29,7 +29,7 @@ from rtsim.equations.model import Guard, Model
 
 @dataclass(frozen=True)
 class Integrator(Block):
-    """``y = initial + integral of u``, with as many elements as ``initial``.
+    """An integrator: ``y = initial + integral of u``, with as many elements as ``initial``.
 
     - An event at ``reset`` sets the state to the event's value, or to ``reset_to`` if given.
     - An event at ``impulse`` adds its value to the state, as a Dirac impulse of that weight at

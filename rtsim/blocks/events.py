@@ -117,7 +117,7 @@ class Events:
         return out
 
     def items(self, source: str, *, stop: bool = False) -> list[list[str]]:
-        """Return lines of ``reset`` or ``stop`` (source ``guards``) or ``tick`` (``timers``)."""
+        """Return lines of ``tick`` if ``source`` is ``"timers"``, else of ``reset`` or ``stop``."""
         possible = self._possible(source, range(len(self._of.layout.guards)))
         first, clauses, commit, late = [], [], [], []
         signals: set[Node] = set()

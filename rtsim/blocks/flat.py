@@ -155,7 +155,7 @@ def _shown(top: Scope, name: str, end: WireEnd) -> Place:
 
 
 def _carried(diagram: WiredBlocks, blocks: dict[str, FlatBlock]) -> dict[Place, Wire]:
-    """Return kind, size and unit of every output; they propagate from block to block."""
+    """Return kind, size and unit of every output, which follow from block to block."""
     known: dict[Place, Wire] = {
         ("", s.name): Wire("signal", s.size, s.unit) for s in diagram.signals
     }

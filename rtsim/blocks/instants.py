@@ -22,8 +22,8 @@ def check_meetings(placed: PlacedBlock, makers: Makers) -> None:
             occurs = " and ".join(dict.fromkeys(_causes(place, makers))) or "never"
             raise ScenarioError(
                 f"{placed.flat.path} ticks {_in_words(own)}, but the event at its input {port} "
-                f"occurs {occurs}, so some ticks have no event; give both the same period and "
-                f"offset, or put a ZeroOrderHold before {placed.flat.path}"
+                f"occurs {occurs}, so some ticks have no event; give both blocks the same period "
+                f"and offset, or put a ZeroOrderHold before {placed.flat.path}"
             )
 
 

@@ -109,7 +109,9 @@ def _shaped(name: str, given: np.ndarray, wanted: tuple[int, ...], what: str) ->
 
 
 class TransferFunction(StateSpace):
-    """A transfer function ``numerator(s) / denominator(s)``; highest power of s first.
+    """A transfer function ``numerator(s) / denominator(s)``.
+
+    The coefficients begin with the highest power of s.
 
     The states are those of the controllable canonical form: the derivative of each state is the
     next state, except for the last state.  All states are 0 at the start.

@@ -190,7 +190,7 @@ def module(text: str, names: Mapping[str, Any]) -> ModuleType:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write ``text`` to a file, unless it has this text already: the cache compares dates."""
+    """Write ``text`` to a file, unless the file has it already: the cache compares dates."""
     try:
         if path.read_text(encoding="utf-8") == text:
             return

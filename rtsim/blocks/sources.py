@@ -109,7 +109,10 @@ class Ramp(Source):
 
 @dataclass(frozen=True)
 class Sine(Source):
-    """A sine: ``bias + amplitude * sin(2 pi frequency t + phase)``; Hz and rad."""
+    """A sine: ``bias + amplitude * sin(2 pi frequency t + phase)``.
+
+    ``frequency`` is in Hz and ``phase`` in rad.
+    """
 
     amplitude: float = 1.0
     frequency: float = 1.0

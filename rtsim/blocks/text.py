@@ -1,4 +1,4 @@
-"""The statements of a block's equations: which names they read and set, and how to rename these."""
+"""The statements of a block's equations: names that they read and set, and renaming."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from typing import Protocol
 
 from rtsim.core.errors import ScenarioError
 
-if sys.platform == "win32":  # time.monotonic steps by 15.6 ms there before Python 3.13
+if sys.platform == "win32":  # on Windows, time.monotonic steps by 15.6 ms before Python 3.13
     stopwatch = time.perf_counter_ns
 else:
     stopwatch = time.monotonic_ns
@@ -41,8 +41,7 @@ _loaded_ns = stopwatch()
 def age_ns() -> int:
     """Return the time since this process started [ns], with a resolution of 10 ms.
 
-    For a command, this is the time that its user has waited so far.  If the system does not report
-    when the process started, return the time since this module was loaded.
+    If the system does not report the start, return the time since this module was loaded.
     """
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -56,11 +55,9 @@ DEFAULT_SPIN_NS = 200_000
 MIN_SPIN_NS = 20_000
 MAX_SPIN_NS = 500_000
 MAX_SPIN_SHARE = 4
-"""A tuned busy-wait window is at most 1/4 of the loop's period and at most 500 us.
-
-Busy-waiting thus uses at most a quarter of one core, and at 200 Hz at most a tenth.  If a sleep
-ends later than the longest window covers, the timing certificate shows the late wake-up.
-"""
+"""A tuned busy-wait window is at most 1/4 of the loop's period and at most 500 us.  Busy-waiting
+thus uses at most a quarter of one core, and at 200 Hz at most a tenth.  If a sleep ends later than
+the longest window covers, the timing certificate shows the late wake-up."""
 
 _LONGEST_SLEEP_S = 3600.0  # longer waits use several sleeps, because the C library overflows
 _FAR_NS = 3_600_000_000_000
@@ -81,7 +78,7 @@ class Wake:
     """
 
     def __init__(self) -> None:
-        self._gate = threading.Lock()  # open (unlocked) means set
+        self._gate = threading.Lock()  # unlocked if the event is set
         self._gate.acquire()
 
     def set(self) -> None:
@@ -253,7 +250,8 @@ class WallClock:
         self.offset_ns = random.SystemRandom().randrange(2**60, 2**61)
         """Own time minus ``CLOCK_MONOTONIC`` [ns]: converts time stamps of another process."""
         self.rehearsal: Callable[[], object] | None = None
-        """Called between the sleep and the busy-wait, to load code into the CPU's caches."""
+        """Function called between the sleep and the busy-wait, to load code into the CPU's caches.
+        """
         self.paced = rate is not None
         self.begun_ns = 0
         """Reading of :func:`stopwatch` [ns] when simulated time began to advance."""
@@ -349,9 +347,9 @@ class WallClock:
         Sleeps ``samples`` times for 1 ms.  The window is twice the length that would have covered
         99 of 100 late returns, within the bounds stated at :data:`MAX_SPIN_SHARE`.  ``period_ns``
         is the shortest wait of the coming loop.  Without the factor of two, one wake-up in a
-        hundred would be late.  Request scheduling first, because it changes the result.  During the
-        run, a sleep that ends too late lengthens the window within these bounds, and sleeps that
-        end in time shorten it little by little.
+        hundred would be late.  Request real-time scheduling before the calibration, because it
+        changes the result.  During the run, a sleep that ends too late lengthens the window within
+        these bounds, and sleeps that end in time shorten it little by little.
         """
         late = []
         for _ in range(max(1, samples)):
@@ -375,9 +373,7 @@ def tick_ns() -> int:
 
 
 def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
-    """Return the delay [ns] of a loop's start after which no scheduler tick interrupts it.
-
-    The delay counts from ``now_ns`` [ns].
+    """Return how long after ``now_ns`` a loop must start so that no tick interrupts it [ns].
 
     At a tick, Linux checks whether another thread has waited longer.  A loop that busy-waits or
     computes then loses its CPU until the next tick.  Ticks come at multiples of ``tick_ns`` of

@@ -172,7 +172,7 @@ def line_average(ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: i
 
 
 def warm_up(values: ArrayLike, batch: int = 5) -> int:
-    """Return how many first values to leave out as warm-up: MSER-5 (White, Cobb, Spratt, 2000).
+    """Return the number of first values to omit as warm-up: MSER-5 (White, Cobb, Spratt, 2000).
 
     The result lies in the first half of the values.  It is chosen so that the mean of the batches
     after it has the smallest standard error.  The method is a rule of thumb: if the result is half

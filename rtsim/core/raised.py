@@ -69,7 +69,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def interrupt(*_: object) -> NoReturn:
-    """Raise :class:`Interrupted`; a signal handler."""
+    """Raise :class:`Interrupted`; this function is a signal handler."""
     raise Interrupted
 
 

@@ -103,7 +103,7 @@ class Agenda(simpy.Environment):
         """Number of events processed."""
         self._ns = 0
         self._events: list[tuple[int, EventPriority, int, Event]] = []
-        """Time, priority, number and event, in SimPy's order."""
+        """The event queue: time, priority, number and event, in SimPy's order."""
         self._numbers = count()
         self._processes = processes
         self._on = on

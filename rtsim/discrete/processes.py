@@ -21,7 +21,8 @@ class Processes:
     """Processes on a SimPy environment.
 
     ``setup(agenda)`` creates all objects that the processes share.  It is called again for each run
-    and for each return to a checkpoint, so processes must not share objects that exist outside it.
+    and for each return to a checkpoint, so processes must not share objects that were created
+    outside this function.
 
     Processes read the values that ``inputs`` have at a tag.  ``outputs`` are sent as a message
     whenever they change.  ``messages`` are further topics by name; each call of

@@ -1,4 +1,4 @@
-"""The log of all stimuli of processes since the start, used to run them again up to any tag.
+"""The log of all stimuli of processes, used to run the processes again up to any tag.
 
 A generator cannot be saved.  The state of processes follows from their set-up, their random streams
 and the stimuli: inputs, parameters, messages and crossings, each with its microstep.  A checkpoint

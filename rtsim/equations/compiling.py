@@ -101,8 +101,8 @@ class Compiled:
 def compiled(function: F) -> F:
     """Mark ``function`` as a helper that is compiled into the model functions that call it.
 
-    In compiled code, a division by zero gives inf or nan, and the step then reports the state by
-    its name.  (A check of each division would cost 8 % of a step of the F-16.)
+    In compiled code, a division by zero gives inf or nan, and the solver then reports the name of
+    the state that is not finite. (A check of each division would cost 8 % of a step of the F-16.)
 
     Example:
         @compiled
@@ -165,7 +165,7 @@ class Native:
 
     @classmethod
     def plain(cls, function: Callable[..., Any], signature: Signature) -> Native:
-        """Return ``function`` uncompiled."""
+        """Return a :class:`Native` that runs ``function`` as plain Python."""
 
         def on(*arrays: Any) -> Callable[..., Any]:
             if signature[0] == NUMBER and ARRAYS.issuperset(signature[1:]):
@@ -338,7 +338,7 @@ _FORMS = (
     "solve/vectors.py",
     "blocks/scratch.py",
 )
-"""Modules with compiled forms, which the source hash does not cover."""
+"""Modules whose compiled forms the source hash does not cover; a change invalidates the cache."""
 
 
 @cache

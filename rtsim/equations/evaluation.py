@@ -1,8 +1,7 @@
 """Evaluate an equation repeatedly on the same arrays, and check that its result is finite.
 
-A solver, the guards and the outputs of a plant evaluate an equation again and again on the same
-arrays.  The addresses of these arrays are collected once, in an argument table with the layout
-:data:`EVALUATION_LAYOUT`.
+This applies to the derivative, the guards and the outputs of a plant.  The addresses of these
+arrays are collected once, in an argument table with the layout :data:`EVALUATION_LAYOUT`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Machine code does not check indices: ``y[40]`` of an array with one element overwrites other memory,
 and the run continues.  Before the first call, the Python function therefore runs on copies of the
-same arguments, and Python checks each index.  Later calls cost nothing more.  A later call may take
-another branch of the function; ``rtsim run --checked`` checks every call.
+same arguments, and Python checks each index.  Later calls are not checked and cost no extra time.
+A later call may take another branch of the function; ``rtsim run --checked`` checks every call.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def first_checked(
 ) -> Callable[..., Any]:
     """Return ``native.on(*arrays)``, extended by a check of its first call.
 
-    The first call raises :class:`IndexError` if an index is outside its array.  Otherwise it calls
-    ``keep`` with the function for later calls, which has no check.
+    The first call raises :class:`IndexError` if an index is outside its array.  Otherwise the first
+    call gives ``keep`` the unchecked function, for later calls.
     """
     fast = native.on(*arrays)
     if not native.unchecked:

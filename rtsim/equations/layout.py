@@ -108,8 +108,8 @@ class Layout:
     ) -> tuple[NDArray[np.float64], ...]:
         """Return the arrays in the declared order, after a check of their types and shapes.
 
-        ``sizes`` gives lengths by name.  The length of a name that is not in ``sizes`` is taken
-        from the first array with an axis of which this name is the whole length.
+        ``sizes`` gives lengths by name.  A name that is not in ``sizes`` gets its length from the
+        first array that has an axis declared by this name alone, such as ``"states"``.
 
         Raises :class:`TypeError` for an array that is not contiguous float64, and
         :class:`ValueError` for a wrong shape and for a function or array that is missing or extra.

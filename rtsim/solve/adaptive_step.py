@@ -1,4 +1,4 @@
-"""The steps of an adaptive solver between two tags, on the arrays of a block.
+"""The internal steps of an adaptive solver between two tags.
 
 Each accepted step is an internal step (:mod:`rtsim.solve.legs`).  The length of the next step
 follows from the error of the step before it, with a safety factor, bounds on growth and shrinkage,
@@ -52,10 +52,9 @@ LAYOUT = STEP_LAYOUT.extended(
     notes=(NOTES,),
     dense=("stages", "degree"),
 )
-"""The arrays of an adaptive step are: ``a``, ``c``, ``dense``: the tableau; ``error``: weights of
-the error estimate; ``atol``: the absolute tolerance of each state; ``k``: derivatives at the
-stages; ``now``: state at the beginning of the internal step; ``notes``: see
-:data:`rtsim.solve.look.PHASE`.
+"""The arrays of an adaptive step.  ``a``, ``c``, ``dense``: the tableau; ``error``: weights of the
+error estimate; ``atol``: the absolute tolerance of each state; ``k``: derivatives at the stages;
+``now``: state at the beginning of the internal step; ``notes``: see :data:`rtsim.solve.look.PHASE`.
 """
 AT = LAYOUT.at
 _SHRINK, _GROW = 0.2, 10.0

@@ -28,11 +28,14 @@ A result >= 0 is the index of the first element that is not finite.
 TOO_SMALL = -2
 """Result of a step if even the shortest step exceeded the tolerance."""
 OUT_OF_BUDGET = -3
-"""Result of a step if the frame's budget is used up and the fallback is to end the run."""
+"""Result of a step if the budget of the frame is used up and the fallback is ``"stop"``."""
 
 
 class Stepper(Protocol):
-    """The protocol of one solver for one bound model.  A solver's ``stepper`` method makes it."""
+    """The protocol of a stepper, which is a solver at work on one model.
+
+    A solver's ``stepper`` method makes it.
+    """
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector

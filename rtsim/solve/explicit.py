@@ -22,7 +22,10 @@ LAYOUT = STEP_LAYOUT.extended(
     k=("stages", "states"),
     y=("states",),
 )
-"""``a``, ``b``, ``c``: the tableau.  ``k``: derivatives at the stages.  ``y``: state at a stage."""
+"""The arrays of an explicit step.
+
+``a``, ``b``, ``c``: the tableau; ``k``: derivatives at the stages; ``y``: state at a stage.
+"""
 AT = LAYOUT.at
 
 

@@ -164,8 +164,8 @@ def bracketed(
     """Return the fraction in (low, high] of the step at which guard ``i`` gets the sign ``behind``.
 
     The slope of the guard there is written to ``flips``.  The method is false position with the
-    Illinois modification: if one end of the bracket stays in place twice in a row, its
-    value is halved.
+    Illinois modification: if one end of the bracket does not move twice in a row, the guard's value
+    at this end is halved.
     """
     g = matrix_at(look, AT.g)[POINTS]
     values_at(between, look, t, low, taken, g)

@@ -134,7 +134,7 @@ class GuardWatch:
         self._then = tuple(vector.copy() for vector in vectors)
         """x, z, u and p at the last tag at which a guard fired, before the reset."""
         self._moves = np.zeros((2, 2, len(guards)))
-        """Before and after the reset: all guards, and their change over a short interval."""
+        """All guards, and their change over a short interval, before and after the reset."""
         states = zip((self._then, vectors), self._moves, strict=True)
         self._ways = [moving(bound, of, into) for of, into in states]
         self._kept = [(k, v) for k, v in zip(self._then, vectors, strict=True) if v.size]

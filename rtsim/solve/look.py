@@ -68,7 +68,8 @@ LAYOUT = Layout(
         "reached": (1,),
     },
 )
-"""The functions are the model's guards and its derivative.  The arrays are:
+"""The layout of a guard table.  The functions are the model's guards and its derivative.  The
+arrays are:
 
 - ``now``, ``out``: the state at the beginning and at the end of the internal step.
 - ``k``, ``dense``: stages and dense output of an embedded pair, else empty.

@@ -40,7 +40,10 @@ LAYOUT = EXPLICIT_LAYOUT.extended(
     after=(f"{HISTORY} + {PAST} * states",),
     now=("states",),
 )
-"""``a`` to ``y``: the arrays of RK4.  ``now``: the derivative at the beginning of the step."""
+"""The arrays of a step.
+
+``a`` to ``y``: the arrays of RK4; ``now``: the derivative at the beginning of the step.
+"""
 AT = LAYOUT.at
 
 

@@ -48,8 +48,11 @@ LAYOUT = STEP_LAYOUT.extended(
     k=("stages", "states"),
     y=("states",),
 )
-"""``pairs``: see :func:`paired_states`; ``abar`` to ``c``: the tableau; ``k``: derivatives at the
-stages; ``y``: state at a stage."""
+"""The arrays of a Nystrom step.
+
+``pairs``: see :func:`paired_states`; ``abar`` to ``c``: the tableau; ``k``: derivatives at the
+stages; ``y``: state at a stage.
+"""
 AT = LAYOUT.at
 
 

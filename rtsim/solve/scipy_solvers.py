@@ -43,8 +43,8 @@ _LEAST_RTOL = 100 * 2.3e-16
 class SciPy(StepTolerance):
     """An adaptive solver of ``scipy.integrate``.
 
-    ``method`` is its class name: one of DOP853, Radau, BDF and LSODA.  ``most`` is the longest step
-    (s).  Raises :class:`ScenarioError` for an unknown method or a value outside its range.
+    ``method`` is the name of SciPy's class: DOP853, Radau, BDF or LSODA. ``most`` is the longest
+    step (s).  Raises :class:`ScenarioError` for an unknown method or a value outside its range.
     """
 
     method: str = "LSODA"

@@ -21,7 +21,10 @@ from rtsim.solve.resident import STEP_LAYOUT, Method, stepper
 from rtsim.solve.rkn4 import paired_states
 
 LAYOUT = STEP_LAYOUT.extended("a semi-implicit Euler step", pairs=("states",), k=("states",))
-"""``pairs``: see :func:`rtsim.solve.rkn4.paired_states`; ``k``: the derivative at ``x``."""
+"""The arrays of a step.
+
+``pairs``: see :func:`rtsim.solve.rkn4.paired_states`; ``k``: the derivative at ``x``.
+"""
 AT = LAYOUT.at
 
 

@@ -20,15 +20,15 @@ MOST_BYTES = 1 << 20
 LINGER_MS = 200
 TROUBLE = (OSError, zmq.ZMQError)
 MOST_QUEUED = 256
-"""The most messages queued for one peer, or from it."""
+"""Maximum number of messages queued to one peer, and from one peer."""
 _FEEL_S, _SILENT_PEER_S = 1, 3
-"""Over TCP: interval of keep-alive probes, and number of silent seconds until a peer is gone."""
+"""TCP keep-alive: seconds between probes, and seconds of silence after which a peer is gone."""
 _PARTS_AT_ONCE = 1000
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class ListeningSocket:
-    """A server socket at ``tcp://HOST:PORT``, or :meth:`local`, for any number of named peers."""
+    """A server socket for any number of named peers, at ``tcp://HOST:PORT`` or :meth:`local`."""
 
     def __init__(
         self, endpoint: str, keys: Keys | None = None, most_bytes: int = MOST_BYTES

@@ -30,7 +30,7 @@ _EL_LOW, _EL_PER, _EL_LAST = grid("elevator_deg")
 
 
 def _beside(names: tuple[str, ...], *over: str) -> Table:
-    """Return tables of equal axes in one contiguous array; the last axis is the table number."""
+    """Return tables with equal axes as one contiguous array; its last axis is the table number."""
     tables = [table("aerodynamics", name, *over) for name in names]
     return np.ascontiguousarray(np.stack(tables, axis=-1))
 
@@ -57,7 +57,7 @@ BOOK_SURFACES = _beside(
 def segment(
     value: float, low: float, per: float, last: int, extrapolate: bool
 ) -> tuple[int, float]:
-    """Return the index of the segment with ``value`` and the fraction in it, for even spacing."""
+    """Return the segment of an evenly spaced axis with ``value``, and the fraction within it."""
     s = (value - low) * per
     if not extrapolate:
         s = max(0.0, min(s, last + 1.0))

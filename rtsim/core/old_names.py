@@ -144,7 +144,7 @@ class _OldNames(_Finder):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has given the module the spec of the old name; restore its own.
+        # Restore the module's own spec: the import system has set the spec of the old name.
         module.__spec__ = self._specs.pop(module.__name__)
 
 

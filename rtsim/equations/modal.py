@@ -113,7 +113,7 @@ def modal(
 ) -> Model:
     """Return a model that begins in the first of ``modes``.
 
-    - ``output``: one output function for all modes; otherwise each mode has its own.
+    - ``output``: one output function for all modes; otherwise each mode has an output function.
     - ``zeno``: name of the mode that the model enters if transitions accumulate (Zeno).
     - ``rest(t, x, z, u, p)`` sets states and discrete signals in place when it enters that mode.
     - All other arguments are those of :class:`rtsim.equations.model.Model`.

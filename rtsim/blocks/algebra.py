@@ -35,7 +35,7 @@ _OUT = (Port("y", None, None),)
 
 
 class Memoryless(Block):
-    """Base class: one output ``y`` of the kind and size of the inputs."""
+    """Base class of blocks with one output ``y`` that has the kind and size of the inputs."""
 
     outputs = _OUT
 
@@ -57,7 +57,10 @@ class Memoryless(Block):
             raise ShapeError(f"inputs of {name} have different sizes ({listed}); make them equal")
 
     def made(self, wires: Wires, text: str, **rest: Any) -> Equations:
-        """Return equations from ``text``, for signals or events; ``{i}`` follows each port name."""
+        """Return equations made of ``text``, for signals or for events.
+
+        In ``text``, ``{i}`` follows each port name.
+        """
         text = each(wires[self.inputs[0].name].size, text)
         on = tuple(p.name for p in self.inputs if wires[p.name].kind == "event")
         return Equations(when=(When(on, text),), **rest) if on else Equations(output=text, **rest)
@@ -69,9 +72,10 @@ def _inputs(names: Sequence[str], size: int | None = None) -> tuple[Port, ...]:
 
 @dataclass(frozen=True)
 class Gain(Memoryless):
-    """``y = gain * u``.
+    """Multiply the input by a constant: ``y = gain * u``.
 
-    ``unit`` is the unit of ``gain``.  The unit of ``y`` is that of ``gain * u`` if both are known.
+    ``unit`` is the unit of ``gain``.  The unit of ``y`` is the unit of ``gain * u`` if both units
+    are known.
     """
 
     gain: float = 1.0
@@ -91,7 +95,7 @@ class Gain(Memoryless):
 
 
 class Sum(Memoryless):
-    """``y = u1 - u2`` for ``Sum("+-")``: one input for each sign."""
+    """A sum of inputs, one for each sign: ``Sum("+-")`` is ``y = u1 - u2``."""
 
     def __init__(self, signs: str = "++") -> None:
         if not isinstance(signs, str) or not signs or set(signs) - set("+-"):
@@ -114,7 +118,7 @@ class Sum(Memoryless):
             if not units.same(unit, wanted):
                 raise ScenarioError(
                     f"{name} cannot add {wanted} and {unit} ({port}); wires do not convert units. "
-                    "Put a Gain with the unit of the conversion before it"
+                    "Put a Gain with the unit of the conversion before this input"
                 )
 
     def equations(self, wires: Wires) -> Equations:
@@ -123,7 +127,7 @@ class Sum(Memoryless):
 
 
 class Product(Memoryless):
-    """``y = u1 * u2 / u3`` for ``Product("**/")``: one input for each sign."""
+    """A product of inputs, one for each sign: ``Product("**/")`` is ``y = u1 * u2 / u3``."""
 
     def __init__(self, signs: str = "**") -> None:
         if not isinstance(signs, str) or not signs or set(signs) - set("*/"):
@@ -150,7 +154,7 @@ class Product(Memoryless):
 
 
 class Expression(Memoryless):
-    """``y = function(a, b, …)``: a pure function of scalars, whose arguments are the inputs.
+    """A pure function of scalar inputs: ``y = function(a, b, …)``; the arguments name the inputs.
 
     An argument ``t`` is the simulated time in s.  A jump within the function, as in
     ``1 if a > 2 else 0``, creates no tag, and a solver does not locate it.  Use a LevelCrossing or
@@ -170,7 +174,8 @@ class Expression(Memoryless):
         self.inputs = _inputs([a for a in self.arguments if a != "t"], 1)
         if not self.inputs:
             raise ScenarioError(
-                f"the function {self._name} of an Expression has no argument except t; add one"
+                f"the function {self._name} of an Expression has no argument except t; add one "
+                "for each input"
             )
 
     @property
@@ -223,7 +228,7 @@ class Saturation(Memoryless):
 class Quantiser(Memoryless):
     """Round ``u`` to the nearest multiple of ``interval``; halves are rounded up.
 
-    If ``u`` is a signal, each jump of ``y`` has a tag: the time at which ``u`` crosses the middle
+    If ``u`` is a signal, each jump of ``y`` is a tag, at the time at which ``u`` crosses the middle
     between two multiples.
     """
 

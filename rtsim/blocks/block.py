@@ -37,26 +37,27 @@ class Wire:
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a block.  ``None`` as ``kind`` or ``size`` allows any."""
+    """An input or output of a block.  ``None`` as ``kind`` or ``size`` allows any kind or size."""
 
     name: str
     kind: Kind | None = "signal"
     size: int | None = 1
     unit: str = ANY
     optional: bool = False
-    """Whether the input may stay open."""
+    """Whether the input may stay unconnected."""
     remedy: str = ""
-    """The advice in the error message for a wire of the wrong kind."""
+    """Advice that the error message for a wire of the wrong kind gives."""
 
 
 @dataclass(frozen=True)
 class When:
-    """Statements that run at an instant at which all of ``on`` occur.
+    """Statements that run at an instant at which all events in ``on`` occur.
 
     ``on`` names event inputs, guards or timers.  ``do`` may set event outputs, states and memory.
-    It reads signals as x-; the values that it sets become x+.  ``then`` runs after all other
-    statements of the instant.  It may only set elements of memory at computed indices, to values of
-    names that ``do`` set.  ``rest`` replaces ``do`` if the crossings in ``on`` accumulate (Zeno).
+    It reads signals as x-; the values that it sets become x+. ``then`` runs after all other
+    statements of the instant.  ``then`` may only set elements of memory at computed indices, to
+    values of names that ``do`` set.  ``rest`` replaces ``do`` if the crossings in ``on`` accumulate
+    (Zeno).
     """
 
     on: tuple[str, ...]
@@ -87,7 +88,7 @@ class Equations:
     when: tuple[When, ...] = ()
     functions: Mapping[str, Any] = field(default_factory=dict)
     meets: Mapping[str, str] = field(default_factory=dict)
-    """By event input: a timer; the event must occur at each tick of the timer."""
+    """Maps an event input to a timer; the event must occur at each tick of the timer."""
 
 
 Wires = Mapping[str, Wire]
@@ -97,8 +98,8 @@ Wires = Mapping[str, Wire]
 class Block:
     """Base class of all blocks, those of rtsim and those of users.
 
-    ``inputs`` and ``outputs`` do not depend on the wires.  What depends on them, such as the size
-    of a sum, is returned by :meth:`carries` and :meth:`equations`.
+    ``inputs`` and ``outputs`` do not depend on the wires.  Properties that depend on the wires,
+    such as the size of a sum, are returned by :meth:`carries` and :meth:`equations`.
     """
 
     inputs: tuple[Port, ...] = ()
@@ -106,11 +107,11 @@ class Block:
 
     @property
     def label(self) -> str:
-        """The text in a drawing."""
+        """The text that a drawing shows in the block."""
         return type(self).__name__
 
     def carries(self, wires: Wires) -> dict[str, Wire]:  # noqa: ARG002
-        """Return the wires at the outputs, by port, that ``wires`` at the inputs determine."""
+        """Return the wires at the outputs; ``wires`` are those at the inputs, by port."""
         return {
             port.name: Wire(port.kind, port.size, port.unit)
             for port in self.outputs
@@ -118,7 +119,7 @@ class Block:
         }
 
     def equations(self, wires: Wires) -> Equations:
-        """Return the equations; ``wires`` are all wires at its inputs, by port."""
+        """Return the block's equations; ``wires`` are all wires at its inputs, by port."""
         raise NotImplementedError
 
     def __post_init__(self) -> None:
@@ -137,7 +138,7 @@ class Block:
 
 
 def each(size: int, text: str) -> str:
-    """Return ``text`` for each element; ``{i}`` is ``[0]``, ``[1]``, …; empty for a scalar."""
+    """Return ``text`` for each element, with ``{i}`` replaced by ``[0]``, ``[1]``, …"""
     if size == 1:
         return text.replace("{i}", "")
     return "\n".join(text.replace("{i}", f"[{k}]") for k in range(size))
@@ -170,7 +171,7 @@ def number(value: object, what: str) -> float:
 
 
 def numbers(value: Numbers, what: str = "(") -> tuple[float, ...]:
-    """Return one or several numbers as a tuple; ``what`` as in :func:`number`."""
+    """Return one or several numbers as a tuple; see :func:`number` for ``what``."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if not isinstance(value, (tuple, list)):
@@ -181,7 +182,7 @@ def numbers(value: Numbers, what: str = "(") -> tuple[float, ...]:
 
 
 def start(values: tuple[float, ...]) -> float | tuple[float, ...]:
-    """Return ``values`` as a signal's ``initial``: a float or a tuple."""
+    """Return ``values`` in the form of a signal's ``initial``: a float or a tuple."""
     return values[0] if len(values) == 1 else values
 
 

@@ -29,15 +29,15 @@ from rtsim.equations.model import Guard, Model
 
 @dataclass(frozen=True)
 class Integrator(Block):
-    """``y = initial + integral of u``, with as many elements as ``initial``.
+    """An integrator: ``y = initial + integral of u``, with as many elements as ``initial``.
 
     - An event at ``reset`` sets the state to the event's value, or to ``reset_to`` if given.
     - An event at ``impulse`` adds its value to the state, as a Dirac impulse of that weight at
-      ``u`` would.  If both events occur at one instant, the reset comes first.
-    - ``low`` and ``high`` limit the state.  The state stays at a limit until ``u`` points away
-      from the limit.  Reaching and leaving a limit are located as events.
+      ``u`` would.  If both events occur at one instant, the reset is applied first.
+    - ``low`` and ``high`` limit the state.  The state stays at a limit until ``u`` points away from
+      the limit.  The times at which the state reaches or leaves a limit are located as events.
     - ``rest`` is the value to which the state is set, and at which it stays, if the crossings that
-      set it accumulate (Zeno).  The next event at ``reset`` or ``impulse`` ends this.
+      set it accumulate (Zeno).  The next event at ``reset`` or ``impulse`` releases the state.
     """
 
     initial: Numbers = 0.0
@@ -124,7 +124,10 @@ class Integrator(Block):
     def _resting(
         self, states: Signals, parameters: list[Signal], output: str, when: list[When]
     ) -> Equations:
-        """``stands`` is 1 from the accumulation of crossings to the next reset or impulse."""
+        """Return the equations of an integrator with ``rest``.
+
+        The memory ``stands`` is 1 from the accumulation of crossings to the next reset or impulse.
+        """
         rest = each(self.size, "x{i} = rest") + "\nstands = 1.0"
         return Equations(
             states=states,
@@ -138,7 +141,11 @@ class Integrator(Block):
     def _limited(
         self, states: Signals, parameters: list[Signal], output: str, when: list[When]
     ) -> Equations:
-        """``at`` is -1 or 1 at a limit; the state is constant while ``u`` points beyond it."""
+        """Return the equations of an integrator with limits.
+
+        The memory ``at`` is -1 at the low limit, 1 at the high limit, else 0.  At a limit, the
+        state is constant while ``u`` points beyond the limit.
+        """
         guards, text = [], ["leaves = at * u if at != 0.0 else 1.0"]
         if self.high is not None:
             parameters.append(Signal("high", self.unit, initial=self.high))
@@ -166,7 +173,7 @@ class Integrator(Block):
 
 
 def _released(when: When) -> When:
-    """Return ``when``, extended so that a reset or impulse also releases the limit."""
+    """Return ``when``, extended so that a reset or impulse also releases a state at its limit."""
     return When(when.on, f"{when.do}\nat = 0.0")
 
 
@@ -175,7 +182,7 @@ class Differential(Block):
 
     Its outputs are the model's outputs, or the model's states if it has no outputs.
     ``feedthrough=False`` declares that the outputs do not depend on the inputs at the same instant;
-    rtsim cannot find this out from the function.
+    rtsim cannot derive this from the function.
     """
 
     def __init__(self, model: Model, *, feedthrough: bool = True) -> None:

@@ -14,7 +14,7 @@ from rtsim.core.tag import Duration, Period
 
 @dataclass(frozen=True)
 class PID(Block):
-    """``y = kp u + ki integral(u) + kd u'``, limited to ``low`` … ``high``.
+    """A PID controller: ``y = kp u + ki integral(u) + kd u'``, limited to ``low`` … ``high``.
 
     ``u'`` is the derivative of ``u`` after a first-order filter with time constant ``1 / filter``
     s.  While the output is limited, back-calculation with the gain ``tracking`` (1/s; default
@@ -63,10 +63,10 @@ class PID(Block):
 
 @dataclass(frozen=True)
 class SampledPID(PID):
-    """A :class:`PID` that is computed every ``period`` s and held; it reads ``u`` as x-.
+    """A :class:`PID` that is computed every ``period`` s; its output is held in between.
 
-    The integral uses the forward Euler method.  The filter of the derivative uses backward Euler,
-    which is stable for any period.
+    The block reads ``u`` as x-. The integral uses the forward Euler method.  The filter of the
+    derivative uses backward Euler, which is stable for any period.
     """
 
     period: Duration | Period = 0.1

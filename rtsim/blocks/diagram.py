@@ -9,8 +9,8 @@
     model = d.model()
 
 Blocks may be added in any order, and a source may be a block that is added later.  A diagram can be
-a block of another diagram.  It is flattened there, so it adds no delay, and algebraic loops through
-it are found.
+a block of another diagram.  The inner diagram is flattened, so it adds no delay, and algebraic
+loops through it are found.
 """
 
 from __future__ import annotations

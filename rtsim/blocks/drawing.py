@@ -28,7 +28,7 @@ def _identifier(path: str) -> str:
 
 
 def _carried(diagram: WiredBlocks) -> Mapping[Place, Wire]:
-    """Return what each output carries; empty for a diagram that is not complete."""
+    """Return the wire of each output; the result is empty for an incomplete diagram."""
     try:
         return flatten(diagram).carried
     except ScenarioError:
@@ -52,7 +52,7 @@ def _edges(scope: Scope, carried: Mapping[Place, Wire]) -> Iterator[_Edge]:
             place = scope.resolve(end)
             start = _start(scope, end)
         except ScenarioError:
-            return  # the other end is not wired yet
+            return  # the output of the nested diagram has no source yet
         event = place is not None and place in carried and carried[place].kind == "event"
         yield _Edge(start, target, label, event)
 

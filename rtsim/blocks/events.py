@@ -17,7 +17,9 @@ from rtsim.blocks.source import indented
 from rtsim.blocks.text import renamed, statements
 
 Node = tuple[str, str]
-"""A signal is (block, output port); a clause is ``("@block", "number of the clause")``."""
+"""A node of the evaluation order: a signal (block, output port), or a clause ``("@block", "number
+of the clause")``.
+"""
 
 
 def event_node(block: str, clause: int) -> Node:
@@ -31,9 +33,9 @@ class SignalNodes(Protocol):
     layout: Layout
     placed: dict[str, PlacedBlock]
     needs: dict[Node, set[Node]]
-    """By node, the nodes that are computed before it."""
+    """Maps each node to the nodes that are computed before it."""
     values: dict[Node, list[str]]
-    """By node, the expression of each element."""
+    """Maps each node to the expressions of its elements."""
     order: list[Node]
 
     def elements(self, name: str, size: int, pattern: str = ...) -> list[str]:
@@ -45,7 +47,7 @@ class SignalNodes(Protocol):
         ...
 
     def items(self, needed: Iterable[Node]) -> list[list[str]]:
-        """Return the lines that compute ``needed`` and all that it needs, in their order."""
+        """Return the lines that compute ``needed`` and all nodes that it needs, in their order."""
         ...
 
 
@@ -55,7 +57,7 @@ class Events:
     def __init__(self, generator: SignalNodes) -> None:
         self._of = generator
         self._setters: dict[Node, list[Node]] = {}
-        """By event output, the clauses that set it."""
+        """Maps each event output to the clauses that set it."""
         for name, placed in generator.placed.items():
             outputs = {port.name for port in placed.flat.block.outputs}
             for i, when in enumerate(placed.equations.when):
@@ -100,7 +102,7 @@ class Events:
         for placed in self._of.placed.values():
             check_meetings(placed, makers)
 
-    # -- in an instant ---------------------------------------------------------------------------
+    # -- generated lines -------------------------------------------------------------------------
 
     def resting(self, guard: int) -> bool:
         """Return whether this guard triggers a clause with stop-mode statements (``rest``)."""
@@ -115,7 +117,7 @@ class Events:
         return out
 
     def items(self, source: str, *, stop: bool = False) -> list[list[str]]:
-        """Return lines of ``reset`` or ``stop`` (source ``guards``) or ``tick`` (``timers``)."""
+        """Return lines of ``tick`` if ``source`` is ``"timers"``, else of ``reset`` or ``stop``."""
         possible = self._possible(source, range(len(self._of.layout.guards)))
         first, clauses, commit, late = [], [], [], []
         signals: set[Node] = set()
@@ -171,7 +173,7 @@ class Events:
         }
 
     def _around(self, placed: PlacedBlock, clauses: list[Node]) -> tuple[list[str], list[str]]:
-        """Return the lines before the clauses of a block, and the lines after all clauses."""
+        """Return two lists of lines: before the clauses of a block, and after all clauses."""
         begin, end = [], []
         whens = [self._clause(n)[1] for n in clauses]
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in whens))

@@ -22,9 +22,11 @@ class FlatBlock:
     path: str
     block: Block
     sources: dict[str, Place] = field(default_factory=dict)
-    """By input port, the source: block :attr:`name` (empty for a diagram's input) and port."""
+    """Maps each input port to its source: block :attr:`name` (empty for a diagram's input) and
+    port.
+    """
     wires: dict[str, Wire] = field(default_factory=dict)
-    """By input port, the kind, size and unit that arrive there."""
+    """Maps each input port to the kind, size and unit of its wire."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,9 @@ class Scope:
         """Return the block and output that drive ``end``, across nested diagrams, or ``None``."""
         step = (self.prefix, str(end))
         if step in seen:
-            raise ScenarioError(f"the wire from {end} returns to itself; wire it to a block")
+            raise ScenarioError(
+                f"the wire from {end} leads back to {end}; give it a block as its source"
+            )
         block, port = self.diagram.source(end)
         seen = (*seen, step)
         if block:
@@ -151,7 +155,7 @@ def _shown(top: Scope, name: str, end: WireEnd) -> Place:
 
 
 def _carried(diagram: WiredBlocks, blocks: dict[str, FlatBlock]) -> dict[Place, Wire]:
-    """Return kind, size and unit of every output; they propagate from block to block."""
+    """Return kind, size and unit of every output, which follow from block to block."""
     known: dict[Place, Wire] = {
         ("", s.name): Wire("signal", s.size, s.unit) for s in diagram.signals
     }
@@ -206,7 +210,7 @@ def _check_wire(flat: Flat, end: str, port: Port, place: Place, wire: Wire) -> N
         raise ScenarioError(f"{source} is a signal, but {end} needs events; {remedy}")
     if port.size not in (None, wire.size):
         raise ShapeError(
-            f"{source} has size {wire.size}, but {end} needs size {port.size}; make them equal"
+            f"{source} has size {wire.size}, but {end} needs size {port.size}; make the sizes equal"
         )
     if not units.same(wire.unit, port.unit):
         raise ScenarioError(

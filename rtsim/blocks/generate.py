@@ -43,7 +43,9 @@ class Generator:
         self.needs: dict[Node, set[Node]] = {}
         self.values: dict[Node, list[str]] = {}
         self.lines: dict[Node, list[str]] = {}
-        """The lines that compute each signal; a signal that is a state or an input has none."""
+        """The lines that compute each signal; there are none for a signal that is a state or an
+        input.
+        """
         for signal in flat.inputs:
             first = flat.inputs.slice(signal.name).start
             self.values["", signal.name] = [f"u[{first + i}]" for i in range(signal.size)]
@@ -64,7 +66,7 @@ class Generator:
             if not node[0].startswith("@"):
                 self._evaluate(*node)
         self.computed = [node for node in self.order if self.lines.get(node)]
-        """Signals that need lines to compute, in their order."""
+        """The signals that are computed by lines, in their order."""
 
     def _carries(self, placed: PlacedBlock, port: str) -> str:
         return self.flat.carried[placed.name, port].kind
@@ -107,13 +109,13 @@ class Generator:
 
     @staticmethod
     def elements(name: str, size: int, pattern: str = "{0}[{1}]") -> list[str]:
-        """Return the names of ``size`` elements; ``name`` itself if there is only one."""
+        """Return the names of ``size`` elements, or only ``name`` if there is one element."""
         return [name] if size == 1 else [pattern.format(name, i) for i in range(size)]
 
     # -- the functions ---------------------------------------------------------------------------
 
     def items(self, needed: Iterable[Node]) -> list[list[str]]:
-        """Return the lines that compute ``needed`` and all that it needs, in their order."""
+        """Return the lines that compute ``needed`` and all signals that it needs, in order."""
         return [self.lines[self.computed[i]] for i in self._behind(needed)]
 
     def _behind(self, needed: Iterable[Node]) -> list[int]:
@@ -121,7 +123,7 @@ class Generator:
         return [i for i, node in enumerate(self.computed) if node in wanted]
 
     def _of_blocks(self, name: str, out: str, which: str, doc: str) -> FunctionBody:
-        """Return the function of rates or guards."""
+        """Return the text of the function that computes the rates or the guards."""
         needed: set[Node] = set()
         items = []
         for placed in self.placed.values():
@@ -143,12 +145,12 @@ class Generator:
             if wire.kind == "event":
                 raise ScenarioError(
                     f"output {name} of diagram {self.flat.diagram.name} is an event, but an output "
-                    "must be a signal; wire the event to a ZeroOrderHold and output that"
+                    "must be a signal; wire the event to a ZeroOrderHold and use its output"
                 )
             first = self.values[place][0]
             same = [s for s in states if s.name == name]
             if same and first == f"x[{Signals(*states).slice(name).start}]":
-                continue  # the state itself
+                continue  # the signal is the state
             shape = () if wire.size == 1 else (wire.size,)
             out.append(_Shown(Signal(name, wire.unit, shape=shape), place))
         return out
@@ -164,7 +166,7 @@ class Generator:
                 f"diagram {diagram.name} has no continuous state, which a plant needs; add an "
                 "Integrator, or write a PythonController instead"
             )
-        _ = states + discrete + flat.inputs + outputs  # names must differ
+        _ = states + discrete + flat.inputs + outputs  # raises if two signals have the same name
         say = f"of diagram {diagram.name}".replace('"', "'").replace("\\", "/")
         texts = [f'"""Functions {say}, put together from its blocks."""\n']
         bodies = [self._of_blocks("derivative", "dx", "rate", f"Rates {say}.")]

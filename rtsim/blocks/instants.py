@@ -11,7 +11,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.equations.model import Timer
 
 Makers = Callable[[Place], list[tuple[PlacedBlock, tuple[str, ...]]]]
-"""Maps an event to the clauses that produce it: for each, its block and its causes."""
+"""Maps an event to the clauses that produce it; each clause has its block and its triggers."""
 
 
 def check_meetings(placed: PlacedBlock, makers: Makers) -> None:
@@ -22,8 +22,8 @@ def check_meetings(placed: PlacedBlock, makers: Makers) -> None:
             occurs = " and ".join(dict.fromkeys(_causes(place, makers))) or "never"
             raise ScenarioError(
                 f"{placed.flat.path} ticks {_in_words(own)}, but the event at its input {port} "
-                f"occurs {occurs}, so some ticks have no event; give both the same period and "
-                f"offset, or put a ZeroOrderHold before {placed.flat.path}"
+                f"occurs {occurs}, so some ticks have no event; give both blocks the same period "
+                f"and offset, or put a ZeroOrderHold before {placed.flat.path}"
             )
 
 
@@ -44,7 +44,7 @@ def _at_ticks(placed: PlacedBlock, cause: str, own: Timer, makers: Makers) -> bo
 def _covers(timer: Timer, own: Timer) -> bool:
     """Return whether ``timer`` ticks at all ticks of ``own``.
 
-    Ticks are compared as they are rounded to whole ns, so an offset of 1/3 s is not exact.
+    Ticks are compared after rounding to whole ns.
     """
     if timer.period is None or own.period is None:
         return timer == own

@@ -15,7 +15,7 @@ from rtsim.core.signals import Signal
 from rtsim.equations.model import Guard, Timer
 
 Values = Mapping[tuple[str, str], list[str]]
-"""By block and port of an output, the expression of each element."""
+"""Maps the block and port of an output to the expressions of its elements."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class PlacedBlock:
     guards: dict[str, int] = field(default_factory=dict)
     timers: dict[str, int] = field(default_factory=dict)
     places: dict[str, tuple[str, int, int]] = field(default_factory=dict)
-    """By name of a state, rate, memory or parameter: vector, first element, size."""
+    """Maps the name of a state, rate, memory or parameter to its vector, first element and size."""
 
     def __post_init__(self) -> None:
         eq = self.equations
@@ -70,7 +70,7 @@ class PlacedBlock:
     ) -> Element:
         """Return a function that replaces the names in the block's equations.
 
-        ``own`` maps names to local variables.  Temporaries get the ending ``suffix``.
+        ``own`` maps names to local variables.  ``suffix`` is added to the names of temporaries.
         """
         flat, places, functions = self.flat, self.places, self.equations.functions
         local = own or {}

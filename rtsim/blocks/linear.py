@@ -24,7 +24,9 @@ from rtsim.core.signals import Signal, Signals
 
 
 class StateSpace(Block):
-    """``x' = A x + B u``, ``y = C x + D u`` with A (n, n), B (n, m), C (r, n) and D (r, m).
+    """A linear system ``x' = A x + B u``, ``y = C x + D u``.
+
+    The matrices are A (n, n), B (n, m), C (r, n) and D (r, m).
 
     An event at ``impulse`` (m,) is a Dirac impulse at ``u``: it adds ``B`` times its value to
     ``x``.  It is allowed only if ``D`` is 0; otherwise the output would contain an impulse.
@@ -107,10 +109,12 @@ def _shaped(name: str, given: np.ndarray, wanted: tuple[int, ...], what: str) ->
 
 
 class TransferFunction(StateSpace):
-    """``numerator(s) / denominator(s)``, coefficients of the highest power of s first.
+    """A transfer function ``numerator(s) / denominator(s)``.
 
-    The states are those of the controllable canonical form: each but the last has the next state
-    as its derivative.  All states are 0 at the start.
+    The coefficients begin with the highest power of s.
+
+    The states are those of the controllable canonical form: the derivative of each state is the
+    next state, except for the last state.  All states are 0 at the start.
     """
 
     def __init__(

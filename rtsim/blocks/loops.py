@@ -14,16 +14,18 @@ N = TypeVar("N", bound=Hashable)
 def algebraic_loop(path: Sequence[str]) -> ScenarioError:
     """Return the error that names a loop; ``path`` is in the direction of the signals."""
     return ScenarioError(
-        f"algebraic loop: {' -> '.join((*path, path[0]))}: each value needs the previous one at "
-        "the same instant. Insert an Integrator or a TransferFunction (a small lag). In a sampled "
-        "loop, insert a UnitDelay or a ZeroOrderHold. Or solve the equations for one value by hand"
+        f"algebraic loop: {' -> '.join((*path, path[0]))}: each block needs the output of the "
+        "block before it at the same instant. Insert an Integrator or a TransferFunction (a small "
+        "lag). In a sampled loop, insert a UnitDelay or a ZeroOrderHold. Or solve the equations "
+        "by hand"
     )
 
 
 def evaluation_order(nodes: Iterable[N], needs: Mapping[N, Iterable[N]]) -> list[N]:
-    """Return ``nodes`` sorted so that each follows all nodes that it needs; ties keep their order.
+    """Return ``nodes`` sorted so that each node follows all nodes that it needs.
 
-    The nodes of a loop, and those that need them, are missing; :func:`find_loop` finds the loop.
+    Where several orders are possible, nodes keep their order in ``nodes``.  The result lacks the
+    nodes of a loop and the nodes that need them; :func:`find_loop` finds the loop.
     """
     rank = {node: i for i, node in enumerate(nodes)}
     by_rank = list(rank)

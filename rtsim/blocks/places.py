@@ -1,4 +1,4 @@
-"""The ends of a wire of a diagram: a block and one of its ports."""
+"""The two ends of a wire in a diagram; each is a block and one of its ports."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Sampler(Block):
 class LevelCrossing(Block):
     """An event when ``u`` crosses ``level``: rising (``direction`` 1), falling (-1) or both (0).
 
-    The crossing is located to 1 ns.  The value of the event is ``u`` at that time.
+    The crossing is located to 1 ns.  The value of the event is the value of ``u`` at that time.
     """
 
     level: float = 0.0
@@ -112,7 +112,7 @@ class LevelCrossing(Block):
 
 @dataclass(frozen=True)
 class _Held(Block):
-    """Base class of holds; input and output have as many elements as ``initial``."""
+    """Base class of holds, whose input and output have as many elements as ``initial``."""
 
     initial: Numbers = 0.0
     unit: str = units.ANY
@@ -162,7 +162,9 @@ class ZeroOrderHold(_Held):
 
 @dataclass(frozen=True)
 class FirstOrderHold(_Held):
-    """Continue the line through the last two events; constant after the first event.
+    """Extrapolate on the line through the last two events.
+
+    After the first event, the output is constant.
 
     With ``period`` (s), ``u`` is a signal, which the block samples with that period.
     """
@@ -187,7 +189,7 @@ class FirstOrderHold(_Held):
 
 @dataclass(frozen=True)
 class UnitDelay(Block):
-    """An event every ``period`` s with the value that ``u`` had one period before.
+    """Delay ``u`` by one period; the output is an event every ``period`` s.
 
     ``u`` is a signal or an event.  An event must occur at each tick of the block; events between
     the ticks are ignored.  The output does not depend on the input at the same instant, so a loop
@@ -225,12 +227,12 @@ class UnitDelay(Block):
 
 
 class TransportDelay(Block):
-    """``y(t) = u(t - delay)``; before ``delay`` s, ``y`` is ``initial``.
+    """Delay a signal: ``y(t) = u(t - delay)``; before ``delay`` s, ``y`` is ``initial``.
 
-    ``u`` is sampled ``samples`` times per ``delay``; each sample has a tag.  ``y`` interpolates
+    ``u`` is sampled ``samples`` times per ``delay``; each sample is a tag.  ``y`` interpolates
     between neighbouring samples with a cubic, or with a line if ``interpolation="linear"``.  If h
-    is the time between samples, the error is of order h^4 (cubic) or h^2 (line).  A jump of ``u``
-    becomes a ramp of length h.
+    is the time between samples, the error is of order h^4 for the cubic and h^2 for the line.  A
+    jump of ``u`` becomes a ramp of length h.
     """
 
     inputs = (Port("u"),)
@@ -264,7 +266,7 @@ class TransportDelay(Block):
 
     def equations(self, wires: Wires) -> Equations:  # noqa: ARG002
         n = self.samples + 2
-        # The buffer is a ring: the next sample overwrites the oldest, one delay and one step old.
+        # The ring buffer covers one delay and one interval; the next sample overwrites the oldest.
         a, b, c, d = (f"buffer[(int(at) + {i}) % {n}]" for i in range(4))
         text = [f"_s = (t - since) / {self.step.seconds!r}", f"_b = {b}", f"_c = {c}"]
         if self.cubic:

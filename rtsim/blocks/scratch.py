@@ -1,4 +1,4 @@
-"""A vector on the stack for one call; no memory is allocated when equations are evaluated."""
+"""Vectors for one call of a function; compiled code puts them on the stack, not on the heap."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MOST = 4096
 
 
 def scratch(size: int) -> Vector:
-    """Return ``size`` zeros; in compiled code, ``size`` must be a literal.
+    """Return a vector of ``size`` zeros; in compiled code, ``size`` must be a literal.
 
     Compiled code puts the vector in the stack frame of the calling function, where it lives until
-    that function returns.  A numba overload would have a frame of its own, so the call is lowered
-    in place.
+    that function returns.  A numba overload would have a stack frame of its own, so the compiler
+    replaces the call with code in the calling function.
     """
     return np.zeros(size)
 

@@ -1,7 +1,7 @@
 """Write the source text of generated Python functions.
 
-Long functions are split into pieces, because compile time grows faster than the length of a
-function.
+Long functions are split into several functions (pieces), because compile time grows faster than the
+length of a function.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class FunctionBody:
-    """One function: the numbers of the signals that it needs, in order, and its further lines."""
+    """The content of a function: the numbers of the signals that it needs, and its own lines."""
 
     name: str
     out: str
@@ -70,7 +70,7 @@ class FunctionBody:
 def functions(
     arguments: str, doc: str, signals: Sequence[Sequence[str]], bodies: Sequence[FunctionBody]
 ) -> list[str]:
-    """Return ``bodies`` as text; long bodies share the pieces that compute ``signals``."""
+    """Return the text of functions; long functions share the pieces that compute ``signals``."""
     wholes = [[*(signals[i] for i in body.needed), *body.rest] for body in bodies]
     if all(sum(map(len, whole)) <= LINES for whole in wholes):
         return [
@@ -96,7 +96,7 @@ def functions(
 
 
 class _Shared:
-    """Pieces that compute signals, and the vector that passes values between the pieces."""
+    """The pieces that compute signals, and the vector that passes values between pieces."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ def module(text: str, names: Mapping[str, Any]) -> ModuleType:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write the whole file at once; keep an equal file, because the cache compares its date."""
+    """Write ``text`` to a file, unless the file has it already: the cache compares dates."""
     try:
         if path.read_text(encoding="utf-8") == text:
             return

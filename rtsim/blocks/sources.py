@@ -1,4 +1,4 @@
-"""Sources: blocks without inputs.  Each jump or bend of a source has a tag."""
+"""Sources, which are blocks without inputs.  Each jump or bend of a source is a tag."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Source(Block):
         return (Port("y", unit=self.unit),)
 
     def numbers(self, **values: float) -> Signals:
-        """Return ``values`` (initial value by name) as parameters in the unit of the output."""
+        """Return parameters in the unit of the output; ``values`` are initial values by name."""
         return Signals(*(Signal(name, self.unit, initial=v) for name, v in values.items()))
 
 
@@ -42,7 +42,7 @@ def _switched(begins_ns: int, parameters: Signals, output: str) -> Equations:
 
 @dataclass(frozen=True)
 class Constant(Source):
-    """A constant of one or several elements; it is a parameter of the model."""
+    """A constant of one or several elements; the constant is a parameter of the model."""
 
     value: Numbers = 0.0
     unit: str = units.ANY
@@ -86,7 +86,7 @@ class Step(Source):
 
 @dataclass(frozen=True)
 class Ramp(Source):
-    """``initial`` up to ``time`` s, then rising by ``slope`` per second."""
+    """A ramp: ``initial`` up to ``time`` s, then a rise by ``slope`` per second."""
 
     slope: float = 1.0
     time: Duration = 0
@@ -109,7 +109,10 @@ class Ramp(Source):
 
 @dataclass(frozen=True)
 class Sine(Source):
-    """``bias + amplitude * sin(2 pi frequency t + phase)``; frequency in Hz, phase in rad."""
+    """A sine: ``bias + amplitude * sin(2 pi frequency t + phase)``.
+
+    ``frequency`` is in Hz and ``phase`` in rad.
+    """
 
     amplitude: float = 1.0
     frequency: float = 1.0
@@ -169,10 +172,10 @@ class SquareClock(Source):
 
 
 class Waveform(Source):
-    """A periodic signal through ``samples``, which are ``step`` s apart.
+    """A periodic signal through ``samples``; the time between samples is ``step`` s.
 
-    Between samples it is interpolated.  ``interpolation`` is ``"linear"`` or ``"hermite"``: a
-    smooth curve whose slope at a sample is that of the line between the two neighbours.
+    ``interpolation`` between samples is ``"linear"`` or ``"hermite"``.  ``"hermite"`` is a smooth
+    curve; its slope at a sample is the slope of the line between the two neighbouring samples.
     """
 
     def __init__(
@@ -254,7 +257,7 @@ class Noise(Source):
 
 
 class _Events(Block):
-    """Base class: one output ``y`` of events that all have the same value."""
+    """Base class of blocks with one output ``y`` of events that all have the same value."""
 
     value: float
     unit: str
@@ -293,7 +296,7 @@ class EventClock(_Events):
 class EventAt(_Events):
     """One event of value ``value`` at ``time`` s.
 
-    At an input ``impulse`` it is a Dirac impulse of weight ``value``.
+    At an input ``impulse``, the event is a Dirac impulse of weight ``value``.
     """
 
     time: Duration = 0

@@ -1,4 +1,4 @@
-"""Statements of a block's equations: the names that they read and set, and renaming."""
+"""The statements of a block's equations: names that they read and set, and renaming."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _examined(tree: ast.stmt) -> Statement:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and id(node) not in stored:
             (sets if isinstance(node.ctx, ast.Store) else reads).add(node.id)
-    # A call that is a statement fills its arguments.
+    # A call as a statement counts as setting its arguments.
     if isinstance(tree, ast.Expr) and isinstance(tree.value, ast.Call):
         sets |= {a.id for a in tree.value.args if isinstance(a, ast.Name)}
         sets |= {
@@ -89,7 +89,7 @@ def renamed(statement: Statement, element: Element) -> str:
 
 
 def _copy(node: ast.AST) -> ast.AST:
-    """Return a deep copy; several times faster than ``copy.deepcopy``."""
+    """Return a deep copy of a syntax tree; faster than ``copy.deepcopy``."""
     fields = {}
     for name, value in ast.iter_fields(node):
         if isinstance(value, ast.AST):
@@ -105,12 +105,12 @@ def _copy(node: ast.AST) -> ast.AST:
 
 @lru_cache(maxsize=65536)
 def expression(text: str) -> ast.expr:
-    """Return ``text`` as a tree, which may be used in several places."""
+    """Return ``text`` as a syntax tree; callers share the tree and must not change it."""
     return ast.parse(text, mode="eval").body
 
 
 def plain_values(of: Sequence[Statement]) -> Mapping[str, ast.expr] | None:
-    """Return ``{target: value}`` if every statement only copies a name or element, else None."""
+    """Return ``{target: value}`` if each statement only copies a name or an element, else None."""
     out: dict[str, ast.expr] = {}
     for statement in of:
         tree = statement.tree

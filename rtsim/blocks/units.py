@@ -1,7 +1,7 @@
 """Units as exponents of symbols, to check that the two ends of a wire agree.
 
 ``"kg m^2/s"`` is ``{kg: 1, m: 2, s: -1}``.  Derived SI units are replaced by their base units, and
-``rad`` by no unit.  All other symbols are kept, and no value is converted.  ``"1"`` means that no
+``rad`` is dropped.  All other symbols are kept, and no value is converted.  ``"1"`` means that no
 unit was declared; it matches any unit.
 """
 

@@ -25,7 +25,7 @@ class WiredBlocks:
         self.assumptions, self.limits = tuple(assumptions), tuple(limits)
         self.blocks: dict[str, Block | WiredBlocks] = {}
         self.wires: dict[Place, WireEnd] = {}
-        """The source of each wire, by the input port at which the wire ends."""
+        """Maps the input port at which a wire ends to the source of the wire."""
         self.signals: list[Signal] = []
         """The inputs of the diagram."""
         self.shown: dict[str, WireEnd] = {}
@@ -63,7 +63,9 @@ class WiredBlocks:
     def wire(self, source: str, *to: str) -> None:
         """Add a wire from an output to one or several inputs."""
         if not to:
-            raise ScenarioError(f"the wire from {source} has no end; name at least one input")
+            raise ScenarioError(
+                f"the wire from {source} leads to no input; name at least one input"
+            )
         for text in to:
             end = WireEnd.of(text)
             if end.block not in self.blocks:
@@ -78,7 +80,7 @@ class WiredBlocks:
             if place in self.wires:
                 raise ScenarioError(
                     f"{end.block}.{port} is wired twice: to {self.wires[place]} and to {source}; "
-                    "add the two with a Sum, or remove one wire"
+                    "add the two sources with a Sum, or remove one wire"
                 )
             self.wires[place] = WireEnd.of(source)
 
@@ -95,7 +97,8 @@ class WiredBlocks:
         name = name or WireEnd.of(source).block
         if name in self.shown:
             raise ScenarioError(
-                f"output {name} of diagram {self.name} is declared twice; give a name="
+                f"output {name} of diagram {self.name} is declared twice; give one of the outputs "
+                "another name"
             )
         self.shown[name] = WireEnd.of(source)
 

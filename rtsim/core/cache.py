@@ -21,16 +21,16 @@ from rtsim.core.clock import civil
 from rtsim.core.tag import NS_PER_S
 
 UNUSED_NS = 90 * 86_400 * NS_PER_S
-"""Entries that were not used for this long are removed."""
+"""Entries that were not used for this time are removed."""
 LEFT_NS = 86_400 * NS_PER_S
-"""Half-written entries of killed processes are removed after this long."""
+"""Entries that a killed process left half-written are removed after this time."""
 MOST_ENTRIES = 4000
-"""The most entries of one folder; those that were used last stay."""
+"""Maximum number of entries in one folder.  The least recently used entries are removed first."""
 _HALF = (".part", ".tmp")
 
 
 def cache_folder() -> Path:
-    """Return ``$RTSIM_CACHE_DIR`` if set, else the user's cache folder; it need not exist.
+    """Return ``$RTSIM_CACHE_DIR`` if set, else the user's cache folder; the folder need not exist.
 
     If there is no home folder, return a temporary folder for this process.
     """
@@ -70,7 +70,7 @@ def _not_kept(folder: str, reason: str) -> None:
 
 
 def _say(text: str) -> None:
-    import logging  # imported late: most runs never need it
+    import logging  # imported here, because most runs never need it
 
     logging.getLogger("rtsim").warning(text)
 

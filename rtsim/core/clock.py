@@ -6,8 +6,8 @@ or measure a duration with :func:`stopwatch`.  :class:`VirtualClock` never waits
 busy-waits for the rest.  A third clock, for tests, is in :mod:`rtsim.testing`.  All three pass
 ``check_clock``.
 
-This module uses two times, which must not be mixed.  *Simulated* ns start at 0.  The clock's *own*
-ns (``now()``, ``wall(ns)``) have an arbitrary start; on a real clock it is 36 to 73 years away.
+Do not mix the two time scales: *simulated* ns start at 0; the clock's *own* ns (``now()``,
+``wall(ns)``) have an arbitrary start, and on a real clock differ from ``CLOCK_MONOTONIC`` by years.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.timeline import Timeline, exact_rate
 from rtsim.core.waiting_calls import Wait, system_calls
 
-if sys.platform == "win32":  # time.monotonic steps by 15.6 ms there before Python 3.13
+if sys.platform == "win32":  # on Windows, time.monotonic steps by 15.6 ms before Python 3.13
     stopwatch = time.perf_counter_ns
 else:
     stopwatch = time.monotonic_ns
@@ -41,9 +41,9 @@ _loaded_ns = stopwatch()
 
 
 def age_ns() -> int:
-    """Return the age of this process [ns], to 10 ms: the user's wait since a command started.
+    """Return the time since this process started [ns], with a resolution of 10 ms.
 
-    If the system does not report the age, return the time since this module was loaded.
+    If the system does not report the start, return the time since this module was loaded.
     """
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -58,16 +58,16 @@ MIN_SPIN_NS = 20_000
 MAX_SPIN_NS = 500_000
 MAX_SPIN_SHARE = 4
 """A tuned busy-wait window is at most 1/4 of the loop's period and at most 500 us.  Busy-waiting
-thus uses at most a quarter of one core, and at 200 Hz at most a tenth.  A longer window would not
-help if sleeps end even later; the timing certificate shows such wake-ups."""
+thus uses at most a quarter of one core, and at 200 Hz at most a tenth.  If a sleep ends later than
+the longest window covers, the timing certificate shows the late wake-up."""
 
-_LONGEST_SLEEP_S = 3600.0  # far deadlines are slept in pieces: no overflow in the C library
+_LONGEST_SLEEP_S = 3600.0  # longer waits use several sleeps, because the C library overflows
 _FAR_NS = 3_600_000_000_000
-_REHEARSAL_NS = 10_000  # no rehearsal in a busy-wait window shorter than this
+_REHEARSAL_NS = 10_000  # if less time is left before the deadline, ``rehearsal`` is not called
 _SPARE_NS = 20_000  # margin added when a late sleep lengthens the window
 _COARSE = 6  # CLOCK_MONOTONIC_COARSE: Linux advances it at each scheduler tick
-_IN_WINDOW_NS = 30_000  # best time of a scheduler tick, after the earliest end of a sleep
-_EASE_NS = 20  # each sleep in time shortens the window by this: full effect in seconds at 1 kHz
+_IN_WINDOW_NS = 30_000  # a scheduler tick is best this long after the window begins
+_EASE_NS = 20  # a sleep that ends in time shortens the window by this
 
 
 class Wake:
@@ -80,7 +80,7 @@ class Wake:
     """
 
     def __init__(self) -> None:
-        self._gate = threading.Lock()  # open (unlocked) means set
+        self._gate = threading.Lock()  # unlocked if the event is set
         self._gate.acquire()
 
     def set(self) -> None:
@@ -202,16 +202,17 @@ class WallClock:
         if spin_ns < 0:
             raise ScenarioError(f"the busy-wait window spin_ns = {spin_ns} ns must be >= 0")
         self.spin_ns = self.most_spin_ns = spin_ns
-        """The busy-wait window now, and the longest so far [ns]."""
+        """The present length of the busy-wait window, and its greatest length so far [ns]."""
         self._least_spin_ns = self._bound_ns = spin_ns
         self.offset_ns = random.SystemRandom().randrange(2**60, 2**61)
         """Own time minus ``CLOCK_MONOTONIC`` [ns]: converts time stamps of another process."""
         self.rehearsal: Callable[[], object] | None = None
-        """Called between the sleep and the busy-wait, to load code into the CPU's caches."""
+        """Function called between the sleep and the busy-wait, to load code into the CPU's caches.
+        """
         self.paced = rate is not None
         self.begun_ns = 0
-        """When simulated time first ran since :meth:`calibrate`, by :func:`stopwatch` [ns]."""
-        self._period_ns = 0  # of the loop, once it is known
+        """Reading of :func:`stopwatch` [ns] when simulated time began to advance."""
+        self._period_ns = 0  # period of the loop; 0 until it is known
         self._line = Timeline(1.0 if rate is None else rate, self.now())
 
     @property
@@ -228,7 +229,7 @@ class WallClock:
         return self._line.simulated(own)
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Set the reference point; without ``own``, up to one scheduler tick after now."""
+        """Set the reference point; without ``own``, it is at most one scheduler tick after now."""
         if own is None:
             now = self.now()
             own = now + self._until_quiet(ns, now)
@@ -295,9 +296,10 @@ class WallClock:
             pass
 
     def _retune(self, left_ns: int) -> None:
-        """Adapt the window to a sleep that ended ``left_ns`` before its deadline (< 0: after).
+        """Adapt the busy-wait window to a sleep that ended ``left_ns`` before its deadline.
 
-        A sleep that even the longest window would not have covered does not change the window.
+        ``left_ns`` is negative if the sleep ended after its deadline.  A sleep that even the
+        longest window would not have covered does not change the window.
         """
         if left_ns >= 0:
             self.spin_ns = max(self._least_spin_ns, self.spin_ns - _EASE_NS)
@@ -316,10 +318,10 @@ class WallClock:
 
         Sleeps ``samples`` times for 1 ms.  The window is twice the length that would have covered
         99 of 100 late returns, within the bounds stated at :data:`MAX_SPIN_SHARE`.  ``period_ns``
-        is the shortest wait of the coming loop.  The factor of two is needed because otherwise one
-        wake in a hundred would be late by definition.  Request scheduling first, because it changes
-        the result.  During the run, a sleep that ends too late lengthens the window within these
-        bounds, and sleeps that end in time shorten it little by little.
+        is the shortest wait of the coming loop.  Without the factor of two, one wake-up in a
+        hundred would be late.  Request real-time scheduling before the calibration, because it
+        changes the result.  During the run, a sleep that ends too late lengthens the window within
+        these bounds, and sleeps that end in time shorten it little by little.
         """
         late = []
         for _ in range(max(1, samples)):
@@ -343,7 +345,7 @@ def tick_ns() -> int:
 
 
 def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
-    """Return the delay after ``now_ns`` [ns] with which no scheduler tick interrupts a loop.
+    """Return how long after ``now_ns`` a loop must start so that no tick interrupts it [ns].
 
     At a tick, Linux checks whether another thread has waited longer.  A loop that busy-waits or
     computes then loses its CPU until the next tick.  Ticks come at multiples of ``tick_ns`` of

@@ -89,7 +89,7 @@ def stratified(
 
 
 def _finite(samples: ArrayLike) -> Vector:
-    """``samples`` as (n,); raises :class:`ScenarioError` if one of them is not finite."""
+    """Return ``samples`` as an array (n,); raise :class:`ScenarioError` if one is not finite."""
     values = np.asarray(samples, dtype=np.float64).ravel()
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
@@ -172,11 +172,11 @@ def line_average(ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: i
 
 
 def warm_up(values: ArrayLike, batch: int = 5) -> int:
-    """Return how many first values to leave out as warm-up: MSER-5 (White, Cobb, Spratt, 2000).
+    """Return the number of first values to omit as warm-up: MSER-5 (White, Cobb, Spratt, 2000).
 
-    Of all cuts in the first half, this is the cut after which the mean of the batches has the
-    smallest standard error.  The method is a rule of thumb: if the result is half of the values,
-    the run is too short.
+    The result lies in the first half of the values.  It is chosen so that the mean of the batches
+    after it has the smallest standard error.  The method is a rule of thumb: if the result is half
+    of the values, the run is too short.
     """
     series = _finite(values)
     count = series.size // batch

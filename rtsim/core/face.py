@@ -1,7 +1,7 @@
 """The public names of a package, each imported when it is first used.
 
-The recorder's process and ``rtsim --help`` also import rtsim.  They must not load a compiler that
-they never call.
+The recorder's process and ``rtsim --help`` also import rtsim.  These programs must not load a
+compiler that they never call.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
 
 
 def _files(name: str, folders: list[str]) -> Iterator[tuple[str, Path]]:
-    """Yield the name and file of a module and of the packages that contain it, if local."""
+    """Yield the name and file of a local module, and of each local package that contains it."""
     parts = name.split(".")
     if parts[0] in _NOT_LOCAL:
         return

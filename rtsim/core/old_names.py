@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from importlib.abc import Loader, MetaPathFinder
 
     class _Finder(MetaPathFinder, Loader):
-        """The methods that the import system needs of a finder that also loads."""
+        """The methods that the import system needs of an object that finds and loads modules."""
 
 else:  # importlib.abc takes 5 ms to import, and its classes add nothing here
     _Finder = object
@@ -67,7 +67,7 @@ def new_name(name: str) -> str | None:
 
 
 def names_moved(module: str, to: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a ``__getattr__`` for a module from which names have moved; using one of them warns.
+    """Return a ``__getattr__`` for a module from which names have moved; using such a name warns.
 
     ``to`` gives for each moved name the module that has it now.
     """
@@ -83,7 +83,7 @@ def names_moved(module: str, to: Mapping[str, str]) -> Callable[[str], object]:
 
 
 def names_replaced(module: str, new: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a ``__getattr__`` for a module some of whose names were replaced; using one warns.
+    """Return a ``__getattr__`` for a module in which names were replaced; using an old name warns.
 
     ``new`` gives the present name in the same module for each old name.
     """
@@ -144,12 +144,12 @@ class _OldNames(_Finder):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has given the module the spec of the old name.
+        # Restore the module's own spec: the import system has set the spec of the old name.
         module.__spec__ = self._specs.pop(module.__name__)
 
 
 def install() -> None:
     """Make old names importable; a second call changes nothing."""
     if not any(isinstance(finder, _OldNames) for finder in sys.meta_path):
-        # First: a package's own path would find a second copy of its modules.
+        # At the first place, because a package's own path would find a second copy of its modules.
         sys.meta_path.insert(0, _OldNames())

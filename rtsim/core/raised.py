@@ -69,7 +69,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def interrupt(*_: object) -> NoReturn:
-    """Raise :class:`Interrupted`; a signal handler."""
+    """Raise :class:`Interrupted`; this function is a signal handler."""
     raise Interrupted
 
 
@@ -77,7 +77,7 @@ def interrupt(*_: object) -> NoReturn:
 def on_signals(
     handler: Callable[[int, FrameType | None], object], numbers: tuple[int, ...] = ENDING
 ) -> Iterator[None]:
-    """In this context, ``handler`` is called for the signals ``numbers``; main thread only.
+    """In this context, call ``handler`` for the signals ``numbers``; only in the main thread.
 
     An ignored SIGHUP stays ignored, as ``nohup`` requires.
     """
@@ -100,7 +100,7 @@ def on_signals(
 def on_ctrl_c(
     handler: Callable[[int, FrameType | None], object],
 ) -> AbstractContextManager[None]:
-    """In this context, ``handler`` is called for Ctrl-C (SIGINT)."""
+    """In this context, call ``handler`` for Ctrl-C (SIGINT)."""
     return on_signals(handler, ENDING[:1])
 
 
@@ -123,7 +123,9 @@ def blame(
     kind: type[RtsimError] = ModelError,
     sure: bool = False,
 ) -> NoReturn:
-    """Raise a ``kind`` that names the component ``what``, the time ``when``, and ``error``'s line.
+    """Raise an error of class ``kind`` that names a component, the time and ``error``.
+
+    ``what`` is the component and ``when`` the time.
 
     Three kinds of ``error`` are raised unchanged: errors of rtsim, interrupts, and, unless
     ``sure``, exceptions without a line in the user's own files, because those are bugs of rtsim.

@@ -1,4 +1,4 @@
-"""Named, typed vectors with units, and a hash with which two ends of a link compare layouts.
+"""Named, typed vectors with units, and a hash of a layout, with which two programs compare layouts.
 
 Inside the runtime every vector is a flat float64 array, and a :class:`Signals` describes its
 elements.  ``type`` is the type on the other side of a boundary, such as ``float32`` in C.
@@ -37,9 +37,9 @@ TYPES = frozenset(
 class Signal:
     """A named quantity with a unit: a scalar, or an array that is flattened row by row.
 
-    ``initial`` is its value before anything has arrived.  ``low`` and ``high`` are its allowed
-    range; parameters and commands are checked against them.  ``kind`` is ``angle`` for an angle
-    that wraps (unit ``rad`` or ``deg``), and ``quaternion`` for four elements with the scalar
+    ``initial`` is its value before the first message has arrived.  ``low`` and ``high`` are its
+    allowed range; parameters and commands are checked against them.  ``kind`` is ``angle`` for an
+    angle that wraps (unit ``rad`` or ``deg``), and ``quaternion`` for four elements with the scalar
     first.  ``derivative_of`` names the signal whose time derivative this signal is.
 
     Raises :class:`ScenarioError` for an invalid name, type or shape, and :class:`ShapeError` if
@@ -228,7 +228,7 @@ class Signals:
             row = asdict(s)
             row["shape"] = list(s.shape)
             row["initial"] = list(s.initial) if isinstance(s.initial, tuple) else s.initial
-            del row["optional"]  # concerns the wiring only, so a recording does not hold it
+            del row["optional"]  # only the wiring uses it, so a recording does not contain it
             row["low"] = None if math.isinf(s.low) else s.low
             row["high"] = None if math.isinf(s.high) else s.high
             rows.append(row)

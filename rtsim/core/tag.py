@@ -52,7 +52,7 @@ START = Tag(0, 0)
 NEVER = Tag(2**63 - 1, 0)
 
 Duration = int | float | str | Fraction
-"""Seconds: an int, a float (taken at its shortest decimal), a Fraction, or text like ``"1/60"``."""
+"""Seconds: an int, a float (read as its shortest decimal), a Fraction, or text like ``"1/60"``."""
 
 
 def exact_seconds(value: Duration, what: str = "duration") -> Fraction:
@@ -63,7 +63,7 @@ def exact_seconds(value: Duration, what: str = "duration") -> Fraction:
     """
     try:
         if isinstance(value, str) and (len(value) > 40 or _EXPONENT.search(value)):
-            raise ValueError(value)  # a short text can stand for a number that fills the memory
+            raise ValueError(value)  # a number such as 1e999999999 would fill the memory
         exact = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
     except (ValueError, ZeroDivisionError, TypeError) as error:
         raise ScenarioError(

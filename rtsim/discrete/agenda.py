@@ -1,7 +1,8 @@
-"""A SimPy environment with the simulated time of a run; its methods use s, the time is in whole ns.
+"""A SimPy environment that uses the simulated time of a run.
 
-SimPy provides processes, resources, stores, priorities, pre-emption and interrupts.  The effects of
-processes on the rest of the run are collected in a list, which the task applies.
+Its methods take times in s; it keeps time in whole ns.  SimPy provides processes, resources,
+stores, priorities, pre-emption and interrupts.  The effects of processes on the rest of the run are
+collected in a list, which the task applies.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
 from rtsim.discrete.waiting import WatchedProcess
 
 MOST_EVENTS = 1_000_000
-"""Maximum number of events at one instant; more are a Zeno error."""
+"""Maximum number of events at one instant; more events cause a :class:`ZenoError`."""
 _EXACT_S = 1e6
-"""Below this, one product and one rounding convert a float in s to the exact ns."""
+"""For times below this (s), a multiplication and one rounding give the exact ns."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Agenda(simpy.Environment):
         """Number of events processed."""
         self._ns = 0
         self._events: list[tuple[int, EventPriority, int, Event]] = []
-        """Time, priority, number and event, in SimPy's order."""
+        """The event queue: time, priority, number and event, in SimPy's order."""
         self._numbers = count()
         self._processes = processes
         self._on = on
@@ -133,7 +134,10 @@ class Agenda(simpy.Environment):
         return self._events[0][0] / NS_PER_S if self._events else float("inf")
 
     def schedule(self, event: Event, priority: EventPriority = NORMAL, delay: float = 0) -> None:
-        """Schedule ``event`` after ``delay`` s, as in SimPy; an infinite delay never ends."""
+        """Schedule ``event`` after ``delay`` s, as in SimPy.
+
+        After an infinite delay the event never occurs.
+        """
         ns = self._ns
         if delay:
             if delay == float("inf"):
@@ -168,7 +172,10 @@ class Agenda(simpy.Environment):
         return _value(self._processes.inputs, self.inputs, name)
 
     def write(self, **values: object) -> None:
-        """Set outputs by name; one message with all outputs arrives in the next microstep."""
+        """Set outputs by name, and send one message with all outputs.
+
+        The message arrives in the next microstep.
+        """
         self._put(self._processes.outputs, self.outputs, values, f"outputs of {self.name}")
 
     def send(self, topic: str, **values: object) -> None:
@@ -207,7 +214,7 @@ class Agenda(simpy.Environment):
     def crossing(self, guard: str) -> Event:
         """Return an event that occurs when ``guard`` (``"plant.guard"``) fires next.
 
-        After it, ``read`` returns x+.
+        After this event, ``read`` returns the values after the guard's reset (x+).
         """
         self._check_on(guard, "guard")
         if guard not in self._crossings:
@@ -233,7 +240,7 @@ class Agenda(simpy.Environment):
                 raise UnknownName("signal", name, signals.names, where)
             at = signals.slice(name)
             if isinstance(value, int | float) and at.stop - at.start == 1 and isfinite(value):
-                vector[at.start] = value  # the usual case; this path is much faster
+                vector[at.start] = value  # the usual case has a faster path
                 continue
             given = np.asarray(value, dtype=np.float64).ravel()
             if given.size != at.stop - at.start:
@@ -249,7 +256,7 @@ class Agenda(simpy.Environment):
     # -- for the task ----------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Call the set-up function."""
+        """Call the set-up function of the processes."""
         returned: object = self._processes.setup(self)
         if hasattr(returned, "throw"):
             raise ScenarioError(
@@ -269,7 +276,7 @@ class Agenda(simpy.Environment):
             self._inboxes[name].put({n: _value(signals, payload, n) for n in signals.names})
 
     topics: Mapping[str, Signals] = {}
-    """The signals of each topic that the processes receive."""
+    """Return the signals of each topic that the processes receive."""
 
     def react(self, ns: int) -> list[Effect]:
         """Process all events up to ``ns`` in SimPy's order; return their effects on the run."""

@@ -1,4 +1,4 @@
-"""Many agents of one kind in one model: each agent reads the states before the update."""
+"""A model of many agents of one kind; each agent reads the states before the update."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def population(
     each reads the new values of the agents before it.  This is a known modelling error, offered
     for comparison.
 
-    Raises :class:`ScenarioError` without agents or scalar signals, or for a wrong ``rule``.
+    Raises :class:`ScenarioError` if there are no agents or no scalar signals, or if ``rule`` is not
+    valid.
     """
     if count < 1:
         raise ScenarioError(f"{name} has {count} agents; give at least 1")

@@ -21,10 +21,11 @@ class Processes:
     """Processes on a SimPy environment.
 
     ``setup(agenda)`` creates all objects that the processes share.  It is called again for each run
-    and for each return to a checkpoint, so no shared object may exist outside it.
+    and for each return to a checkpoint, so processes must not share objects that were created
+    outside this function.
 
-    Processes read ``inputs`` as they are at a tag.  ``outputs`` are sent as a message whenever they
-    change.  ``messages`` are further topics by name; each call of
+    Processes read the values that ``inputs`` have at a tag.  ``outputs`` are sent as a message
+    whenever they change.  ``messages`` are further topics by name; each call of
     :meth:`~rtsim.discrete.agenda.Agenda.send` sends one message.
     """
 

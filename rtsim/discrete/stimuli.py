@@ -1,4 +1,4 @@
-"""The log of all that processes received since the start, to run them again up to any tag.
+"""The log of all stimuli of processes, used to run the processes again up to any tag.
 
 A generator cannot be saved.  The state of processes follows from their set-up, their random streams
 and the stimuli: inputs, parameters, messages and crossings, each with its microstep.  A checkpoint
@@ -20,7 +20,8 @@ from rtsim.core.tag import Tag
 MOST_BYTES = 256 << 20
 """Maximum size of the log, bytes."""
 SAMPLED = -1
-"""The index of a row of inputs and parameters, which is written when one of them changed."""
+"""The name index of a row with inputs and parameters; such a row is written when a value changed.
+"""
 
 
 class Stimuli:
@@ -35,7 +36,7 @@ class Stimuli:
         """Three words for each row: ns, microstep, index of the name."""
         self._values = array("d")
         self.complete = True
-        """False if a row was left out because the log was full."""
+        """False if the log was full, so that rows are missing."""
 
     def sampled(self, tag: Tag, vector: Vector) -> None:
         self._add(tag, SAMPLED, vector)
@@ -93,7 +94,7 @@ class Stimuli:
                 f"{owner} receives other messages and guards than when it was saved; "
                 "restore with the scenario that was saved"
             )
-        sizes = np.array([*self._sizes, self._sampled])  # the last one is that of SAMPLED, -1
+        sizes = np.array([*self._sizes, self._sampled])  # the last size belongs to SAMPLED (-1)
         if int(sizes[which].sum()) != len(values):
             raise CheckpointError(
                 f"{owner} has other inputs than when it was saved; "

@@ -1,7 +1,7 @@
-"""Processes as a task of the run: it reacts at their next event, and to messages and guards.
+"""The task that runs processes; it reacts at their next event, and to messages and guards.
 
-One reaction processes all events at one ns that are known at its microstep, in SimPy's order.  The
-rest of the run sees only the values after the reaction.
+One reaction processes all events of the present ns that are known at its microstep, in SimPy's
+order.  The rest of the run sees only the values after the reaction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rtsim.engine.system import Changeable
 
 
 class ProcessesTask:
-    """Runs one :class:`Processes`; when the run goes back, it runs them again from the start."""
+    """Runs one :class:`Processes`; after a return to a checkpoint, runs it again from the start."""
 
     period: Period | None = None
 
@@ -77,10 +77,10 @@ class ProcessesTask:
         self._start_anew()
 
     def ticked(self) -> None:
-        """Do nothing: the reaction finds the time of the next event, not the tick."""
+        """Do nothing, because the agenda determines the time of the next reaction."""
 
     def hear(self, name: str, payload: Vector | None) -> None:
-        """Note a message that arrived or, if ``payload`` is None, a guard that fired."""
+        """Save a message or a guard that fired (``payload`` is None) for the next reaction."""
         self._heard.append((name, payload))
 
     def react(self, tag: Tag, environment: Environment) -> None:
@@ -196,6 +196,6 @@ class ProcessesTask:
         self._up_to(until_ns)
 
     def _up_to(self, ns: int) -> None:
-        """React to the events of the processes up to ``ns``, each at its time."""
+        """Process the events up to ``ns``, each at its own time."""
         while self._begun and self.next_ns <= ns:
             self._run(Tag(self.next_ns), ())

@@ -1,8 +1,9 @@
-"""Functions called by their machine addresses, and arrays passed by theirs.
+"""Calls of compiled functions by machine address, and arrays that are passed by address.
 
 A solver is compiled once for all models.  It receives each model function as an address and calls
 it with :func:`call_equation`.  The same source also runs as plain Python, where the "address" is
-the function itself.  :mod:`rtsim.equations.calls` has the compiled forms of these functions.
+the function itself.  :mod:`rtsim.equations.calls` has the compiled forms of the functions of this
+module.
 """
 
 from __future__ import annotations
@@ -20,47 +21,47 @@ INTEGER = "int64"
 """A whole number, or an address."""
 VECTOR = "float64[]"
 WORDS = "int64[]"
-"""The words of an :class:`AddressBlock`, or times in ns."""
+"""An array of integers: the words of an :class:`AddressBlock`, or times in ns."""
 MATRIX = "float64[,]"
 ARRAYS = frozenset({VECTOR, WORDS, MATRIX})
 """The kinds that are arrays.  Compiled code expects contiguous arrays."""
 
 EQUATION: Signature = (NUMBER, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR)
-"""Derivative, output and guards: t, x, z, u, p and the vector to fill."""
+"""Arguments of derivative, output and guards: t, x, z, u, p and the vector that they fill."""
 UPDATE: Signature = (NUMBER, VECTOR, VECTOR, VECTOR, VECTOR)
 IN_PLACE: Signature = (VECTOR,)
 RESET: Signature = (INTEGER, NUMBER, VECTOR, VECTOR, VECTOR, VECTOR)
-"""Reset and stop: the guard's index, t, x, z, u, p."""
+"""Arguments of reset and stop: the guard's index, t, x, z, u, p."""
 TICK: Signature = (VECTOR, NUMBER, VECTOR, VECTOR, VECTOR, VECTOR)
-"""Tick: which timers are due, t, x, z, u, p."""
+"""Arguments of tick: a flag for each timer (1 if it ticks now), t, x, z, u, p."""
 
 INLINED = {"forceinline": True, "error_model": "numpy"}
 
 
 def call_equation(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:
-    """Call a derivative, an output or the guards from a solver, compiled or plain."""
+    """Call a derivative, output or guard function; ``handle`` is its address, or the function."""
     handle(t, x, z, u, p, out)
 
 
 def call_update(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
-    """Call an update or a controller from compiled code, by its address; or plain."""
+    """Call an update function or a controller; ``handle`` is its address, or the function."""
     handle(t, x, z, u, p)
 
 
 def call_project(handle: Any, x: Any) -> None:
-    """Call a projection from a solver, compiled or plain."""
+    """Call a projection; ``handle`` is its address, or the function."""
     handle(x)
 
 
 def call_step(handle: Any, words: Any, t: float, h: float) -> int:
-    """Call a step of a solver on a block.  Compiled code calls the step by its address."""
+    """Call the step function of a solver; ``handle`` is its address, or the function."""
     return int(handle(words, t, h))
 
 
 def call_drive(
     handle: Any, leg: Any, retake: Any, between: Any, words: Any, look: Any, begin: int, end: int
 ) -> int:  # fmt: skip
-    """Call a solver's way under guards (:func:`rtsim.solve.guarded.drive`) by its address."""
+    """Call :func:`rtsim.solve.guarded.drive`; ``handle`` is its address, or the function."""
     return int(handle(leg, retake, between, words, look, begin, end))
 
 
@@ -79,36 +80,36 @@ def call_read(handle: Any, file: int, into: int, count: int) -> int:
     return int(handle(file, into, count, 0))
 
 
-# -- blocks ----------------------------------------------------------------------------------------
+# -- argument tables -------------------------------------------------------------------------------
 #
 # Passing ten arrays to compiled code costs 0.6 us, half of what a short step computes.  A plant
-# keeps its arrays for the whole run, so their addresses are collected in one block.
+# keeps its arrays for the whole run, so their addresses are collected in one argument table.
 
 
 @dataclass(frozen=True)
 class AddressBlock:
-    """The block of a :class:`rtsim.equations.layout.Layout` for compiled code.
+    """An argument table for compiled code, as a :class:`rtsim.equations.layout.Layout` declares it.
 
-    ``words`` holds the addresses and lengths.  The other attributes keep alive what the addresses
-    point to.
+    ``words`` holds the addresses of functions and arrays, and the lengths of the arrays.  The other
+    attributes keep these functions and arrays alive.
     """
 
     words: NDArray[np.int64]
     arrays: tuple[NDArray[np.float64], ...]
     owner: object = None
-    """Holds the machine code of the functions."""
+    """The object that keeps the machine code of the functions loaded."""
 
 
 def vector_at(words: Any, place: int) -> Any:
-    """Return the vector at ``place`` of a block; compiled code reads its address and length."""
+    """Return the vector at index ``place`` of an argument table."""
     return words[place]
 
 
 def words_at(words: Any, place: int) -> Any:
-    """Return the vector of integers at ``place``; compiled code reads its address and length."""
+    """Return the vector of integers at index ``place`` of an argument table."""
     return words[place]
 
 
 def matrix_at(words: Any, place: int) -> Any:
-    """Return the matrix at ``place``; compiled code reads its address, rows and columns."""
+    """Return the matrix at index ``place`` of an argument table."""
     return words[place]

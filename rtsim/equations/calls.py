@@ -1,4 +1,4 @@
-"""Compiled forms of :mod:`rtsim.equations.addresses`: calls by address, and arrays in a block."""
+"""Compiled forms of :mod:`rtsim.equations.addresses`: calls and arrays by address."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from rtsim.equations.addresses import (
 )
 
 PLACES = types.CPointer(types.int64)
-"""Address and length of each vector, one after the other."""
+"""An array with the address and the length of each vector."""
 
 
 def _emit(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> Any:
-    """Generate a call of an entry by its address; errors of the entry are passed on.
+    """Generate machine code that calls a function by its address and passes on its errors.
 
     numba passes an array as seven words.  A call with five arrays takes 60 ns; a call with their
     addresses and lengths takes 8 ns.
@@ -115,11 +115,13 @@ ENTERED = {
     UPDATE: (_through_four, (types.float64, PLACES)),
     IN_PLACE: (_through_place, (PLACES,)),
 }
-"""Signatures that compiled code calls by an extra entry: how to make it, and its arguments."""
+"""For each signature that compiled code calls by an extra function: a maker of that function, and
+the types of its arguments.
+"""
 
 
 def _whole(handle: Any, *kinds: Any) -> Any:
-    """A call by address of a function of ``kinds`` that answers a whole number."""
+    """Return a numba intrinsic that calls a function by address and returns its integer."""
 
     def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         convention = context.call_conv

@@ -49,7 +49,7 @@ _plain: ContextVar[bool] = ContextVar("plain", default=False)
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """In this context, helpers that are called from Python run as plain Python."""
+    """In this context, a function marked with :func:`compiled` runs as plain Python."""
     token = _plain.set(True)
     try:
         yield
@@ -60,7 +60,7 @@ def plainly() -> Iterator[None]:
 class Compiled:
     """A helper function that is compiled into the equations that call it.
 
-    A call from Python runs compiled code too, which checks the helper's own indices.  numba is
+    A call from Python also runs compiled code; this code checks the helper's own indices. numba is
     imported only when the helper is compiled.
     """
 
@@ -72,14 +72,14 @@ class Compiled:
 
     @cached_property
     def _inside(self) -> dict[object, Any]:
-        """numba's functions: with checks of indices, and without."""
+        """The functions that numba made of the helper: with checks of indices, and without."""
         return {}
 
     @property
     def _numba_type_(self) -> Any:
         import numba
 
-        checked = numba.config.BOUNDSCHECK  # the setting of the code that is being compiled
+        checked = numba.config.BOUNDSCHECK  # the option of the code that is being compiled
         if checked not in self._inside:
             options = {**self.targetoptions, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
             self._inside[checked] = numba.njit(**options)(self.py_func)
@@ -101,8 +101,8 @@ class Compiled:
 def compiled(function: F) -> F:
     """Mark ``function`` as a helper that is compiled into the model functions that call it.
 
-    In compiled code, a division by zero gives inf or nan, and the step then reports the state by
-    its name.  (A check of each division would cost 8 % of a step of the F-16.)
+    In compiled code, a division by zero gives inf or nan, and the solver then reports the name of
+    the state that is not finite. (A check of each division would cost 8 % of a step of the F-16.)
 
     Example:
         @compiled
@@ -113,7 +113,7 @@ def compiled(function: F) -> F:
 
 
 _forms: SimpleQueue[Callable[[], object]] = SimpleQueue()
-"""Functions to call once numba is imported."""
+"""The functions that were given to :func:`when_compiling` and not called yet."""
 
 
 def when_compiling(form: Callable[[], object]) -> Callable[[], object]:
@@ -130,7 +130,7 @@ def _load_compiler() -> None:
 
 
 def in_both(function: F) -> F:
-    """Mark ``function`` as part of a solver: compiled in compiled code, plain in plain Python."""
+    """Mark a helper function of a solver: it is compiled if its caller is compiled."""
 
     def form() -> None:
         from numba.extending import register_jitable
@@ -147,14 +147,16 @@ class Native:
 
     call: Callable[..., Any]
     handle: Any
-    """Machine address, or the plain function itself; 0 if the model has no such function."""
+    """The machine address, or the uncompiled Python function; 0 if the model has no such function.
+    """
     on: Callable[..., Callable[..., Any]]
-    """``on(*arrays)`` returns a function of the numbers alone that works on these arrays."""
+    """``on(*arrays)`` binds the arrays and returns a function that takes only the numbers."""
     py_func: Callable[..., Any]
     """The Python function, which the source hash covers."""
     signature: Signature = ()
     unchecked: bool = False
-    """True if the code does not check indices: it would access memory outside an array."""
+    """True if the machine code does not check indices, so that a bad index accesses other memory.
+    """
 
     def arguments(self, numbers: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
         """Return numbers and arrays in the order of the signature."""
@@ -163,7 +165,7 @@ class Native:
 
     @classmethod
     def plain(cls, function: Callable[..., Any], signature: Signature) -> Native:
-        """Return ``function`` uncompiled."""
+        """Return a :class:`Native` that runs ``function`` as plain Python."""
 
         def on(*arrays: Any, concurrent: bool = False) -> Callable[..., Any]:  # noqa: ARG001
             if signature[0] == NUMBER and ARRAYS.issuperset(signature[1:]):
@@ -179,7 +181,7 @@ class Native:
 
 
 def _nothing(*_: Any) -> None:
-    """Stand for a function that a model does not have."""
+    """Placeholder for a function that a model does not have."""
 
 
 ABSENT = Native(_nothing, 0, lambda *_: _nothing, _nothing)
@@ -201,7 +203,7 @@ def check_arguments(
     function: Callable[..., Any],
     arguments: str,
     what: str,
-    does: str = "fills the last one in place",
+    does: str = "fills the last argument in place",
 ) -> None:
     """Raise :class:`ModelError` unless ``function`` takes ``arguments``: ``"t, x, z, u, p"``."""
     try:
@@ -230,7 +232,7 @@ def compile_function(
 ) -> Native:
     """Compile ``function`` for ``signature``.
 
-    ``what`` names it in messages.  With ``checked``, each index outside its array raises
+    ``what`` names the function in messages.  With ``checked``, each index outside its array raises
     :class:`IndexError`.  Raises :class:`ModelError` if the function does not compile.
     """
     plain = getattr(function, "py_func", function)
@@ -253,7 +255,7 @@ def kept(function: Callable[..., Any], signature: Signature) -> bool:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A function to compile; two of them are equal if their ``place`` is equal."""
+    """A request to compile a function; requests with the same ``place`` (file) are equal."""
 
     place: Path
     plain: Callable[..., Any] = field(compare=False)
@@ -264,10 +266,14 @@ class _Wanted:
 
 @lru_cache(maxsize=256)
 def _ready(wanted: _Wanted) -> Native:
-    """Return compiled code: from this process, else from its file, else compiled and saved."""
+    """Return the compiled function.
+
+    It is taken from this process or from its file; if neither has it, the function is compiled and
+    saved.
+    """
     code = MachineCode.read(wanted.place)
     if code is not None and code.raises_in in ("", where(wanted.plain)):
-        with suppress(RuntimeError):  # saved where a symbol existed that is missing here
+        with suppress(RuntimeError):  # the file needs a symbol that this process lacks
             return _native(wanted, code)
     return _native(wanted, _compile(wanted))
 
@@ -281,7 +287,7 @@ def _native(wanted: _Wanted, code: MachineCode) -> Native:
 
 
 _compiling = RLock()
-"""numba has one setting for its cache folder in the whole process."""
+"""Lock for compilation, because numba's cache folder is one option for the whole process."""
 
 
 def _compile(wanted: _Wanted) -> MachineCode:
@@ -310,13 +316,14 @@ def _tidy(folder: Path) -> None:
 
 
 _KEPT = 4
-"""Version of the saved code; increase it when the way of compiling changes."""
+"""Version of the saved code; increase it when functions are compiled differently."""
 
 
 def _place(function: Callable[..., Any], signature: Signature, checked: bool = False) -> Path:
-    """Return the file for the machine code of ``function``.
+    """Return the path of the file for the machine code of ``function``.
 
-    Its name is a hash of all that the function uses, its module, the compiler and the processor.
+    The file's name is a hash of all that the function uses, its module, the compiler and the
+    processor.
     """
     text = f"{source_hash(function)} {function.__module__} {signature} {checked} {_made_by()}"
     return cache_folder() / "compiled" / (f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
@@ -331,7 +338,7 @@ _FORMS = (
     "solve/vectors.py",
     "blocks/scratch.py",
 )
-"""Modules with compiled forms, which the source hash does not cover."""
+"""Modules whose compiled forms the source hash does not cover; a change invalidates the cache."""
 
 
 @cache

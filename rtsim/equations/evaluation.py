@@ -1,7 +1,7 @@
-"""Equations on arrays that stay where they are, with a check of the result.
+"""Evaluate an equation repeatedly on the same arrays, and check that its result is finite.
 
-A solver, the guards and the outputs of a plant evaluate an equation again and again on the same
-arrays.  Their addresses are collected once, in a block of :data:`EVALUATION_LAYOUT`.
+This applies to the derivative, the guards and the outputs of a plant.  The addresses of these
+arrays are collected once, in an argument table with the layout :data:`EVALUATION_LAYOUT`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ AT = EVALUATION_LAYOUT.at
 
 
 def evaluate(words: Any, t: float) -> int:
-    """Evaluate an equation on a block of :data:`EVALUATION_LAYOUT`; see :func:`resident`."""
+    """Evaluate an equation at ``t`` s; ``words`` is an argument table of :data:`EVALUATION_LAYOUT`.
+
+    See :func:`resident` for the result.
+    """
     out = vector_at(words, AT.out)
     x, z, u = vector_at(words, AT.x), vector_at(words, AT.z), vector_at(words, AT.u)
     call_equation(words[AT.equation], t, x, z, u, vector_at(words, AT.p), out)
@@ -41,7 +44,7 @@ def evaluate(words: Any, t: float) -> int:
 
 
 def evaluation_block(equation: Any, *vectors: NDArray[np.float64]) -> AddressBlock:
-    """Return the block of ``equation``, a :class:`Native`, on x, z, u, p and out."""
+    """Return the argument table of ``equation``, a :class:`Native`, with x, z, u, p and out."""
     arrays = dict(zip(EVALUATION_LAYOUT.arrays, vectors, strict=True))
     return EVALUATION_LAYOUT.block((equation.handle,), arrays, {}, equation)
 

@@ -1,9 +1,9 @@
-"""Check of the first call of a compiled function for indices outside its arrays.
+"""Check the first call of a compiled function for indices outside its arrays.
 
 Machine code does not check indices: ``y[40]`` of an array with one element overwrites other memory,
 and the run continues.  Before the first call, the Python function therefore runs on copies of the
-same arguments, and Python checks each index.  Later calls cost nothing more.  A later call may take
-another branch of the function; ``rtsim run --checked`` checks every call.
+same arguments, and Python checks each index.  Later calls are not checked and cost no extra time.
+A later call may take another branch of the function; ``rtsim run --checked`` checks every call.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from rtsim.equations.compiling import Native, compile_function, plainly
 def first_checked(
     native: Native, arrays: tuple[Any, ...], keep: Callable[[Callable[..., Any]], object]
 ) -> Callable[..., Any]:
-    """Return ``native.on(*arrays)`` with a check of its first call.
+    """Return ``native.on(*arrays)``, extended by a check of its first call.
 
-    The first call raises :class:`IndexError` if an index is outside its array.  Otherwise it calls
-    ``keep`` with the function for later calls, which has no check.
+    The first call raises :class:`IndexError` if an index is outside its array.  Otherwise the first
+    call gives ``keep`` the unchecked function, for later calls.
     """
     fast = native.on(*arrays)
     if not native.unchecked:
@@ -53,7 +53,7 @@ def check(native: Native, *arguments: Any) -> None:
     except BaseException as error:
         if from_outside(error):
             raise
-        # Python raises where compiled code continues: a division by zero, a logarithm of 0.
+        # Python raises an error at a division by zero or a logarithm of 0; compiled code does not.
         _check_compiled(native, arguments)
 
 

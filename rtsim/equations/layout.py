@@ -1,11 +1,12 @@
-"""Blocks: the functions and arrays that a call of compiled code uses, by name.
+"""Layouts of argument tables, through which compiled code receives functions and arrays.
 
-A :class:`Layout` declares the functions and arrays of one kind of block: their names, their order
-and the shape of each array.  It computes the place of each of them in the block.  It also checks
-every array before a block is made, because compiled code trusts the addresses and lengths in a
-block.  Code that uses a layout also runs uncompiled, as plain Python.
+An argument table is an array with the addresses of functions and arrays and the lengths of the
+arrays.  A :class:`Layout` declares the functions and arrays of one kind of argument table: their
+names, their order and the shape of each array.  It computes the index of each function and array in
+the table.  It also checks every array before a table is made, because compiled code relies on the
+addresses and lengths in the table.  Code that uses a layout also runs uncompiled, as plain Python.
 
-A kernel reads an array by name: ``vector_at(words, AT.x)`` with ``AT = LAYOUT.at``.
+Compiled code reads an array by name: ``vector_at(words, AT.x)`` with ``AT = LAYOUT.at``.
 """
 
 from __future__ import annotations
@@ -21,23 +22,24 @@ from numpy.typing import NDArray
 from rtsim.equations.addresses import AddressBlock
 
 Size = int | str
-"""Length of one axis: a number, or a sum of products of names and numbers: ``"2 + 3 * states"``."""
+"""Length of an axis: a number, or a formula of names and numbers such as ``"2 + 3 * states"``."""
 Shape = tuple[Size, ...]
 
 
 class Layout:
-    """Names, places and shapes of the functions and arrays of one kind of block.
+    """The names and indices of the functions and arrays in one kind of argument table.
 
-    A block holds one word for each function, then for each array its address and the length of each
-    axis.  A plain block is a list with the same places: it holds the functions and arrays
-    themselves.
+    An argument table for compiled code has one word for each function, then for each array its
+    address and the length of each axis.  An argument table for plain Python is a list with the same
+    indices, which has the functions and arrays themselves in place of their addresses.
     """
 
     def __init__(self, what: str, functions: Sequence[str], arrays: Mapping[str, Shape]) -> None:
-        """Compute the places.
+        """Compute the index of each function and array.
 
-        ``what`` names the block in error messages.  ``arrays`` gives the shape of each array, with
-        one or two axes.  Names of sizes are free: equal names mean equal lengths.
+        ``what`` names the argument table in error messages.  ``arrays`` gives the shape of each
+        array, with one or two axes.  A shape may use any names for lengths; equal names mean equal
+        lengths.
         """
         self.what = what
         self.functions = tuple(functions)
@@ -46,15 +48,15 @@ class Layout:
         for shape in arrays.values():
             places.append(length)
             length += 1 + len(shape)
-        make: Any = namedtuple  # its fields are known only here
+        make: Any = namedtuple  # the fields depend on the arguments
         self.at: Any = make("Places", (*functions, *arrays))(*places)
-        """The place of each function and array by name.  Compiled code takes it as a constant."""
+        """The index of each function and array by name; a constant in compiled code."""
 
     def extended(self, what: str, **arrays: Shape) -> Layout:
         """Return this layout with ``arrays`` added at the end.
 
-        An array that this layout has already gets the new shape and keeps its place.  All places of
-        this layout are valid in the extended one.
+        An array that this layout already has gets the new shape and keeps its index.  All indices
+        of this layout are valid in the extended layout.
         """
         for name in arrays.keys() & self.arrays.keys():
             if len(arrays[name]) != len(self.arrays[name]):
@@ -75,9 +77,10 @@ class Layout:
         sizes: Mapping[str, int],
         owner: object = None,
     ) -> AddressBlock:
-        """Return the block for compiled code; see :meth:`check` for ``sizes`` and for errors.
+        """Return the argument table for compiled code.
 
-        ``functions`` are machine addresses in the declared order.  ``owner`` holds their code.
+        ``functions`` are machine addresses in the declared order.  ``owner`` is the object that
+        keeps their machine code loaded.  See :meth:`check` for ``sizes`` and for errors.
         """
         checked = self.check(functions, arrays, sizes)
         places = [word for array in checked for word in (array.ctypes.data, *array.shape)]
@@ -90,7 +93,10 @@ class Layout:
         arrays: Mapping[str, NDArray[np.float64]],
         sizes: Mapping[str, int],
     ) -> list[Any]:
-        """Return the block for the same source as plain Python; see :meth:`check` for errors."""
+        """Return the argument table for plain Python.
+
+        See :meth:`check` for ``sizes`` and for errors.
+        """
         checked = self.check(functions, arrays, sizes)
         return [*functions, *(word for array in checked for word in (array, *array.shape))]
 
@@ -100,22 +106,24 @@ class Layout:
         arrays: Mapping[str, NDArray[np.float64]],
         sizes: Mapping[str, int],
     ) -> tuple[NDArray[np.float64], ...]:
-        """Return the arrays in the declared order, or raise if one of them does not fit.
+        """Return the arrays in the declared order, after a check of their types and shapes.
 
-        ``sizes`` gives lengths by name.  A name that is not in ``sizes`` takes its length from the
-        first array that has an axis of this name alone.
+        ``sizes`` gives lengths by name.  A name that is not in ``sizes`` gets its length from the
+        first array that has an axis declared by this name alone, such as ``"states"``.
 
         Raises :class:`TypeError` for an array that is not contiguous float64, and
         :class:`ValueError` for a wrong shape and for a function or array that is missing or extra.
         """
         if len(functions) != len(self.functions):
             raise ValueError(
-                f"{self.what} has {len(functions)} functions; expected {', '.join(self.functions)}"
+                f"got {len(functions)} functions for {self.what}; "
+                f"expected {', '.join(self.functions)}"
             )
         if arrays.keys() != self.arrays.keys():
             wrong = sorted(arrays.keys() ^ self.arrays.keys())
             raise ValueError(
-                f"{self.what} lacks these arrays, or does not declare them: {', '.join(wrong)}"
+                f"the arrays of {self.what} differ from its layout; missing or extra: "
+                f"{', '.join(wrong)}"
             )
         known = dict(sizes)
         return tuple(self._checked(name, arrays[name], known) for name in self.arrays)
@@ -123,7 +131,7 @@ class Layout:
     def _checked(
         self, name: str, array: NDArray[np.float64], sizes: dict[str, int]
     ) -> NDArray[np.float64]:
-        """Return ``array`` if it fits; enter lengths that were not known into ``sizes``."""
+        """Return ``array`` after a check of type and shape; add new lengths to ``sizes``."""
         if array.dtype != np.float64 or not array.flags.c_contiguous:
             raise TypeError(
                 f"{name} of {self.what} must be a contiguous float64 array; got {array.dtype}"
@@ -142,7 +150,7 @@ class Layout:
         return array
 
     def _length(self, name: str, size: Size, sizes: Mapping[str, int]) -> int:
-        """Return the number that ``size`` stands for."""
+        """Return ``size`` as a number."""
         if isinstance(size, int):
             return size
         try:

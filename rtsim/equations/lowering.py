@@ -59,7 +59,8 @@ def lower(
     """Compile ``plain`` for ``signature``; ``checked`` adds a check of each index.
 
     Code that needs numba's runtime (it allocates or prints, for example) stays in numba, which
-    saves its own files in the folder ``kept``.  The result then only refers to it by ``elsewhere``.
+    saves its own files in the folder ``kept``.  The result then only has the address of that code,
+    in ``elsewhere``.
     """
     known = os.path.isdir(kept)  # the function was compiled before and needs numba
     with _numba_is_set(CACHE_DIR=str(kept), BOUNDSCHECK=1 if checked else None):
@@ -77,7 +78,7 @@ def lower(
                 kept.mkdir(parents=True, exist_ok=True)
                 for jitted, one in made:
                     _keep(jitted, one)
-            except Exception as error:  # from the file system, or if numba cannot save the function
+            except Exception as error:  # a file error, or numba cannot save it
                 shutil.rmtree(kept, ignore_errors=True)
                 not_kept(kept.parent, error)
     entry, handle = _entry(result), result.fndesc.llvm_func_name
@@ -90,7 +91,10 @@ def lower(
 
 
 def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[tuple[Any, Any]]:
-    """Return the function and its extra entry, from numba's files if ``known``."""
+    """Return the compiled function and, if its signature needs one, its extra entry function.
+
+    Both are read from numba's files if ``known``.
+    """
     made = [_compile(plain, tuple(TYPES[kind] for kind in signature), known)]
     if (entered := ENTERED.get(signature)) is not None:
         through, arguments = entered
@@ -99,11 +103,11 @@ def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[
 
 
 _PACKED = ".const.pickledata"
-"""Symbol of packed exceptions in numba's code; they contain the file and the line."""
+"""Symbol by which numba's code refers to exceptions; these contain the file and the line."""
 
 
 def _compile(plain: Callable[..., Any], kinds: tuple[Any, ...], cached: bool) -> tuple[Any, Any]:
-    """Return numba's function and its code, from numba's files if ``cached``."""
+    """Return numba's function and its compiled code, from numba's files if ``cached``."""
     jitted = numba.njit(
         error_model="numpy",
         forceinline=kinds in (_EQUATION, _IN_PLACE),
@@ -117,7 +121,7 @@ def _compile(plain: Callable[..., Any], kinds: tuple[Any, ...], cached: bool) ->
 
 
 def _enable(jitted: Any) -> None:
-    with contextlib.suppress(RuntimeError):  # it has no source file, or the folder is not writable
+    with contextlib.suppress(RuntimeError):  # no source file, or the folder is not writable
         jitted.enable_caching()
         if jitted.py_func.__closure__:
             name_files_by_signature(jitted)  # the folder identifies the function
@@ -130,7 +134,7 @@ def _keep(jitted: Any, result: Any) -> None:
 
 @contextmanager
 def _numba_is_set(**settings: object) -> Iterator[None]:
-    """Set numba's options, which hold for the whole process and so for helpers too."""
+    """In this context, set numba's options; they hold for the whole process, so for helpers too."""
     before = {name: getattr(numba.config, name) for name in settings}
     vars(numba.config).update(settings)
     try:
@@ -151,7 +155,7 @@ _ANYWHERE = {
 
 
 def _stands_alone(library: Any) -> bool:
-    """Return whether the object code runs without numba and contains no address."""
+    """Return whether the object code needs neither numba nor addresses of this process."""
     if library.has_dynamic_globals:
         return False
     names = _DECLARED.findall(library.get_llvm_str())
@@ -162,7 +166,7 @@ ENTRY = "rtsim_entry"
 
 
 def _entry(result: Any) -> bytes:
-    """Generate the entry for Python; :mod:`rtsim.equations.machine_code` explains its block."""
+    """Generate the entry function for Python; see :mod:`rtsim.equations.machine_code`."""
     context, callee, word = result.target_context, result.fndesc, ir.IntType(64)
     numbers = [kind for kind in callee.argtypes if kind in (types.float64, types.int64)]
     module = ir.Module(ENTRY)

@@ -1,11 +1,12 @@
 """Machine code in files, one per function, linked and called without the compiler.
 
-numba and LLVM's optimiser take half a second to load.  A run whose functions are in the cache reads
-their object code, links it with LLVM's linker alone and calls it through ctypes.
+numba and LLVM's optimiser take half a second to load.  A run whose functions are in the cache does
+not load them: it reads the object code, links it with LLVM's linker and calls it through ctypes.
 ``docs/decisions/093`` has the measurements.
 
-Python calls a function by its *entry*: ``entry(block, numbers...)``.  ``block`` holds one word for
-an error, then the address and the length of each array (for a matrix: rows and columns).
+Python calls a function by its *entry*: ``entry(block, numbers...)``.  ``block`` is an array of
+words: one word for an error, then the address and the length of each array (for a matrix: rows and
+columns).
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from rtsim.equations.addresses import ARRAYS, MATRIX, NUMBER, WORDS, AddressBloc
 from rtsim.equations.numba_private import exception_at
 
 FAILED = -(2**63)
-"""Result of an entry if the function raised; the first word of the block refers to the error."""
+"""Result of an entry if the function raised an error.  The first word of ``block`` then is the
+address of the error.
+"""
 _MAGIC = b"rtsim machine code 2\n"
 _DIGEST = hashlib.sha256
 _DIGEST_SIZE = 32
@@ -44,9 +47,9 @@ class MachineCode:
     """One function as object code.
 
     ``handle`` is the symbol that compiled code calls, and ``entry`` the symbol that Python calls.
-    Each is defined in one of ``objects``, or in ``elsewhere``: the addresses of symbols that
-    another linker holds.  ``raises_in`` is the file and line of a function that can raise, because
-    both are part of its code.
+    Each symbol is defined in one of ``objects``, or in ``elsewhere``: the addresses of symbols that
+    another linker has loaded.  ``raises_in`` is the file and line of a function that can raise an
+    error, because its object code contains both.
     """
 
     objects: tuple[bytes, ...]
@@ -55,7 +58,7 @@ class MachineCode:
     raises_in: str = ""
     elsewhere: dict[str, int] = field(default_factory=dict)
     alive: object = None
-    """Objects that must live as long as those addresses are used."""
+    """Objects that must not be deleted while the addresses in ``elsewhere`` are used."""
 
     def write(self, path: Path) -> None:
         """Save the code to ``path``; raises :class:`OSError` if the folder cannot be written."""
@@ -67,9 +70,9 @@ class MachineCode:
         try:
             with os.fdopen(number, "wb") as out:
                 out.write(_MAGIC + _DIGEST(body).digest() + body)
-            os.chmod(name, 0o644)  # whoever may enter the folder may read its files
+            os.chmod(name, 0o644)  # every user who can open the folder may read its files
             os.replace(name, path)  # another process sees the whole file or none
-        except BaseException:  # an interrupt leaves no half of a file either
+        except BaseException:  # even an interrupt leaves no incomplete file
             os.unlink(name)
             raise
 
@@ -99,7 +102,7 @@ def where(plain: Callable[..., Any]) -> str:
 
 @cache
 def processor() -> str:
-    """Return the processor's name and features, for which machine code is made."""
+    """Return the name and features of the processor for which machine code is compiled."""
     features = llvm.get_host_cpu_features().flatten()
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
 
@@ -123,7 +126,10 @@ def _linker() -> Any:
 
 @cache
 def _numbers() -> Iterator[int]:
-    """Return the numbers for libraries; a function, because the source hash reads variables."""
+    """Return the counter that numbers linked libraries.
+
+    It is not a variable, because the source hash includes variables.
+    """
     return count()
 
 
@@ -171,10 +177,11 @@ def _unused() -> dict[str, int]:
 
 
 class EntryPoint:
-    """A linked function for calls from Python: ``entry(*arguments)`` in the order of the signature.
+    """A linked function that Python calls as ``entry(*arguments)``, in the order of the signature.
 
-    The call returns the function's whole number, or 0 if the function returns nothing.  It raises
-    what the function raises, and :class:`TypeError` for an array that does not fit.
+    The call returns the integer that the function returns, or 0 if the function returns nothing.
+    It raises the errors of the function, and :class:`TypeError` for an array of the wrong type or
+    number of axes.
     """
 
     def __init__(self, linked: Linked, signature: Signature) -> None:
@@ -197,12 +204,11 @@ class EntryPoint:
         return bound(*(arguments[i] for i in self._numbers))
 
     def on(self, *arrays: Array | AddressBlock, concurrent: bool = False) -> Callable[..., int]:
-        """Return a function of the numbers alone that works on ``arrays``.
+        """Bind ``arrays`` and return a function that takes only the numbers.
 
-        With ``concurrent``, other threads of Python run during the call.
-
-        This method checks the arrays and takes their addresses, which costs some 6 us.  Bind a
-        function that is called often once, and call the result.
+        With ``concurrent``, other threads of Python run during each call.  This method checks the
+        arrays and takes their addresses, which costs some 6 us.  If a function is called often,
+        bind its arrays once, and call the result.
         """
         block = self._block(arrays)
         function = self._concurrent if concurrent else self._function
@@ -215,13 +221,13 @@ class EntryPoint:
                 raise error(int(block[0]), alive)
             return answer
 
-        def call_with_one(number: Any) -> int:  # an equation at t; ``*numbers`` costs 60 ns
+        def call_with_one(number: Any) -> int:  # for equations; ``*numbers`` would cost 60 ns
             answer: int = function(at, number)
             if answer == FAILED:
                 raise error(int(block[0]), alive)
             return answer
 
-        def call_with_two(first: Any, second: Any) -> int:  # a step from t, of length h
+        def call_with_two(first: Any, second: Any) -> int:  # for solver steps: t and h
             answer: int = function(at, first, second)
             if answer == FAILED:
                 raise error(int(block[0]), alive)
@@ -251,12 +257,12 @@ class EntryPoint:
 
 
 _OUT_OF_BOUNDS = ("index is out of bounds",)
-"""The message of numba's own check of indices."""
+"""The arguments of the IndexError that numba raises for a bad index."""
 
 
 def _raised(address: int) -> BaseException:
-    """Return the exception, with a traceback that ends at the line that raised it."""
+    """Return the exception at ``address``; its traceback ends at the line that raised it."""
     if not address:
-        return SystemError("compiled code failed without an exception")
+        return SystemError("compiled code reported an error but raised no exception")
     error = exception_at(address)
     return OutOfBounds() if error.args == _OUT_OF_BOUNDS else error

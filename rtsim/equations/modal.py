@@ -27,7 +27,7 @@ MODE = "mode"
 
 @dataclass(frozen=True)
 class Transition:
-    """A transition from one mode to the mode ``to``, when ``level`` crosses zero.
+    """A transition to the mode ``to``, which fires when ``level`` crosses zero.
 
     - ``direction``: 1 for a rising level, -1 for a falling level, 0 for both.
     - ``action(t, x, z, u, p)`` sets states and discrete signals in place at the transition.
@@ -81,12 +81,12 @@ class Mode:
 
 
 def _several(given: object) -> tuple[object, ...]:
-    """Return the elements of a tuple or list; return ``(None,)`` for any other object."""
+    """Return the elements of ``given`` if it is a tuple or list, else ``(None,)``."""
     return tuple(given) if isinstance(given, (tuple, list)) else (None,)
 
 
 def _check(
-    function: Any, arguments: str, what: str, does: str = "fills the last one in place"
+    function: Any, arguments: str, what: str, does: str = "fills the last argument in place"
 ) -> None:
     if function is not None and not callable(function):
         raise ModelError(f"{what} is {function!r}; give a function of ({arguments})")
@@ -113,7 +113,7 @@ def modal(
 ) -> Model:
     """Return a model that begins in the first of ``modes``.
 
-    - ``output``: one output function for all modes; otherwise each mode has its own.
+    - ``output``: one output function for all modes; otherwise each mode has an output function.
     - ``zeno``: name of the mode that the model enters if transitions accumulate (Zeno).
     - ``rest(t, x, z, u, p)`` sets states and discrete signals in place when it enters that mode.
     - All other arguments are those of :class:`rtsim.equations.model.Model`.
@@ -179,8 +179,8 @@ def _output(
     return _chosen(place, own)
 
 
-# Closures select the function of the present mode: they compile into one function, and also run
-# as plain Python.
+# Each closure selects the function of the present mode.  Closures are compiled into one function,
+# and they also run as plain Python.
 
 
 def _ready(function: Any) -> Any:
@@ -217,7 +217,10 @@ def _either(place: int, mode: int, first: Equation, other: Equation) -> Equation
 
 
 def _levels(place: int, transitions: Sequence[tuple[int, Transition]]) -> Equation:
-    """Return the guards; outside its mode a level is constant, on the side where it would start."""
+    """Return the guard function.
+
+    Outside its mode a level is constant, and has the sign from which it would cross zero.
+    """
 
     @in_both
     def none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:

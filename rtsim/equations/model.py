@@ -250,7 +250,7 @@ def _no_such(error: IndexError) -> str:
 def _probe(
     model: Model, name: str, native: Native, out: Signals, start: Mapping[str, Vector | None]
 ) -> None:
-    """Call a function once on vectors between guard elements, and check what it wrote."""
+    """Call a function once on vectors between sentinel elements, and check what it wrote."""
     where = f"{name} of model {model.name}"
     layouts = {
         "x": model.states,

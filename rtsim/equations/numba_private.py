@@ -1,7 +1,7 @@
 """All uses of numba's private names: a new version of numba needs changes in this module only.
 
 pyproject.toml limits the version of numba.  ``tests/unit/test_private_names.py`` tests each
-function of this module, and tells what to do if a new version lacks a name.  numba is imported only
+function of this module, and says what to do if a new version lacks a name. numba is imported only
 when a function is called: a run whose functions are in the cache does not need it.
 """
 
@@ -44,7 +44,7 @@ class _Raised(ctypes.Structure):
     _fields_ = (
         ("data", ctypes.c_void_p),
         ("size", ctypes.c_int32),
-        ("values", ctypes.c_void_p),  # arguments that are known only at run time
+        ("values", ctypes.c_void_p),  # the exception has arguments that are known only at run time
         ("unpack", ctypes.c_void_p),
         ("dynamic", ctypes.c_int32),
     )
@@ -53,8 +53,8 @@ class _Raised(ctypes.Structure):
 def exception_at(address: int) -> BaseException:
     """Return the exception that compiled code raised, with a traceback to the line that raised it.
 
-    ``address`` is the address of an ``excinfo``.  It is unpacked as numba does for functions that
-    numba itself calls.
+    ``address`` is the address of an ``excinfo``.  This function unpacks the ``excinfo`` as numba
+    does after its own calls.
     """
     from numba import _helperlib as helpers
     from numba.core import serialize

@@ -1,4 +1,4 @@
-"""Checks of a user's function that read its code without running it."""
+"""Checks of a user's function by its source and bytecode; the function is not called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from rtsim.core.errors import ModelError
 
 _LOOKED_AT = {"size", "shape", "ndim", "dtype"}
-"""Attributes of a vector that only read it."""
+"""Attributes and methods of a vector that do not change its elements."""
 
 
 def check_value(function: Callable[..., Any], what: str) -> None:
@@ -39,9 +39,9 @@ def check_names(function: Callable[..., Any], what: str) -> None:
 def never_written(function: Callable[..., Any], position: int, size: int) -> list[int]:
     """Return the elements of a vector argument that no path through ``function`` writes.
 
-    ``position`` is the place of the argument and ``size`` the length of the vector.  The list is
-    empty if the source does not tell: the function computes an index, takes a slice, or passes the
-    vector to a function without source.
+    ``position`` is the position of the argument and ``size`` the length of the vector.  The list is
+    empty if the source does not show which elements are written: if the function computes an index,
+    takes a slice, or passes the vector to a function without source.
     """
     try:
         written = _written(function, position, ())
@@ -52,7 +52,7 @@ def never_written(function: Callable[..., Any], position: int, size: int) -> lis
 
 
 class _Unknown(Exception):
-    """The source does not tell which elements are written."""
+    """The source does not show which elements of a vector the function writes."""
 
 
 def _written(function: Any, position: int, callers: tuple[Any, ...]) -> set[int]:

@@ -1,4 +1,4 @@
-"""A hash of what a function computes: of its bytecode, and of all objects that it uses.
+"""A hash of a function's bytecode and of all objects that the function uses.
 
 The hash is the key of the cache of compiled models.  A recording also contains it, so that a replay
 can check that it runs the same equations.
@@ -8,9 +8,9 @@ From a function, the hash follows the global names, the defaults and the closure
 instances.  The hash is equal in all processes: it does not depend on file names, line numbers,
 docstrings, addresses or the order of sets.
 
-The standard library and installed packages enter by name and version only.  Not covered are modules
-imported inside a function, registrations by ``numba.extending.overload``, and names that a function
-looks up as text.  The hash differs between versions of Python, because bytecode does.
+The standard library and installed packages enter by name and version only.  The hash does not cover
+modules imported inside a function, registrations by ``numba.extending.overload``, and names that a
+function looks up as text.  The hash differs between versions of Python, because bytecode does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import numpy as np
 _INSTALLED = {"site-packages", "dist-packages"}
 _GLOBAL_LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE_LOADS = {"LOAD_ATTR", "LOAD_METHOD"}
-# Attributes of a class that its author did not write; some differ between processes.
+# Attributes that Python adds to a class; some of them differ between processes.
 _CLASS_MACHINERY = {
     "__module__",
     "__qualname__",
@@ -57,7 +57,7 @@ _CLASS_MACHINERY = {
 
 
 def source_hash(*objects: object) -> str:
-    """Return 64 hex digits for ``objects`` and all that they use, as the module docstring tells."""
+    """Return the hash (64 hex digits) of ``objects`` and of all objects that they use."""
     walk = _Walk(_packages_of(objects))
     for one in objects:
         walk.add(one, root=True)
@@ -103,7 +103,7 @@ class _Walk:
             self._instance(value)
 
     def _plain(self, value: object) -> bool:
-        """Write a scalar, or an object that its text describes fully; return whether it is one."""
+        """Write ``value`` if it is a scalar or similar; return whether it was written."""
         kind = type(value)
         if value is None or value is ... or value is NotImplemented:
             self.token("constant", repr(value))
@@ -124,7 +124,7 @@ class _Walk:
         return True
 
     def _sequence(self, value: object) -> bool:
-        """Write an immutable value that contains others, such as code; return whether it is one."""
+        """Write ``value`` if it is an immutable collection or code; return whether it is."""
         if isinstance(value, np.ndarray):
             self.token(f"array {value.dtype.str}", repr(value.shape))
             if value.dtype.hasobject:
@@ -196,7 +196,7 @@ class _Walk:
         loads, attributes = _names_used(code)
         for name in sorted(loads):
             if name not in function.__globals__:
-                continue  # a builtin: its name is already in co_names
+                continue  # the name of a builtin is already in co_names
             value = function.__globals__[name]
             self.token("global", name)
             if isinstance(value, types.ModuleType):
@@ -205,7 +205,7 @@ class _Walk:
                 self.add(value)
 
     def _attributes(self, module: types.ModuleType, names: set[str]) -> None:
-        """Write those of a module's names that the code may read."""
+        """Write the names of a module that the code may read, with their values."""
         if self._opaque(module.__name__, ""):
             return
         self.token("module", module.__name__)
@@ -246,7 +246,7 @@ class _Walk:
                 self.add(value)
 
     def _wrapper(self, value: object) -> bool:
-        """Write an object that wraps a function: the function and the kind of wrapper."""
+        """Write a wrapper of a function: the function and the type of the wrapper."""
         inner: tuple[object, ...]
         python = getattr(value, "py_func", None) or getattr(value, "_pyfunc", None)
         if isinstance(python, types.FunctionType):
@@ -271,7 +271,7 @@ class _Walk:
         return True
 
     def _instance(self, value: object) -> None:
-        """Write an instance: its class, and its attributes without cached properties."""
+        """Write the class of an instance, and its attributes without cached properties."""
         cls = type(value)
         self.token("instance", cls.__qualname__)
         self.add(cls)
@@ -287,7 +287,7 @@ class _Walk:
                 self.add(item)
 
     def _opaque(self, module: str | None, name: str) -> bool:
-        """Write an installed object by its name and version; return whether it is one."""
+        """Write an installed object by its name and version; return whether it was written."""
         if not self._is_installed(module):
             return False
         top = str(module).partition(".")[0]
@@ -302,7 +302,10 @@ class _Walk:
 
 
 def _packages_of(objects: Iterable[object]) -> frozenset[str]:
-    """Return the top-level packages of the objects, which are covered even if installed."""
+    """Return the top-level packages of ``objects``.
+
+    The hash covers these packages even if they are installed.
+    """
     out = set()
     for one in objects:
         plain = getattr(one, "py_func", one)

@@ -1,1 +1,1 @@
-"""Example models that ship with rtsim, each with its published figures."""
+"""Example models that rtsim contains, each with its published figures."""

@@ -14,10 +14,10 @@ import numpy as np
 from rtsim.equations.compiling import compiled
 
 GEOPOTENTIAL_RADIUS = 6356766.0
-"""The report's effective Earth radius, m."""
+"""The effective radius of the Earth in the report, m."""
 STANDARD_GRAVITY = 9.80665
 GAS_CONSTANT = 8314.32 / 28.9644
-"""Gas constant of dry air, J/(kg K), from the report's universal constant."""
+"""Gas constant of dry air, J/(kg K), from the universal gas constant in the report."""
 HEAT_RATIO = 1.4
 SEA_LEVEL_TEMPERATURE = 288.15
 SEA_LEVEL_PRESSURE = 101325.0

@@ -21,24 +21,24 @@ LIES = 0
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fall freely, or lie still in the stop mode."""
+    """Compute the derivative: free fall, or zero in the stop mode."""
     dx[0] = x[1]
     dx[1] = -p[GRAVITY] if z[LIES] == 0.0 else 0.0
 
 
 def height(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
-    """Set the guard: the height above the floor, m."""
+    """Compute the guard: the height above the floor, m."""
     g[0] = x[0]
 
 
 def bounce(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    """Reverse the speed at the floor."""
+    """Reverse the speed and reduce it by the restitution, when the ball hits the floor."""
     x[0] = 0.0
     x[1] = -p[RESTITUTION] * x[1]
 
 
 def lie(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    """Enter the stop mode."""
+    """Enter the stop mode, in which the ball lies still."""
     x[0] = 0.0
     x[1] = 0.0
     z[LIES] = 1.0

@@ -22,7 +22,9 @@ from rtsim.models.atmosphere import SEA_LEVEL_DENSITY, standard_atmosphere
 from rtsim.scenario.shown import Body
 
 LOWEST_AIRSPEED = 0.1 * 0.3048
-"""The lowest airspeed, m/s, in flow angles and reduced rates, as in NASA's DAVE-ML."""
+"""The lowest airspeed, m/s, with which flow angles and reduced rates are computed, as in NASA's
+DAVE-ML models.
+"""
 
 BODY_STATES = Signals(
     Signal("position", "m", shape=(3,), initial=(EQUATORIAL_RADIUS + 3000.0, 0.0, 0.0)),
@@ -30,7 +32,10 @@ BODY_STATES = Signals(
     Signal("attitude", shape=(4,), kind="quaternion", initial=(0.5, -0.5, -0.5, 0.5)),
     Signal("rates", "rad/s", shape=(3,)),
 )
-"""Initially 3 km above the Gulf of Guinea at about 170 m/s to the east, level."""
+"""The state of a body.
+
+Initially it is 3 km above the Gulf of Guinea and moves east in level flight at about 170 m/s.
+"""
 
 BODY_PARAMETERS = (
     Signals(
@@ -110,7 +115,7 @@ Flow = tuple[
 def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
     """Return the direction cosines from ECI to body, row by row.
 
-    The quaternion may have any length, because it is not a unit quaternion in a solver's stages.
+    The quaternion may have any length, because in the stages of a solver its length differs from 1.
     """
     s = 2.0 / (q0 * q0 + q1 * q1 + q2 * q2 + q3 * q3)
     s1, s2, s3 = s * q1, s * q2, s * q3

@@ -5,8 +5,8 @@ from the fox.  Each of them sees the position of the other before the tick.  The
 shrinks with the difference of their speeds, until the fox bites.
 
 With ``acausal`` the rabbit moves after the fox and sees the new position of the fox at the same
-tick, which is a modelling error.  The gap is then never shorter than one step of the rabbit, so a
-fox with a shorter bite never reaches the rabbit.
+tick, which is a modelling error.  The gap is then never shorter than the distance that the rabbit
+runs in one tick.  A fox with a shorter bite therefore never reaches the rabbit.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _go(s: Vector, y: Vector, dx: float, dy: float, tick: float) -> None:
 
 
 def judge(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Compute the gap (m), and whether the rabbit was bitten.
+    """Compute the gap between fox and rabbit (m), and whether the fox has bitten the rabbit.
 
     ``u`` has both positions (m), ``s`` is 1 once the rabbit was bitten, ``p`` is the reach of a
     bite (m).

@@ -64,7 +64,7 @@ def quaternion_of(c: NDArray[np.float64]) -> Vector:
 def transport_rate(
     latitude: float, altitude: float, velocity_ned: Triple, radius: float, flattening: float
 ) -> tuple[float, float, float]:
-    """Return the rate of the north-east-down frame relative to the Earth, in that frame, rad/s.
+    """Return the rate (rad/s) of the north-east-down frame relative to the Earth, in NED axes.
 
     ``latitude`` in rad, ``altitude`` and ``radius`` in m, ``velocity_ned`` in m/s.
     """

@@ -29,18 +29,18 @@ LOADED, DONE = 0, 1
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Heat the piece; an empty furnace has a derivative of 0."""
+    """Compute the rate at which the piece heats; it is 0 in an empty furnace."""
     dx[0] = z[HOLDS] * (p[FURNACE_T] - x[0]) / (p[PER_KG] * u[MASS])
 
 
 def guard(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
-    """Set the guards: a new piece has arrived; the piece has reached the target temperature."""
+    """Compute the guards: a new piece has arrived; the piece has reached the target temperature."""
     g[LOADED] = u[PIECES] - z[TAKEN_IN] - 0.5
     g[DONE] = x[0] - p[TARGET]
 
 
 def reset(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    """Put a cold piece in, or take the hot piece out."""
+    """Put a cold piece into the furnace, or take the hot piece out of it."""
     x[0] = p[COLD]
     if i == LOADED:
         z[TAKEN_IN] = u[PIECES]
@@ -114,7 +114,7 @@ PARAMETERS = Signals(
 
 
 def shop(furnaces: int) -> Processes:
-    """Return the discrete events of a shop with ``furnaces`` furnaces."""
+    """Return the discrete-event processes of a shop with ``furnaces`` furnaces."""
     each = range(1, furnaces + 1)
     loads = [s for k in each for s in (f"pieces_{k}", Signal(f"mass_{k}", "kg", initial=1.0))]
     return Processes(

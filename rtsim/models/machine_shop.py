@@ -3,8 +3,8 @@
 This is SimPy's example of the same name.  Each of ten machines makes a part in about ten minutes.
 After 300 minutes of work on average a machine breaks down and waits for the repairman, who needs 30
 minutes for a repair.  Between repairs the repairman does less urgent jobs, which a breakdown
-interrupts.  Because times to failure are exponential, the means in the long run are known: M/D/1
-with ten customers, or M/M/1 if the repair times are exponential.
+interrupts.  Times to failure are exponential, so the means in the long run are known from queueing
+theory: M/D/1 with ten customers, or M/M/1 if the repair times are exponential too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BREAKS, OTHER = 1, 2
 
 
 class Draws(Protocol):
-    """A source of the times of a machine, in s."""
+    """Returns the next random times of a machine, in s."""
 
     def part(self) -> float: ...
 
@@ -63,7 +63,7 @@ class Streams:
 
 
 class Shop:
-    """The shop of one run."""
+    """The machines, the repairman and the counts of one run."""
 
     def __init__(self, agenda: Agenda, draws: Callable[[Agenda, int], Draws]) -> None:
         self.agenda = agenda

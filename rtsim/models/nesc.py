@@ -116,7 +116,7 @@ BRICK = _body(
 
 @dataclass(frozen=True)
 class BodyCase:
-    """One check case: model, initial state (13,), duration (s), and parameters that differ."""
+    """One check case: model, initial state (13,), duration (s), and changed parameters."""
 
     name: str
     model: Model

@@ -18,7 +18,7 @@ MU = (2.0 * math.pi / PERIOD) ** 2
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Move a point mass under an inverse-square attraction."""
+    """Compute the derivative of a point mass under an inverse-square attraction."""
     r2 = x[0] * x[0] + x[1] * x[1]
     pull = -p[0] / (r2 * math.sqrt(r2))
     dx[0] = x[2]

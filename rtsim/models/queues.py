@@ -25,7 +25,7 @@ CUSTOMERS = Signals(
     Signal("service", "s"),
     Signal("total", "s", description="from coming to leaving"),
 )
-"""The message about each customer that leaves."""
+"""The message that is sent when a customer leaves."""
 
 
 def setup(agenda: Agenda) -> None:

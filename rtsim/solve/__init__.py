@@ -33,7 +33,7 @@ def _checked(name: str, made: object) -> Solver:
     """Return ``made`` if it is a solver called ``name``; raise :class:`ScenarioError` if not."""
     if isinstance(made, type):
         raise ScenarioError(
-            f"solver {name!r} is the class {made.__name__}; name an object, such as "
+            f"solver {name!r} is the class {made.__name__}; give an object, such as "
             f"{name.upper()} = {made.__name__}()"
         )
     missing = [part for part in ("name", "order", "stepper") if not hasattr(made, part)]
@@ -44,7 +44,9 @@ def _checked(name: str, made: object) -> Solver:
         )
     solver: Solver = made  # type: ignore[assignment]
     if solver.name != name:
-        raise ScenarioError(f"solver {name!r} calls itself {solver.name!r}; use one name")
+        raise ScenarioError(
+            f"solver {name!r} has the attribute name = {solver.name!r}; use the same name"
+        )
     return solver
 
 

@@ -1,13 +1,14 @@
-"""Adaptive solvers: an embedded pair estimates the error of each step, and the step length follows.
+"""Adaptive solvers, which choose the length of each step by an estimate of its error.
 
-Between two tags an adaptive solver takes as many steps as its tolerance needs; the last step ends
-at the tag.  The rule for the step length is that of Hairer, Norsett, Wanner, Solving Ordinary
-Differential Equations I, section II.4: an estimate of the first step, a safety factor, bounds on
-growth and shrinkage, and no growth after a rejected step.
+An embedded pair of Runge-Kutta methods estimates the error.  Between two tags an adaptive solver
+takes as many steps as its tolerance needs; the last step ends at the tag.  The rule for the step
+length is that of Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.4:
+an estimate of the first step, a safety factor, bounds on growth and shrinkage, and no growth after
+a rejected step.
 
-A ``budget`` limits the evaluations of a frame, which is one step of the plant on its own grid,
-however many tags and events cut the frame.  If the budget does not suffice, the declared fallback
-is used, and each use is counted.
+A ``budget`` limits the evaluations of the derivative in a solver frame, which is one step of the
+plant on its own grid.  Tags and events that divide a frame do not add to its budget.  If the budget
+is used up, the solver uses the declared fallback and counts each use.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class StepTolerance:
         return dict(given) if isinstance(given, Mapping) else {"atol": given}
 
     def of_states(self, bound: BoundModel) -> Vector:
-        """Return ``atol`` of each element of the state (n,); states that are not named have 1e-9.
+        """Return ``atol`` of each element of the state (n,); 1e-9 if no value is given for a state.
 
         Raises :class:`UnknownName` for a name that is not a state of the model.
         """
@@ -104,8 +105,8 @@ FALLBACKS = ("step", "stop")
 class Adaptive(StepTolerance):
     """An adaptive solver for any :class:`EmbeddedTableau`.
 
-    - ``first``: length of the first step (s); 0: it is estimated.
-    - ``least``: shortest step (s).  If the tolerance needs a shorter one, the run ends with an
+    - ``first``: length of the first step (s); 0: the solver estimates it.
+    - ``least``: shortest step (s).  If the tolerance needs a shorter step, the run ends with an
       error.  Only a step that ends at a tag may be shorter.
     - ``most``: longest step (s).
     - ``safety``: factor between 0 and 1 on the length of the next step.

@@ -1,11 +1,11 @@
-"""The steps of an adaptive solver between two tags, on the arrays of a block.
+"""The internal steps of an adaptive solver between two tags.
 
-Each accepted step is a leg (:mod:`rtsim.solve.legs`).  The length of the next step follows from the
-error of the last one: with a safety factor, bounds on growth and shrinkage, and no growth after a
-rejected step.
+Each accepted step is an internal step (:mod:`rtsim.solve.legs`).  The length of the next step
+follows from the error of the step before it, with a safety factor, bounds on growth and shrinkage,
+and no growth after a rejected step.
 
-A budget counts evaluations from the beginning of its frame, however many tags and events divide
-the frame.
+A budget counts the evaluations from the beginning of a solver frame.  Tags and events that divide
+the frame do not add to its budget.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from rtsim.solve.resident import STEP_LAYOUT
 from rtsim.solve.vectors import assign, error_norm, moved, weighted
 
 STEP, EVALUATIONS, STEPS, REJECTED, UNBOUNDED, BEGAN, KNOWN, SLOPE = range(8)
-"""Elements of the memory:
+"""Elements of the solver memory:
 
 - ``STEP``: length of the next step (s), or 0 if it is not known.
 - ``EVALUATIONS``, ``STEPS``, ``REJECTED``, ``UNBOUNDED``: counts of the whole run; ``UNBOUNDED``
-  counts steps whose error has no bound.
-- ``BEGAN``: the evaluations before the present frame.
+  counts the steps that ignored the tolerance because the budget was used up.
+- ``BEGAN``: the number of evaluations before the present frame.
 - ``KNOWN``: 1 if the derivative at the end of the last step is known; ``SLOPE`` is its first
   element.
 """
 RTOL, SAFETY, LEAST, MOST, EXPONENT, BUDGET, STOPS, FIRST = range(8)
-"""Elements of the settings; see :class:`rtsim.solve.adaptive.Adaptive`.
+"""Elements of the array ``settings``; see :class:`rtsim.solve.adaptive.Adaptive`.
 
 ``EXPONENT`` is 1 divided by the order of the error; ``STOPS`` is 1 for ``fallback="stop"``."""
 
@@ -52,14 +52,15 @@ LAYOUT = STEP_LAYOUT.extended(
     notes=(NOTES,),
     dense=("stages", "degree"),
 )
-"""``a``, ``c``, ``dense``: the tableau; ``error``: weights of the error estimate; ``atol``: the
-absolute tolerance of each state; ``k``: derivatives at the stages; ``now``: state at the beginning
-of the leg; ``notes``: see :data:`rtsim.solve.look.PHASE`."""
+"""The arrays of an adaptive step.  ``a``, ``c``, ``dense``: the tableau; ``error``: weights of the
+error estimate; ``atol``: the absolute tolerance of each state; ``k``: derivatives at the stages;
+``now``: state at the beginning of the internal step; ``notes``: see :data:`rtsim.solve.look.PHASE`.
+"""
 AT = LAYOUT.at
 _SHRINK, _GROW = 0.2, 10.0
-"""Least and greatest factor between the lengths of two successive steps."""
+"""Least and greatest ratio of the length of a step to the length of the step before it."""
 _CLOSE = 1.01
-"""If a step of this multiple of its length reaches the tag, the step ends at the tag."""
+"""A step ends at the tag if the rest of the interval is at most this multiple of its length."""
 
 
 @in_both
@@ -88,7 +89,7 @@ def first_step(words: Any, t: float) -> float:
 
 @in_both
 def embedded_step(words: Any, t: float, h: float) -> None:
-    """Compute ``out`` from ``now`` over ``h`` s, and all stages but the first.
+    """Compute ``out`` from ``now`` over ``h`` s, and all stages except the first.
 
     ``k[0]`` is the derivative at ``now``.  The last row of ``a`` gives ``out``, because the method
     is first-same-as-last.
@@ -103,7 +104,7 @@ def embedded_step(words: Any, t: float, h: float) -> None:
 
 @in_both
 def begin(words: Any, t: float) -> None:
-    """Prepare the first leg after a tag: it begins at ``x`` and uses the solver's memory."""
+    """Prepare the first internal step after a tag: it begins at ``x`` with the solver memory."""
     f, now, k = words[AT.f], vector_at(words, AT.now), matrix_at(words, AT.k)
     memory, after = vector_at(words, AT.memory), vector_at(words, AT.after)
     z, u, p = vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p)
@@ -125,7 +126,7 @@ def begin(words: Any, t: float) -> None:
 
 @in_both
 def go_on(words: Any, t: float) -> None:
-    """Prepare the next leg: it begins where the last one ended."""
+    """Prepare the next internal step; it begins at the end of the last internal step."""
     k, now = matrix_at(words, AT.k), vector_at(words, AT.now)
     assign(now, vector_at(words, AT.out))
     assign(k[0], k[k.shape[0] - 1])
@@ -137,7 +138,7 @@ def go_on(words: Any, t: float) -> None:
 
 @in_both
 def adaptive_leg(words: Any, t: float, rest: float) -> int:
-    """Take one step within the tolerance, from ``t`` s and ``rest`` s long at most.
+    """Take one step within the tolerance; it begins at ``t`` s and is at most ``rest`` s long.
 
     Returns :data:`GOOD`, an error code, or the index of an element that is not finite.
     """
@@ -158,7 +159,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
     step, rejected = after[STEP], False
     while True:
         taken = min(settings[MOST], max(step, smallest))
-        # enough for this step, but not for another one if this is rejected
+        # enough for this step, but not for a repetition if this step is rejected
         spent = after[EVALUATIONS] + 2 * cost > enough
         if spent and settings[STOPS] != 0.0 and after[EVALUATIONS] + stages - 1 > enough:
             return failed(out, OUT_OF_BUDGET) if rejected else OUT_OF_BUDGET
@@ -180,7 +181,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
         step = taken * growth
         if not step >= smallest:  # false for NaN too
             return failed(out, TOO_SMALL)
-    # a step that was cut short at the tag does not show how long it could have been
+    # if the tag shortened the step, its error does not show how long it could be
     after[STEP] = max(taken * growth, step) if last and not rejected else taken * growth
     after[STEPS] += 1
     if rejected or after[EVALUATIONS] > enough:
@@ -193,14 +194,14 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
 
 @in_both
 def failed(out: Any, why: int) -> int:
-    """Return the error of a failed step: an element that is not finite, else ``why``."""
+    """Return the index of an element of ``out`` that is not finite, else the result ``why``."""
     bad: int = first_not_finite(out)
     return bad if bad >= 0 else why
 
 
 @in_both
 def finish(words: Any) -> int:
-    """Project the state at the end of a leg, and remember the derivative there."""
+    """Project the state at the end of an internal step, and save the derivative at that state."""
     out, after, k = vector_at(words, AT.out), vector_at(words, AT.after), matrix_at(words, AT.k)
     if words[AT.project] != 0:
         call_project(words[AT.project], out)
@@ -210,10 +211,11 @@ def finish(words: Any) -> int:
 
 
 def resident_retake(words: Any, t: float, h: float) -> int:
-    """Take the last leg from ``t`` s again, ``h`` s long; it is shorter, so its error is no larger.
+    """Repeat the last internal step from ``t`` s with the shorter length ``h`` s.
 
-    With a budget, the state is taken from the dense output, which needs no evaluations: the search
-    for an event takes a leg again any number of times.
+    The error of the shorter step is no larger.  With a budget, the state is taken from the dense
+    output, which needs no evaluations, because the search for an event can repeat a step many
+    times.
     """
     k, after = matrix_at(words, AT.k), vector_at(words, AT.after)
     now, out = vector_at(words, AT.now), vector_at(words, AT.out)
@@ -224,13 +226,13 @@ def resident_retake(words: Any, t: float, h: float) -> int:
     taken = vector_at(words, AT.notes)[TAKEN]
     within(out, now, k, matrix_at(words, AT.dense), h / taken, taken)
     answer = finish(words)
-    if h != taken:  # the last stage is the derivative at the old end
+    if h != taken:  # the last stage is the derivative at the end of the longer step
         after[KNOWN] = 0.0
     return answer
 
 
 def resident_adaptive(words: Any, t: float, h: float) -> int:
-    """Take all legs from ``t`` s to ``h`` s later."""
+    """Take all internal steps from ``t`` s to ``h`` s later."""
     notes = vector_at(words, AT.notes)
     notes[PHASE], done = 0.0, 0.0
     while True:
@@ -241,5 +243,5 @@ def resident_adaptive(words: Any, t: float, h: float) -> int:
 
 
 def new_frame(memory: Any) -> None:
-    """Begin a frame: its whole budget is available."""
+    """Begin a solver frame: make its whole budget available."""
     memory[BEGAN] = memory[EVALUATIONS]

@@ -1,10 +1,10 @@
 """The contract of a solver, and the tableaus of Runge-Kutta methods.
 
-A solver advances a state from one tag to the next and ends exactly on it; the number of steps in
-between is up to the solver.  The result is provisional until the executive commits it.
-:meth:`Stepper.accept` then makes the new memory of the solver valid: a derivative that is used
-again, the history of a multistep method, or the length of the next step.  Without ``accept`` the
-new memory is discarded together with the provisional state.
+A solver advances a state from one tag to the next and ends exactly on it; the solver decides the
+number of steps in between.  The result is provisional until the executive commits it.
+:meth:`Stepper.accept` then makes the new solver memory valid.  Examples of solver memory are a
+derivative that is used again, the history of a multistep method, and the length of the next step.
+Without ``accept`` the new solver memory is discarded together with the provisional state.
 """
 
 from __future__ import annotations
@@ -21,33 +21,39 @@ from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel
 
 GOOD = -1
-"""Result of a good step.  A result >= 0 is the index of the first element that is not finite."""
+"""Result of a successful step.
+
+A result >= 0 is the index of the first element that is not finite.
+"""
 TOO_SMALL = -2
 """Result of a step if even the shortest step exceeded the tolerance."""
 OUT_OF_BUDGET = -3
-"""Result of a step if the frame's budget is used up and the fallback is to end the run."""
+"""Result of a step if the budget of the frame is used up and the fallback is ``"stop"``."""
 
 
 class Stepper(Protocol):
-    """The protocol of one solver for one bound model.  A solver's ``stepper`` method makes it."""
+    """The protocol of a stepper, which is a solver at work on one model.
+
+    A solver's ``stepper`` method makes it.
+    """
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
         """Advance the state ``x`` (n,) from ``from_ns`` to ``to_ns``, and write it to ``out`` (n,).
 
-        ``z`` (d,), ``u`` (m,) and ``p`` (k,) are constant meanwhile; ``x`` is not changed.  Returns
-        :data:`GOOD`, the index of the first element of ``out`` that is not finite,
+        ``z`` (d,), ``u`` (m,) and ``p`` (k,) are constant during the advance; ``x`` is not changed.
+        Returns :data:`GOOD`, the index of the first element of ``out`` that is not finite,
         :data:`TOO_SMALL` or :data:`OUT_OF_BUDGET`.
         """
         ...
 
     def accept(self) -> None:
-        """Make the memory after the last ``advance`` valid, as that result was committed."""
+        """Make the memory after the last ``advance`` valid, because its result was committed."""
         ...
 
     def forget(self) -> None:
-        """Clear the memory of earlier steps: x, z, u or p was changed from outside."""
+        """Clear the memory of earlier steps, because x, z, u or p was changed from outside."""
         ...
 
     def save(self) -> dict[str, Any]:
@@ -69,7 +75,7 @@ class Solver(Protocol):
 
     @property
     def order(self) -> int:
-        """The order of convergence: the error of a run falls with this power of the step."""
+        """The order of convergence: the error of a run falls with this power of the step length."""
         ...
 
     def stepper(self, bound: BoundModel) -> Stepper:
@@ -111,10 +117,10 @@ class Tableau:
 class EmbeddedTableau(Tableau):
     """A Runge-Kutta method with an embedded method that estimates the error, and dense output.
 
-    ``hat`` (s,) are the weights of the embedded method, which has order ``lower``.  ``dense``
-    (s, d) gives the weights at the part theta of a step:
-    ``b_i(theta) = sum_j dense[i][j] theta^(j+1)``.  Raises :class:`ScenarioError` if the method is
-    not first-same-as-last, or if ``hat`` or ``dense`` does not fit ``b``.
+    ``hat`` (s,) are the weights of the embedded method, which has order ``lower``.  ``dense`` (s,
+    d) gives the weights at the fraction theta (0 to 1) of a step: ``b_i(theta) = sum_j dense[i][j]
+    theta^(j+1)``.  Raises :class:`ScenarioError` if the method is not first-same-as-last, or if
+    ``hat`` or ``dense`` does not fit ``b``.
     """
 
     hat: tuple[Fraction, ...] = ()
@@ -155,7 +161,7 @@ class NystromTableau:
         for row, bar, c in zip(self.a, self.abar, self.c, strict=True):
             if sum(row) != c or sum(bar) * 2 != c * c:
                 raise ScenarioError(
-                    f"tableau {self.name}: a row of a must sum to c, of abar to c^2/2"
+                    f"tableau {self.name}: each row of a must sum to c, and of abar to c^2/2"
                 )
         if sum(self.b) != 1 or sum(self.bbar) * 2 != 1:
             raise ScenarioError(f"tableau {self.name}: b must sum to 1, and bbar to 1/2")

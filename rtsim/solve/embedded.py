@@ -8,7 +8,7 @@ from rtsim.solve.base import EmbeddedTableau
 
 
 def _row(*terms: str) -> tuple[Fraction, ...]:
-    """Return exact fractions."""
+    """Return numbers given as text as exact fractions."""
     return tuple(map(Fraction, terms))
 
 

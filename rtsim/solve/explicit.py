@@ -22,7 +22,10 @@ LAYOUT = STEP_LAYOUT.extended(
     k=("stages", "states"),
     y=("states",),
 )
-"""``a``, ``b``, ``c``: the tableau; ``k``: derivatives at the stages; ``y``: state at a stage."""
+"""The arrays of an explicit step.
+
+``a``, ``b``, ``c``: the tableau; ``k``: derivatives at the stages; ``y``: state at a stage.
+"""
 AT = LAYOUT.at
 
 
@@ -42,7 +45,9 @@ def add_slopes(out: Any, x: Any, h: float, weights: Any, k: Any, count: int) -> 
 
 @in_both
 def explicit_step(words: Any, t: float, h: float) -> int:
-    """Compute ``out`` from ``x`` over one step of length ``h`` s, on a block of :data:`LAYOUT`.
+    """Compute ``out`` from ``x`` over one step of length ``h`` s.
+
+    ``words`` is an argument table of :data:`LAYOUT`.
 
     Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
     """
@@ -83,7 +88,7 @@ class ExplicitRungeKutta:
 
 
 def explicit_arrays(tableau: Tableau, n: int) -> dict[str, Any]:
-    """Return the arrays that :data:`LAYOUT` adds, for ``n`` states."""
+    """Return the arrays that :data:`LAYOUT` adds to those of every solver, for ``n`` states."""
     return {
         "a": lower_triangle(tableau.a),
         "b": weights(tableau.b),

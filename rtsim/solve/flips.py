@@ -1,10 +1,13 @@
-"""The points of a leg at which guards change their sign, found on the solver's dense output.
+"""The search for sign changes of guards within an internal step of a solver.
 
-Each guard is evaluated at the points :data:`rtsim.solve.look.PARTS` of the leg.  If a guard comes
-nearer to zero and then goes away again, it may have crossed zero twice in between.  The guard is
-then also evaluated at its turning point.  In the first and the last interval, a turning point is
-searched for if the guard's curve bends away from zero.  One case stays undetected: a guard that
-crosses zero and returns between two neighbouring points, with no sign of a turning point at either.
+The search evaluates the guards on the solver's dense output.
+
+Each guard is evaluated at the points :data:`rtsim.solve.look.PARTS` of the internal step.  If a
+guard comes nearer to zero and then goes away again, it may have crossed zero twice in between.  The
+guard is then also evaluated at its turning point.  In the first and the last interval, the search
+for a turning point begins if the guard's curve bends away from zero.  One case is not detected: a
+guard crosses zero and returns between two neighbouring points, and its values at the points do not
+indicate a turning point.
 
 A guard *flips* at the point at which it changes its sign in its declared direction.
 """
@@ -30,15 +33,19 @@ from rtsim.solve.look import (
 )
 
 _TURNS, _TRIALS = 12, 100
-"""Most iterations of the search for a turning point and for a flip."""
+"""Maximum numbers of iterations of the searches for a turning point and for a flip."""
 _STRAIGHT = 2.0 * (PARTS[2] - PARTS[1]) / PARTS[1]
-"""Twice the change of a linear guard over the second part, divided by that over the first."""
+"""For a linear guard: twice its change between the second and the third of :data:`PARTS`, divided
+by its change between the first and the second.
+"""
 _CLOSER = 16.0
-"""Factor by which the search for a turning point approaches an end of the leg."""
+"""Factor by which each iteration reduces the distance to the end of an internal step, in the search
+for a turning point.
+"""
 _SHORTEST = 5e-10
-"""Distance from an end of the leg (s) at which that search stops."""
+"""The search for a turning point stops at this distance (s) from the end of an internal step."""
 _FINE = 1e-10
-"""Length of a bracket (s) at which the search for a flip stops."""
+"""The search for a flip stops when its bracket is no longer than this (s)."""
 
 
 @in_both
@@ -49,9 +56,9 @@ def sign(value: float) -> float:
 
 @in_both
 def values_at(between: Any, look: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Write to ``g`` (m,) all guards at the fraction ``part`` (0 to 1) of a leg.
+    """Write to ``g`` (m,) all guards at the fraction ``part`` (0 to 1) of an internal step.
 
-    The leg begins at ``t`` s and is ``taken`` s long.
+    The internal step begins at ``t`` s and is ``taken`` s long.
     """
     z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
     if part <= 0.0:
@@ -67,11 +74,12 @@ def values_at(between: Any, look: Any, t: float, part: float, taken: float, g: A
 
 @in_both
 def bends(f: float, near: float, far: float) -> bool:
-    """Return whether a guard may have a turning point between an end of the leg and the next point.
+    """Return whether a guard may have a turning point near an end of an internal step.
 
-    ``f``, ``near`` and ``far`` are its distances from zero at the end, at the next point and at the
-    point after that.  A turning point is possible if the guard goes away from zero, and more slowly
-    at first than afterwards.  A linear guard has none.
+    ``f``, ``near`` and ``far`` are the guard's distances from zero at that end of the step, at the
+    next point and at the point after it.  A turning point between the end and the next point is
+    possible if the guard goes away from zero, and more slowly at first than afterwards.  A linear
+    guard has no turning point.
     """
     return 0.0 < f < near and (near - f) * _STRAIGHT < far - near
 
@@ -80,15 +88,15 @@ def bends(f: float, near: float, far: float) -> bool:
 def turn_beside(
     between: Any, look: Any, t: float, taken: float, i: int, end: int, inner: int
 ) -> Any:  # fmt: skip
-    """Bracket a turning point of guard ``i`` beside an end of the leg.
+    """Bracket a turning point of guard ``i`` near an end of the internal step.
 
-    Returns three fractions of the leg, and the distances of the guard from zero at these three
-    points: the second distance is the least.  The second fraction is ``NOWHERE`` if the guard is
-    nearest to zero at the end itself.
+    Returns three fractions of the internal step, and the distances of the guard from zero at these
+    three points: the second distance is the least.  The second fraction is ``NOWHERE`` if the guard
+    is nearest to zero at the end itself.
 
-    ``end`` and ``inner`` are the points at that end and next to it.  The guard is farther
-    from zero at ``inner`` than at ``end``, but it may be nearer in between.  An example is a ball
-    whose reset left it under the floor by the distance that it fell within a ns.
+    ``end`` is the point at that end of the step, and ``inner`` the point next to it.  The guard is
+    farther from zero at ``inner`` than at ``end``, but it may be nearer in between.  An example is
+    a ball that its reset left slightly under the floor, by the distance that it falls in 1 ns.
     """
     rows, g = matrix_at(look, AT.g), matrix_at(look, AT.g)[POINTS]
     side = sign(rows[end, i])
@@ -107,11 +115,11 @@ def turn_beside(
 
 @in_both
 def turning_point(between: Any, look: Any, t: float, taken: float, i: int, j: int) -> float:
-    """Return a fraction of the leg near point ``j`` at which guard ``i`` is beyond zero.
+    """Return a fraction of the internal step near point ``j`` at which guard ``i`` is beyond zero.
 
-    Returns ``NOWHERE`` if the guard turns back before zero.  Point ``j`` is an end of the leg, or a
-    point at which the guard is nearer to zero than at both neighbours.  The search uses parabolas
-    through three points, and the golden section if a parabola does not help.
+    Returns ``NOWHERE`` if the guard turns back before zero.  Point ``j`` is an end of the internal
+    step, or a point at which the guard is nearer to zero than at both neighbours.  The search uses
+    parabolas through three points, and the golden section if a parabola does not help.
     """
     rows, g = matrix_at(look, AT.g), matrix_at(look, AT.g)[POINTS]
     side = sign(rows[j, i])
@@ -153,11 +161,11 @@ def turning_point(between: Any, look: Any, t: float, taken: float, i: int, j: in
 def bracketed(
     between: Any, look: Any, t: float, taken: float, i: int, low: float, high: float, behind: float
 ) -> float:
-    """Return where guard ``i`` takes the sign ``behind``, as a fraction of the step in (low, high].
+    """Return the fraction in (low, high] of the step at which guard ``i`` gets the sign ``behind``.
 
     The slope of the guard there is written to ``flips``.  The method is false position with the
-    Illinois modification: if one end of the bracket stays in place twice in a row, its
-    value is halved.
+    Illinois modification: if one end of the bracket does not move twice in a row, the guard's value
+    at this end is halved.
     """
     g = matrix_at(look, AT.g)[POINTS]
     values_at(between, look, t, low, taken, g)
@@ -214,8 +222,8 @@ def turns_at(rows: Any, i: int, j: int) -> bool:
 def visits(between: Any, look: Any, t: float, taken: float, i: int) -> int:
     """Fill ``visits`` with the points of guard ``i`` in order of time; return their number.
 
-    The first row has the points as fractions of the leg, the second row the signs of the guard.
-    The points are all :data:`PARTS` except the first, and the turning points beyond zero.
+    The first row has the points as fractions of the internal step, the second row the signs of the
+    guard.  The points are all :data:`PARTS` except the first, and the turning points beyond zero.
     """
     rows = matrix_at(look, AT.g)
     out = matrix_at(look, AT.visits)
@@ -239,10 +247,11 @@ def visits(between: Any, look: Any, t: float, taken: float, i: int) -> int:
 
 @in_both
 def find_flips(between: Any, look: Any, t: float, taken: float, last: bool) -> int:
-    """Fill ``flips`` for the leg that begins at ``t`` s; return how many guards flip.
+    """Fill ``flips`` for the internal step that begins at ``t`` s; return how many guards flip.
 
-    If a guard does not flip, its ``sides`` becomes its sign at the end of the leg.  At the end of
-    the ``last`` leg a guard that is exactly zero flips too, unless it was zero all the time.
+    If a guard does not flip, its ``sides`` becomes its sign at the end of the internal step.  At
+    the end of the ``last`` internal step a guard that is exactly zero flips too, unless it was zero
+    all the time.
     """
     directions, sides = vector_at(look, AT.directions), vector_at(look, AT.sides)
     m = directions.size
@@ -266,7 +275,7 @@ def find_flips(between: Any, look: Any, t: float, taken: float, last: bool) -> i
             side = here if here != 0.0 else side
             before = part
         if flips[WHERE, i] == NOWHERE and side * left_at > 0.0 and side == sides[i]:
-            if side * rows[POINTS - 1, i] > side * left_at:  # it turned back before zero
+            if side * rows[POINTS - 1, i] > side * left_at:  # the guard turned back before zero
                 flips[SIDE, i], flips[FROM, i], flips[WHERE, i] = side, 0.0, 0.0
                 flips[RATE, i], flips[LEVEL, i] = 0.0, left_at
                 found += 1

@@ -38,9 +38,11 @@ from rtsim.solve.look import CAME_TO, LEFT_AT, SIGN
 from rtsim.solve.resident import model_sizes
 
 ZENO_NS = 100
-"""Zeno behaviour: a guard crosses at ever shorter intervals, shorter than this (ns)."""
+"""Crossings are Zeno behaviour if their intervals become ever shorter, and are shorter than this
+(ns).
+"""
 ZENO_IN_A_ROW = 4
-"""How many such intervals in a row are Zeno behaviour."""
+"""The number of such intervals in a row that counts as Zeno behaviour."""
 _SHORT = 1e-6
 """Interval (s) over which the slope of a guard is computed."""
 
@@ -85,9 +87,9 @@ def _native_moving() -> Native:
 def moving(
     bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]
 ) -> Callable[[float], object]:
-    """Return a function of t (s) that calls :func:`resident_moving` on x, z, u and p of ``of``.
+    """Return a function of t (s) that calls :func:`resident_moving`.
 
-    ``into`` (2, m) is the array that it fills.
+    ``of`` are the vectors x, z, u and p; the function fills the array ``into`` (2, m).
     """
     work = {"slope": np.zeros_like(of[0]), "ahead": np.zeros_like(of[0]), "found": into}
     arrays, sizes = {**dict(zip("xzup", of, strict=True)), **work}, model_sizes(bound)
@@ -100,7 +102,7 @@ def moving(
 
 @dataclass(frozen=True)
 class NativeGuards:
-    """The guards of a plant for compiled code: a way under them, and their values ``g`` here."""
+    """The guards of a plant for compiled code: arguments of the advance, and values ``g``."""
 
     drive: NativeDrive
     block: AddressBlock
@@ -132,22 +134,24 @@ class GuardWatch:
         self._then = tuple(vector.copy() for vector in vectors)
         """x, z, u and p at the last tag at which a guard fired, before the reset."""
         self._moves = np.zeros((2, 2, len(guards)))
-        """Before and after the reset: all guards, and their change over a short interval."""
+        """All guards, and their change over a short interval, before and after the reset."""
         states = zip((self._then, vectors), self._moves, strict=True)
         self._ways = [moving(bound, of, into) for of, into in states]
         self._kept = [(k, v) for k, v in zip(self._then, vectors, strict=True) if v.size]
         self._levels = [0.0] * len(guards)
-        """The value that each guard passed there: 0, or the value at which a reset had left it."""
+        """The value that each guard crossed at that tag: 0, or the value at which a reset had left
+        it.
+        """
         self._crossed: tuple[tuple[int, float], ...] = ()
-        """The guards that crossed on the way to the present tag, and their signs afterwards."""
+        """The guards that crossed zero at the present tag, and their signs after the crossing."""
         self.fired: tuple[int, ...] = ()
         """The guards that cross zero at the end of the provisional step, by index."""
         self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in guards]
         """The latest times (ns) at which each guard fired."""
         self._tried: set[tuple[Any, int]] = set()
-        """Functions and guards whose first call was checked."""
+        """Resets and stop modes, by guard, whose first call was checked."""
         self._stopped_ns = [-ZENO_NS] * len(guards)
-        """The last time (ns) at which the stop mode was applied for each guard."""
+        """For each guard, the last time (ns) at which the stop mode was applied."""
 
     # -- within a step
 
@@ -177,7 +181,7 @@ class GuardWatch:
         return rows, self._way.way_ns if ahead else 0
 
     def native(self) -> NativeGuards | None:
-        """The guards for compiled code that runs whole steps; None: they are not compiled."""
+        """The guards for compiled code that runs whole steps; None if they are plain Python."""
         drive = self._way.native()
         if drive is None:
             return None
@@ -258,10 +262,11 @@ class GuardWatch:
     def changed(self, ns: int) -> None:
         """Examine the guards after writes at ``ns``.
 
-        A guard that a write took across zero fires in the next microstep.  A guard that fired and
-        is still exactly zero does not fire again when it leaves zero, unless the states were
-        written: a ball that is put on the floor may fall again.  The same applies to a guard that a
-        reset turned back and left a little beyond zero, such as a ball a little under the floor.
+        If a write moved a guard across zero, the guard fires in the next microstep.  A guard that
+        fired and is still exactly zero does not fire again when it leaves zero, unless the states
+        were written: a ball that is put on the floor may fall again.  The same applies to a guard
+        that a reset turned back and left slightly beyond zero, such as a ball slightly under the
+        floor.
         """
         signs = self._sides_at(ns)
         (before, came_to, left_at), now = self._here.tolist(), signs.tolist()
@@ -293,9 +298,8 @@ class GuardWatch:
     def _turned_back(self, ns: int, sides: list[float]) -> None:
         """Set ``LEFT_AT`` of each guard that a reset turned back beyond zero.
 
-        This holds only for a guard that is beyond zero by no more than its motion within the last
-        ns.  A guard that the reset put beyond zero, or that goes on, does not cross when it moves
-        there.
+        The guard must be beyond zero by no more than its motion within the last ns.  A guard that
+        the reset put farther beyond zero, or that still moves away from zero, is not affected.
         """
         beyond = [i for i, side in self._crossed if sides[i] == side != 0.0]
         if not beyond:
@@ -321,17 +325,15 @@ class GuardWatch:
         if times[1] - times[0] >= ZENO_NS:
             return False
         gaps = [b - a for a, b in pairwise(times)]
-        return all(
-            b <= a for a, b in pairwise(gaps)
-        )  # times are whole ns, so equal intervals count
+        return all(b <= a for a, b in pairwise(gaps))  # equal, because times are rounded to ns
 
     def _stop(self, i: int, ns: int, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
         if self._bound.model.stop is None or not self._guards[i].stops:
             raise ZenoError(
                 f"guard {self._guards[i].name} of {self._name} (model {self._bound.model.name}) "
                 f"crosses zero ever faster at {Tag(ns)} (Zeno); give the model a stop mode, which "
-                "sets the state in which the crossings end: stop(i, t, x, z, u, p) of a Model, "
-                "zeno= of modal(), or in a diagram rest= of the Integrator that the crossing "
+                "sets the state after the last crossing. Declare it as stop= in Model(...), as "
+                "zeno= in modal(...), or in a diagram as rest= of the Integrator that the guard "
                 "resets"
             )
         if self._times[i][0] - self._stopped_ns[i] < ZENO_NS:
@@ -349,8 +351,9 @@ class GuardWatch:
             if not all(map(math.isfinite, values)):
                 bad = next(i for i, value in enumerate(values) if not math.isfinite(value))
                 raise ModelError(
-                    f"reset of {self._name} (model {model.name}) made {signals.columns[bad]} "
-                    f"not finite at {Tag(ns)}, when {name} crossed zero; correct the reset"
+                    f"reset of {self._name} (model {model.name}) set {signals.columns[bad]} to a "
+                    f"value that is not finite at {Tag(ns)}, when {name} crossed zero; correct "
+                    "the reset"
                 )
 
     def save(self) -> dict[str, Any]:
@@ -362,12 +365,15 @@ class GuardWatch:
         }
 
     def restore(self, saved: dict[str, Any], ns: int) -> None:
-        """Restore what :meth:`save` returned; the plant's vectors are those of ``ns`` already."""
+        """Restore the data that :meth:`save` returned.
+
+        The plant's vectors already have the values at ``ns``.
+        """
         for times, said in zip(self._times, saved["times"], strict=True):
             times.clear()
             times.extend(said)
         self._stopped_ns[:] = saved.get("stopped", self._stopped_ns)
         self._here[SIGN], self._here[CAME_TO] = self._sides_at(ns), saved["came_to"]
-        self._here[LEFT_AT] = saved.get("left_at", 0.0)  # old checkpoints do not have it
+        self._here[LEFT_AT] = saved.get("left_at", 0.0)  # old checkpoints lack this entry
         self._keep()
         self.fired, self._crossed = (), ()

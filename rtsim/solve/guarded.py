@@ -1,8 +1,9 @@
-"""The way of a solver to the next tag, which ends early if a guard crosses zero.
+"""The advance of a solver to the next tag, which ends early if a guard crosses zero.
 
-Each leg is examined on the solver's dense output (:mod:`rtsim.solve.flips`).  If a guard changes
-its sign there, :mod:`rtsim.solve.locating` finds the first ns at which the guard has crossed on the
-leg itself.  The same source runs compiled and as plain Python.
+Each internal step is examined on the solver's dense output (:mod:`rtsim.solve.flips`).  If a guard
+changes its sign on the dense output, :mod:`rtsim.solve.locating` repeats the internal step and
+finds the first ns at which the guard has crossed.  The same source runs compiled and as plain
+Python.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ _evaluate = compiled(evaluate)
 
 @in_both
 def conclude(look: Any, ns: int, offset: int) -> None:
-    """Write to ``there`` what is known of the guards at ``ns``, the end of the way.
+    """Write the signs and other data of the guards at ``ns``, the end of the advance, to ``there``.
 
-    The way is ``offset`` ns long.
+    The advance is ``offset`` ns long.
     """
     g, there = matrix_at(look, AT.g)[POINTS], matrix_at(look, AT.there)
     left_at = matrix_at(look, AT.here)[LEFT_AT]
@@ -78,9 +79,10 @@ def conclude(look: Any, ns: int, offset: int) -> None:
 def drive(
     leg: Any, retake: Any, between: Any, words: Any, look: Any, from_ns: int, to_ns: int
 ) -> int:  # fmt: skip
-    """Take legs up to ``to_ns``, or up to the first ns at which a guard has crossed.
+    """Take internal steps up to ``to_ns``, or up to the first ns at which a guard has crossed.
 
-    Returns :data:`GOOD` or the error code of a leg; ``reached`` is the length of the way (ns).
+    Returns :data:`GOOD` or the error code of an internal step; ``reached`` is the length of the
+    advance (ns).
     """
     notes, directions = vector_at(look, AT.notes), vector_at(look, AT.directions)
     sides, fired, m = vector_at(look, AT.sides), vector_at(look, AT.fired), directions.size
@@ -93,7 +95,7 @@ def drive(
         sides[i] = here[SIGN, i]
         if (
             sides[i] == 0.0
-        ):  # it fires when it leaves zero in its direction, unless it already fired there
+        ):  # the guard fires when it leaves zero in its direction, unless it already fired
             sides[i] = here[CAME_TO, i] if here[CAME_TO, i] != 0.0 else -directions[i]
     t, h, done = from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S, 0.0
     notes[PHASE] = 0.0
@@ -125,10 +127,10 @@ def resident_drive_on(
     leg: Any, retake: Any, between: Any, words: Any, look: Any, output: Any, times: Any,
     values: Any, rows: Any,
 ) -> int:  # fmt: skip
-    """Take whole steps as :func:`rtsim.solve.resident.resident_run` does; return how many.
+    """Take whole steps as :func:`rtsim.solve.resident.resident_run` does, and return their number.
 
-    The first step that ends early or fails is not committed.  Its result stays in ``out`` and
-    ``there``; ``reached`` is its length (ns), or 0 if it failed.
+    If a step ends early or fails, it is not committed.  Its result stays in ``out`` and ``there``;
+    ``reached`` is its length (ns), or 0 if the step failed.
     """
     x, out = vector_at(words, STEP_AT.x), vector_at(words, STEP_AT.out)
     memory, after = vector_at(words, STEP_AT.memory), vector_at(words, STEP_AT.after)
@@ -170,7 +172,7 @@ def _native_drive_on() -> Native:
 
 @dataclass(frozen=True)
 class NativeDrive:
-    """The way of a plant under guards, as compiled code calls it (:func:`drive`)."""
+    """The arguments with which compiled code calls :func:`drive` for one plant."""
 
     handle: int
     functions: tuple[int, int, int]
@@ -184,18 +186,18 @@ class NativeDrive:
 
 
 class Guarded:
-    """The way of a plant's solver to the next tag while its guards are watched.
+    """Advances a plant's solver to the next tag, or to the first crossing of a guard before it.
 
-    ``here`` (3, m) is what is known of the guards at the present tag, and ``there`` (3, m) the same
-    at the end of the provisional way; :data:`rtsim.solve.look.SIGN` explains the rows.
+    ``here`` (3, m) has the signs and other data of the guards at the present tag, and ``there`` (3,
+    m) those at the end of the provisional advance; :data:`rtsim.solve.look.SIGN` explains the rows.
     """
 
     def __init__(
         self, bound: BoundModel, stepper: Stepper, vectors: tuple[Vector, ...], out: Vector
     ) -> None:
-        """Make the look on ``vectors``, which are x, z, u and p of the plant.
+        """Make the guard table for ``vectors``, which are x, z, u and p of the plant.
 
-        ``out`` (n,) receives the state at the end of a provisional way.
+        ``out`` (n,) receives the state at the end of a provisional advance.
         """
         make = getattr(stepper, "legs", None)
         legs: Legs = _outside(stepper, vectors, out) if make is None else make(*vectors, out)
@@ -216,7 +218,7 @@ class Guarded:
         self._fired, self._reached = arrays["fired"], arrays["reached"]
         self._directions = arrays["directions"]
         self._legs = legs
-        self._bound = bound  # keeps the code of its functions alive
+        self._bound = bound  # keeps the code of the model's functions alive
         self._look: Any
         if legs.compiled:
             functions = (bound.guard.handle, bound.derivative.handle)
@@ -241,7 +243,7 @@ class Guarded:
         return int(self._drive(from_ns, to_ns))
 
     def native(self) -> NativeDrive | None:
-        """The way for code that calls it by its address; None: it is not compiled."""
+        """Return the arguments of :func:`drive` for compiled code, or None for plain Python."""
         legs = self._legs
         if not legs.compiled:
             return None
@@ -253,16 +255,16 @@ class Guarded:
 
     @property
     def way_ns(self) -> int:
-        """Length of the provisional way (ns); 0 if the last step of :meth:`run` failed."""
+        """Length of the provisional advance (ns); 0 if the last step of :meth:`run` failed."""
         return int(self._reached[0])
 
     @property
     def fired(self) -> tuple[int, ...]:
-        """The guards that cross zero at the end of the provisional way, by index."""
+        """The indices of the guards that cross zero at the end of the provisional advance."""
         return tuple(i for i, fired in enumerate(self._fired.tolist()) if fired)
 
     def accept(self) -> None:
-        """Copy ``there`` to ``here``: the provisional way was committed."""
+        """Copy ``there`` to ``here``, because the provisional advance was committed."""
         self.here[:] = self.there
 
     def run(
@@ -271,7 +273,7 @@ class Guarded:
         """Take and commit whole steps between ``times`` (k + 1,), in ns, in one call.
 
         ``vectors`` are x, z, u and p.  Returns one row of ``values`` for each committed step.
-        :attr:`way_ns` then belongs to the first step that was not committed.
+        :attr:`way_ns` is then the length of the first step that was not committed.
         """
         if y is not self._y and y.size:
             self._output = evaluation_block(self._bound.output, *vectors, y)
@@ -284,7 +286,10 @@ class Guarded:
 
 
 def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs:
-    """Return legs for a stepper that offers none: each way is one leg, with a cubic in between."""
+    """Return the :class:`Legs` of a stepper that has no method ``legs``.
+
+    Each advance counts as one internal step, with a cubic as its dense output.
+    """
     x, z, u, p = vectors
     began = [0]
 

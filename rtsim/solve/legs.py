@@ -1,17 +1,14 @@
-"""The legs of a solver: its accepted steps between two tags, and the state within each of them.
+"""The internal steps of a solver between two tags, called legs in code.
 
-The advance from one tag to the next consists of legs.  A fixed-step method takes one leg; an
-adaptive method takes as many as its tolerance needs.  Each of these functions runs compiled or
-plain:
+The advance from one tag to the next consists of accepted steps, which are called internal steps.  A
+fixed-step method takes one internal step; an adaptive method takes as many as its tolerance needs.
+Three functions work on internal steps; each runs compiled or as plain Python:
 
-``leg(words, t, rest)``
-    takes the next leg, which begins at ``now`` at ``t`` s, lasts ``rest`` s at most, and leaves the
-    state at its end in ``out``;
-``retake(words, t, h)``
-    takes the last leg again with the length ``h`` s;
-``between(look, part, taken)``
-    writes the state at the fraction ``part`` (0 to 1) of the leg to the array ``y`` of the look
-    (:mod:`rtsim.solve.look`).
+``leg(words, t, rest)`` takes the next internal step, which begins at ``now`` at ``t`` s, lasts
+``rest`` s at most, and leaves the state at its end in ``out``; ``retake(words, t, h)`` takes the
+last internal step again with the length ``h`` s; ``between(look, part, taken)`` writes the state at
+the fraction ``part`` (0 to 1) of the internal step to the array ``y`` of the guard table ``look``
+(:mod:`rtsim.solve.look`).
 """
 
 from __future__ import annotations
@@ -31,33 +28,37 @@ from rtsim.solve.look import AT, NOTES
 
 @dataclass(frozen=True)
 class Legs:
-    """The legs of one solver on the arrays of one plant; its functions are all compiled or all
-    plain."""
+    """The functions and arrays for the internal steps of one solver on one plant.
+
+    The functions are all compiled or all plain Python.
+    """
 
     leg: Any
     retake: Any
     between: Any
     words: Any
-    """The block of ``leg`` and ``retake``."""
+    """The argument table of ``leg`` and ``retake``."""
     now: Vector
-    """The state at which the last leg began (n,)."""
+    """The state at which the last internal step began (n,)."""
     compiled: bool
     notes: Vector = field(default_factory=lambda: np.zeros(NOTES))
-    """See :data:`rtsim.solve.look.PHASE`."""
+    """The elements are explained at :data:`rtsim.solve.look.PHASE`."""
     k: NDArray[np.float64] | None = None
     """Stages of an embedded pair (s, n); ``None``: ``between`` needs the slopes at both ends."""
     dense: NDArray[np.float64] | None = None
-    """Weights of its dense output (s, d)."""
+    """Weights of the dense output of an embedded pair (s, d)."""
     begin: Callable[[int], None] = field(default=lambda _: None)
-    """Called with the time (ns) at which an advance begins."""
+    """A function that is called with the time (ns) at which an advance begins."""
 
 
 @in_both
 def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> None:
-    """Write to ``y`` (n,) the dense output of an embedded pair at the fraction ``part`` of a leg.
+    """Write to ``y`` (n,) the dense output of an embedded pair.
 
-    ``now`` (n,) is the state at which the leg of ``taken`` s began; ``k`` (s, n) are its stages and
-    ``dense`` (s, d) the weights of :class:`rtsim.solve.base.EmbeddedTableau`.
+    The output is the state at the fraction ``part`` (0 to 1) of an internal step.
+
+    ``now`` (n,) is the state at which the internal step of ``taken`` s began; ``k`` (s, n) are its
+    stages and ``dense`` (s, d) the weights of :class:`rtsim.solve.base.EmbeddedTableau`.
     """
     stages, degree = dense.shape
     for j in range(now.size):
@@ -74,14 +75,14 @@ def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> N
 
 
 def by_weights(look: Any, part: float, taken: float) -> int:
-    """Write to ``y`` the dense output of the pair that took the leg."""
+    """Write the dense output of an embedded pair at the fraction ``part`` of an internal step."""
     now, k, dense = vector_at(look, AT.now), matrix_at(look, AT.k), matrix_at(look, AT.dense)
     within(vector_at(look, AT.y), now, k, dense, part, taken)
     return -1
 
 
 def by_slopes(look: Any, part: float, taken: float) -> int:
-    """Write to ``y`` the cubic with the states and the slopes at both ends of the leg."""
+    """Write to ``y`` the cubic with the states and slopes at both ends of the internal step."""
     now, out, y = vector_at(look, AT.now), vector_at(look, AT.out), vector_at(look, AT.y)
     slopes = matrix_at(look, AT.slopes)
     rest = 1.0 - part

@@ -1,7 +1,7 @@
-"""The first whole ns at which a guard has crossed zero, found by repeating the leg.
+"""The first whole ns at which a guard has crossed zero, found by repeating the internal step.
 
 The dense output (:mod:`rtsim.solve.flips`) gives a first estimate.  The solver then repeats its
-leg with other lengths, so that the state at an event is a state of the solver itself.
+internal step with other lengths, so that the state at an event is a state of the solver itself.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ from rtsim.solve.look import (
 )
 
 _NEAR = 1 / 16
-"""Part of a leg within which the dense output may confuse the order of two guards."""
+"""Fraction of an internal step within which the order of two flips on the dense output can be
+wrong.
+"""
 _CORRECTIONS = 6
-"""How often the estimate is corrected by Newton's method before brackets are used."""
+"""Number of corrections of the estimate by Newton's method before brackets are used."""
 
 
 @in_both
 def taken_to(
     retake: Any, words: Any, look: Any, from_ns: int, done: float, ns: int
 ) -> Any:  # fmt: skip
-    """Repeat the leg that began ``done`` s after ``from_ns``, but end it at ``ns``.
+    """Repeat the internal step that began ``done`` s after ``from_ns``, but end it at ``ns``.
 
-    Returns all guards (m,) at ``ns``, each minus the level that it passes.
+    Returns the values of all guards (m,) at ``ns``, each minus the level that the guard crosses.
     """
     g, level = matrix_at(look, AT.g)[POINTS], matrix_at(look, AT.flips)[LEVEL]
     call_step(retake, words, from_ns / NS_PER_S + done, (ns - from_ns) / NS_PER_S - done)
@@ -60,11 +62,11 @@ def first_ns(
     retake: Any, words: Any, look: Any, from_ns: int, done: float, i: int, low: int, high: int,
     guess: int, end_ns: int,
 ) -> int:  # fmt: skip
-    """Return the first ns in (low, high] at which guard ``i`` has crossed, or ``low`` if none."""
+    """Return the first ns in (low, high] at which guard ``i`` has crossed, else ``low``."""
     flips = matrix_at(look, AT.flips)
     behind, rate = flips[SIDE, i], flips[RATE, i] / NS_PER_S
     not_yet, already, n = low, high + 1, min(max(guess, low + 1), high)
-    for _ in range(_CORRECTIONS):  # the leg differs a little from its dense output
+    for _ in range(_CORRECTIONS):  # the internal step differs slightly from its dense output
         value = taken_to(retake, words, look, from_ns, done, n)[i]
         if crossed(value, behind, n, end_ns):
             already = min(already, n)
@@ -136,10 +138,11 @@ def first_flip(look: Any) -> int:
 def locate(
     retake: Any, words: Any, look: Any, from_ns: int, done: float, end_ns: int
 ) -> int:  # fmt: skip
-    """Take the leg up to the first ns at which a guard has crossed; return that ns.
+    """Take the internal step up to the first ns at which a guard has crossed; return that ns.
 
-    ``fired`` then marks the guards that crossed.  Returns ``from_ns`` if the leg shows no crossing,
-    although its dense output did; ``out`` then is the state at the end of the whole leg.
+    ``fired`` then marks the guards that crossed.  Returns ``from_ns`` if the internal step shows no
+    crossing, although its dense output did; ``out`` then is the state at the end of the whole
+    internal step.
     """
     notes, fired = vector_at(look, AT.notes), vector_at(look, AT.fired)
     m, taken = fired.size, notes[TAKEN]
@@ -161,7 +164,7 @@ def locate(
         flips[WHERE, first] = NOWHERE
     margin = flips[WHERE, first] + _NEAR
     again = m > 1
-    while again and ns - 1 > begin:  # the dense output may confuse the order of two guards
+    while again and ns - 1 > begin:  # the order of two guards on the dense output can be wrong
         again = False
         g = taken_to(retake, words, look, from_ns, done, ns - 1)
         for i in range(m):

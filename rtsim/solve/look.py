@@ -1,8 +1,8 @@
-"""The arrays with which guards are watched on a solver's legs, by name.
+"""The layout of a guard table: the arrays with which the guards of a plant are watched.
 
-The block of these arrays is called a look.  :class:`rtsim.solve.guarded.Guarded` makes it;
-:mod:`rtsim.solve.flips`, :mod:`rtsim.solve.locating` and the dense output in
-:mod:`rtsim.solve.legs` work on it.
+A guard table is an argument table (:mod:`rtsim.equations.layout`) for the search for crossings;
+code calls it ``look``.  :class:`rtsim.solve.guarded.Guarded` makes it; :mod:`rtsim.solve.flips`,
+:mod:`rtsim.solve.locating` and the dense output in :mod:`rtsim.solve.legs` work on it.
 """
 
 from __future__ import annotations
@@ -10,42 +10,41 @@ from __future__ import annotations
 from rtsim.equations.layout import Layout
 
 PARTS = (0.0, 1 / 1024, 1 / 4, 1 / 2, 3 / 4, 1023 / 1024, 1.0)
-"""The points of a leg at which each guard is evaluated, as fractions of the leg's length."""
+"""The points at which each guard is evaluated, as fractions of an internal step's length."""
 POINTS = len(PARTS)
 
 PHASE, TAKEN, LAST, END = range(4)
-"""Elements of ``notes``:
+"""Elements of the array ``notes``:
 
-- ``PHASE``: 0 before the first leg of an advance, else 1.
-- ``TAKEN``: length of the leg (s).
-- ``LAST``: 1 if the leg reaches the end of the advance, else 0.
-- ``END``: when the leg ends (s).
+- ``PHASE``: 0 before the first internal step of an advance, 1 after it.
+- ``TAKEN``: length of the internal step (s).
+- ``LAST``: 1 if the internal step reaches the end of the advance, else 0.
+- ``END``: the time at which the internal step ends (s).
 """
 NOTES = 4
 
 NOWHERE = -1.0
 """The value of ``flips[WHERE]`` for a guard that does not flip."""
 WHERE, FROM, SIDE, RATE, LEVEL = range(5)
-"""Rows of ``flips``:
+"""Rows of the array ``flips``:
 
-- ``WHERE``: the fraction of the leg at which the guard flips, or :data:`NOWHERE`.
+- ``WHERE``: the fraction of the internal step at which the guard flips, or :data:`NOWHERE`.
 - ``FROM``: the last fraction before the flip at which the guard was evaluated.
 - ``SIDE``: the sign of the guard after the flip.
 - ``RATE``: the slope of the guard at the flip (1/s).
-- ``LEVEL``: the value that the guard passes: 0, or the value at which its reset left it.
+- ``LEVEL``: the value that the guard crosses: 0, or the value at which its reset left the guard.
 """
 SIGN, CAME_TO, LEFT_AT = range(3)
-"""Rows of ``here`` and ``there``, which hold what is known of each guard at a tag:
+"""Rows of the arrays ``here`` and ``there``, which describe each guard at a tag:
 
 - ``SIGN``: the sign of the guard.
 - ``CAME_TO``: if the guard fired and is exactly 0, the sign towards which it crossed; else 0.
 - ``LEFT_AT``: the value at which a reset left a guard that it turned back, until the guard reaches
-  0 again; else 0.  A ball under a floor by the distance that it fell within the last ns is an
-  example.
+  0 again; else 0.  An example is a ball that its reset left slightly under the floor.
 """
 
 LAYOUT = Layout(
-    "a look at guards",
+    "a guard table",
     ("guard", "slope"),
     {
         "now": ("states",),
@@ -69,16 +68,17 @@ LAYOUT = Layout(
         "reached": (1,),
     },
 )
-"""The functions are the model's guards and its derivative.  The arrays are:
+"""The layout of a guard table.  The functions are the model's guards and its derivative.  The
+arrays are:
 
-- ``now``, ``out``: the state at the beginning and at the end of the leg.
+- ``now``, ``out``: the state at the beginning and at the end of the internal step.
 - ``k``, ``dense``: stages and dense output of an embedded pair, else empty.
-- ``y``: the state at a fraction of the leg.
-- ``slopes``: the derivative at both ends of the leg, for a solver without dense output.
-- ``directions``: -1, 0 or 1 for each guard; ``here``, ``there``: what is known of the guards at the
-  beginning and at the end of the advance.
-- ``sides``: the sign of each guard up to the present leg; ``fired``: 1 for a guard that crosses at
-  the end of the advance.
+- ``y``: the state at a fraction of the internal step.
+- ``slopes``: the derivative at both ends of the internal step, for a solver without dense output.
+- ``directions``: -1, 0 or 1 for each guard; ``here``, ``there``: the signs and other data of the
+  guards at the beginning and at the end of the advance.
+- ``sides``: the sign of each guard up to the present internal step; ``fired``: 1 for a guard that
+  crosses at the end of the advance.
 - ``g``: the guards at each of :data:`PARTS`, and one row for intermediate values.
 - ``visits``: see :func:`rtsim.solve.flips.visits`.
 - ``reached``: length of the advance (ns).

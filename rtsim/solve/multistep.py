@@ -1,9 +1,9 @@
 """The Adams-Bashforth-Moulton method, of order 4: predict, evaluate, correct, evaluate.
 
 A step takes two evaluations where RK4 takes four.  The method needs the derivatives at three
-earlier points with equal distances.  RK4 computes them: at the start, after each discontinuity, and
-after a step of another length.  Source: Hairer, Norsett, Wanner, Solving Ordinary Differential
-Equations I, section III.1, (1.5) and (1.9).
+earlier points at equal intervals.  RK4 takes the steps to these points: at the start, after each
+discontinuity, and after a step of another length.  Source: Hairer, Norsett, Wanner, Solving
+Ordinary Differential Equations I, section III.1, (1.5) and (1.9).
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from rtsim.solve.resident import Method, stepper
 from rtsim.solve.rk4 import RK4
 
 KNOWN, LENGTH, HISTORY = 0, 1, 2
-"""Elements of the memory: the number of earlier derivatives, their distance (s), and the first
-element of the derivatives themselves, the latest first."""
+"""Elements of the solver memory: the number of earlier derivatives, the time between them (s), and
+the first element of the derivatives themselves, of which the latest comes first.
+"""
 PAST = 3
-"""How many earlier derivatives the method needs."""
+"""The number of earlier derivatives that the method needs."""
 SAME_S = 1.5e-9
 """Steps whose lengths differ by no more than this (s) count as equal.
 
-A sample period that is no whole number of ns gives steps that differ by up to 1 ns."""
+If a sample period is not a whole number of ns, the lengths of steps differ by up to 1 ns."""
 
 LAYOUT = EXPLICIT_LAYOUT.extended(
     "an Adams-Bashforth-Moulton step",
@@ -39,13 +40,18 @@ LAYOUT = EXPLICIT_LAYOUT.extended(
     after=(f"{HISTORY} + {PAST} * states",),
     now=("states",),
 )
-"""``a`` to ``y``: those of RK4; ``now``: the derivative at the beginning of the step."""
+"""The arrays of a step.
+
+``a`` to ``y``: the arrays of RK4; ``now``: the derivative at the beginning of the step.
+"""
 AT = LAYOUT.at
 
 
 @in_both
 def adams_step(words: Any, t: float, h: float) -> int:
-    """Compute ``out`` from ``x`` over one step of length ``h`` s, on a block of :data:`LAYOUT`.
+    """Compute ``out`` from ``x`` over one step of length ``h`` s.
+
+    ``words`` is an argument table of :data:`LAYOUT`.
 
     Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
     """

@@ -1,9 +1,9 @@
-"""Solvers whose step is one call of compiled code on arrays that stay in place.
+"""Solvers whose step is one call of compiled code on arrays that keep their addresses.
 
 A method is one function ``step(words, t, h)``: it computes one step of length ``h`` s from ``t`` s
-and returns :data:`GOOD` or an error code of :mod:`rtsim.solve.base`.  ``words`` is a block of the
-method's :class:`rtsim.equations.layout.Layout`, which begins with :data:`STEP_LAYOUT`.  The same
-source runs compiled and as plain Python.
+and returns :data:`GOOD` or an error code of :mod:`rtsim.solve.base`.  ``words`` is an argument
+table; its layout (:class:`rtsim.equations.layout.Layout`) begins with :data:`STEP_LAYOUT`.  The
+same source runs compiled and as plain Python.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ STEP_LAYOUT = Layout(
         "after": (0,),
     },
 )
-"""The begin of every method's block; a method extends it by its own arrays.
+"""The first functions and arrays of every method's argument table, which adds arrays of its own.
 
 - ``f``, ``project``: derivative and projection of the model; ``project`` is 0 if there is none.
 - ``x``: state at the beginning of the step; ``out``: state at its end.
-- ``memory``: what the method remembers of earlier steps; ``after``: what it will remember once the
-  step is committed.  Zeros mean that it remembers nothing.
+- ``memory``: the solver memory after the last committed step; ``after``: the solver memory that
+  becomes valid once the step is committed.  Zeros mean that nothing is known of earlier steps.
 """
 AT = STEP_LAYOUT.at
 
@@ -54,7 +54,7 @@ _evaluate = compiled(evaluate)
 
 @dataclass(frozen=True)
 class Inner:
-    """The single steps of a method that takes several of them to reach a tag.
+    """The internal steps of a method that takes several steps to reach a tag.
 
     ``leg``, ``retake`` and the arrays are those of :class:`rtsim.solve.legs.Legs`.
     """
@@ -69,28 +69,32 @@ class Inner:
 
 @dataclass(frozen=True)
 class Method:
-    """One method for one model, as :func:`stepper` needs it."""
+    """The functions and arrays from which :func:`stepper` makes a stepper for one model."""
 
     step: Callable[..., int]
     layout: Layout
     """:data:`STEP_LAYOUT`, extended by the arrays of ``own``."""
     own: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    """The method's own arrays: its coefficients, and arrays to work in."""
+    """The method's own arrays: coefficients and arrays for intermediate results."""
     kept: int = 0
-    """The first elements of the memory, which stay when a state was changed from outside."""
+    """The number of first elements of the memory that ``Stepper.forget`` does not clear."""
     unbounded: int | None = None
-    """Element of the memory that counts steps whose error has no bound; ``None``: not counted."""
+    """Index of the element of the memory that counts steps without an error bound; ``None``: they
+    are not counted.
+    """
     new_frame: Callable[[Vector], None] | None = None
-    """Called with the memory when a frame begins."""
+    """A function that is called with the memory when a solver frame begins."""
     inner: Inner | None = None
-    """``None``: the method reaches each tag in a single step."""
+    """The method's internal steps; ``None`` if the method reaches each tag in a single step."""
 
 
 def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
-    """Take the steps between ``times`` (k + 1,), in ns, and commit each; return how many were good.
+    """Take the steps between ``times`` (k + 1,), in ns, and commit them.
 
-    ``output`` holds the words of the output function's block, or is empty.  x, z, u and y are views
-    of ``values`` (n,), which each good step copies into its row of ``rows`` (k, n).
+    Returns the number of successful steps.
+
+    ``output`` holds the words of the output function's argument table, or is empty. x, z, u and y
+    are views of ``values`` (n,), which each successful step copies into its row of ``rows`` (k, n).
     """
     x, out = vector_at(words, AT.x), vector_at(words, AT.out)
     memory, after = vector_at(words, AT.memory), vector_at(words, AT.after)
@@ -144,30 +148,30 @@ def stepper(method: Method, bound: BoundModel) -> Stepper:
 
 @dataclass(frozen=True)
 class NativeStep:
-    """A stepper at work on vectors that stay where they are, as compiled code calls it."""
+    """The arguments with which compiled code calls the step of one stepper on its vectors."""
 
     handle: int
     words: NDArray[np.int64]
     memory: Vector
     after: Vector
     kept: int
-    """The first double of the memory that :meth:`Stepper.forget` leaves."""
+    """The number of first elements of the memory that :meth:`Stepper.forget` does not clear."""
 
 
 class _Plain:
-    """Runs the step as plain Python."""
+    """A stepper that runs a method as plain Python."""
 
     _compiled = False
 
     def __init__(self, method: Method, bound: BoundModel) -> None:
         self._method = method
-        self._bound = bound  # keeps the code of the functions below alive
+        self._bound = bound  # keeps the machine code of these functions alive
         self._functions = (bound.derivative.handle, bound.project.handle)
         self._sizes = model_sizes(bound)
         self._memory = method.layout.zeros("memory", self._sizes)
         self._after = method.layout.zeros("after", self._sizes)
         names = ("states", "discrete", "inputs", "parameters", "states")
-        # this checks the method's own arrays before anything runs
+        # checks the method's own arrays before a step is taken
         self._settle(tuple(np.zeros(self._sizes[name]) for name in names))
 
     def advance(
@@ -180,7 +184,7 @@ class _Plain:
         return self._step(from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S)
 
     def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
-        """Return the method's legs on these arrays, for :class:`rtsim.solve.guarded.Guarded`."""
+        """Return the functions and arrays for internal steps on x, z, u, p and out."""
         self._settle((x, z, u, p, out))
         inner, whole = self._method.inner, self._called(self._method.step)
         if inner is None:
@@ -192,7 +196,7 @@ class _Plain:
         )  # fmt: skip
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
-        """Make the block for x, z, u, p and out, and bind the step to it."""
+        """Make the argument table for x, z, u, p and out, and bind the step to it."""
         given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
         memory = {"memory": self._memory, "after": self._after}
         self._bind({**dict(given), **memory, **self._method.own})
@@ -204,7 +208,7 @@ class _Plain:
         self._step: Callable[[float, float], int] = partial(self._method.step, self._words)
 
     def _called(self, function: Callable[..., int]) -> Any:
-        """Return what a solver calls to run ``function``: the function, or its address."""
+        """Return ``function`` as a solver calls it: the function, or its address."""
         return function
 
     def accept(self) -> None:
@@ -214,13 +218,13 @@ class _Plain:
         self._memory[self._method.kept :] = 0.0
 
     def new_frame(self) -> None:
-        """Begin a frame: the plant is on its grid, and its budget is available again."""
+        """Begin a solver frame at a point of the plant's grid: make its whole budget available."""
         if self._method.new_frame is not None:
             self._method.new_frame(self._memory)
 
     @property
     def unbounded(self) -> int | None:
-        """How many committed steps have no bound on their error; ``None``: not counted."""
+        """The number of committed steps without an error bound; ``None``: they are not counted."""
         place = self._method.unbounded
         return None if place is None else int(self._memory[place])
 
@@ -233,7 +237,7 @@ class _Plain:
 
 
 class _Resident(_Plain):
-    """Runs the step as compiled code."""
+    """A stepper that runs a method as compiled code."""
 
     _compiled = True
 
@@ -249,7 +253,7 @@ class _Resident(_Plain):
         self._y = np.zeros(0)
 
     def native(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> NativeStep:
-        """Return the step on these arrays, for code that calls it by its address."""
+        """Return the arguments with which compiled code calls the step on x, z, u, p and out."""
         if not all(map(is_, (x, z, u, p, out), self._vectors)):
             self._settle((x, z, u, p, out))
         handle = int(self._native.handle)
@@ -263,8 +267,9 @@ class _Resident(_Plain):
     ) -> NDArray[np.float64]:
         """Take and commit the steps between ``times`` (k + 1,), in ns, in one call.
 
-        ``vectors`` are x, z, u, p and out of :meth:`advance`; x, ``y`` and ``values`` are left as
-        they are after the last good step.  Returns one row of ``values`` for each good step.
+        ``vectors`` are x, z, u, p and out of :meth:`advance`.  At the end, x, ``y`` and ``values``
+        have their values after the last successful step.  Returns one row of ``values`` for each
+        successful step.
         """
         if not all(map(is_, vectors, self._vectors)):
             self._settle(vectors)

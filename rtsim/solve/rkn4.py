@@ -48,14 +48,19 @@ LAYOUT = STEP_LAYOUT.extended(
     k=("stages", "states"),
     y=("states",),
 )
-"""``pairs``: see :func:`paired_states`; ``abar`` to ``c``: the tableau; ``k``: derivatives at the
-stages; ``y``: state at a stage."""
+"""The arrays of a Nystrom step.
+
+``pairs``: see :func:`paired_states`; ``abar`` to ``c``: the tableau; ``k``: derivatives at the
+stages; ``y``: state at a stage.
+"""
 AT = LAYOUT.at
 
 
 @in_both
 def nystrom_step(words: Any, t: float, h: float) -> int:
-    """Compute ``out`` from ``x`` over one step of length ``h`` s, on a block of :data:`LAYOUT`.
+    """Compute ``out`` from ``x`` over one step of length ``h`` s.
+
+    ``words`` is an argument table of :data:`LAYOUT`.
 
     Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
     """

@@ -1,11 +1,12 @@
 """Solvers of SciPy: DOP853, and Radau, BDF and LSODA for stiff equations.
 
-A step that is discarded must leave no trace, but SciPy's objects cannot be copied.  Each advance
-from one tag to the next is therefore a new start.  It takes over only the length of the last steps,
-as the length of its first step.  The Jacobian, its factors, and the history and the order of a
-multistep method are computed anew.  A stiff model therefore runs faster with few tags.
+A discarded step must not change a solver's memory, but SciPy's objects cannot be copied.  Each
+advance from one tag to the next therefore begins with a new SciPy object.  Only the length of the
+last steps is kept, as the length of the first step of the new object.  The Jacobian, its factors,
+and the history and the order of a multistep method are computed anew.  A stiff model therefore runs
+faster with few tags.
 
-``project`` is applied at the end of an advance, not between the steps inside.
+``project`` is applied at the end of an advance, not between its internal steps.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from rtsim.solve.look import AT, LAST, NOTES, PHASE, TAKEN
 from rtsim.solve.resident import STEP_LAYOUT, model_sizes
 
 STEP, EVALUATIONS, STEPS = range(3)
-"""Elements of the memory: the first step of the next advance (s), and counts of the whole run."""
+"""Elements of the memory: the next advance's first step (s), and counts of the whole run."""
 ORDERS = {"DOP853": 8, "Radau": 5, "BDF": 5, "LSODA": 12}
 """The solvers of ``scipy.integrate`` by class name, with their highest order."""
 _LEAST_RTOL = 100 * 2.3e-16
@@ -42,8 +43,8 @@ _LEAST_RTOL = 100 * 2.3e-16
 class SciPy(StepTolerance):
     """An adaptive solver of ``scipy.integrate``.
 
-    ``method`` is its class name: one of DOP853, Radau, BDF and LSODA.  ``most`` is the longest step
-    (s).  Raises :class:`ScenarioError` for an unknown method or a value outside its range.
+    ``method`` is the name of SciPy's class: DOP853, Radau, BDF or LSODA. ``most`` is the longest
+    step (s).  Raises :class:`ScenarioError` for an unknown method or a value outside its range.
     """
 
     method: str = "LSODA"
@@ -87,12 +88,14 @@ class _Stepper:
         }
         self._native, self._project = bound.derivative, bound.project
         self._derivative: Any = None
-        """The derivative as a function of t alone, bound by :meth:`_settle`."""
+        """The derivative as a function of t only, on the arrays that :meth:`_settle` bound."""
         self._sizes = model_sizes(bound)
         n = bound.model.states.size
         self._at, self._slope = np.zeros(n), np.zeros(n)
         self._bad = GOOD
-        """First element of the derivative that was not finite in the present step, else GOOD."""
+        """Index of the first element of the derivative that was not finite in the present step,
+        else GOOD.
+        """
         self._memory, self._after = [0.0] * 3, [0.0] * 3
         self._now, self._notes = np.zeros(n), np.zeros(NOTES)
         self._vectors: tuple[Vector, ...] = ()
@@ -100,7 +103,7 @@ class _Stepper:
         """SciPy's object for the present advance."""
         self._dense: Any = None
         self._took = 0.0
-        """Length of the leg before the last one (s)."""
+        """Length of the internal step before the last one (s)."""
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
@@ -115,7 +118,10 @@ class _Stepper:
             done += notes[TAKEN]
 
     def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
-        """Return the legs on these arrays; the state at an event is from SciPy's dense output."""
+        """Return the functions and arrays for internal steps on x, z, u, p and out.
+
+        The state at an event is from SciPy's dense output.
+        """
         vectors = (x, z, u, p, out)
 
         def leg(_: Any, t: float, rest: float) -> int:
@@ -133,11 +139,14 @@ class _Stepper:
             )
             return GOOD
 
-        k, dense = np.zeros((1, x.size)), np.zeros((1, 0))  # not None: the legs have a dense output
+        k, dense = (
+            np.zeros((1, x.size)),
+            np.zeros((1, 0)),
+        )  # not None, because SciPy's solvers have a dense output
         return Legs(leg, retake, between, None, self._now, False, self._notes, k, dense)
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
-        """Take x, z, u, p and out; check them and bind the derivative if they are other arrays."""
+        """Use the arrays x, z, u, p and out; check new arrays, and bind the derivative to them."""
         if any(a is not b for a, b in zip_longest(vectors, self._vectors)):
             given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
             memory = {"memory": np.zeros(0), "after": np.zeros(0)}
@@ -178,7 +187,7 @@ class _Stepper:
 
     def _slope_at(self, t: float, y: Vector) -> Vector:
         self._after[EVALUATIONS] += 1
-        self._at[:] = y  # y may be a column of a matrix
+        self._at[:] = y  # y can be a column of a matrix, which is not contiguous
         self._derivative(float(t))
         bad = first_not_finite(self._slope)
         if bad != GOOD:
@@ -186,7 +195,10 @@ class _Stepper:
         return self._slope.copy()
 
     def _begin(self, start: float, end: float, first: float | None) -> int:
-        """Make an object of SciPy's solver that starts at ``_now``; return GOOD or an element."""
+        """Make an object of SciPy's solver that starts at ``_now``.
+
+        Returns GOOD, or the index of an element that is not finite.
+        """
         self._bad = first_not_finite(self._now)
         if self._bad == GOOD:
             self._slope_at(start, self._now)
@@ -221,7 +233,7 @@ class _Stepper:
         taken, last = float(solver.t - solver.t_old), solver.status == "finished"
         self._notes[TAKEN], self._notes[LAST] = taken, 1.0 if last else 0.0
         self._after[STEPS] += 1
-        # a step that was cut short at the tag does not show how long it could have been
+        # if the tag shortened the step, its length does not show how long it could be
         self._after[STEP] = max(self._took, taken)
         self._took = taken
         return GOOD

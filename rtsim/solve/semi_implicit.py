@@ -1,4 +1,4 @@
-"""The semi-implicit Euler method for q' = v: the new velocity advances the position.
+"""The semi-implicit Euler method for q' = v, which advances the position with the new velocity.
 
 The method has order 1.  It is symplectic if the acceleration depends on positions alone: the energy
 of an orbit then oscillates but does not drift.  The states must come in pairs of a position and its
@@ -21,13 +21,19 @@ from rtsim.solve.resident import STEP_LAYOUT, Method, stepper
 from rtsim.solve.rkn4 import paired_states
 
 LAYOUT = STEP_LAYOUT.extended("a semi-implicit Euler step", pairs=("states",), k=("states",))
-"""``pairs``: see :func:`rtsim.solve.rkn4.paired_states`; ``k``: the derivative at ``x``."""
+"""The arrays of a step.
+
+``pairs``: see :func:`rtsim.solve.rkn4.paired_states`; ``k``: the derivative at ``x``.
+"""
 AT = LAYOUT.at
 
 
 @in_both
 def semi_implicit_step(words: Any, t: float, h: float) -> int:
-    """Compute ``out`` from ``x`` over one step of length ``h`` s, on a block of :data:`LAYOUT`."""
+    """Compute ``out`` from ``x`` over one step of length ``h`` s.
+
+    ``words`` is an argument table of :data:`LAYOUT`.
+    """
     project = words[AT.project]
     x, out, pairs = vector_at(words, AT.x), vector_at(words, AT.out), vector_at(words, AT.pairs)
     z, u, p, k = (vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p),

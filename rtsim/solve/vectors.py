@@ -16,7 +16,7 @@ from rtsim.equations.compiling import when_compiling
 
 
 def assign(into: Any, of: Any) -> None:
-    """Copy ``of`` (n,) to ``into`` (n,)."""
+    """Copy the vector ``of`` (n,) to ``into`` (n,)."""
     into[:] = of
 
 
@@ -27,7 +27,7 @@ def weighted(out: Any, h: float, row: Any, k: Any, count: int) -> None:
 
 
 def moved(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
-    """Write to ``out`` (n,) ``now`` plus what :func:`weighted` computes."""
+    """Write to ``out`` (n,) the sum of ``now`` (n,) and the result of :func:`weighted`."""
     np.dot(row[:count], k[:count], out)
     out *= h
     out += now
@@ -48,7 +48,7 @@ def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float
 
 @when_compiling
 def _loops() -> None:
-    """Register the compiled forms."""
+    """Register the compiled forms of this module's functions with numba."""
     from numba.extending import overload
 
     @overload(assign, jit_options=INLINED)

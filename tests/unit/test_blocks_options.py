@@ -90,7 +90,7 @@ def test_a_unit_delay_refuses_events_at_other_instants(
 ) -> None:
     with pytest.raises(ScenarioError, match=heard) as refused:
         delayed(delay, sampler).model()
-    assert "so some ticks have no event; give both the same period and offset" in str(refused.value)
+    assert "no event; give both blocks the same period and offset" in str(refused.value)
     d = delayed(delay, sampler)
     d.add("first", ZeroOrderHold(), "s")
     del d.wires["late", "u"]

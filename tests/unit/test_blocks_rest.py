@@ -81,7 +81,9 @@ def test_one_without_a_rest_is_a_zeno_error_beside_one_that_has() -> None:
     d = balls(a=0.7)
     ball(d, "b", 0.8, rest=None)
     assert [guard.stops for guard in d.model().guards] == [True, False]
-    with pytest.raises(ZenoError, match=r"guard b_floor of d .* in a diagram rest= of the Integ"):
+    with pytest.raises(
+        ZenoError, match=r"guard b_floor of d .* in a diagram as rest= of the Integ"
+    ):
         flown(d, 5)
     without = Diagram("without")
     without.add("gravity", Constant(-G))

@@ -307,5 +307,7 @@ def test_what_cannot_be_meant() -> None:
     def once(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
         g[0] = x[0] - 0.6
 
-    with pytest.raises(ModelError, match=r"reset of w .* made x not finite at 0.6.*once crossed"):
+    with pytest.raises(
+        ModelError, match=r"reset of w .* set x to a value that is not finite at 0.6.*once crossed"
+    ):
         simulate(watched(once, Guard("once"), reset=lost))

@@ -89,7 +89,11 @@ def test_a_kernel_reads_the_same_arrays_compiled_and_plain() -> None:
         ("past", np.zeros(6), r"past of a pair has shape (6,); expected (1 + 2 * n) = (7,)"),
         ("k", np.zeros((3, 2)).T, "k of a pair must be a contiguous float64 array"),
         ("x", np.zeros(3, np.float32), "x of a pair must be a contiguous float64 array; got float"),
-        ("more", np.zeros(3), "a pair lacks these arrays, or does not declare them: more"),
+        (
+            "more",
+            np.zeros(3),
+            "the arrays of a pair differ from its layout; missing or extra: more",
+        ),
     ],
 )
 def test_an_array_that_does_not_fit_is_refused(name: str, array: Vector, said: str) -> None:
@@ -102,7 +106,7 @@ def test_an_array_that_does_not_fit_is_refused(name: str, array: Vector, said: s
 def test_a_size_that_is_not_known_and_a_function_that_is_missing() -> None:
     with pytest.raises(ValueError, match="past of a pair needs the size n, which is not given"):
         PAIR.zeros("past", {})
-    with pytest.raises(ValueError, match="a pair has 0 functions; expected f"):
+    with pytest.raises(ValueError, match="got 0 functions for a pair; expected f"):
         PAIR.plain((), given(), {})
 
 

@@ -166,7 +166,10 @@ A_MODE: Any = Mode
             "action of transition low takes .* sets x and z in place",
         ),
         (lambda: A_MODE("on", heats, WARM), r"mode on takes a tuple .*write \(Transition\(…\),\)"),
-        (lambda: A_MODE("on", below), "derivative of mode on takes .* fills the last one in place"),
+        (
+            lambda: A_MODE("on", below),
+            "derivative of mode on takes .* fills the last argument in place",
+        ),
         (lambda: A_MODE("on", heats, (), below), "output of mode on takes"),
         (lambda: heater(modes=A_MODE("on")), r"heater takes a list of modes; write \[Mode"),
     ],

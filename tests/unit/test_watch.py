@@ -206,14 +206,17 @@ def test_a_reset_that_is_no_number_is_told() -> None:
 
     plant = guarded(Guard("a"), Guard("b"), reset=breaks)
     with pytest.raises(
-        ModelError, match=r"reset of w \(model watched\) made n1 not finite at 0\.0"
+        ModelError,
+        match=r"reset of w \(model watched\) set n1 to a value that is not finite at 0\.0",
     ):
         fire(plant, 7)
 
     def states(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
         x[0] = math.nan
 
-    with pytest.raises(ModelError, match=r"made x not finite at 0\.000000007 s, when a crossed"):
+    with pytest.raises(
+        ModelError, match=r"set x to a value that is not finite at 0\.000000007 s, when a crossed"
+    ):
         fire(guarded(Guard("a"), reset=states), 7)
 
 

@@ -15,7 +15,9 @@ CLIENT = ".client"
 
 @dataclass(frozen=True)
 class Keys:
-    """CURVE keys (Z85 text, 40 characters) of this end, and the public key of the server.
+    """The CURVE keys of one side of a connection, and the public key of the server.
+
+    A key is a Z85 text of 40 characters.
 
     ``client`` is the public key of the only client that a server admits.
     """
@@ -26,7 +28,7 @@ class Keys:
     client: str = ""
 
     def save(self, path: Path) -> None:
-        """Write a new file that only its owner can read; :class:`ScenarioError` if it exists."""
+        """Write a file that only its owner can read; raise :class:`ScenarioError` if it exists."""
         text = json.dumps(asdict(self), indent=2) + "\n"
         try:
             number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -37,7 +39,7 @@ class Keys:
 
     @classmethod
     def load(cls, path: Path) -> Keys:
-        """Read a key file; :class:`ScenarioError` if it is not one."""
+        """Read a key file; raise :class:`ScenarioError` if ``path`` is not a key file."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:

@@ -21,12 +21,16 @@ _TYPES = {FLOATS: np.dtype("<f8"), INTEGERS: np.dtype("<i8")}
 _FIXED = dict.fromkeys((0xC0, 0xC2, 0xC3), 0)
 _FIXED |= {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
 _FIXED |= {0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17}
-"""By first byte of a value: number of bytes that follow, with the type byte of an extension."""
+"""Maps the first byte of a value to the number of bytes after it, including an extension's type
+byte.
+"""
 _BYTES = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
 _BYTES |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
-"""By first byte of a value: number of bytes of its length field and of its type field."""
+"""Maps the first byte of a value to the numbers of bytes of its length field and of its type field.
+"""
 _ITEMS = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
-"""By first byte of a value: number of bytes of its count field, and of values per entry."""
+"""Maps the first byte of a list or map to the bytes of its count field, and the values per entry.
+"""
 
 
 class EncodingError(RtsimError):
@@ -71,7 +75,7 @@ def check(data: bytes, limits: Limits) -> None:
     """
     at, seen = 0, 0
     left = [1]
-    """Number of values still to come, for each open level."""
+    """Number of values still to come, for each nesting level that is not complete."""
     while left:
         if not left[-1]:
             left.pop()
@@ -132,5 +136,5 @@ def _vector(value: object) -> msgpack.ExtType:
 
 def _array(kind: int, data: bytes) -> NDArray[Any]:
     if kind not in _TYPES or len(data) % 8:
-        raise ValueError(f"extension {kind} of {len(data)} bytes")
+        raise ValueError(f"unknown extension type {kind} with {len(data)} bytes")
     return np.frombuffer(data, _TYPES[kind])

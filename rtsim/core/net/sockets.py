@@ -20,15 +20,15 @@ MOST_BYTES = 1 << 20
 LINGER_MS = 200
 TROUBLE = (OSError, zmq.ZMQError)
 MOST_QUEUED = 256
-"""The most messages queued for one peer, or from it."""
+"""Maximum number of messages queued to one peer, and from one peer."""
 _FEEL_S, _SILENT_PEER_S = 1, 3
-"""Over TCP: interval of keep-alive probes, and number of silent seconds until a peer is gone."""
+"""TCP keep-alive: seconds between probes, and seconds of silence after which a peer is gone."""
 _PARTS_AT_ONCE = 1000
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class ListeningSocket:
-    """A server socket at ``tcp://HOST:PORT``, or :meth:`local`, for any number of named peers."""
+    """A server socket for any number of named peers, at ``tcp://HOST:PORT`` or :meth:`local`."""
 
     def __init__(
         self, endpoint: str, keys: Keys | None = None, most_bytes: int = MOST_BYTES
@@ -90,11 +90,11 @@ class ListeningSocket:
         self._gate.configure_curve_callback(credentials_provider=_Only(keys.client))
 
     def receive(self) -> tuple[bytes, bytes] | None:
-        """Return (peer, message), or ``None``; a message of several parts is empty."""
+        """Return (peer, message), or ``None``; a message of several parts is returned as empty."""
         return self._parts.receive()
 
     def send(self, who: bytes, data: bytes | memoryview) -> bool:
-        """Send to peer ``who``; False if that peer is gone or its queue is full."""
+        """Send to peer ``who``; return False if that peer is gone or its queue is full."""
         try:
             self._socket.send_multipart((who, data), zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -107,7 +107,10 @@ class ListeningSocket:
         return self._socket
 
     def wait(self, milliseconds: int, *others: zmq.Socket[bytes] | int) -> None:
-        """Wait until a message arrives here or at one of ``others`` (sockets, file numbers)."""
+        """Wait until a message arrives at this socket or at one of ``others``.
+
+        ``others`` are sockets and file numbers.
+        """
         poller = zmq.Poller()
         for socket in (self._socket, *others):
             poller.register(socket, zmq.POLLIN)
@@ -145,7 +148,7 @@ class Caller:
             raise ScenarioError(f"cannot connect to {endpoint}: {error}") from None
 
     def send(self, data: bytes) -> bool:
-        """Send a message; False if the server accepts none now."""
+        """Send a message; return False if the server does not accept a message now."""
         try:
             self._socket.send(data, zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -155,7 +158,7 @@ class Caller:
     def receive(self, milliseconds: int) -> bytes | None:
         """Return the next message within ``milliseconds``, or ``None``.
 
-        A message of several parts is empty.
+        A message of several parts is returned as empty.
         """
         try:
             if not self._socket.poll(milliseconds):
@@ -186,7 +189,7 @@ class Broadcast:
             raise ScenarioError(f"cannot listen at {endpoint}: {error}") from None
 
     def send(self, topic: str, data: bytes) -> bool:
-        """Publish a message; if a subscriber is too slow, send to none and return False."""
+        """Publish a message; if a subscriber is too slow, send it to none and return False."""
         try:
             self._socket.send_multipart((topic.encode(), data), zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -239,7 +242,7 @@ class _Only:
 
 
 def _bound(socket: zmq.Socket[bytes]) -> None:
-    """Limit what a peer can make this socket hold."""
+    """Limit the memory that a peer can make this socket use."""
     socket.setsockopt(zmq.LINGER, LINGER_MS)
     socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
     socket.setsockopt(zmq.RCVHWM, MOST_QUEUED)
@@ -256,7 +259,9 @@ def feel(socket: zmq.Socket[bytes]) -> None:
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, _FEEL_S)
     socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, _FEEL_S)
     socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, _SILENT_PEER_S)
-    socket.setsockopt(zmq.TCP_MAXRT, 1000 * _SILENT_PEER_S)  # if sent data is not acknowledged
+    socket.setsockopt(
+        zmq.TCP_MAXRT, 1000 * _SILENT_PEER_S
+    )  # disconnect a peer that does not acknowledge data
     socket.setsockopt(zmq.HANDSHAKE_IVL, 1000 * _SILENT_PEER_S)
 
 
@@ -297,8 +302,8 @@ def check_address(endpoint: str, encrypted: bool) -> None:
 def check_served(endpoint: str, keys: Path | None, without: str) -> Path:
     """Check ``endpoint`` and ``keys`` of a server that accepts commands; return ``keys``.
 
-    Keys are required even on loopback, and they must name a client.  ``without`` is the text of the
-    :class:`ScenarioError` if no keys are given.
+    Keys are required even on loopback, and they must name a client.  If no keys are given, raises
+    :class:`ScenarioError` with the text ``without``.
     """
     check_address(endpoint, encrypted=True)
     if keys is None:

@@ -30,7 +30,7 @@ _EL_LOW, _EL_PER, _EL_LAST = grid("elevator_deg")
 
 
 def _beside(names: tuple[str, ...], *over: str) -> Table:
-    """Return tables of equal axes in one contiguous array; the last axis is the table number."""
+    """Return tables with equal axes as one contiguous array; its last axis is the table number."""
     tables = [table("aerodynamics", name, *over) for name in names]
     return np.ascontiguousarray(np.stack(tables, axis=-1))
 
@@ -40,11 +40,11 @@ _OVER_ALPHA = _beside(
 )
 _OVER_ELEVATOR = _beside(("cx", "cm"), "elevator_deg", "alpha_deg")
 NASA_SIDESLIP = _beside(("cl", "cn"), "abs_beta_deg", "alpha_deg")
-"""(7, 12, 2): rolling and yawing moment over |beta| and alpha, as NASA gives them."""
+"""NASA's rolling and yawing moments over |beta| and alpha, shape (7, 12, 2)."""
 NASA_SURFACES = _beside(
     ("cl_aileron", "cl_rudder", "cn_aileron", "cn_rudder"), "beta_deg", "alpha_deg"
 )
-"""(7, 12, 4): rolling and yawing moments of aileron and rudder over beta and alpha."""
+"""NASA's rolling and yawing moments of aileron and rudder over beta and alpha, shape (7, 12, 4)."""
 BOOK_SIDESLIP = _beside(("cl_stevens_lewis", "cn"), "abs_beta_deg", "alpha_deg")
 """``NASA_SIDESLIP`` with the rolling moment of Stevens and Lewis."""
 BOOK_SURFACES = _beside(
@@ -57,7 +57,7 @@ BOOK_SURFACES = _beside(
 def segment(
     value: float, low: float, per: float, last: int, extrapolate: bool
 ) -> tuple[int, float]:
-    """Return the index of the segment with ``value`` and the fraction in it, for even spacing."""
+    """Return the segment of an evenly spaced axis with ``value``, and the fraction within it."""
     s = (value - low) * per
     if not extrapolate:
         s = max(0.0, min(s, last + 1.0))
@@ -88,10 +88,10 @@ def coefficients(
     """Return CX, CY, CZ, Cl, Cm, Cn about the reference point.
 
     Angles are in deg.  ``p_hat`` is p b/2V, ``q_hat`` is q c/2V and ``r_hat`` is r b/2V, with rates
-    relative to the air.  ``sideslip`` and ``surfaces`` are the tables of NASA or of the book.
-    ``per_radian`` is the number of degrees in a radian for the term with beta squared.  With
-    ``extrapolate`` the tables are extrapolated beyond their ends, as in the book; otherwise
-    arguments are clamped, as NASA does.
+    relative to the air.  ``sideslip`` and ``surfaces`` are the tables of NASA or of Stevens and
+    Lewis ("the book").  ``per_radian`` is the number of degrees in a radian that the term with beta
+    squared uses.  With ``extrapolate`` the tables are extrapolated beyond their ends, as in the
+    book; otherwise arguments are clamped, as NASA does.
     """
     j, f = segment(alpha, _ALPHA_LOW, _ALPHA_PER, _ALPHA_LAST, extrapolate)
     g = 1.0 - f

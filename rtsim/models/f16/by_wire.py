@@ -1,10 +1,10 @@
 """A fly-by-wire controller: the stick commands load factor and roll rate, not surface angles.
 
-NASA's controller is not suitable for a pilot, because it returns the aircraft to the trim against
-the stick.  The gains are designed for 335 kt at 10,000 ft and vary with the inverse of dynamic
-pressure.  The structure is that of Stevens, Lewis and Johnson, "Aircraft Control and Simulation",
-section 4.5 (normal acceleration command augmentation).  With the stick centred, the aircraft flies
-straight, and it holds its altitude in turns up to 45 deg of bank.
+NASA's controller is not suitable for a pilot, because it works against the stick and returns the
+aircraft to the trim.  The gains are designed for 335 kt at 10,000 ft and vary with the inverse of
+dynamic pressure.  The structure is that of Stevens, Lewis and Johnson, "Aircraft Control and
+Simulation", section 4.5 (normal acceleration command augmentation).  With the stick centred, the
+aircraft flies straight, and it holds its altitude in turns up to 45 deg of bank.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from rtsim.models.f16.trim import Solution, Trim, trim
 from rtsim.models.units import DEG, FT
 
 Command = tuple[float, str, float]
-"""Time in s, input signal of the controller or the guidance, and its new value."""
+"""A command: the time in s, an input signal of the controller or the guidance, and its new value.
+"""
 
 
 @dataclass(frozen=True)

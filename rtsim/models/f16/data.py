@@ -35,7 +35,7 @@ def table(group: str, name: str, *over: str) -> Table:
 
 
 def grid(axis: str) -> tuple[float, float, int]:
-    """Return the first breakpoint, 1/spacing, and the index of the last segment of ``axis``."""
+    """Return the first breakpoint of ``axis``, 1 / spacing, and the index of its last segment."""
     points = np.array(_DATA["breakpoints"][axis], dtype=np.float64)
     steps = np.diff(points)
     if not np.allclose(steps, steps[0], rtol=1e-12, atol=0.0):

@@ -2,8 +2,8 @@
 
 ``circle`` is NASA's (``F16_gnc.dml``, NASA/TM-2015-218675): a circle of 3 nautical miles about the
 north pole, or about the intersection of the equator and the date line.  ``course`` holds a course
-or a straight track; NASA leaves that computation to each simulation.  Both functions have no memory
-and write ``COURSE``, which the controller reads.
+or a straight track; NASA does not define this computation.  Both functions have no memory and write
+``COURSE``, which the controller reads.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _E2 = FLATTENING * (2.0 - FLATTENING)
 def course(inputs: Vector, parameters: Vector, outputs: Vector) -> None:
     """Compute the deviation (ft) from a line of constant course, and the course (deg).
 
-    The deviation is 0 if only the course is held.  ``inputs`` (4,) is ``COURSE_INPUTS``,
+    The deviation is 0 if the guidance holds only the course.  ``inputs`` (4,) is ``COURSE_INPUTS``,
     ``parameters`` (3,) is ``COURSE_PARAMETERS``, ``outputs`` (2,) is ``COURSE``.  Distances use the
     WGS-84 ellipsoid at the middle latitude, which is accurate for tracks of tens of kilometres away
     from the poles.

@@ -16,7 +16,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LinearModel:
-    """A (n, n), B (n, m), C (r, n), D (r, m) in the units and order of the model's signals."""
+    """Matrices A (n, n), B (n, m), C (r, n), D (r, m); units and order of the model's signals."""
 
     a: Matrix
     b: Matrix

@@ -35,7 +35,7 @@ STALL = Cue(
     horn=_LIMIT - 3.0 * DEG,
     band=0.5 * DEG,
 )
-"""The stall warning; it begins below the controller's limit of the angle of attack."""
+"""The stall warning; it begins at an angle of attack below the controller's limit."""
 
 
 _TRIM = (0.04349688689658624, -3.1539943399830195, 10.628757254039504)
@@ -43,7 +43,7 @@ _TRIM = (0.04349688689658624, -3.1539943399830195, 10.628757254039504)
 
 
 class Untouched:
-    """A stick that does not move; it is used until a viewer connects a stick."""
+    """A stick that does not move; the run uses it until a viewer connects a stick."""
 
     def poll(self) -> Vector | None:
         return None

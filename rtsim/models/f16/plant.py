@@ -87,8 +87,8 @@ def loads(
 ) -> tuple[float, float, float, float, float, float]:  # fmt: skip
     """Return forces (N) and moments (N m) about the centre of mass, in body axes.
 
-    Velocity relative to the air in m/s, rates relative to the air in rad/s, altitude in m; surfaces
-    in deg, power in %, ``cg`` as a fraction of the mean chord.
+    Arguments: velocity (m/s) and rates (rad/s) relative to the air, altitude in m, surfaces in deg,
+    power in %, ``cg`` as a fraction of the mean chord.
     """
     density, sound, _, _ = standard_atmosphere(altitude)
     airspeed = max(math.sqrt(ub * ub + vb * vb + wb * wb), LOWEST_AIRSPEED)

@@ -30,7 +30,10 @@ TOLERANCES: dict[str, tuple[float, ...]] = {
 """Largest allowed differences, in the order of ``QUANTITIES`` and their ``UNITS``."""
 
 LEAST_S = 10.0
-"""Shortest comparison, s: at the start the aircraft is trimmed, so that any model agrees."""
+"""Shortest meaningful comparison, s.
+
+The aircraft is trimmed at the start, so every model agrees with the published values there.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Comparison:
     allowed: float
     times: int
     until_s: float = 0.0
-    """The last published time that was compared, s; the first is 0."""
+    """The last published time that was compared, s; the first published time is 0 s."""
     of_s: float = 0.0
     """The last published time, s."""
 
@@ -83,9 +86,9 @@ def case_of(recording: Recording) -> str:
 def compare_with_nasa(recording: Recording, rows: Vector | None = None) -> list[Comparison]:
     """Return the largest difference of each quantity over the published times in the recording.
 
-    ``rows`` (n, 6) in the layout of :func:`published_rows` replace the built-in selection.  Raises
+    ``rows`` (n, 6) in the layout of :func:`published_rows` replace the published values.  Raises
     :class:`RecordingError` if the recording has no state at a published time, or ends before the
-    first.
+    first published time.
     """
     case = case_of(recording)
     rows = published_rows(case) if rows is None else rows

@@ -60,7 +60,7 @@ def power_rate(power: float, command: float) -> float:
 def air_data(airspeed: float, altitude: float) -> tuple[float, float]:
     """Return Mach number and dynamic pressure (lbf/ft2) in the book's atmosphere.
 
-    ``airspeed`` in ft/s, ``altitude`` in ft.
+    ``airspeed`` is in ft/s, ``altitude`` in ft.
     """
     factor = 1.0 - 0.703e-5 * altitude
     temperature = 519.0 * factor if altitude < 35000.0 else 390.0
@@ -156,7 +156,7 @@ STEVENS_LEWIS = Model(
 
 @cache
 def bound_stevens_lewis() -> BoundModel:
-    """Return the compiled model."""
+    """Return the compiled F-16 of Stevens and Lewis."""
     return bind(STEVENS_LEWIS)
 
 
@@ -169,9 +169,9 @@ def level_trim(
 ) -> tuple[Vector, Vector]:
     """Return the state (13,) and inputs (4,) of steady wings-level flight.
 
-    ``airspeed`` in ft/s, ``altitude`` in ft, ``cg`` as a fraction of the mean chord.  ``guess`` may
-    give ``throttle``, ``alpha`` (rad) and ``elevator`` (deg) as the start of the search.  Raises
-    :class:`ModelError` if the search finds no steady state.
+    ``airspeed`` is in ft/s, ``altitude`` in ft, ``cg`` as a fraction of the mean chord.  ``guess``
+    may give ``throttle``, ``alpha`` (rad) and ``elevator`` (deg) as the start of the search.
+    Raises :class:`ModelError` if the search finds no steady state.
     """
     start = {"throttle": 0.2, "alpha": 0.1, "elevator": -1.0, **(guess or {})}
     p, z, dx = np.array([cg]), np.zeros(0), np.zeros(13)

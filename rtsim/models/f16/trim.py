@@ -17,7 +17,7 @@ from rtsim.models.f16.plant import CONTROLS, F16
 from rtsim.models.initial import initial_state
 
 _cosines = getattr(direction_cosines, "py_func", direction_cosines)
-"""The plain Python function, because compiling it in each process would take longer."""
+"""The uncompiled Python function: compiling it in each process would take longer."""
 Solution = tuple[float, float, float]
 """Pitch angle rad, elevator deg, power %."""
 _STEADY = 1e-8
@@ -122,8 +122,8 @@ def _controls(unknown: Vector) -> Vector:
 def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) -> Vector:
     """Return the accelerations along the course and down (m/s2), and in pitch (rad/s2).
 
-    They are the derivative of the velocity over the Earth in the local frame.  Because the Euler
-    angles are constant, the rates in the state are those of the local frame in body axes.
+    The accelerations are the derivative of the velocity over the Earth in the local frame.  Because
+    the Euler angles are constant, the rates in the state are those of the local frame in body axes.
     """
     dx = np.zeros(13)
     bound_f16().derivative.call(0.0, x, np.zeros(0), u, p, dx)

@@ -78,7 +78,9 @@ class Pacer:
         """The overrun at the tag last waited for, if any; every :meth:`wait` sets it."""
         self.frozen = False
         self.reached_ns: int | None = None
-        """The tag [ns] for which compiled code waited already; None if there is none."""
+        """The tag [ns] for which compiled code waited already; None if there is none.
+
+        If the frame is closed, the wake was late and is still to be judged."""
         self.ledger = Ledger(self.policy, frame_ns)
         self.overruns, self.blamed = self.ledger.overruns, self.ledger.blamed
         self.slipped_ns = 0
@@ -230,7 +232,7 @@ class Pacer:
             return self._hold(wake)
         if self.reached_ns == ns:
             self.reached_ns = None
-            return True
+            return not self.frame.closed or self._judge_wake(ns, self.frame.began_late)
         clock, frame = self.clock, self.frame
         arrived = self.read()
         frame.note_compute(arrived)
@@ -284,9 +286,13 @@ class Pacer:
             return True
         frame.closed = True
         frame.stood = None if self.line is None else self.line.stood_ns()
+        return self._judge_wake(ns, late)
+
+    def _judge_wake(self, ns: int, late: int) -> bool:
+        """Apply the policy to a tag for which the loop woke too late; the frame is closed."""
         if not self._apply(ns, late, "wake"):
             return self._look_again()
-        frame.closed = False
+        self.frame.closed = False
         return True
 
     def _rehearse(self) -> None:

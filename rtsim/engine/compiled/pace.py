@@ -100,7 +100,7 @@ def _sleep_and_spin(v: Any, ns: int, due: int) -> int:
     if delay >= 0 and v[at.W_STOOD_BEFORE] >= 0:
         v[at.W_STOOD] = delay - v[at.W_STOOD_BEFORE]
     if not _may_catch_up(v, ns):
-        v[at.W_CLOSED] = 1
+        v[at.W_CLOSED], v[at.W_REACHED] = 1, ns
         return HAND_OVER
     _overrun(v, ns, late, 1, at.NO_JOB, v[at.W_STOOD])
     return BEGIN
@@ -182,13 +182,14 @@ def _close(v: Any) -> None:
 def _longest_job(v: Any) -> int:
     """:meth:`rtsim.timing.frame.Frame.longest_job`."""
     jobs = words_at(v, at.W_JOBS)
-    longest, total, most = at.NO_JOB, 0, 0
-    for i in range(jobs.size):
-        total += jobs[i]
-        if jobs[i] > most:
-            longest, most = i, jobs[i]
-    if longest == at.NO_JOB:
-        return at.NO_JOB
+    longest, total, most = at.REST_JOB, 0, 0
+    for i in range(jobs.size):  # in the order of a frame: tasks, recording, the step
+        job = (i + at.FIRST_TASK_JOB) % jobs.size
+        if i >= jobs.size - at.FIRST_TASK_JOB:
+            job = jobs.size - 1 - i
+        total += jobs[job]
+        if jobs[job] > most:
+            longest, most = job, jobs[job]
     return longest if most >= v[at.W_SPENT] - total else at.REST_JOB
 
 

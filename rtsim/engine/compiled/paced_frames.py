@@ -171,7 +171,5 @@ class PacedFrames:
         jobs = zip(self._names, self._jobs.tolist(), strict=True)
         frame.jobs.update((name, ns) for name, ns in jobs if ns)
         pacer.clock.returned(w[at.W_SPIN], w[at.W_MOST_SPIN])  # type: ignore[attr-defined]
-        pacer.reached_ns = frame.tag_ns if undone else None
-        reached = w[at.W_REACHED]
-        if not undone and reached != at.NOTHING:
-            pacer.reached_ns = reached
+        reached = frame.tag_ns if undone else w[at.W_REACHED]
+        pacer.reached_ns = None if reached == at.NOTHING else reached

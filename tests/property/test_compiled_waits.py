@@ -1,0 +1,160 @@
+"""The wait of the compiled engine, tag by tag beside the pacer, on a scripted clock."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from engine_parts import LentClock
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtsim.core.errors import OverrunError
+from rtsim.core.tag import Tag
+from rtsim.engine.compiled import layout as at
+from rtsim.engine.compiled.pace import AGAIN, HAND_OVER, lap, ready, wait
+from rtsim.engine.compiled.paced_frames import PacedFrames
+from rtsim.equations.addresses import INTEGER, WORDS
+from rtsim.equations.compiling import compile_function
+from rtsim.timing.certificate import certify
+from rtsim.timing.frame import RECORDING
+from rtsim.timing.overrun import Overrun
+from rtsim.timing.pacing import Pacer
+from rtsim.timing.policy import CatchUp, Policy, Slip
+
+PERIOD = 1_000_000
+TASKS = ["first", "second"]
+Frame = tuple[int, int, int, int]
+"""ns: lateness of the wake before the frame; compute times of the step and of both tasks."""
+
+
+def waits(w: Any, ns: int) -> int:
+    return int(wait(w, ns))
+
+
+def laps(w: Any, job: int) -> None:
+    lap(w, job)
+
+
+def is_ready(w: Any) -> None:
+    ready(w)
+
+
+class Interpreted:
+    """Frames of a pacer, as the executive runs them."""
+
+    def __init__(self, policy: Policy, frames: list[Frame]) -> None:
+        self.clock = LentClock(late=tuple(f[0] for f in frames))
+        self.pacer = Pacer(self.clock, policy, frame_ns=PERIOD)
+        self.overruns: list[tuple[int, Overrun]] = []
+        self.rows: list[tuple[int, ...]] = []
+        self.error = ""
+        self.pacer.start(0)
+        self.pacer.ready(0)
+        try:
+            for k, frame in enumerate(frames, 1):
+                self.run(k * PERIOD, *frame[1:])
+        except OverrunError as error:
+            self.error = str(error)
+        self.end()
+
+    def end(self) -> None:
+        self.pacer.stop()
+
+    def run(self, ns: int, step: int, first: int, second: int) -> None:
+        self.clock.advance(step)
+        self.begin(ns)
+        for name, spent in zip(TASKS, (first, second), strict=True):
+            self.clock.advance(spent)
+            self.pacer.lap(name)
+        self.rows.append(self.pacer.log.last)
+        self.pacer.lap(RECORDING)
+        self.pacer.ready(ns)
+
+    def begin(self, ns: int) -> None:
+        try:
+            assert self.pacer.wait(ns)
+        finally:
+            if self.pacer.overrun is not None:
+                self.overrun(Tag(ns), self.pacer.overrun)
+
+    def overrun(self, tag: Tag, overrun: Overrun) -> None:
+        self.overruns.append((tag.ns, overrun))
+
+    def seen(self) -> tuple[object, ...]:
+        c, ledger = certify(self.pacer), self.pacer.ledger
+        worst = [(f.tag_ns, f.late_ns, f.compute_ns, sorted(f.shares)) for f in c.worst]
+        return (
+            c.frames, c.lateness, c.compute, c.margin, c.overruns, c.blamed, c.slipped_ns, worst,
+            self.overruns, self.rows, self.error, ledger.in_a_row, self.pacer.margin_ns,
+        )  # fmt: skip
+
+
+class Compiled(Interpreted):
+    """The same frames in compiled code; the pacer takes over where compiled code asks for it."""
+
+    def __init__(self, policy: Policy, frames: list[Frame]) -> None:
+        self.w = np.zeros(at.HEADER, np.int64)
+        self.frames: PacedFrames | None = None
+        self.wait = compile_function(waits, (WORDS, INTEGER), "a wait").on(self.w, concurrent=True)
+        self.lap = compile_function(laps, (WORDS, INTEGER), "a lap").on(self.w, concurrent=True)
+        self.ready = compile_function(is_ready, (WORDS,), "an end").on(self.w, concurrent=True)
+        self.handed_over = 0
+        super().__init__(policy, frames)
+
+    def run(self, ns: int, step: int, first: int, second: int) -> None:
+        if self.frames is None:
+            trace: Any = SimpleNamespace(overrun=self.overrun)
+            self.frames = PacedFrames(self.pacer, trace, TASKS)
+            self.w[at.PACE], self.w[at.PACE_LENGTH] = self.frames.words.ctypes.data, at.PACED
+            self.frames.copy_in()
+        words = self.frames.words
+        self.clock.advance(step)
+        answer = self.wait(ns)
+        if answer == AGAIN:
+            self.frames.take()
+            self.frames.again(self.pacer.read())
+            answer = self.wait(ns)
+        if answer == HAND_OVER:
+            self.handed_over += 1
+            self.frames.copy_out(undone=False)
+            self.begin(ns)
+            self.frames.copy_in()
+        for job, spent in enumerate((first, second), at.FIRST_TASK_JOB):
+            self.clock.advance(spent)
+            self.lap(job)
+        self.rows.append(tuple(words[at.W_LAST_LATE : at.W_LAST_MARGIN + 1].tolist()))
+        self.ready()
+
+    def end(self) -> None:
+        assert self.frames is not None
+        if not self.error:
+            self.frames.copy_out(undone=False)
+        super().end()
+
+
+NS = st.sampled_from((0, 1, 30_000, 99_999, 100_000, 100_001, 400_000, 1_000_000, 2_500_000))
+FRAMES = st.lists(st.tuples(NS, NS, NS, NS), min_size=1, max_size=60)
+LIGHT = st.lists(st.tuples(NS, *3 * [st.sampled_from((0, 7, 200_000, 300_000))]), max_size=90)
+POLICIES = (CatchUp(), CatchUp(2), CatchUp(10_000), Slip())
+
+
+@given(st.sampled_from(POLICIES), FRAMES | LIGHT.filter(bool))
+@settings(max_examples=300)
+def test_every_frame_is_timed_and_judged_as_by_the_pacer(
+    policy: Policy, frames: list[Frame]
+) -> None:
+    compiled = Compiled(policy, frames)
+    assert compiled.seen() == Interpreted(policy, frames).seen()
+
+
+def test_lateness_is_caught_up_without_python_and_blamed_on_the_longest_job() -> None:
+    frames = [(0, 10, 20, 30), (0, 10, 1_900_000, 30), (0, 10, 20, 30), (500_000, 1, 2, 3)]
+    found = Compiled(CatchUp(), frames + 5 * [(0, 1, 2, 3)])
+    assert not found.handed_over
+    assert [(o.cause, o.job) for _, o in found.overruns] == [("compute", "first"), ("wake", "")]
+
+
+def test_another_policy_is_asked() -> None:
+    assert Compiled(Slip(), [(0, 10, 1_900_000, 30), (0, 10, 20, 30)]).handed_over == 1

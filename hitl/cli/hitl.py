@@ -161,7 +161,7 @@ def _place(scenario: Scenario, name: str | None) -> str:
 
 
 def _check_latency(name: str, part: ControllerComponent) -> None:
-    """Refuse a latency of 0: a rig cannot answer at once."""
+    """Refuse a latency of 0, because a rig needs time to answer."""
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         assert part.period is not None
         raise ScenarioError(

@@ -66,7 +66,7 @@ def test(
     --abs, --rel and --tol the type of each output and the range of each signal give the tolerance.
 
     Exit status 0 if the C code does what its reference model does, 1 if a value differs, 2 if this
-    could not be decided, for example because nothing moved or the host failed.
+    could not be decided, for example because no output changed or the host failed.
 
     \b
     Examples:

@@ -80,7 +80,7 @@ class FakeClock:
         self.anchor(ns, own)
 
     def advance(self, ns: int) -> None:
-        """Advance the clock's own time by ``ns``, as computing or a pause would."""
+        """Advance the clock's own time by ``ns``, as if the program computed or paused."""
         if ns < 0:
             raise ValueError(f"cannot advance a clock by {ns} ns; give a number >= 0")
         with self._moved:

@@ -36,7 +36,7 @@ def names_a_board(function: _Function) -> _Function:
 
 
 def chosen(name: str | None) -> BoardDescription:
-    """Return the board that ``--board NAME`` names, by default the default board."""
+    """Return the board named ``name``, or the default board for ``None``."""
     return DEFAULT_BOARD if name is None else board_named(name)
 
 
@@ -83,7 +83,7 @@ warnings_option = click.option(
     "status 1.",
 )
 
-# Python, and so numba, would import a folder "coverage" as the package of that name.
+# numba imports the package "coverage", and a folder of that name would replace it.
 coverage_option = click.option(
     "--coverage",
     "counted_into",
@@ -110,7 +110,7 @@ def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> 
 
 @dataclass
 class Counting:
-    """The coverage of a run; empty for builds that count nothing."""
+    """The coverage of a run; empty for builds without coverage."""
 
     coverage: Coverage | None = None
     failed: str = ""

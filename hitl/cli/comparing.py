@@ -84,7 +84,7 @@ class ComparisonOptions:
     def writers(self) -> dict[Path, Writer]:
         """Return the function that writes each result file, by path.
 
-        Raises :class:`RecordingError` now if a file cannot be written later.
+        Raises :class:`RecordingError` if a path is not writable, before the comparison runs.
         """
         out: dict[Path, Writer] = {}
         if self.junit is not None:
@@ -154,7 +154,7 @@ _OPTIONS = (
 
 
 def comparison_options(command: F) -> F:
-    """Decorator: adds the argument and options of a comparison.
+    """Add the argument and options of a comparison to ``command``, as a decorator.
 
     ``command`` gets them as one :class:`ComparisonOptions`, in its argument ``asked``.
     """

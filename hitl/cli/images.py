@@ -52,10 +52,9 @@ def image_of(
 def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardImage:
     """Return the image that the emulated board at ``at`` runs.
 
-    ``file`` is an Intel HEX file, ``controller`` an interface file.  If both are given, the board
-    runs ``file``, which must contain ``controller``.
-    Raises :class:`BoardError` if neither is given, or if the board is not emulated and so runs the
-    firmware that it was flashed with.
+    ``file`` is an Intel HEX file, ``controller`` an interface file. If both are given, the board
+    runs ``file``, which must contain ``controller``. Raises :class:`BoardError` if neither is
+    given, or if the board is not emulated: a real board runs the firmware in its flash memory.
     """
     if not at.emulated:
         raise BoardError(f"{at.text} is not an emulated board; an emulated board is: {DEFAULT_URL}")

@@ -18,9 +18,9 @@ from hitl.testing.link_trial import LinkTrial
 from rtsim.core.signals import Vector
 
 _USUAL = 115_200
-"""The bit rate that users assume if none is shown, bit/s."""
+"""The usual bit rate of a serial line, bit/s."""
 _WIDE = 4.0
-"""The bins are logarithmic if the largest value is more than this many times the smallest."""
+"""A histogram has logarithmic bins if its largest / smallest value exceeds this number."""
 
 
 def about_board(board: HelloReply, interface: Interface | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""The catalogue of a run's signals, parameters, topics and faults; and samples of all signals."""
+"""Describes a run's signals, parameters, topics and faults, and takes samples of all signals."""
 
 from __future__ import annotations
 

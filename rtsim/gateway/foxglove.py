@@ -47,7 +47,7 @@ class Foxglove:
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
-        self._context = foxglove.Context()  # the server does not keep a reference to it
+        self._context = foxglove.Context()  # the server holds no reference to its context
         self._server: WebSocketServer | None = None
         self._relay: TelemetryRelay | None = None
         self._groups: dict[str, _Group] = {}

@@ -39,7 +39,7 @@ LEASE_NS = 5 * NS_PER_S
 """A client's watch ends if the client does not renew it within this time."""
 MOST_CLIENTS = 64
 MOST_MEMORY = 1 << 29
-"""Memory limit of this process, bytes; normally it needs a quarter of this."""
+"""Memory limit of this process, bytes; the process normally needs a quarter of it."""
 MOST_GETS = 4
 """Greatest number of pending ``get`` requests of one client."""
 _LOOK_MS = 100
@@ -248,7 +248,7 @@ def _viewers(given: argparse.Namespace) -> list[Viewer]:
             from rtsim.gateway.foxglove import Foxglove
 
             viewers.append(Foxglove(socket.socket(fileno=given.foxglove)))
-    except (ImportError, RtsimError) as error:  # commands still work
+    except (ImportError, RtsimError) as error:  # only telemetry is missing
         print(f"rtsim: no telemetry is sent: {error}", file=sys.stderr)
     return viewers
 
@@ -275,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(option, default="")
     parser.add_argument("--foxglove", type=int, default=-1, help="descriptor of a socket")
     given = parser.parse_args(arguments)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run decides how it ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run ends this process
     _bound_memory()
     step_back()
     pipe = Pipe(socket.socket(fileno=given.pipe))
@@ -297,7 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 path = enter(
                     RegisteredRun(int(run["pid"]), os.getpid(), name, listeners[0].endpoint)
                 )
-            except RtsimError as error:  # a tcp:// address still works
+            except RtsimError as error:  # clients can still use a tcp:// address
                 print(f"rtsim: rtsim ctl runs does not list this run: {error}", file=sys.stderr)
                 return
             stack.callback(lambda: path.unlink(missing_ok=True))

@@ -52,7 +52,7 @@ _START_ONE = {
 
 
 def folder(kind: str = RUNS) -> Path:
-    """Return the folder of the files; ``RTSIM_RUNTIME_DIR`` replaces the default folder."""
+    """Return the registry's folder; ``RTSIM_RUNTIME_DIR`` replaces the default folder."""
     with warnings.catch_warnings():
         # platformdirs warns if XDG_RUNTIME_DIR is not set (ssh, sudo, containers), and uses
         # another folder, which works as well.

@@ -102,7 +102,7 @@ class OutgoingQueue:
         return bool(self._frames)
 
     def add(self, frame: bytes) -> None:
-        """Add a frame; raises :class:`RtsimError` if too many other frames than messages wait."""
+        """Add a frame; raises :class:`RtsimError` if too many frames wait that are not messages."""
         self._frames.append(frame)
         if kind(frame):
             self._size += len(frame)
@@ -210,7 +210,7 @@ class TelemetryRelay(threading.Thread):
         self._selector.register(self._wake_end, selectors.EVENT_READ, None)
 
     def close(self, seconds: float = 0.5) -> None:
-        """Send the waiting frames for at most ``seconds``, and stop; stop the server first."""
+        """Send waiting frames for at most ``seconds``, then stop; stop the server before."""
         self._until_ns = stopwatch() + round(seconds * NS_PER_S)
         self._waker.send(b"x")
         self.join()
@@ -277,7 +277,7 @@ class TelemetryRelay(threading.Thread):
         self._watch(line)
 
     def _watch(self, line: _Connection) -> None:
-        """Select the events to wait for; while read bytes cannot be forwarded, read no more."""
+        """Select the events to wait for; do not read while earlier bytes wait to be forwarded."""
         full = len(line.asked) >= _MOST_ASKED
         self._select(line, line.viewer, not full, bool(line.waiting))
         self._select(line, line.server, not line.ending, bool(line.asked))

@@ -18,7 +18,7 @@ from rtsim.scenario.shown import Cue
 PULSE_NS = 60_000_000
 """Duration of one pulse; a shaker alternates strong and weak pulses, 8 pairs per second."""
 _PULSE_MS = 150
-"""Time after which a device stops to shake if no new pulse is commanded, ms."""
+"""Time after which a device stops shaking if no new command arrives, ms."""
 _LEAST = 0.35
 """The least strength of a shaker; nobody can feel a weaker one."""
 _WEAK = 0.3
@@ -36,7 +36,7 @@ class Cues:
 
 
 class _State:
-    """A cue, and whether its shaker and its horn were on in the last sample."""
+    """A cue with its state: whether shaker and horn were on in the last sample."""
 
     def __init__(self, cue: Cue) -> None:
         self._cue = cue

@@ -28,7 +28,7 @@ class Pictures:
         self._writers, self._stick = writers, stick
         self._plants: dict[str, Plant] = {}
         self._from_wall = dict.fromkeys(writers, 0)
-        """The wall-clock time, by plant, before which its states are not published."""
+        """For each plant, the wall-clock time before which its states are not published."""
         self._next_y: dict[str, Vector] = {}
         self._clock: Clock | None = None
         self._offset = 0

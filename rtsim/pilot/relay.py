@@ -46,7 +46,7 @@ FULL = (
 )
 ENDED = "the run has ended"
 _MARGIN = 4096
-"""Bytes beyond the limit up to which an overlong message is still read, to be counted."""
+"""Excess length, bytes, up to which an overlong message is still read and counted."""
 _LOOK_MS = 1
 _LAST_TURNS, _LAST_MS = 20, 5
 _AT_ONCE = 64

@@ -93,7 +93,7 @@ class _Slots:
 class Writer:
     """The only writer of a record: fill :attr:`integers` and :attr:`floats`, then :meth:`publish`.
 
-    The values stay there for the next record.
+    The two arrays keep their values for the next record.
     """
 
     def __init__(self, memory: memoryview, shape: Shape) -> None:

@@ -48,9 +48,9 @@ PAIR = (
 """Integers of a plant's record.
 
 ``last_ns`` and ``next_ns`` are tags in simulated ns; ``last_wall`` and ``next_wall`` are their due
-times, ns of :data:`rtsim.core.clock.stopwatch`.  ``applied`` is the number of the stick's record
-that was latched last, and ``applied_initiated`` is when that was read from the device.  The floats
-are ``[x, z, u, y]`` at the last tag, then at the next.
+times, ns of :data:`rtsim.core.clock.stopwatch`. ``applied`` is the number of the stick's record
+that was latched last, and ``applied_initiated`` is the time at which that record's values were read
+from the device. The floats are ``[x, z, u, y]`` at the last tag, then at the next.
 """
 RUN = (
     "ns", "wall", "standing", "paced", "frames", "margin", "overruns_compute", "overruns_wake",

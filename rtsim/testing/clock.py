@@ -12,12 +12,12 @@ from fractions import Fraction
 from rtsim.core.clock import Clock, Timeline, Wake
 from rtsim.core.errors import ScenarioError
 
-FAKE_START = 1_152_921_504_606_846_976  # 2**60, so that mixing the two times fails at once
+FAKE_START = 1_152_921_504_606_846_976  # 2**60, unlike any simulated time
 
 
 @dataclass(frozen=True)
 class Wait:
-    """One wait until simulated ``ns``: its begin, due time and end in the clock's own ns."""
+    """One wait until simulated ``ns``: its begin, due time and end, ns of the clock's own time."""
 
     ns: int
     asked: int
@@ -191,7 +191,7 @@ def _check_waiting(clock: Clock) -> None:
         assert now >= clock.wall(ns), f"returned {clock.wall(ns) - now} ns before {ns} was due"
         assert now >= last, f"own time went back by {last - now} ns"
         last = now
-    for there in (10**15, 500):  # a restore goes forward or back
+    for there in (10**15, 500):  # a restore moves time forward or back
         clock.anchor(there)
         before = clock.now()
         assert clock.wait_until(there + 200_000)

@@ -129,7 +129,7 @@ class _Mover:
         """The exact initial value until something moves the value; scaling changes the last bit."""
         self.device = -1
         self._keys: KeySource | None = None
-        """The keys or buttons that moved the value last; the value may spring back after them."""
+        """The keys or buttons that moved the value last, in case that the value springs back."""
         self._lost_ns = 0
         self._held = 0.0
 

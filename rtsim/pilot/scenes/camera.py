@@ -21,7 +21,7 @@ NEAR = 1.0
 _FARTHEST = 3e6
 """Limit of pixel coordinates; larger coordinates overflow SDL's integers."""
 _BESIDE = 16.0
-"""Margin around the picture, pixels, outside which lines are clipped; lines are thinner."""
+"""Distance from the picture, pixels, at which lines are clipped; every line is thinner."""
 _OVERLAP = 2.0
 """Overlap of a band and the band below it, pixels, so that no gap is visible."""
 

@@ -135,7 +135,7 @@ def ned_axes(latitude: float, longitude: float) -> Points:
 
 
 def turned(q: Vector) -> Points:
-    """Return the body axes as rows; ``q`` (scalar first) rotates from the outer axes to them."""
+    """Return body axes as rows, for the quaternion ``q`` (scalar first) from outer to body axes."""
     w, x, y, z = q / math.sqrt(float(q @ q))
     return np.array(
         [

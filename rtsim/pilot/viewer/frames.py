@@ -279,5 +279,5 @@ class Display:
 
     @property
     def heard(self) -> bool:
-        """True if the run has read the order to end, which Esc gave."""
+        """True if the run has read this window's order to end the run."""
         return self.quit and bool(self._said["orders"] >= self._quit_order or self._said["ended"])

@@ -115,7 +115,7 @@ class Telling:
     def _hold_authority(self) -> bool:
         """Take or keep the control authority; return whether this viewer has it.
 
-        The orders of this viewer are numbered on from those of the previous viewer.
+        The numbering of this viewer's orders continues that of the previous viewer.
         """
         free = self._seat.free_for(self._who)
         if free and not self.flies:

@@ -66,7 +66,7 @@ def open_window(title: str, hidden: bool, size: tuple[int, int] = (WIDTH, HEIGHT
         with _errors_held_back():
             pygame.display.init()
             driver = pygame.display.get_driver()
-            if not hidden and driver in _SCREENLESS:  # SDL uses these drivers without an error
+            if not hidden and driver in _SCREENLESS:  # SDL reports no error for these
                 pygame.display.quit()
                 raise NoWindow(_no_display(f"SDL found only its {driver!r} driver"))
         flags = 0 if hidden else pygame.RESIZABLE

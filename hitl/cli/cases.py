@@ -53,8 +53,8 @@ def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
         click.echo(f"{saved.interface} ({rerun.kind}): {rerun.steps} of {len(saved.tags)} steps")
         if saved.forgotten:
             click.echo(
-                f"the {saved.forgotten} steps before these were not saved, so the C's memory may "
-                "differ from the run's"
+                f"the {saved.forgotten} steps before these were not saved, so the memory of "
+                "the C code may differ from the run"
             )
         if rerun.steps:
             click.echo(f"last step: {rerun.tag}")

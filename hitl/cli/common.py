@@ -91,7 +91,7 @@ coverage_option = click.option(
     default=Path("coverage-report"),
     show_default=True,
     metavar="FOLDER",
-    help="Folder for the pages of --build coverage.",
+    help="Folder for the HTML pages of --build coverage.",
 )
 
 
@@ -104,7 +104,9 @@ def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> 
     if strictness == ERROR and warned:
         text = "".join(warned.values()).rstrip()
         names = ", ".join(warned)
-        tell("Warnings", f"the compiler warns of {names} (--warnings error):\n{text}", as_json, NO)
+        tell(
+            "Warnings", f"the compiler warns about {names} (--warnings error):\n{text}", as_json, NO
+        )
         sys.exit(NO)
 
 

@@ -103,7 +103,7 @@ class _Checked:
                 system.close()
                 assert (target in system.changeable) == live, (
                     f"{target} is settable with live={live}, and build() returned "
-                    f"{'no' if live else 'a'} Changeable for it; make them agree"
+                    f"{'no' if live else 'a'} Changeable for it; make the two agree"
                 )
 
     def check_built(self) -> None:

@@ -36,12 +36,12 @@ def check_pair(pair: Adaptive) -> None:
     table = pair.tableau
     observed = exponent(lambda h: off(_step(table, h)[1], h))
     assert abs(observed - table.order - 1) < _OFF, (
-        f"{table.name}: the error of a step goes with h^{observed:.2f}; expected "
+        f"{table.name}: the error of a step falls with h^{observed:.2f}; expected "
         f"h^{table.order + 1} for the declared order {table.order}"
     )
     observed = exponent(lambda h: float(np.linalg.norm(_estimate(table, h))))
     assert abs(observed - table.lower - 1) < _OFF, (
-        f"{table.name}: the error estimate goes with h^{observed:.2f}; expected "
+        f"{table.name}: the error estimate falls with h^{observed:.2f}; expected "
         f"h^{table.lower + 1} for the declared order {table.lower} of the embedded method"
     )
     _check_dense(table)
@@ -99,7 +99,7 @@ def _check_dense(table: EmbeddedTableau) -> None:
 
         observed = exponent(error)
         assert observed > table.order - _OFF, (
-            f"{table.name}: at {part} of a step the error of the dense output goes with "
+            f"{table.name}: at {part} of a step the error of the dense output falls with "
             f"h^{observed:.2f}; guards need h^{table.order}"
         )
 

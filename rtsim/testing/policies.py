@@ -25,7 +25,7 @@ def check_overrun_policy(policy: Policy) -> None:
     """
     name = type(policy).name
     assert POLICIES.get(name) is type(policy), f"{name} is not registered; see docs/extending.md"
-    assert parse_policy(str(policy)) == policy, f"{str(policy)!r} is not read as {policy!r}"
+    assert parse_policy(str(policy)) == policy, f"{str(policy)!r} is not parsed as {policy!r}"
     assert hash(policy) == hash(parse_policy(str(policy))), (
         f"{policy} and the equal parsed policy have different hashes; use a frozen dataclass"
     )

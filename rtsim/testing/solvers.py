@@ -107,7 +107,7 @@ def check_tolerance(solver: Solver, *, compile: bool = True) -> None:
             f"less than {PER_TOLERANCE * tolerance:.2g}"
         )
     assert found[-1] < 0.01 * found[0], (
-        f"{solver.name}: the errors {found} at tolerances {TOLERANCES} fall by less than 100"
+        f"{solver.name}: the errors {found} at tolerances {TOLERANCES} fall less than 100-fold"
     )
 
 

@@ -200,9 +200,11 @@ class Run:
         return At(int(said["ns"]), int(said.get("wait_ns", 0)))
 
     def restore(self, *, at: float | None = None, back: float | None = None) -> At:
-        """Restore the last checkpoint, or the last one up to ``at`` s or up to ``back`` s ago.
+        """Restore the last checkpoint, or an earlier one given by ``at`` or ``back``.
 
-        The recording so far is kept, and the run continues from the checkpoint in a new recording.
+        ``at`` selects the last checkpoint at or before this simulated time, s. ``back`` selects the
+        last checkpoint that is at least ``back`` s old. The recording so far is kept, and the run
+        continues from the checkpoint in a new recording.
         """
         given = {"at": at, "back": back}
         return self.tell("restore", **{k: v for k, v in given.items() if v is not None})

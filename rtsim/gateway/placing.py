@@ -104,7 +104,7 @@ class World:
         return self._turn @ (fixed - self._origin)
 
     def turn(self, rotation: Matrix) -> Matrix:
-        """Return a rotation from body to Earth-fixed axes as one from body to world axes."""
+        """Return ``rotation`` (body to Earth-fixed axes) as a matrix from body to world axes."""
         return self._turn @ rotation
 
 

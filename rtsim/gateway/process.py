@@ -170,7 +170,7 @@ class GatewayProcess:
 
     def _answer(self, place: int, who: bytes, request: ClientRequest) -> None:
         if not self._run:
-            raise RequestError("the run has not begun yet", request.number)
+            raise RequestError("the run has not begun yet; try again", request.number)
         if request.do == "hello":
             self._reply(place, who, request.number, run=self._run)
         elif request.do == "command":

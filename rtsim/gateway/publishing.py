@@ -172,8 +172,8 @@ class SamplePublisher:
     def _due(self, now: int, all_of_them: bool) -> list[SampledTopic]:
         """Return the topics that are due.
 
-        A topic may be sent half a sample period early, because the samples and the topic have
-        different periods.
+        A topic may be sent half a sample period early. Otherwise a topic that is due just after a
+        sample would wait for the next sample.
         """
         slack = round(NS_PER_S / self.rate_hz) // 2
         due = [t for t in self._topics if all_of_them or now >= self._next[t.name] - slack]

@@ -1,8 +1,8 @@
 """Forwards bytes between viewers and a WebSocket server of this process; counts dropped messages.
 
-The server of foxglove-sdk drops messages for a slow viewer and does not count them.  It therefore
-listens on a port of its own, and this relay reads everything that the server sends at once.  If a
-viewer is too slow, the relay drops its oldest messages and counts them.
+The server of foxglove-sdk drops messages for a slow viewer and does not count them. That server
+therefore listens on a port of its own, and this relay reads everything that the server sends at
+once. If a viewer is too slow, the relay drops its oldest messages and counts them.
 
 Windows on other machines are served by :mod:`rtsim.pilot.relay`, which shares no code with this
 module. That relay sends only the latest state, from shared memory and by ZeroMQ. This relay sends a
@@ -210,7 +210,7 @@ class TelemetryRelay(threading.Thread):
         self._selector.register(self._wake_end, selectors.EVENT_READ, None)
 
     def close(self, seconds: float = 0.5) -> None:
-        """Send waiting frames for at most ``seconds``, then stop; stop the server before."""
+        """Send waiting frames for at most ``seconds``, then stop; first stop the server."""
         self._until_ns = stopwatch() + round(seconds * NS_PER_S)
         self._waker.send(b"x")
         self.join()

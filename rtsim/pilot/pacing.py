@@ -21,7 +21,7 @@ _BLOCK = 64
 
 
 class VideoFrames:
-    """Deadlines at ``rate_hz`` on ``clock``, whose simulated time this class starts at 0.
+    """Deadlines at ``rate_hz`` on ``clock``; the object sets the clock's simulated time to 0.
 
     ``idle`` is the clock for waiting between polls; on a real machine it should not busy-wait.
     """

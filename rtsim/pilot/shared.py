@@ -151,7 +151,7 @@ class Schema:
 
     @cached_property
     def hash(self) -> bytes:
-        """The hash of the schema and of the fields of the fixed records, 32 bytes."""
+        """The hash of the schema and of the fixed fields of all records, 32 bytes."""
         fixed = repr((VERSION, PAIR, RUN, STICK, VIEWER, ORDERS, ANSWER, sys.byteorder))
         return hashlib.sha256(fixed.encode() + self._text).digest()
 

@@ -40,7 +40,7 @@ MOST_BYTES = 1 << 20
 """Greatest size of a message, bytes, and limit of the sockets."""
 HELLO, SCHEMA, RECORDS, WHOLE, OVER = 1, 2, 3, 4, 5
 TO_RUN = ("stick", "orders", "viewer")
-"""Records that a viewer sends; it receives all other records, and also the first two."""
+"""Records that a viewer sends; it receives ``stick``, ``orders`` and all other records."""
 _MAGIC = b"RTPV"
 _FIRST = struct.Struct("<4sHH")
 _HEAD = struct.Struct("<4sHH8sQQqqq")

@@ -71,7 +71,7 @@ class Controls:
         self._before: int | None = None
 
     def update(self, look: DeviceSample, ns: int) -> Vector:
-        """Return the values (n,) at ``ns`` of any clock that does not go back."""
+        """Return the stick's values (n,) at ``ns``, a time of any clock that does not go back."""
         elapsed = 0.0 if self._before is None else (ns - self._before) / NS_PER_S
         self._before = ns
         for k, mover in enumerate(self._movers):

@@ -1,4 +1,4 @@
-"""The command ``rtsim board build``: make the firmware of a controller, and its sketch."""
+"""The command ``rtsim board build``: build the firmware of a controller."""
 
 from __future__ import annotations
 

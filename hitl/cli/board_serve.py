@@ -66,7 +66,7 @@ def serve(
 
 @contextmanager
 def _ctrl_c() -> Iterator[None]:
-    """Let SIGINT interrupt, even if a shell started this process in the background, ignoring it."""
+    """Let Ctrl-C interrupt this process, even if a shell started it with SIGINT ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -34,8 +34,8 @@ def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
 
     A case holds the inputs of a controller up to a step that failed. The command compiles the C
     code as it is now and runs the steps in a new worker. If the C code is outside the current
-    project, this takes --trust (docs/trust.md). Exit status 0 if the C code does not fail, 1 if it
-    fails again, 2 if this could not be decided, for example because the worker was killed from
+    project, --trust is necessary (docs/trust.md). Exit status 0 if the C code does not fail, 1 if
+    it fails again, 2 if this could not be decided, for example because the worker was killed from
     outside.
 
     \b
@@ -53,8 +53,8 @@ def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
         click.echo(f"{saved.interface} ({rerun.kind}): {rerun.steps} of {len(saved.tags)} steps")
         if saved.forgotten:
             click.echo(
-                f"the {saved.forgotten} steps before these were not saved, so the C's memory may "
-                "differ from the run's"
+                f"the {saved.forgotten} steps before these were not saved, so the memory of "
+                "the C code may differ from the run"
             )
         if rerun.steps:
             click.echo(f"last step: {rerun.tag}")

@@ -29,21 +29,21 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def names_a_board(function: _Function) -> _Function:
-    """Write the default board into the help text: ``{url}`` is its URL, ``{board}`` its name."""
+    """Replace ``{url}`` and ``{board}`` in the help text by the default board's URL and name."""
     text = (function.__doc__ or "").replace("{url}", DEFAULT_URL)
     function.__doc__ = text.replace("{board}", DEFAULT_BOARD.name)
     return function
 
 
 def chosen(name: str | None) -> BoardDescription:
-    """The board that ``--board NAME`` names; the default board if it is not given."""
+    """Return the board named ``name``, or the default board for ``None``."""
     return DEFAULT_BOARD if name is None else board_named(name)
 
 
 _SERVED = "@tcp://"
 board_option = click.option(
     "--board", "board_name", default=None, metavar="NAME",
-    help="Board by its name; an unknown name lists all boards.  "
+    help="Name of the board; an unknown name prints all names.  "
     f"[default: {DEFAULT_BOARD.name}]",
 )  # fmt: skip
 controllers_option = click.option(
@@ -83,7 +83,7 @@ warnings_option = click.option(
     "status 1.",
 )
 
-# Python, and so numba, would import a folder "coverage" as the package of that name.
+# numba imports the package "coverage", and a folder of that name would replace it.
 coverage_option = click.option(
     "--coverage",
     "counted_into",
@@ -91,37 +91,39 @@ coverage_option = click.option(
     default=Path("coverage-report"),
     show_default=True,
     metavar="FOLDER",
-    help="Folder for the pages of --build coverage.",
+    help="Folder for the HTML pages of --build coverage.",
 )
 
 
 def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> None:
-    """With ``--warnings error``: end with exit status 1 if a compiler warned of a controller.
+    """End with exit status 1 if a compiler warned and ``--warnings error`` is given.
 
-    ``said`` is the compiler's output by controller; empty if there were no warnings.
+    ``said`` is the compiler's output by controller; it is empty if there were no warnings.
     """
     warned = {name: text for name, text in said.items() if text}
     if strictness == ERROR and warned:
         text = "".join(warned.values()).rstrip()
         names = ", ".join(warned)
-        tell("Warnings", f"the compiler warns of {names} (--warnings error):\n{text}", as_json, NO)
+        tell(
+            "Warnings", f"the compiler warns about {names} (--warnings error):\n{text}", as_json, NO
+        )
         sys.exit(NO)
 
 
 @dataclass
 class Counting:
-    """The coverage of a run; empty for builds that count nothing."""
+    """The coverage of a run; empty for builds without coverage."""
 
     coverage: Coverage | None = None
     failed: str = ""
-    """Why coverage could not be counted; empty if it was, or was not asked for."""
+    """Why coverage could not be counted; empty if it was counted or not requested."""
 
     def to_json(self) -> dict[str, Any]:
         told = {"coverage": None if self.coverage is None else self.coverage.to_json()}
         return {**told, "no_coverage": self.failed} if self.failed else told
 
     def print(self, out: Console) -> None:
-        """Print the coverage, or why there is none."""
+        """Print the coverage, or why it could not be counted."""
         if self.failed:
             out.print(f"no coverage: {self.failed}", soft_wrap=True, markup=False)
         elif self.coverage is not None:
@@ -152,7 +154,11 @@ def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Countin
 
 
 def in_c(reference: str, kind: str, keys: Path | None) -> SilController:
-    """The controller of ``FILE.toml[:VARIANT]``, built here, or ``FILE.toml@tcp://HOST:PORT``."""
+    """Return the controller of ``FILE.toml[:VARIANT]`` or ``FILE.toml@tcp://HOST:PORT``.
+
+    For the first form, this machine builds the C code. For the second form, the controller uses the
+    C code that ``rtsim sil serve`` runs at that address.
+    """
     interface, at, address = reference.partition(_SERVED)
     if not at:
         return SilController(build(reference, kind))
@@ -166,7 +172,7 @@ def in_c(reference: str, kind: str, keys: Path | None) -> SilController:
 
 
 def parse_controllers(values: Sequence[str], scenario: Scenario) -> dict[str, str]:
-    """Interface files by the name of the controller that each replaces.
+    """Return the interface files, by the name of the controller that each file replaces.
 
     ``values`` are texts such as ``"controller=pid.toml"``; the name may be left out if the scenario
     has one controller.  Raises :class:`ScenarioError` for a value that names no controller or no

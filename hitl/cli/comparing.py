@@ -1,4 +1,4 @@
-"""What ``rtsim sil test`` and ``rtsim pitl`` share: options, result files and progress output."""
+"""Common options, result files and progress output of ``rtsim sil test`` and ``rtsim pitl``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Writer = Callable[[BackToBack | Ladder, Path], None]
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """The options of a comparison as typed, by the names of :func:`comparison_options`."""
+    """The values of the options that :func:`comparison_options` adds to a command."""
 
     scenario: str
     settings: tuple[str, ...]
@@ -51,7 +51,7 @@ class ComparisonOptions:
     strict: bool
 
     def check(self) -> None:
-        """Raise :class:`ScenarioError` for mistakes that are known before anything is loaded."""
+        """Raise :class:`ScenarioError` for wrong options, before the scenario is loaded."""
         if self.seed < 0:
             raise ScenarioError(f"--seed {self.seed} is negative; give a whole number >= 0")
         if self.open_only and self.path is not None:
@@ -61,7 +61,7 @@ class ComparisonOptions:
             )
 
     def rules(self) -> dict[str, Tolerance]:
-        """Tolerances by signal pattern, as in ``rtsim compare``; ``--abs 0`` means equal bits."""
+        """Return the tolerances by signal pattern; ``--abs 0`` requires equal bits."""
         every: dict[str, Tolerance] = {}
         if self.absolute is not None or self.relative is not None:
             every["*"] = Tolerance(self.absolute or 0.0, self.relative or 0.0)
@@ -69,22 +69,22 @@ class ComparisonOptions:
         return one_after_the_other(every, {p: Tolerance(*values) for p, values in some.items()})
 
     def status(self, result: BackToBack | Ladder) -> int:
-        """The exit status of the outcome; 1 if ``--strict`` is given and a fault never acted."""
+        """Return the exit status; with ``--strict``, it is 1 if a fault never acted."""
         if self.strict and result.ok and not all_acted(result.pairs):
             return NO
         return result.outcome.value
 
     def why(self, result: BackToBack | Ladder) -> str:
-        """Why the exit status is not 0; empty if it is 0."""
+        """Return the reason if the exit status is not 0, else an empty text."""
         if not result.ok:
             return result.in_words
         idle = [fault.name for fault in faults_of(result.pairs) if not fault.activations]
         return f"faults that never acted: {', '.join(idle)}" if self.strict and idle else ""
 
     def writers(self) -> dict[Path, Writer]:
-        """The function that writes each result file, by path.
+        """Return the function that writes each result file, by path.
 
-        Raises :class:`RecordingError` now if a file cannot be written later.
+        Raises :class:`RecordingError` if a path is not writable, before the comparison runs.
         """
         out: dict[Path, Writer] = {}
         if self.junit is not None:
@@ -154,7 +154,7 @@ _OPTIONS = (
 
 
 def comparison_options(command: F) -> F:
-    """Decorator: adds the argument and options of a comparison.
+    """Add the argument and options of a comparison to ``command``, as a decorator.
 
     ``command`` gets them as one :class:`ComparisonOptions`, in its argument ``asked``.
     """
@@ -172,7 +172,7 @@ def comparison_options(command: F) -> F:
 
 
 def watch_of(line: ProgressLine) -> ProgressWatch:
-    """A watch that shows the progress on the terminal, five times a second."""
+    """Return a watch that shows the progress in the terminal's ``line``, five times a second."""
     told = [0]
 
     def stepped(step: int, steps: int) -> None:

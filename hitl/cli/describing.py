@@ -28,10 +28,11 @@ from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_resul
 )  # fmt: skip
 @reports_errors
 def header(interface: str, path: Path | None) -> None:
-    """Write the C header of INTERFACE.
+    """Write a C header for the controller of INTERFACE.
 
-    The header names each column of the input, output and parameter vectors, and has the hash of
-    all signals and the period. It is for code that handles these vectors, such as firmware.
+    The header is for C code that exchanges inputs, outputs and parameters with the controller, such
+    as firmware. It defines the index of each value, the hash of all signals, and the sample period
+    in s.
 
     \b
     Examples:
@@ -51,11 +52,11 @@ def header(interface: str, path: Path | None) -> None:
 @click.argument("interface")
 @click.option(
     "--target", type=click.Choice(sorted(TARGETS)), default="host", show_default=True,
-    help="Target whose compiler, types and memory the controller has to fit.",
+    help="Target to check the controller for: its compiler, types and memory.",
 )  # fmt: skip
 @click.option(
     "--board", "board_name", default=None, metavar="NAME",
-    help="Board whose compiler, types and memory the controller has to fit, in place of a target. "
+    help="Board to check the controller for, instead of a target: its compiler, types and memory. "
     "An unknown name lists all boards.  [default: none]",
 )  # fmt: skip
 @warnings_option
@@ -69,7 +70,7 @@ def check(
 
     The command compiles and links the controller for that target. Exit status 0 if the controller
     fits, 1 if it does not fit, 2 if this could not be decided, for example because the target's
-    compiler is missing. The command then lists what it has checked and what it has not.
+    compiler is missing. In each case the command lists what it checked and what it did not check.
 
     \b
     Examples:

@@ -56,9 +56,10 @@ def flash(
 ) -> None:  # fmt: skip
     """Write firmware to the board at --port.
 
-    FIRMWARE.hex is an image. For an interface file, the command takes the firmware of its
-    controller and builds it if necessary. It then asks the board for its identity, and fails if
-    the board does not run the new firmware. Exit status 0 if the board was flashed, 2 if not.
+    FIRMWARE is an Intel HEX image or an interface file. For an interface file, the command builds
+    the controller's firmware if necessary. After flashing, the command asks the board for its
+    identity, and fails if the board does not run the new firmware. Exit status 0 if the board was
+    flashed, 2 if not.
 
     \b
     Examples:
@@ -94,9 +95,9 @@ def flash(
 
 
 def _place(port: str, board_name: str | None) -> tuple[str, int | None, BoardDescription]:
-    """The port's name, the bit rate of its URL (``None``: it gives none), and the board.
+    """Return the port's name, the bit rate in its URL (``None`` if missing), and the board.
 
-    The board is that of --board, else that of the URL.
+    The board is the one that ``--board`` names, else the one that the URL names.
     """
     if not port.startswith(("serial:", "board:")):
         return port, None, chosen(board_name)
@@ -110,7 +111,7 @@ def _place(port: str, board_name: str | None) -> tuple[str, int | None, BoardDes
 
 
 def _board_at(at: BoardUrl, board_name: str | None) -> BoardDescription:
-    """The board; raises :class:`BoardError` if --board and the URL name different boards."""
+    """Return the board; raises :class:`BoardError` if --board and the URL name different boards."""
     if board_name is None:
         return at.description
     board = chosen(board_name)

@@ -141,7 +141,7 @@ def fly_in_c(
 
 
 def _check_latency(name: str, scenario: Scenario) -> None:
-    """Refuse a latency of 0 in real time: a process outside cannot answer at once."""
+    """Refuse a latency of 0 in real time, because the C code needs time to answer."""
     part = scenario.of(ControllerComponent)[name]
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         half = 0.005 if part.period is None else part.period.seconds / 2
@@ -152,7 +152,7 @@ def _check_latency(name: str, scenario: Scenario) -> None:
 
 
 def _execution(task: ControllerTask) -> Execution | None:
-    """Execution times in host time; ``None`` unless the C code is a plain build on this machine."""
+    """Return execution times in host time, or ``None`` if the C code is not a local plain build."""
     assert isinstance(task.controller, SilController)
     if _kind(task) != PLAIN:
         return None

@@ -106,8 +106,9 @@ def hitl(
 
     The rig's I/O node is a board that drives the input pins of the device under test and reads its
     output pins. If the I/O node is {url}, all boards are emulated and run in lockstep, so no
-    hardware is necessary. If it is at a serial port, the scenario runs in real time (--pace 1).
-    Exit status 0 if the run reached its end, 1 if --strict was not met, 2 if the run failed.
+    hardware is necessary. If the I/O node is at a serial port, the scenario runs in real time
+    (--pace 1). Exit status 0 if the run reached its end, 1 if --strict was not met, 2 if the run
+    failed.
 
     \b
     Examples:
@@ -161,7 +162,7 @@ def _place(scenario: Scenario, name: str | None) -> str:
 
 
 def _check_latency(name: str, part: ControllerComponent) -> None:
-    """Refuse a latency of 0: a rig cannot answer at once."""
+    """Refuse a latency of 0, because a rig needs time to answer."""
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         assert part.period is not None
         raise ScenarioError(

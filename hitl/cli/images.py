@@ -15,7 +15,7 @@ from hitl.interface import Interface, load_interface
 
 firmware_option = click.option(
     "--firmware", type=click.Path(path_type=Path), metavar="FILE.hex",
-    help="Image that an emulated board runs, Intel HEX.",
+    help="Intel HEX image that an emulated board runs.",
 )  # fmt: skip
 controller_option = click.option(
     "-c", "--controller", metavar="INTERFACE",
@@ -37,7 +37,7 @@ class BoardImage:
 def image_of(
     reference: str, baud: int | None = None, board: BoardDescription = DEFAULT_BOARD
 ) -> BoardImage:
-    """The image of ``FILE.hex``, or of an interface file, whose firmware is built if necessary.
+    """Return the image of a ``FILE.hex`` or of an interface file, building it if necessary.
 
     ``baud`` is the bit rate of the serial line, bit/s (``None``: the default rate of ``board``).
     """
@@ -50,12 +50,11 @@ def image_of(
 
 
 def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardImage:
-    """The image that the emulated board at ``at`` runs.
+    """Return the image that the emulated board at ``at`` runs.
 
-    ``file`` is an Intel HEX file, ``controller`` an interface file.  If both are given, the board
-    runs ``file``, which must contain ``controller``.
-    Raises :class:`BoardError` if neither is given, or if the board is not emulated and so runs the
-    firmware that it was flashed with.
+    ``file`` is an Intel HEX file, ``controller`` an interface file. If both are given, the board
+    runs ``file``, which must contain ``controller``. Raises :class:`BoardError` if neither is
+    given, or if the board is not emulated: a real board runs the firmware in its flash memory.
     """
     if not at.emulated:
         raise BoardError(f"{at.text} is not an emulated board; an emulated board is: {DEFAULT_URL}")

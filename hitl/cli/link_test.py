@@ -108,7 +108,7 @@ def _expected(
 def _opened(
     at: BoardUrl, image: BoardImage, paced: bool
 ) -> Iterator[tuple[BoardLink, int, PacedBoard | None]]:
-    """The link, the bit rate of its line, and the board's server (``None`` unless ``paced``)."""
+    """Yield the link, the bit rate of its line, and the board's server (only if ``paced``)."""
     if paced:
         with PacedBoard(at.text, image.path) as board:
             baud = nominal(board.baud)
@@ -132,7 +132,7 @@ def _watch(line: ProgressLine) -> Callable[[int, int], None]:
 
 
 def _wrong(board: HelloReply, image: BoardImage) -> str | None:
-    """Why ``board`` is not the expected board; ``None`` if it is, or if any board will do."""
+    """Return why ``board`` is not the expected board; ``None`` if it is acceptable."""
     error = None
     if image.interface is not None:
         error = of_board(board, image.interface, image.build)

@@ -18,13 +18,13 @@ from hitl.testing.link_trial import LinkTrial
 from rtsim.core.signals import Vector
 
 _USUAL = 115_200
-"""The rate that users expect, bit/s."""
+"""The usual bit rate of a serial line, bit/s."""
 _WIDE = 4.0
-"""If the largest value exceeds the smallest by more than this factor, bins are logarithmic."""
+"""A histogram has logarithmic bins if its largest / smallest value exceeds this number."""
 
 
 def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
-    """Lines of text on the board's identity, from its reply to HELLO.
+    """Return lines of text about the board's identity, from its reply to HELLO.
 
     ``interface`` is the expected controller; its name is printed if the board runs it.
     """
@@ -44,10 +44,10 @@ def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
 def about_trial(
     trial: LinkTrial, own_time: bool, at: BoardDescription = DEFAULT_BOARD
 ) -> list[str]:
-    """Lines of text on the line, the round trips and the clock.
+    """Return lines of text about the serial line, the round trips and the clock.
 
-    ``own_time``: the times are in the board's own time, else in that of the host's clock.  ``at``
-    describes the board.
+    If ``own_time`` is true, the board's clock measured the times, otherwise the host's clock.
+    ``at`` describes the board.
     """
     lines = [
         f"line        {_rate(trial, at)}",
@@ -92,7 +92,7 @@ def _rate(trial: LinkTrial, at: BoardDescription) -> str:
 
 
 def histogram(ms: Vector) -> list[str]:
-    """Lines of a histogram of the sorted times ``ms`` (n,), in ms.
+    """Return the lines of a histogram of the sorted times ``ms`` (n,), in ms.
 
     Bars show the values up to the 99th percentile; the last line counts the values beyond it.
     """
@@ -105,7 +105,7 @@ def histogram(ms: Vector) -> list[str]:
 
 
 def board_json(board: HelloReply) -> dict[str, Any]:
-    """The board's reply to HELLO as plain data; hashes and the nonce are hexadecimal texts."""
+    """Return the board's reply to HELLO as plain data, with hashes and nonce as hex text."""
     return {
         **board._asdict(),
         "schema": f"{board.schema:016x}",
@@ -118,7 +118,7 @@ def board_json(board: HelloReply) -> dict[str, Any]:
 def trial_json(
     trial: LinkTrial, own_time: bool, at: BoardDescription = DEFAULT_BOARD
 ) -> dict[str, Any]:
-    """The result of a link test as plain data; keys ending in ``_ns`` are times in ns."""
+    """Return the result of a link test as plain data; keys ending in ``_ns`` are times in ns."""
     delays, clock, rate = trial.delays_ns, trial.clock, _line_rate(trial, at)
     quantiles = {"min": 0.0, "median": 0.5, "p99": 0.99, "max": 1.0}
     return {

@@ -36,7 +36,7 @@ SHIPPED = {
     "f16": ("autopilot", "firmware/core/f16_control.toml:single"),
     "unstable": ("controller", "firmware/core/unstable_control.toml:single"),
 }
-"""By scenario: the controller to replace and its interface file, if no ``-c`` is given."""
+"""The default controller and interface file of each shipped scenario."""
 
 
 @click.command()
@@ -94,12 +94,12 @@ def pitl(
 ) -> None:
     """Compare a controller on a board with its C code and its reference model.
 
-    SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. It runs with its
-    reference model first. In the open loop, the recorded inputs go step by
-    step through the reference model, the C code on this host and the board. In the closed loop,
-    SCENARIO runs with the C code on this host and then with the board: in lockstep, or in real time
-    with --pace 1.0. Exit status 0 if all agree, 1 if a value differs by more than its tolerance, 2
-    if this could not be decided, for example because nothing moved or the host failed.
+    SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. First, SCENARIO runs
+    with its reference model. In the open loop, the recorded inputs go step by step through the
+    reference model, the C code on this host and the board. In the closed loop, SCENARIO runs with
+    the C code on this host and then with the board: in lockstep, or in real time with --pace 1.0.
+    Exit status 0 if all agree, 1 if a value differs by more than its tolerance, 2 if this could not
+    be decided, for example because no output changed or the host failed.
 
     \b
     Examples:
@@ -165,7 +165,7 @@ def pitl(
 def _controllers(
     controllers: tuple[str, ...], reference: str, scenario: Scenario
 ) -> dict[str, str]:
-    """Interface files by controller; if none are given, the files that ship for this scenario."""
+    """Return the interface files by controller; without ``-c``, those shipped for the scenario."""
     name, interface = SHIPPED.get(reference, ("", ""))
     if not controllers and name in scenario.components:
         controllers = (f"{name}={interface}",)
@@ -173,7 +173,7 @@ def _controllers(
 
 
 def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
-    """Print the identity of each board, and the share of the period that the line takes."""
+    """Print the identity of each board, and the share of the period that the serial line needs."""
     out = console()
     for name, one in met.items():
         out.print(f"{name} on {url}: {hello(one.board)}", soft_wrap=True, markup=False)

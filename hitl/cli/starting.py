@@ -12,7 +12,7 @@ from rtsim.core.errors import ScenarioError
 
 MOTOR = "motor"
 EXAMPLES = {MOTOR: "starter", "processor": "examples/processor"}
-"""Name of each example, and its folder in the package."""
+"""The folder of each example in the package, by the example's name."""
 _NEXT = {
     MOTOR: "rtsim sil test scenario.py -c motor.toml",
     "processor": "rtsim sil test scenario.py:level -c level.toml",
@@ -20,7 +20,7 @@ _NEXT = {
 
 
 def starter(example: str = MOTOR) -> dict[str, bytes]:
-    """The contents of an example's files, by file name."""
+    """Return the contents of an example's files, by file name."""
     folder = files("hitl").joinpath(*EXAMPLES[example].split("/"))
     found = sorted((f for f in folder.iterdir() if f.is_file()), key=lambda f: f.name)
     return {f.name: f.read_bytes() for f in found}

@@ -57,16 +57,15 @@ def test(
 ) -> None:
     """Compare the C code of a controller with its reference model.
 
-    SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. It runs with the
-    reference model first. In the open loop, the recorded inputs go step by
-    step through the reference model and the C code. In the closed loop, SCENARIO runs with the C
-    code.
+    SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. First, SCENARIO runs
+    with the reference model. In the open loop, the recorded inputs go step by step through the
+    reference model and the C code. In the closed loop, SCENARIO runs with the C code.
 
     A value passes if it differs by at most max(ABS, REL*|value of the reference model|). Without
     --abs, --rel and --tol the type of each output and the range of each signal give the tolerance.
 
     Exit status 0 if the C code does what its reference model does, 1 if a value differs, 2 if this
-    could not be decided, for example because nothing moved or the host failed.
+    could not be decided, for example because no output changed or the host failed.
 
     \b
     Examples:

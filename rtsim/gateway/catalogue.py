@@ -1,4 +1,4 @@
-"""The catalogue of a run's signals, parameters, topics and faults; and samples of all signals."""
+"""Describes a run's signals, parameters, topics and faults, and takes samples of all signals."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from rtsim.engine.system import Changeable, System
 from rtsim.timing.tally import CLASSES, Tally
 
 MOST_VALUES = 8_000
-"""Limit of values in each list of a catalogue.
+"""Limit of the number of values in each list of a catalogue.
 
-Components beyond the limit are left out as a whole, and listed under ``left_out``.
+A component that does not fit into its list is left out with all its values, and its name is listed
+under ``left_out``.
 """
 _MOST_BYTES = {"signals": 400_000, "parameters": 200_000, "topics": 100_000}
 _MOST_NAMED = 100
@@ -29,16 +30,16 @@ STATE = (
     "ns", "wall_ns", "rate", "standing", "late", "missed", "overruns_compute", "overruns_wake",
     "margin_ns", "frames", "leg",
 )  # fmt: skip
-"""Fields at the beginning of each sample; ``rate`` is 0 if the run is as fast as possible."""
+"""Names of the fields at the beginning of each sample; ``rate`` is 0 if the run is not paced."""
 
 
 _T = TypeVar("_T")
 
 
 class _Room:
-    """The room that is left in one list of a catalogue.
+    """Counts how many more values and bytes fit into one list of a catalogue.
 
-    A catalogue is sent as one message, so the size of its lists is limited.
+    A catalogue is sent as one message, so the length of its lists is limited.
     """
 
     def __init__(self, of: str) -> None:
@@ -46,9 +47,10 @@ class _Room:
         self.left_out: dict[str, int] = {}
 
     def take(self, name: str, size: int, make: Callable[[], _T]) -> _T | None:
-        """Return ``make()`` for the ``size`` values of ``name``, or ``None`` if it does not fit.
+        """Return the result of ``make()``, or ``None`` if the list has no room for it.
 
-        ``make`` is not called if ``size`` alone is too large.
+        ``make()`` returns the entries of the component ``name``, which has ``size`` values. It is
+        not called if ``size`` alone is too large.
         """
         made = make() if size <= self._values else None
         needed = 0 if made is None else len(pack(made))
@@ -89,7 +91,7 @@ def catalogue(system: System) -> dict[str, Any]:
 
 
 def without_signals(run: dict[str, Any]) -> dict[str, Any]:
-    """Return ``run`` without signals, for a run that is too large to show.
+    """Return the description ``run`` without its signals, because the run has too many.
 
     Clients can still pause the run, change its rate and end it.
     """
@@ -114,7 +116,7 @@ def _described(signal: Signal) -> dict[str, Any]:
 
 
 def _vectors(system: System) -> tuple[list[tuple[Vector, list[dict[str, Any]]]], _Room]:
-    """Return each vector that is shown, with the name, unit and kind of its columns."""
+    """Return each vector that clients can read, with the name, unit and kind of its columns."""
     found, room = list[tuple[Vector, list[dict[str, Any]]]](), _Room("signals")
 
     def add(name: str, vector: Vector, part: str, signals: Iterable[Signal], kind: str) -> None:
@@ -133,7 +135,7 @@ def _vectors(system: System) -> tuple[list[tuple[Vector, list[dict[str, Any]]]],
 
 
 def _columns(part: str, signals: Iterable[Signal], kind: str) -> list[dict[str, Any]]:
-    """Describe the columns of ``signals``; ``kind`` replaces the kind of each signal if given."""
+    """Return name, unit and kind of each column of ``signals``; ``kind`` replaces their kinds."""
     return [
         {"name": f"{part}.{column}", "unit": signal.unit, "kind": kind or signal.kind}
         for signal in signals
@@ -147,7 +149,7 @@ def _names(system: System) -> set[str]:
 
 @dataclass
 class Counters:
-    """The fields of :data:`STATE`."""
+    """The state of a run at a tag; :data:`STATE` lists the names of the fields."""
 
     ns: int = 0
     wall_ns: int = 0
@@ -160,7 +162,7 @@ class Counters:
     margin_ns: int = 0
     frames: int = 0
     leg: int = 1
-    """1, and one more after each restore."""
+    """Number of the segment of the run: 1 at first, and one more after each restore."""
 
     @property
     def overruns(self) -> int:
@@ -195,8 +197,8 @@ class Sampler:
 def decode_sample(data: bytes, links: int) -> tuple[Counters, NDArray[np.int64], Vector]:
     """Decode a sample: the state, the latency counts and the values in the catalogue's order.
 
-    The counts have the shape (``links``, CLASSES).  Raises :class:`ValueError` if the length of
-    ``data`` is wrong.
+    The latency counts have the shape (``links``, CLASSES). Raises :class:`ValueError` if the length
+    of ``data`` is wrong.
     """
     begin = _STATE.size + 8 * links * CLASSES
     if len(data) < begin or (len(data) - begin) % 8:

@@ -30,7 +30,7 @@ _LIMITS = Limits(depth=8, values=200_000)
 
 
 class ControlError(RtsimError):
-    """The run cannot be reached, or it refused a request."""
+    """The client cannot reach the run, or the run refused a request."""
 
 
 class Run:
@@ -74,7 +74,7 @@ class Run:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """The entries that are too large to show: number of values by name."""
+        """The number of values of each entry that is too large to show, by the entry's name."""
         return dict(self._run["left_out"])
 
     @property
@@ -88,7 +88,7 @@ class Run:
 
     @property
     def unrecorded(self) -> str:
-        """Since when the run is not recorded, and why; empty if nothing went wrong."""
+        """When and why the recording failed; empty if it has not failed."""
         return str(self._asked("status").get("unrecorded", ""))
 
     def get(self, *names: str) -> float | list[float]:
@@ -106,7 +106,8 @@ class Run:
     def watch(self, *names: str, rate: float = 10.0) -> Iterator[Sample]:
         """Yield samples of ``names``, ``rate`` per second, until the run ends or the caller stops.
 
-        Raises :class:`ControlError` if no sample comes for two periods plus the timeout.
+        Raises :class:`ControlError` if no sample arrives within two sample periods plus the
+        timeout.
         """
         if not 0 < rate < math.inf:
             raise ControlError(
@@ -193,15 +194,17 @@ class Run:
         return self.tell("quit")
 
     def tell(self, kind: str, **arguments: Any) -> At:
-        """Send a command of any kind; raises :class:`ControlError` with the reason if refused."""
+        """Send a command of any kind; raises :class:`ControlError` if the run refuses it."""
         command = {"kind": kind, **arguments}
         said = self._asked("command", command=command, initiated=stopwatch())
         return At(int(said["ns"]), int(said.get("wait_ns", 0)))
 
     def restore(self, *, at: float | None = None, back: float | None = None) -> At:
-        """Restore the checkpoint at or before ``at`` s, or ``back`` s ago; by default the last one.
+        """Restore the last checkpoint, or an earlier one given by ``at`` or ``back``.
 
-        The recording so far is kept, and the run continues from the checkpoint in a new recording.
+        ``at`` selects the last checkpoint at or before this simulated time, s. ``back`` selects the
+        last checkpoint that is at least ``back`` s old. The recording so far is kept, and the run
+        continues from the checkpoint in a new recording.
         """
         given = {"at": at, "back": back}
         return self.tell("restore", **{k: v for k, v in given.items() if v is not None})
@@ -209,7 +212,7 @@ class Run:
     # -- requests and answers
 
     def _state(self, said: Mapping[str, Any]) -> StateTable:
-        """Return the state in an answer; after a restore, first read the description again."""
+        """Return the run's state from an answer; reload the run's description after a restore."""
         state = StateTable(**said["state"])
         if state.leg != self._run["leg"]:
             self._run = self._asked("hello")["run"]
@@ -246,7 +249,7 @@ class Run:
 
     @property
     def _gone(self) -> bool:
-        """Whether the run has ended: a gateway on this machine removes its socket at the end."""
+        """True if the run has ended: a gateway on this machine removes its socket at the end."""
         scheme, _, path = self._caller.endpoint.partition("://")
         return scheme == "ipc" and not Path(path).exists()
 
@@ -302,10 +305,11 @@ def _plain(value: float | Sequence[float]) -> float | list[float]:
 def connect(
     which: str | int = "", keys: str | os.PathLike[str] | None = None, *, wait: float = 0.0
 ) -> Run:
-    """Connect to a run by its process id, scenario or ``tcp://`` address; default: the only run.
+    """Connect to a run by its process id, scenario or ``tcp://`` address.
 
-    ``keys`` is the file of the client's keys, for a ``tcp://`` address.  ``wait`` is how long to
-    wait for a run that has not started yet, s.  Raises :class:`RtsimError` if no run is found.
+    By default, connect to the only run.  ``keys`` is the file of the client's keys, for a
+    ``tcp://`` address.  ``wait`` is how long to wait for a run that has not started yet, s.
+    Raises :class:`RtsimError` if no run is found.
 
     Example:
         run = connect("f16", wait=5.0)

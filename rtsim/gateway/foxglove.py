@@ -34,7 +34,7 @@ from rtsim.scenario.shown import Body
 FRAMES, BODIES = f"{SCENE}/frames", f"{SCENE}/bodies"
 WORLD = "world"
 _BACKLOG = 4096
-"""Messages that the server keeps for the relay; the relay reads them at once."""
+"""Number of messages that the server keeps for the relay, which reads them at once."""
 _DRAWN_NS = NS_PER_S // 5
 _BODY_COLOUR = fg.Color(r=0.75, g=0.78, b=0.82, a=1.0)
 _TRACK_COLOUR = fg.Color(r=0.1, g=0.6, b=1.0, a=1.0)
@@ -47,7 +47,7 @@ class Foxglove:
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
-        self._context = foxglove.Context()  # the server does not keep a reference to it
+        self._context = foxglove.Context()  # the server holds no reference to its context
         self._server: WebSocketServer | None = None
         self._relay: TelemetryRelay | None = None
         self._groups: dict[str, _Group] = {}
@@ -107,7 +107,7 @@ class Foxglove:
 
 
 class _Group:
-    """The channel of one topic of numbers."""
+    """The Foxglove channel for one topic of numbers."""
 
     def __init__(
         self, spec: TrackSpec, message: str, about: Mapping[str, str], context: foxglove.Context
@@ -130,7 +130,7 @@ class _Group:
 
 
 class _Scene:
-    """The channels of the scene: frames, shapes, tracks and locations of all bodies."""
+    """The Foxglove channels of the scene: frames, shapes, tracks and locations of all bodies."""
 
     def __init__(self, bodies: Sequence[PlacedBody], context: foxglove.Context) -> None:
         self._bodies = bodies
@@ -163,7 +163,7 @@ class _Scene:
         self._draw(poses, stamp, at_ns)
 
     def _draw(self, poses: Sequence[Pose | None], stamp: fg.Timestamp, at_ns: int) -> None:
-        """Send complete shapes and tracks a few times a second, also for viewers that join late."""
+        """Send all shapes and tracks a few times a second, also for viewers that connect late."""
         now = stopwatch()
         if now < self._drawn_ns + _DRAWN_NS or not self._drawing.has_sinks():
             return

@@ -1,4 +1,4 @@
-"""The addresses of the viewers: checks that run before the simulation starts, and the socket."""
+"""Checks the addresses for viewers before the simulation starts, and opens their sockets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ UNENCRYPTED = "--foxglove-unencrypted"
 
 
 def read_address(text: str) -> tuple[str, int]:
-    """Parse ``HOST:PORT``, ``PORT`` or ``[IPV6]:PORT``; without a host, return the loopback."""
+    """Return host and port of ``HOST:PORT``, ``PORT`` or ``[IPV6]:PORT``.
+
+    The default host is the loopback address.
+    """
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise ScenarioError(
@@ -84,7 +87,7 @@ def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> 
 
 
 def check_free(endpoint: str) -> None:
-    """Check that the address ``tcp://HOST:PORT`` for PlotJuggler is not in use."""
+    """Raise an error if the address ``tcp://HOST:PORT`` for PlotJuggler is in use."""
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     with socket.socket() as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""The loop's side of the gateway: it reads commands from the pipe at tags, and sends samples."""
+"""The gateway's connection in the loop: reads commands from the pipe at tags, sends samples."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from rtsim.timing.tally import Tally
 
 MOST_RATE_HZ = 200.0
 MOST_AT_ONCE = 16_384
-"""Bytes of commands that are read at one tag; the rest waits for the next tags."""
+"""Number of bytes after which the loop stops reading commands until the next tag."""
 _END_S = 5.0
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""The gateway computes nothing, so that it needs no threads of numerical libraries."""
+"""Limits numerical libraries to one thread, because the gateway process does not compute."""
 
 
 class PipedInbox(Inbox):
-    """The inbox that receives a gateway's commands; it also sends the state of the run back."""
+    """The inbox for commands from a gateway; it also sends the run's state to the gateway."""
 
     def __init__(self, pipe: Pipe, about: dict[str, Any]) -> None:
         super().__init__()
         self.lost = 0
-        """Samples that were dropped because the pipe was full."""
+        """Number of samples that were dropped because the pipe was full."""
         self.telemetry: dict[str, dict[str, int]] = {}
-        """Messages ``sent`` and ``lost`` by plotting tool; known when the run has ended."""
+        """Numbers of messages ``sent`` and ``lost`` by plotting tool, known after the run."""
         self._pipe, self._about, self._leg = pipe, about, 0
         self._period_ns = self._next_ns = 0
         self._pacer: Pacer | None = None
@@ -63,7 +63,7 @@ class PipedInbox(Inbox):
             self.trouble = "the description of the run is too large for the pipe to its gateway"
 
     def _wait_ns(self, ns: int) -> int:
-        """Return the wall-clock time until the tag at ``ns``, ns."""
+        """Return the wall-clock time until the tag at simulated time ``ns``, in ns."""
         clock = None if self._pacer is None else self._pacer.clock
         if clock is None or not clock.paced or ns < 0:
             return 0

@@ -1,8 +1,8 @@
-"""Which web pages may watch a run: a browser names the site of a page in the header ``Origin``.
+"""Checks which web pages may watch a run.
 
-Without this check, any page that is open in a browser of this machine could connect to the run and
-send its data anywhere.  The check works for browsers only, because other programs can send any
-origin, or none.
+A browser names the site of a page in the header ``Origin``. Without this check, any page that is
+open in a browser of this machine could connect to the run and send the run's data anywhere. The
+check works for browsers only, because other programs can send any origin, or none.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def read_origins(given: Iterable[str]) -> tuple[str, ...]:
 class OriginCheck:
     """Accepts or refuses the request that opens a connection.
 
-    ``more`` are origins that may watch in addition to :data:`KNOWN` and this machine.
+    ``more`` lists the allowed origins besides :data:`KNOWN` and this machine.
     """
 
     def __init__(self, more: Iterable[str] = ()) -> None:
         self._may = {*KNOWN, *read_origins(more)}
 
     def is_complete(self, said: bytes | bytearray) -> bool:
-        """Whether the head of the request is complete, or too long to wait for its end."""
+        """Return whether the head of the request is complete or too long."""
         return said.find(b"\r\n\r\n") >= 0 or len(said) > LONGEST_HEAD
 
     def objection(self, said: bytes | bytearray) -> str:

@@ -22,7 +22,7 @@ class PipeError(RtsimError):
 class Pipe:
     """One end of the pipe.
 
-    Up to ``most_waiting`` bytes wait here if they do not fit into the buffer of the system.
+    Up to ``most_waiting`` bytes wait in this object if the operating system's buffer is full.
     """
 
     def __init__(self, end: socket.socket, most_waiting: int = 4 * MOST_BYTES) -> None:
@@ -33,18 +33,18 @@ class Pipe:
         self._in = bytearray()
         self.gone = False
         self.more = False
-        """The last :meth:`receive` left messages for later."""
+        """True if the last call of :meth:`receive` left messages unread."""
 
     def fileno(self) -> int:
         return self._end.fileno()
 
     @property
     def busy(self) -> bool:
-        """Whether earlier messages still wait to be sent."""
+        """True if earlier messages still wait to be sent."""
         return bool(self._out)
 
     def send(self, message: Any) -> bool:
-        """Send ``message``; return False if too much is waiting, or the other end is closed."""
+        """Send ``message``; return False if too many bytes wait or the other end is closed."""
         data = pack(message)
         if self.gone or len(data) > MOST_BYTES or len(self._out) + len(data) > self._most:
             return False
@@ -53,7 +53,7 @@ class Pipe:
         return not self.gone
 
     def fits(self, message: Any) -> bool:
-        """Whether ``message`` is within the limits of size and depth of the other end."""
+        """Return whether the other end accepts the size and nesting depth of ``message``."""
         data = pack(message)
         try:
             check(data, _LIMITS)
@@ -62,7 +62,7 @@ class Pipe:
         return len(data) <= MOST_BYTES
 
     def flush(self) -> None:
-        """Send the bytes that wait, as far as the system accepts them."""
+        """Send as many of the waiting bytes as the operating system accepts."""
         try:
             while self._out:
                 sent = self._end.send(self._out)
@@ -76,7 +76,7 @@ class Pipe:
     def receive(self, most: int | None = None) -> list[Any]:
         """Return the messages that have arrived; raises :class:`PipeError` for a malformed one.
 
-        No further message is read after ``most`` bytes; :attr:`more` is then true if some are left.
+        Reading stops after ``most`` bytes; :attr:`more` is then true if messages are left.
         """
         if self.gone:
             return []
@@ -121,7 +121,7 @@ class Pipe:
         return found
 
     def wait(self, seconds: float) -> bool:
-        """Wait until data arrives, for at most ``seconds``; return whether there is any."""
+        """Wait at most ``seconds`` for data; return whether data arrived."""
         if self.gone or self.more:
             return True
         return bool(select.select([self._end], [self._end] if self._out else [], [], seconds)[0])

@@ -25,14 +25,16 @@ _LENGTHS = {"m": 1.0, "km": 1000.0, "ft": 0.3048}
 _ANGLES = {"rad": 1.0, "deg": math.pi / 180.0}
 _PLAIN = {"1": 1.0, "": 1.0}
 _SWAP = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
-"""Rotates north-east-down to east-north-up, and back."""
+"""Matrix that converts north-east-down axes to east-north-up axes, and back."""
 
 
 @dataclass(frozen=True)
 class Pose:
-    """``position`` (3,) in world axes, m; ``rotation`` (x, y, z, w) from body to world axes.
+    """The pose of a body: position and rotation in the world.
 
-    ``location`` is latitude (rad), longitude (rad) and altitude (m), or ``None`` if unknown.
+    ``position`` (3,) is in world axes, m. ``rotation`` (x, y, z, w) is the quaternion from body to
+    world axes. ``location`` is latitude (rad), longitude (rad) and altitude (m), or ``None`` if
+    unknown.
     """
 
     position: Vector
@@ -102,7 +104,7 @@ class World:
         return self._turn @ (fixed - self._origin)
 
     def turn(self, rotation: Matrix) -> Matrix:
-        """Convert a rotation from body to Earth-fixed axes to one from body to world axes."""
+        """Return ``rotation`` (body to Earth-fixed axes) as a matrix from body to world axes."""
         return self._turn @ rotation
 
 
@@ -135,7 +137,7 @@ def _earth_fixed(latitude: float, longitude: float, altitude: float) -> Vector:
 
 
 def _axes(latitude: float, longitude: float) -> Matrix:
-    """Return the directions north, east and down at a place as columns, in Earth-fixed axes."""
+    """Return a matrix (3, 3) with the columns north, east and down, in Earth-fixed axes."""
     sp, cp, sl, cl = (
         math.sin(latitude), math.cos(latitude), math.sin(longitude), math.cos(longitude),
     )  # fmt: skip

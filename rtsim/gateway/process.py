@@ -36,21 +36,21 @@ from rtsim.gateway.requests import VERSION, ClientRequest, RequestError, read_re
 from rtsim.timing.background import step_back
 
 LEASE_NS = 5 * NS_PER_S
-"""A watch ends if the client does not renew it within this time."""
+"""A client's watch ends if the client does not renew it within this time."""
 MOST_CLIENTS = 64
 MOST_MEMORY = 1 << 29
-"""Memory limit of this process, bytes; normally it needs a quarter of this."""
+"""Memory limit of this process, bytes; the process normally needs a quarter of it."""
 MOST_GETS = 4
-"""Limit of pending requests ``get`` of one client."""
+"""Greatest number of pending ``get`` requests of one client."""
 _LOOK_MS = 100
 _AT_ONCE = 256
-"""Messages that are read from clients before the pipe is read again."""
+"""Number of client messages after which the process reads the pipe again."""
 _GET_HZ = 20.0
 
 
 @dataclass
 class Client:
-    """A client that watches signals: which ones, how often, and until when."""
+    """A client that watches signals: names of the signals, sample rate, and end of the watch."""
 
     names: tuple[str, ...] = ()
     indices: list[int] = field(default_factory=list)
@@ -71,15 +71,15 @@ class GatewayProcess:
         self._index: dict[str, int] = {}
         self._clients: dict[tuple[int, bytes], Client] = {}
         self._asked: dict[int, tuple[int, bytes, int]] = {}
-        """By the number of a command in the pipe: the client, and the client's own number."""
+        """Maps the number of a command in the pipe to its client and the client's own number."""
         self._numbers = 0
         self._waiting: list[tuple[int, bytes, ClientRequest]] = []
-        """Requests ``get`` that wait for the next sample."""
+        """``get`` requests that wait for the next sample."""
         self._rate_hz = 0.0
         self._got_ns = 0
         self.ended = ""
         self._unrecorded = ""
-        """Since when the run is not recorded, and why; empty if nothing went wrong."""
+        """When and why the recording failed; empty if it has not failed."""
         self.on_run: list[Any] = []
 
     def serve(self) -> None:
@@ -145,7 +145,7 @@ class GatewayProcess:
                     client.lost += 1
 
     def _request_samples(self) -> None:
-        """Ask the loop for samples at the highest rate that is needed, 0 if nothing needs them."""
+        """Ask the loop for samples at the highest rate that a client or viewer needs."""
         now = stopwatch()
         for key, client in list(self._clients.items()):
             if client.rate_hz and now > client.until_ns:
@@ -170,7 +170,7 @@ class GatewayProcess:
 
     def _answer(self, place: int, who: bytes, request: ClientRequest) -> None:
         if not self._run:
-            raise RequestError("the run has not begun yet", request.number)
+            raise RequestError("the run has not begun yet; try again", request.number)
         if request.do == "hello":
             self._reply(place, who, request.number, run=self._run)
         elif request.do == "command":
@@ -183,7 +183,7 @@ class GatewayProcess:
             self._wait_for_sample(place, who, request)
 
     def _wait_for_sample(self, place: int, who: bytes, request: ClientRequest) -> None:
-        """Add a request to the waiting ones; refuse it if the client has too many waiting."""
+        """Queue a ``get`` request; refuse it if the client has too many pending requests."""
         theirs = sum((place, who) == (p, w) for p, w, _ in self._waiting)
         if theirs >= MOST_GETS or (not theirs and len(self._waiting) >= MOST_GETS * MOST_CLIENTS):
             raise RequestError("too many requests are pending; send fewer", request.number)
@@ -197,7 +197,7 @@ class GatewayProcess:
         return [self._index[n] for n in request.names]
 
     def _check_left_out(self, name: str) -> None:
-        """Raise an error if ``name`` belongs to an entry that is too large to show."""
+        """Raise an error if the signal ``name`` is of a component that is too large to show."""
         for part in (name, name.partition(".")[0]):
             if many := self._run["left_out"].get(part):
                 raise RtsimError(
@@ -248,7 +248,7 @@ def _viewers(given: argparse.Namespace) -> list[Viewer]:
             from rtsim.gateway.foxglove import Foxglove
 
             viewers.append(Foxglove(socket.socket(fileno=given.foxglove)))
-    except (ImportError, RtsimError) as error:  # commands still work
+    except (ImportError, RtsimError) as error:  # only telemetry is missing
         print(f"rtsim: no telemetry is sent: {error}", file=sys.stderr)
     return viewers
 
@@ -275,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(option, default="")
     parser.add_argument("--foxglove", type=int, default=-1, help="descriptor of a socket")
     given = parser.parse_args(arguments)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run decides how it ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run ends this process
     _bound_memory()
     step_back()
     pipe = Pipe(socket.socket(fileno=given.pipe))
@@ -297,7 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 path = enter(
                     RegisteredRun(int(run["pid"]), os.getpid(), name, listeners[0].endpoint)
                 )
-            except RtsimError as error:  # a tcp:// address still works
+            except RtsimError as error:  # clients can still use a tcp:// address
                 print(f"rtsim: rtsim ctl runs does not list this run: {error}", file=sys.stderr)
                 return
             stack.callback(lambda: path.unlink(missing_ok=True))

@@ -51,7 +51,10 @@ _SCENE = SampledTopic(SCENE, (), ())
 
 
 def topics_of(signals: Sequence[Mapping[str, Any]]) -> list[SampledTopic]:
-    """Return a topic per component, in the catalogue's order, then ``timing`` and ``scene``."""
+    """Return the topics of a run, one for each component in the order of ``signals``.
+
+    The topics ``timing`` and ``scene`` follow.
+    """
     parts: dict[str, dict[str, tuple[str, int]]] = defaultdict(dict)
     for k, row in enumerate(signals):
         part, _, name = str(row["name"]).partition(".")
@@ -66,7 +69,7 @@ def topics_of(signals: Sequence[Mapping[str, Any]]) -> list[SampledTopic]:
 
 
 def read_rates(given: Sequence[str]) -> dict[str, float]:
-    """Parse rates such as ``("10", "f16=100", "pilot=0")``; return them by topic, Hz.
+    """Parse rates such as ``("10", "f16=100", "pilot=0")``; return the rates by topic, Hz.
 
     The key "" has the rate of all other topics.
     """
@@ -87,7 +90,7 @@ def read_rates(given: Sequence[str]) -> dict[str, float]:
 
 
 def check_rates(rates: Mapping[str, float], signals: Sequence[Mapping[str, Any]]) -> None:
-    """Check that the run has each topic of ``rates``."""
+    """Raise :class:`UnknownName` if ``rates`` names a topic that the run does not have."""
     known = [topic.name for topic in topics_of(signals)]
     for name in rates:
         if name and name not in known:
@@ -95,7 +98,7 @@ def check_rates(rates: Mapping[str, float], signals: Sequence[Mapping[str, Any]]
 
 
 class Viewer(Protocol):
-    """A tool that shows a run.  No method may block."""
+    """The interface of a viewer of a run; its methods must not block."""
 
     name: str
 
@@ -104,7 +107,7 @@ class Viewer(Protocol):
     def show(self, due: Sequence[SampledTopic], counters: Counters, values: Vector) -> None: ...
 
     def rewound(self) -> None:
-        """Begin anew, because simulated time went back."""
+        """Start a new session, because simulated time went back."""
         ...
 
     @property
@@ -116,7 +119,7 @@ class Viewer(Protocol):
 
 
 class SamplePublisher:
-    """Sends samples to all viewers, each topic at its own rate of the wall clock.
+    """Sends samples to all viewers, each topic at its own rate in wall-clock time.
 
     While the run is paused, a sample is sent once a second for viewers that connect late.
     """
@@ -131,9 +134,10 @@ class SamplePublisher:
         self._shown_ns = 0
 
     def begin(self, run: Mapping[str, Any]) -> None:
-        """Start with the description ``run`` of a run, which includes its catalogue.
+        """Begin a run, given its description ``run``, which includes the catalogue.
 
-        Called again if a run continues from a checkpoint; the signals are then the same.
+        This method is called again if the run continues from a checkpoint; the signals are then the
+        same.
         """
         rates = run.get("telemetry") or {}
         wanted = {
@@ -168,7 +172,8 @@ class SamplePublisher:
     def _due(self, now: int, all_of_them: bool) -> list[SampledTopic]:
         """Return the topics that are due.
 
-        A topic may be sent half a sample period early, because samples come at times of their own.
+        A topic may be sent half a sample period early. Otherwise a topic that is due just after a
+        sample would wait for the next sample.
         """
         slack = round(NS_PER_S / self.rate_hz) // 2
         due = [t for t in self._topics if all_of_them or now >= self._next[t.name] - slack]
@@ -179,7 +184,7 @@ class SamplePublisher:
 
     @property
     def counts(self) -> dict[str, dict[str, int]]:
-        """The counts ``sent`` and ``lost`` by viewer, as plain data."""
+        """The numbers of messages ``sent`` and ``lost``, by viewer, as plain data."""
         return {v.name: dict(zip(("sent", "lost"), v.counts, strict=True)) for v in self._viewers}
 
     def close(self) -> None:
@@ -200,7 +205,7 @@ class PlotJuggler:
         self._sent = self._lost = 0
 
     def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None:
-        """Do nothing: PlotJuggler learns the fields from the messages."""
+        """Do nothing, because PlotJuggler learns the fields from the messages."""
 
     def show(self, due: Sequence[SampledTopic], counters: Counters, values: Vector) -> None:
         timestamp = counters.ns / NS_PER_S
@@ -214,7 +219,7 @@ class PlotJuggler:
             self._lost += not sent
 
     def rewound(self) -> None:
-        """Do nothing: PlotJuggler sorts messages by time."""
+        """Do nothing, because PlotJuggler sorts messages by time."""
 
     @property
     def counts(self) -> tuple[int, int]:

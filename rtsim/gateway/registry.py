@@ -52,7 +52,7 @@ _START_ONE = {
 
 
 def folder(kind: str = RUNS) -> Path:
-    """Return the folder of the files; ``RTSIM_RUNTIME_DIR`` replaces the default folder."""
+    """Return the registry's folder; ``RTSIM_RUNTIME_DIR`` replaces the default folder."""
     with warnings.catch_warnings():
         # platformdirs warns if XDG_RUNTIME_DIR is not set (ssh, sudo, containers), and uses
         # another folder, which works as well.
@@ -62,7 +62,7 @@ def folder(kind: str = RUNS) -> Path:
 
 
 def enter(entry: RegisteredRun, kind: str = RUNS) -> Path:
-    """Write the file of ``entry``, which :func:`runs` reads; the caller removes the file."""
+    """Write ``entry`` to its file, where :func:`runs` finds it; the caller removes the file."""
     where = folder(kind)
     where.mkdir(parents=True, exist_ok=True, mode=0o700)
     _check_own(where)

@@ -1,12 +1,12 @@
 """Forwards bytes between viewers and a WebSocket server of this process; counts dropped messages.
 
-The server of foxglove-sdk drops messages for a slow viewer and does not count them.  It therefore
-listens on a port of its own, and this relay reads everything that the server sends at once.  If a
-viewer is too slow, the relay drops its oldest messages and counts them.
+The server of foxglove-sdk drops messages for a slow viewer and does not count them. That server
+therefore listens on a port of its own, and this relay reads everything that the server sends at
+once. If a viewer is too slow, the relay drops its oldest messages and counts them.
 
 Windows on other machines are served by :mod:`rtsim.pilot.relay`, which shares no code with this
-module.  That relay sends only the latest state, from shared memory and by ZeroMQ.  This relay sends
-a stream of bytes in which each message counts.
+module. That relay sends only the latest state, from shared memory and by ZeroMQ. This relay sends a
+stream of bytes, in which no message replaces another.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FrameSplitter:
         self._upgraded = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield complete frames with their heads; raises :class:`RtsimError` for one too long."""
+        """Yield complete frames with their heads; raises :class:`RtsimError` if one is too long."""
         self._bytes += data
         while (size := self._next()) and size <= len(self._bytes):
             frame = bytes(self._bytes[:size])
@@ -70,7 +70,7 @@ class FrameSplitter:
 
 
 def kind(frame: bytes) -> int:
-    """Return the content of a frame of the viewer's protocol: 1 message, 2 time, 0 other."""
+    """Return the kind of a frame of the viewer's protocol: 1 message, 2 time, 0 other."""
     if not frame or frame[0] != _BINARY:
         return 0
     at = 2 + {126: 2, 127: 8}.get(frame[1] & 0x7F, 0)
@@ -96,13 +96,13 @@ class OutgoingQueue:
         self._frames: deque[bytes] = deque()
         self._size = self._held = 0
         self._begun = 0
-        """Bytes of the first frame that have been sent."""
+        """Number of bytes of the first frame that have been sent."""
 
     def __bool__(self) -> bool:
         return bool(self._frames)
 
     def add(self, frame: bytes) -> None:
-        """Add a frame; raises :class:`RtsimError` if too much waits that must not be dropped."""
+        """Add a frame; raises :class:`RtsimError` if too many frames wait that are not messages."""
         self._frames.append(frame)
         if kind(frame):
             self._size += len(frame)
@@ -111,10 +111,10 @@ class OutgoingQueue:
         while self._size - self._begun > self._most and self._drop():
             pass
         if self._held > MOST_FRAME:
-            raise RtsimError("the viewer does not read the data that it is sent")
+            raise RtsimError("the viewer reads its data too slowly")
 
     def _drop(self) -> bool:
-        """Drop the oldest message, but not a partly sent frame and not the newest frame."""
+        """Drop the oldest message; never drop a partly sent frame or the newest frame."""
         for k in range(1 if self._begun else 0, len(self._frames) - 1):
             if what := kind(self._frames[k]):
                 self._size -= len(self._frames[k])
@@ -160,10 +160,10 @@ class _Connection:
         self.viewer, self.server = viewer, server
         self.asked = bytearray()
         self._origin_check: OriginCheck | None = origin_check
-        """Checks the viewer's request; ``None`` after the request was accepted."""
+        """Checks the viewer's request; ``None`` once the request has been accepted."""
         self.frames, self.waiting = FrameSplitter(), OutgoingQueue(counts)
         self.ending = False
-        """The server closed the connection."""
+        """True if the server closed the connection."""
 
     def from_viewer(self) -> bool:
         data = self.viewer.recv(_CHUNK)
@@ -210,7 +210,7 @@ class TelemetryRelay(threading.Thread):
         self._selector.register(self._wake_end, selectors.EVENT_READ, None)
 
     def close(self, seconds: float = 0.5) -> None:
-        """Stop after the server has stopped; send the rest first, for at most ``seconds``."""
+        """Send waiting frames for at most ``seconds``, then stop; first stop the server."""
         self._until_ns = stopwatch() + round(seconds * NS_PER_S)
         self._waker.send(b"x")
         self.join()
@@ -277,7 +277,7 @@ class TelemetryRelay(threading.Thread):
         self._watch(line)
 
     def _watch(self, line: _Connection) -> None:
-        """Select the events to wait for; stop reading while the bytes read cannot be forwarded."""
+        """Select the events to wait for; do not read while earlier bytes wait to be forwarded."""
         full = len(line.asked) >= _MOST_ASKED
         self._select(line, line.viewer, not full, bool(line.waiting))
         self._select(line, line.server, not line.ending, bool(line.asked))

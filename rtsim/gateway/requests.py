@@ -40,7 +40,7 @@ class ClientRequest:
 
 
 def read_request(data: bytes) -> ClientRequest:
-    """Decode a request from untrusted bytes; raises :class:`RequestError` with what is allowed."""
+    """Return the request in untrusted bytes; raises :class:`RequestError` if it is malformed."""
     try:
         said = unpack(data, _LIMITS)
     except EncodingError as error:

@@ -41,7 +41,7 @@ def triangles(shape: str, length: float) -> Points:
 
 
 class BodyTrail:
-    """The past positions of a body: at most ``most`` points, whatever the length of the run.
+    """The past positions of a body, at most ``most`` points even in a long run.
 
     A new point is kept if it is ``spacing`` m from the last one.  When the list is full, every
     second point is removed and the spacing doubles.
@@ -65,5 +65,5 @@ class BodyTrail:
         self._spacing = self._first_spacing
 
     def points(self, now: Vector) -> Sequence[Vector]:
-        """Return the past positions and the present position ``now``."""
+        """Return the past positions, followed by the present position ``now``."""
         return [*self._points, now]

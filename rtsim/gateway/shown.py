@@ -43,7 +43,7 @@ class At(int):
 class StateTable:
     """The state of a run: ``ns`` is simulated time; ``rate`` is 0 if as fast as possible.
 
-    ``leg`` is 1, and one more after each restore.
+    ``leg`` is the segment of the run: 1, and one more after each restore.
     """
 
     ns: int

@@ -1,4 +1,4 @@
-"""Common parts of the processes beside a simulation: how they report readiness, when they end."""
+"""Common code of the processes beside a simulation: they report readiness, and end with it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import sys
 import threading
 
 READY = "ready"
-"""The first line of output if the process is ready; otherwise the line is an error message."""
+"""The first line of a process's output if the process is ready; else the line is an error."""
 
 
 def input_closed() -> threading.Event:
     """Return an event that is set when the standard input closes.
 
-    The input closes when the simulation ends, also if it is killed.  Nothing is written to it.
+    The simulation holds the other end of the input and writes nothing. The input therefore closes
+    when the simulation ends, also if the simulation is killed.
     """
     over = threading.Event()
     threading.Thread(target=_await_end, args=(over,), daemon=True).start()

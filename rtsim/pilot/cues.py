@@ -1,7 +1,7 @@
 """Warnings to the pilot, computed from the states that are shown; without SDL, clock or sound.
 
-The scenario declares which signal causes which warning (:class:`rtsim.scenario.shown.Cue`).
-Warnings are never inputs: a run with cues has the same results as a run without cues.
+The scenario declares the signal of each warning (:class:`rtsim.scenario.shown.Cue`). Warnings are
+never inputs: a run with cues has the same results as a run without cues.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from rtsim.pilot.scenes.scene import Shown, Warned
 from rtsim.scenario.shown import Cue
 
 PULSE_NS = 60_000_000
-"""Time of one pulse; a shaker alternates strong and weak pulses, 8 pairs per second."""
+"""Duration of one pulse; a shaker alternates strong and weak pulses, 8 pairs per second."""
 _PULSE_MS = 150
-"""After this time a device stops by itself, if no new pulse comes."""
+"""Time after which a device stops shaking if no new command arrives, ms."""
 _LEAST = 0.35
-"""The least strength of a shaker; a weaker one cannot be felt."""
+"""The least strength of a shaker; nobody can feel a weaker one."""
 _WEAK = 0.3
 
 
 class Cues:
-    """Finds the cues that are on, in one sample after another."""
+    """Finds the cues that are on, for a sequence of samples."""
 
     def __init__(self, cues: Iterable[Cue]) -> None:
         self._states = [_State(cue) for cue in cues]
@@ -36,7 +36,7 @@ class Cues:
 
 
 class _State:
-    """A cue, and whether its shaker and its horn were on in the last sample."""
+    """A cue with its state: whether shaker and horn were on in the last sample."""
 
     def __init__(self, cue: Cue) -> None:
         self._cue = cue
@@ -63,7 +63,7 @@ class _State:
         return Warned(cue.text or cue.name.upper(), cue.signal, strength, self._sounds)
 
     def _past(self, value: float, limit: float, before: bool) -> bool:
-        """Whether ``value`` is beyond ``limit``, with hysteresis; a value that is NaN is not."""
+        """Return whether ``value`` is beyond ``limit``, with hysteresis; false for NaN."""
         beyond = self._way * (value - limit)
         return math.isfinite(value) and beyond > (-self._cue.band if before else 0.0)
 
@@ -88,7 +88,10 @@ class Shaker:
         self._strong = True
 
     def due(self, strength: float, ns: int) -> Pulse | None:
-        """Return the command for ``strength`` 0 to 1 at ``ns`` of any clock; ``None`` if none."""
+        """Return the command due at ``ns`` for ``strength`` 0 to 1, or ``None`` if none is due.
+
+        ``ns`` is a time of any clock.
+        """
         if strength <= 0.0:
             if self._next_ns is None:
                 return None
@@ -103,7 +106,7 @@ class Shaker:
 
 
 def checked_cues(cues: Iterable[Cue], plants: Mapping[str, Signals]) -> tuple[Cue, ...]:
-    """Return ``cues``; raises an error if a cue's signal is unknown or not a scalar."""
+    """Return ``cues``; raises an error if the signal of a cue is unknown or not a scalar."""
     out = tuple(cues)
     for cue in out:
         plant, _, signal = cue.signal.partition(".")

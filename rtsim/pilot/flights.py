@@ -9,9 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Flyable:
-    """A scenario to fly; ``scenario`` is its name for ``rtsim run``.
+    """A scenario for ``rtsim fly``; ``scenario`` is its name for ``rtsim run``.
 
-    ``stick`` is the external input that the pilot moves; empty for the only one of the scenario.
+    ``stick`` is the external input that the pilot moves. It may be empty if the scenario has only
+    one external input.
     """
 
     scenario: str
@@ -26,7 +27,7 @@ _SCENES: dict[str, Mapping[str, Any]] = {
     "f16-by-hand": {"scene": "f16", "plant": "f16"},
     "orbit": {"scene": "orbit", "plant": "moon"},
 }
-"""By the name of the scenario; recordings of later versions name the scene themselves."""
+"""Scenes of version 0.1 by scenario name; later recordings name their scene themselves."""
 
 
 def default_scene(scenario: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""One side of the exchange between two machines: it sends the latest records and never blocks.
+"""One side of the exchange between two machines: sends the latest records, never blocks.
 
-Only a few messages may be in transit.  A record that changes while too many messages are in transit
-is sent with the next message, with its value at that time.
+Only a few messages may be in transit. A record that changes while too many messages are in transit
+is sent with the next message, which contains the value at its sending time.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Callable
 from rtsim.pilot.wire import RECORDS, WHOLE, Changes, ClockOffset, Format, Head, WireMessage
 
 MOST_UNDER_WAY = 4
-"""Limit of messages that were sent and are not acknowledged yet."""
+"""Limit of the messages that were sent and are not acknowledged yet."""
 _EVERY_NS = 2_000_000
-"""Shortest time between two messages."""
+"""Shortest time between two messages, ns."""
 _QUIET_NS = 100_000_000
-"""Keep-alive period: a message is sent at least this often."""
+"""Keep-alive period, ns: a message is sent at least this often."""
 _LOST_NS = 1_000_000_000
-"""Messages without an acknowledgement for this time count as lost; all records are sent again."""
+"""Time without an acknowledgement after which messages count as lost and are sent again, ns."""
 
 
 class Flow:
-    """Decides what to send and when, from the messages that were received."""
+    """Decides which messages to send and when, given the messages that were received."""
 
     def __init__(self, format: Format, changes: Changes, now: int) -> None:
         self.offset = ClockOffset()
@@ -34,7 +34,7 @@ class Flow:
         self._moved_ns = now
         self._owed = False
         self._whole = True
-        """The next message has all records."""
+        """True if the next message must contain all records."""
 
     def hear(self, message: WireMessage, now: int) -> None:
         head = message.head
@@ -44,7 +44,7 @@ class Flow:
         if message.records:
             self._owed = True
             if head.kind == WHOLE or head.number in (self._theirs, self._theirs + 1):
-                self._theirs = head.number  # else a message before it is missing
+                self._theirs = head.number  # otherwise an earlier message is missing
         if self._acknowledged < head.heard <= self._number:
             self._acknowledged, self._moved_ns = head.heard, now
 

@@ -21,27 +21,30 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.sequence import Record
 
 _NEARLY_ALIGNED = 1.0 - 1e-9
-"""Above this cosine of the angle between two quaternions, dividing by sin() loses digits."""
+"""If the cosine between two quaternions is above this value, dividing by sin() loses digits."""
 
 Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class StatePair:
-    """Both ends of a step: tags in simulated ns, wall-clock times at which they are due, values."""
+    """The states of a plant at both ends of a step, with their tags and wall-clock due times.
+
+    The tags are in simulated ns.
+    """
 
     last_ns: int
     next_ns: int
     last_wall: int
     next_wall: int
     withdrawn: bool
-    """The next state was withdrawn; another pair will follow."""
+    """True if the next state was withdrawn; another pair will follow."""
     last: Vector
     next: Vector
 
     @classmethod
     def of(cls, record: Record) -> StatePair:
-        """Return the pair in a plant's record."""
+        """Return the pair of states in a plant's record."""
         last_ns, next_ns, last_wall, next_wall, withdrawn = map(int, record.integers[:5])
         half = record.floats.size // 2
         ends = record.floats[:half], record.floats[half:]
@@ -53,10 +56,9 @@ class StatePair:
         return (self.next_ns - self.last_ns) / NS_PER_S
 
     def fraction(self, wall: int, ahead: int = 0) -> float:
-        """Return the position of ``wall`` (ns) between last (0) and next (1).
+        """Return where ``wall`` (ns) is in the step: 0 at the last state, 1 at the next state.
 
-        The result is beyond 1, by at most ``ahead`` ns, if the next pair is late or if the picture
-        is shown after the next state is due.
+        If ``wall`` is after the next state, the result is greater than 1, by at most ``ahead`` ns.
         """
         length = self.next_wall - self.last_wall
         if length <= 0:
@@ -65,14 +67,14 @@ class StatePair:
         return max(0, min(wall, limit) - self.last_wall) / length
 
     def ns(self, fraction: float) -> int:
-        """Return the simulated time at ``fraction``, ns."""
+        """Return the simulated time at the ``fraction`` 0 to 1 of the step, in ns."""
         return self.last_ns + round(fraction * (self.next_ns - self.last_ns))
 
 
 class Interpolation:
-    """Interpolates the vector of one plant.
+    """Interpolates between two vectors of one plant.
 
-    The kinds of the signals are looked up once, when the object is created, not in every frame.
+    The object looks up the kinds of the signals once, when it is created, not in every frame.
     """
 
     def __init__(self, signals: Signals) -> None:
@@ -82,9 +84,10 @@ class Interpolation:
         self._curved, self._slopes = _curved(signals)
 
     def at(self, pair: StatePair, fraction: float) -> Vector:
-        """Return the vector (n,) at ``fraction`` of the step; at 0 and 1 exactly the two states.
+        """Return the vector (n,) at ``fraction`` of the step; 0 and 1 give the exact states.
 
-        Beyond 1 the vector is extrapolated with the last slope and the same rate of rotation.
+        For a fraction above 1, the vector is extrapolated with the slope and the rate of rotation
+        at the end of the step.
         """
         if fraction <= 0.0:
             return pair.last.copy()
@@ -127,7 +130,7 @@ class Interpolation:
 def slerp(q: Vector, r: Vector, fraction: float) -> Vector:
     """Return the unit quaternion at ``fraction`` of the shorter rotation from ``q`` to ``r`` (4,).
 
-    Shoemake, "Animating rotation with quaternion curves", SIGGRAPH 1985.
+    Source: Shoemake, "Animating rotation with quaternion curves", SIGGRAPH 1985.
     """
     cosine = float(q @ r)
     if cosine < 0.0:
@@ -144,7 +147,7 @@ def slerp(q: Vector, r: Vector, fraction: float) -> Vector:
 
 
 def _angles(signals: Signals) -> tuple[Indices, Vector]:
-    """Return the elements that are angles, and half a turn in the unit of each."""
+    """Return the indices of elements that are angles, and half a turn in the unit of each."""
     found: list[int] = []
     half: list[float] = []
     for signal in signals:
@@ -156,7 +159,7 @@ def _angles(signals: Signals) -> tuple[Indices, Vector]:
 
 
 def _curved(signals: Signals) -> tuple[Indices, Indices]:
-    """Return the elements whose derivatives are also elements, and those derivatives."""
+    """Return the indices of elements whose derivatives are elements, and of those derivatives."""
     values: list[int] = []
     slopes: list[int] = []
     for signal in signals:

@@ -23,7 +23,7 @@ _MOST_WORDS = 4096
 
 
 class ViewerError(RtsimError):
-    """No viewer could be opened; the message is the viewer's own."""
+    """The viewer could not open; the message is the viewer's own."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Window:
     rate: float = 60.0
     size: str = "1280x720"
     quiet: bool = False
-    """Without horn and stick shaker."""
+    """True for a viewer without horn and stick shaker."""
     served: tuple[str, Path] | None = None
-    """For a window on another machine: the address to serve at, and the file of its keys."""
+    """Address and key file if the window is on another machine; ``None`` for a local window."""
 
     def arguments(self) -> list[str]:
         out = ["--rate", str(self.rate), "--size", self.size, "--every", str(self.every)]
@@ -55,12 +55,12 @@ class Window:
 class Child:
     """A process beside the simulation; a context manager that ends it.
 
-    The process ends when its input is closed; if it does not, it is killed.
+    At the end of the block, its input is closed. A process that does not end then is killed.
     """
 
     def __init__(self, what: str, module: str, *arguments: str) -> None:
         self.said = ""
-        """The last output of the process, after its end."""
+        """The last output of the process, known after it ended."""
         self._what = what
         command: Sequence[str] = [sys.executable, "-m", module, *arguments]
         self._process = subprocess.Popen(
@@ -77,7 +77,7 @@ class Child:
         return self._process.poll() is None
 
     def __enter__(self) -> Self:
-        """Wait until the process is ready; raises :class:`ViewerError` if it does not get ready."""
+        """Wait until the process is ready; raises :class:`ViewerError` if it ends or hangs."""
         said = self._first_line()
         if said != READY:
             self._end()
@@ -104,7 +104,7 @@ class Child:
         process.stdin.close()
         try:
             process.wait(_END_S)
-        except subprocess.TimeoutExpired:  # the process hangs, or was stopped
+        except subprocess.TimeoutExpired:  # the process hangs, or a signal stopped it
             process.kill()
             process.wait()
         self.said = process.stdout.read(_MOST_WORDS).strip()
@@ -112,7 +112,7 @@ class Child:
 
 
 class ViewerProcess(Child):
-    """A window on this machine, for the shared memory ``shared``."""
+    """The process of a window on this machine, for the shared memory ``shared``."""
 
     def __init__(self, shared: Path, window: Window) -> None:
         module = "rtsim.pilot.viewer.process"
@@ -120,7 +120,7 @@ class ViewerProcess(Child):
 
 
 class RelayProcess(Child):
-    """Serves shared memory to viewers on other machines; see :mod:`rtsim.pilot.relay`."""
+    """The process that serves shared memory to other machines; see :mod:`rtsim.pilot.relay`."""
 
     def __init__(self, shared: Path, endpoint: str, keys: Path) -> None:
         arguments = (str(shared), endpoint, "--keys", str(keys))

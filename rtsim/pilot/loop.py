@@ -1,7 +1,7 @@
 """The loop's side of the pilot: writes states to shared memory, reads the stick and orders from it.
 
-The loop never waits for the viewer.  The viewer influences the run only through the stick, which is
-an external input that is latched and recorded like any other, and through orders.
+The loop never waits for the viewer. The viewer influences the run only through orders and through
+the stick. The stick is an external input, latched and recorded like any other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STANDING_S = 0.01
 
 
 class LoopFigures:
-    """The latencies from reading a device to the tag that uses it, and to the picture."""
+    """The latencies from reading a device to the tag that uses the value, and to the picture."""
 
     def __init__(self, stick: SharedStick | None, viewer: Reader) -> None:
         self.stick = stick
@@ -76,7 +76,7 @@ class LoopFigures:
 
 
 class PilotInbox(Inbox):
-    """The inbox for orders from the window; it also writes the state of the run for the viewers.
+    """The inbox for orders from the window; also writes the state of the run for the viewers.
 
     ``beside`` is the inbox of a gateway, whose commands are executed too, or ``None``.
     """
@@ -88,7 +88,7 @@ class PilotInbox(Inbox):
         self.refused = 0
         """The number of orders that were unknown or refused."""
         self.quit = False
-        """Whether the run was ended from the window."""
+        """True if the run was ended from the window."""
         self._orders, self._run = shared.reader("orders"), shared.writer("run")
         self._answers = shared.writer("answer")
         self._pictures, self._figures, self._beside = pictures, figures, beside
@@ -97,7 +97,7 @@ class PilotInbox(Inbox):
         self._next_ns = self._latency_ns = 0
         self._began_ns: int | None = None
         self._kept_ns: int | None = None
-        """The simulated time of the last checkpoint that was saved from the window."""
+        """The simulated time of the last checkpoint that the window ordered, ns."""
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
         self._system, self._pacer = system, pacer
@@ -208,7 +208,7 @@ class PilotInbox(Inbox):
 
 
 def window_of(scenario: Scenario) -> dict[str, Any]:
-    """Return the description of the scene for a window.
+    """Return the description that a window needs to show ``scenario``.
 
     Raises :class:`UnknownName` if the scene names a plant that the scenario does not have.
     """
@@ -220,7 +220,7 @@ def window_of(scenario: Scenario) -> dict[str, Any]:
 
 
 class Cockpit:
-    """Everything that a run shares with its viewers; a context manager that removes it at the end.
+    """The shared memory of a run and its viewers; a context manager that removes it at the end.
 
     ``stick`` is the external input that the pilot moves, or empty.  Give :attr:`pictures` and
     :attr:`inbox` to :func:`rtsim.runs.simulation.simulate`, and the path of :attr:`shared` to the

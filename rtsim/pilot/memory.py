@@ -1,4 +1,4 @@
-"""Files in memory: each file is allocated completely, and files of killed runs are removed."""
+"""Files in memory: allocates each file completely, and removes the files of killed runs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def memory_folder() -> Path:
 def new_file(folder: Path, data: bytes) -> tuple[Path, mmap.mmap]:
     """Create a file with ``data`` for this user alone, and map it into memory.
 
-    All bytes are written at once: if the memory is full, this raises :class:`OSError`.  A process
-    that touches a hole of a file in full memory would be killed.
+    All bytes are written at once: if the memory is full, this raises :class:`OSError`. Otherwise
+    the system could kill a process that later touches an unallocated part of the file.
     """
     number, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
     path = Path(name)
@@ -44,7 +44,7 @@ def new_file(folder: Path, data: bytes) -> tuple[Path, mmap.mmap]:
 
 
 def sweep(folder: Path, magic: bytes) -> None:
-    """Remove the files of this user's killed runs; such a file begins with ``magic``."""
+    """Remove the files of this user's killed runs; each such file begins with ``magic``."""
     for path in folder.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             if _is_abandoned(path, magic):
@@ -52,24 +52,24 @@ def sweep(folder: Path, magic: bytes) -> None:
 
 
 def _lock(number: int) -> None:
-    """Lock the file as long as it is mapped, so that :func:`sweep` does not remove it."""
+    """Lock the file while it is mapped, so that :func:`sweep` does not remove it."""
     if sys.platform != "win32":
         with suppress(OSError):
             fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def _is_abandoned(path: Path, magic: bytes) -> bool:
-    """Whether no process has the file locked.
+    """Return whether no process has the file locked.
 
-    A process id would not do, because another process can have the same id by now.
+    The function does not compare process ids, because another process can have the same id by now.
     """
-    if sys.platform == "win32":  # Windows removes the file with the last process that mapped it
+    if sys.platform == "win32":  # Windows removes the file when the last process unmaps it
         return False
     about = path.lstat()
     if not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid():
         return False
     with path.open("rb") as file:
-        if file.read(len(magic)) != magic:  # not written yet, or of another program
+        if file.read(len(magic)) != magic:  # incomplete, or of another program
             return False
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises OSError if the file is locked
     return True

@@ -10,8 +10,8 @@ from rtsim.core.tag import NS_PER_S
 PAUSE, RESUME, STEP, RATE, MARK, CHECKPOINT, QUIT, RESET, REWIND, RETURN = range(1, 11)
 """Kinds of orders.
 
-RATE has the rate as its float, REWIND the seconds to go back.  RETURN goes back to the last
-CHECKPOINT.
+The argument of RATE is the rate, and that of REWIND the seconds to go back. RETURN goes back to the
+last CHECKPOINT.
 """
 REASON_WORDS = 64
 _REASON_BYTES = 8 * REASON_WORDS
@@ -43,7 +43,7 @@ def order_to_command(
 def reason_to_words(text: str) -> tuple[int, list[int]]:
     """Return the length of ``text`` in bytes of UTF-8, and the text as 64-bit integers.
 
-    A text that is too long is cut off.
+    If the text is too long, its end is left out.
     """
     data = text.encode()[:_REASON_BYTES]
     filled = data.ljust(_REASON_BYTES, b"\0")
@@ -54,7 +54,7 @@ def reason_to_words(text: str) -> tuple[int, list[int]]:
 
 
 def words_to_reason(length: int, words: Sequence[int]) -> str:
-    """Return the text that :func:`reason_to_words` encoded; for any input it is printable."""
+    """Return the printable text that :func:`reason_to_words` encoded, also for invalid words."""
     data = b"".join(int(word).to_bytes(8, "little", signed=True) for word in words)
     text = data[: max(0, min(length, _REASON_BYTES))].decode(errors="replace")
     return "".join(c if c.isprintable() else " " for c in text)

@@ -1,8 +1,8 @@
 """The deadlines of video frames, and polling of devices between them.
 
-As in the simulation, deadlines are ticks of a rational period from the start.  The lateness of a
-frame therefore does not delay the next frames.  Waiting for intervals instead would draw too slowly
-and irregularly.  A frame whose time has passed completely is dropped and counted.
+As in the simulation, deadlines are ticks of a rational period from the start. The lateness of a
+frame therefore does not delay the next frames. With waits of a fixed length instead, the frame rate
+would be too low and irregular. A frame is dropped and counted if its whole period has passed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BLOCK = 64
 
 
 class VideoFrames:
-    """Deadlines at ``rate_hz`` on ``clock``; the simulated time of the clock starts at 0 here.
+    """Deadlines at ``rate_hz`` on ``clock``; the object sets the clock's simulated time to 0.
 
     ``idle`` is the clock for waiting between polls; on a real machine it should not busy-wait.
     """
@@ -47,7 +47,7 @@ class VideoFrames:
     def wait(self, poll: Callable[[], object]) -> int:
         """Wait for the next deadline; call ``poll`` about every millisecond and just before it.
 
-        Returns the clock's time of the deadline, ns; the picture should show this time.
+        Returns the clock's time of the deadline, ns; draw the picture for this time.
         """
         clock, tick = self._clock, self.period.tick
         number = self.number
@@ -89,7 +89,7 @@ class Durations:
     def count_buffered(self) -> None:
         """Count the durations added so far, which takes about 20 us.
 
-        This happens by itself at every 64th duration; call it earlier at a convenient time.
+        Every 64th call of ``add`` also does this; call this method earlier, when there is time.
         """
         self._spread.add(self._block[: self._filled])
         self._filled = 0

@@ -1,4 +1,4 @@
-"""Publishes both ends of each step when the step begins, for the viewers."""
+"""Publishes the states at both ends of each step for the viewers, when the step begins."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from rtsim.pilot.sequence import Writer
 from rtsim.pilot.stick import SharedStick
 
 _SHORTEST_NS = 500_000
-"""Shortest wall-clock time between two states; no screen shows more than 2000 per second."""
+"""Shortest wall-clock time between two published states of a paced run, ns.
+
+No screen shows more than 2000 pictures per second.
+"""
 _UNPACED_NS = 5_000_000
-"""The same for a run as fast as possible."""
+"""Shortest wall-clock time between two published states of an unpaced run, ns."""
 
 
 class Pictures:
-    """Publishes both ends of each step; the publisher for :mod:`rtsim.engine.executive`."""
+    """Publishes the states at both ends of each step; used by :mod:`rtsim.engine.executive`."""
 
     def __init__(self, writers: dict[str, Writer], stick: SharedStick | None) -> None:
         self._writers, self._stick = writers, stick
         self._plants: dict[str, Plant] = {}
         self._from_wall = dict.fromkeys(writers, 0)
-        """By plant: states that are due before this wall-clock time are not published."""
+        """For each plant, the wall-clock time before which its states are not published."""
         self._next_y: dict[str, Vector] = {}
         self._clock: Clock | None = None
         self._offset = 0
 
     def attach(self, system: System, clock: Clock) -> None:
-        """Take the plants of ``system``, and the clock that paces the run; call before the run."""
+        """Set the plants of ``system`` and the clock that paces the run; call before the run."""
         self._clock, self._offset = clock, getattr(clock, "offset_ns", 0)
         self._plants = {plant.name: plant for plant in system.plants}
         self._next_y = {plant.name: plant.y.copy() for plant in system.plants}
@@ -67,10 +70,10 @@ class Pictures:
         self._from_wall[plant] = 0
 
     def _outputs(self, plant: Plant, ns: int, x: Vector) -> Vector:
-        """Return the outputs at the end of a provisional step; output functions change nothing."""
+        """Return the outputs at the end of a provisional step; does not change the plant."""
         y = self._next_y[plant.name]
         try:
             plant.bound.output.call(ns / NS_PER_S, x, plant.z, plant.u, plant.p, y)
-        except Exception:  # the loop raises it again if the step is committed
+        except Exception:  # the loop raises the error again if the step is committed
             return plant.y
         return y if math.isfinite(y.sum()) else plant.y

@@ -1,6 +1,6 @@
-"""Reads a recording for pictures: the state of every plant at any time, and its past.
+"""Reads a recording for pictures: the states of all plants at a time, and their past values.
 
-Nothing is simulated.  Between two recorded states, the interpolation is the same as in a live run.
+Nothing is simulated. Between two recorded states, the interpolation is the same as in a live run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rtsim.scenario.shown import Cue
 
 LEAST_RATE, MOST_RATE = 1.0 / 1024.0, 65536.0
 _POINTS = 1000
-"""Limit of the points of a trace; a strip has fewer pixels."""
+"""Limit of the number of points of a trace; a strip has fewer pixels."""
 _INPUTS = "inputs/"
 
 
@@ -42,14 +42,14 @@ class Playback:
             track for name, track in sorted(recording.tracks.items()) if name.startswith(_INPUTS)
         ]
         self.about = _about(recording.header)
-        if self.about.get("plant", "") not in ("", *self._plants):  # the scene could not find it
+        if self.about.get("plant", "") not in ("", *self._plants):  # the scene needs this plant
             self.about.pop("scene", None)
         self.cues = _cues(recording, self._plants)
         self.first_ns = min(plant.first_ns for plant in self._plants.values())
         self.end_ns = max(plant.end_ns for plant in self._plants.values())
 
     def at(self, ns: int, span: int) -> SceneMoment:
-        """Return the states at ``ns``, and the traces of the ``span`` ns before."""
+        """Return the states at simulated time ``ns``, and their traces of the last ``span`` ns."""
         return SceneMoment(
             {name: plant.at(ns) for name, plant in self._plants.items()},
             stick=self._stick(ns),
@@ -57,7 +57,7 @@ class Playback:
         )
 
     def _stick(self, ns: int) -> dict[str, float]:
-        """Return the values of the external inputs at ``ns``."""
+        """Return the values of the external inputs at simulated time ``ns``."""
         out: dict[str, float] = {}
         for track in self._inputs:
             row = int(np.searchsorted(track.ns, ns, side="right")) - 1
@@ -76,7 +76,7 @@ def _about(header: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cues(recording: Recording, plants: Mapping[str, _Plant]) -> tuple[Cue, ...]:
-    """Return the cues of the recording; none if they are malformed."""
+    """Return the cues of the recording, or none if the recording describes them wrongly."""
     try:
         cues = [Cue.from_plain(plain) for plain in recording.header.get("cues", ())]
         return checked_cues(cues, {name: plant.signals for name, plant in plants.items()})
@@ -95,7 +95,7 @@ class _Plant:
         self.first_ns, self.end_ns = int(self._ns[0]), int(self._ns[-1])
 
     def at(self, ns: int) -> Shown:
-        """Return the state at ``ns``, between x+ of the last tag and x- of the next tag."""
+        """Return the state at ``ns``, interpolated from x+ of one tag to x- of the next tag."""
         ns = min(max(ns, self.first_ns), self.end_ns)
         behind = int(np.searchsorted(self._ns, ns, side="right"))
         last, next_ = behind - 1, min(behind, len(self._ns) - 1)
@@ -108,7 +108,7 @@ class _Plant:
     def past(self, ns: int, span: int) -> ScenePast:
         """Return the rows of the last ``span`` ns before ``ns``.
 
-        If there are too many rows, every k-th row is returned, with the same choice in each call.
+        If there are too many rows, every k-th row is returned; each call chooses the same rows.
         """
         ns = min(max(ns, self.first_ns), self.end_ns)
         first, behind = (int(np.searchsorted(self._ns, at, side="right")) for at in (ns - span, ns))

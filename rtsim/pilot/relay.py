@@ -1,7 +1,7 @@
 """Serves a run to viewers on other machines: ``python -m rtsim.pilot.relay FILE tcp://HOST:PORT``.
 
-The relay is a process beside the simulation.  Like a viewer, it maps FILE, the shared memory of the
-run.  The traffic by ZeroMQ therefore takes no time of the loop and cannot block it.
+The relay is a process beside the simulation. Like a viewer, it maps FILE, the shared memory of the
+run. The network traffic by ZeroMQ therefore takes no time of the loop and cannot block the loop.
 
 Foxglove's viewers are served by :mod:`rtsim.gateway.relay`, which forwards a stream of bytes and
 shares no code with this module.
@@ -39,14 +39,14 @@ from rtsim.pilot.wire import (
 
 MOST_VIEWERS = 8
 GONE_NS = 5 * NS_PER_S
-"""A viewer that sends nothing for this time is dropped."""
+"""A viewer that sends nothing for this time is dropped, ns."""
 FULL = (
     f"{MOST_VIEWERS} windows on other machines show this run, which is the limit; close one, and "
     f"try again after {GONE_NS // NS_PER_S} s"
 )
 ENDED = "the run has ended"
 _MARGIN = 4096
-"""Messages that are too long by at most this are read and counted as malformed, bytes."""
+"""Excess length, bytes, up to which an overlong message is still read and counted."""
 _LOOK_MS = 1
 _LAST_TURNS, _LAST_MS = 20, 5
 _AT_ONCE = 64
@@ -55,7 +55,7 @@ _WHO = STICK.index("who")
 
 
 class ViewerConnection(Protocol):
-    """The socket for all viewers, such as :class:`rtsim.core.net.sockets.ListeningSocket`."""
+    """The interface of the viewers' socket, :class:`rtsim.core.net.sockets.ListeningSocket`."""
 
     def receive(self) -> tuple[bytes, bytes] | None: ...
 
@@ -63,7 +63,7 @@ class ViewerConnection(Protocol):
 
 
 class ViewerRelay:
-    """Forwards records between the run and its viewers; call :meth:`turn` again and again."""
+    """Forwards records between the run and its viewers; call :meth:`turn` repeatedly."""
 
     def __init__(
         self, shared: Shared, line: ViewerConnection, clock: Callable[[], int] = stopwatch
@@ -80,7 +80,7 @@ class ViewerRelay:
         self._writers: dict[str, Writer] = {}
 
     def turn(self) -> None:
-        """Read the messages that have arrived, and send those that are due."""
+        """Read the messages that have arrived, and send the messages that are due."""
         for _ in range(_AT_ONCE):
             said = self._line.receive()
             if said is None:
@@ -95,7 +95,7 @@ class ViewerRelay:
                 self._line.send(who, data)
 
     def end(self, why: str) -> None:
-        """Tell all viewers at once why the run is no longer served."""
+        """Tell all viewers that the run is no longer served, with the reason ``why``."""
         for who in self._viewers:
             self._line.send(who, self._format.over(why))
 
@@ -122,7 +122,7 @@ class ViewerRelay:
             self._viewers[who] = Flow(self._format, Changes(readers), self._clock())
 
     def _pass_on(self, who: bytes, message: WireMessage) -> None:
-        """Forward the records of a viewer that has the control authority, or can get it."""
+        """Forward the records of viewer ``who`` if it has the control authority or can get it."""
         stick = message.records.get("stick")
         if stick is not None:
             number = int(stick[0][_WHO])
@@ -140,7 +140,7 @@ class ViewerRelay:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until the input closes; finally print the number of malformed messages."""
+    """Serve until the standard input closes; then print the number of malformed messages."""
     parser = argparse.ArgumentParser(prog="rtsim.pilot.relay")
     parser.add_argument("shared", type=Path)
     parser.add_argument("endpoint")
@@ -159,12 +159,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     while not over.is_set() and not shared.over:
         listener.wait(_LOOK_MS)
         relay.turn()
-    for _ in range(_LAST_TURNS):  # viewers should still receive the end of the run
+    for _ in range(_LAST_TURNS):  # viewers still have to receive the end of the run
         relay.turn()
         listener.wait(_LAST_MS)
     relay.end(shared.over or ENDED)
     listener.close()
-    if over.is_set():  # a simulation that was killed does not remove the file itself
+    if over.is_set():  # a killed simulation has not removed the file
         shared.remove()
     print(relay.skipped, flush=True)
     return 0

@@ -1,7 +1,7 @@
-"""The viewer's side of a run on another machine: exchanges the same records by ZeroMQ.
+"""The viewer's side of a run on another machine: exchanges records with it by ZeroMQ.
 
-Times in the records are converted between the clocks of the two machines, with the offset that is
-measured by the messages.
+Times in the records are converted between the clocks of the two machines, with an offset that the
+messages measure.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from rtsim.pilot.wire import (
 )
 
 PATIENCE_S = 10.0
-"""Timeout of the first answer, s."""
+"""Time within which the run must send its first answer, s."""
 SILENT_NS = 10 * NS_PER_S
-"""After this time without a message, the run counts as ended or unreachable."""
+"""After this time without a message, the run counts as ended or unreachable, ns."""
 _AGAIN_MS = 300
 _LOOK_MS = 5
 _AT_ONCE = 64
 
 
 class RunConnection(Protocol):
-    """The connection to the run, such as :class:`rtsim.core.net.sockets.Caller`."""
+    """The interface of the socket to the run, :class:`rtsim.core.net.sockets.Caller`."""
 
     endpoint: str
 
@@ -51,7 +51,7 @@ class RunConnection(Protocol):
 
 
 class RemoteExchange:
-    """A :class:`rtsim.pilot.shared.Exchange` with another machine, made by :meth:`connect`."""
+    """A :class:`rtsim.pilot.shared.Exchange` with another machine; created by :meth:`connect`."""
 
     def __init__(
         self, line: RunConnection, schema: Schema, clock: Callable[[], int] = stopwatch
@@ -73,9 +73,9 @@ class RemoteExchange:
 
     @classmethod
     def connect(cls, endpoint: str, keys: Keys | None, patience_s: float = PATIENCE_S) -> Self:
-        """Ask the run for its schema, and wait for its present records.
+        """Ask the run for the schema of its records, and wait until the records arrive.
 
-        Raises :class:`SharedError` if no answer comes, or if the run has another release of rtsim.
+        Raises :class:`SharedError` if no answer comes, or if the run uses another release of rtsim.
         """
         return cls.over_line(Caller(endpoint, keys), patience_s)
 
@@ -86,7 +86,7 @@ class RemoteExchange:
         patience_s: float = PATIENCE_S,
         clock: Callable[[], int] = stopwatch,
     ) -> Self:
-        """Connect as :meth:`connect` does, over the connection ``line``."""
+        """Connect as :meth:`connect` does, over the open connection ``line``."""
         until = stopwatch() + round(patience_s * NS_PER_S)
         try:
             self = cls(line, _request_schema(line, until), clock)
@@ -106,12 +106,12 @@ class RemoteExchange:
 
     @property
     def complete(self) -> bool:
-        """Whether the records of the run and the offset of the clocks are known."""
+        """True if the records of the run and the offset of the clocks are known."""
         return self._flow.offset.known
 
     @property
     def offset_ns(self) -> int:
-        """How far the clock of the run's machine is ahead of this machine's clock, ns."""
+        """The clock of the run's machine minus the clock of this machine, ns."""
         return self._flow.offset.ns
 
     def writer(self, record: str) -> Writer:
@@ -191,7 +191,7 @@ def _request_schema(line: RunConnection, until: int) -> Schema:
 
 
 def _check_layout(schema: Schema, message: WireMessage, endpoint: str) -> Schema:
-    """Return ``schema``; raises :class:`SharedError` if its records have another layout here."""
+    """Return ``schema``; raises :class:`SharedError` if this side has another record layout."""
     if message.hash != schema.hash[: len(message.hash)]:
         raise SharedError(
             f"{endpoint} uses the record layout of another release of rtsim; use the same release "

@@ -1,8 +1,8 @@
-"""Control authority: one viewer at a time moves the stick and gives orders, the others watch.
+"""Control authority: one viewer at a time moves the stick and gives orders; the others watch.
 
 The viewer that wrote the stick's record last has the control authority as long as it renews the
-record.  A viewer that is stopped loses the authority.  A lock would not do: a viewer that hangs
-would keep it.
+record. A viewer that is stopped loses the authority. A lock would be worse, because a viewer that
+hangs would keep the lock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rtsim.pilot.shared import STICK
 
 NOBODY = 0
 FREE_NS = NS_PER_S
-"""Without a record for this time, the control authority is free; the keep-alive period is 0.1 s."""
+"""The control authority is free if no record came for this time; keep-alives come every 0.1 s."""
 _WHO = STICK.index("who")
 
 
@@ -35,7 +35,7 @@ class Seat:
         self._who = NOBODY
 
     def free_for(self, who: int) -> bool:
-        """Whether the viewer ``who`` has the control authority, or can take it."""
+        """Return whether the viewer ``who`` has the control authority or can take it."""
         now, number = self._clock(), self._stick.number
         if number != self._number:
             record = self._stick.read()

@@ -25,10 +25,10 @@ from rtsim.core.signals import Vector
 
 WORD = 8
 LINE = 64
-"""Bytes of a cache line; each record begins a new one."""
+"""Bytes of a cache line; each slot begins at a new cache line."""
 SLOTS = 2
 TRIES = 8
-"""Limit of attempts to read a record that is being overwritten."""
+"""Limit of the attempts to read a record while the writer overwrites it."""
 _UNFINISHED = 0
 
 Integers = NDArray[np.int64]
@@ -36,7 +36,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Record:
-    """A complete record; ``number`` is 1 for the first record and increases by 1 per write."""
+    """A complete record; ``number`` is 1 for the first record and one more for each next record."""
 
     number: int
     integers: Integers
@@ -45,14 +45,14 @@ class Record:
 
 @dataclass(frozen=True)
 class Shape:
-    """The numbers of integers and of floats in a record."""
+    """The shape of a record: its number of integers and its number of floats."""
 
     integers: int
     floats: int
 
     @property
     def payload(self) -> int:
-        """The size of the integers and floats, bytes."""
+        """The size of a record's integers and floats, bytes."""
         return WORD * (self.integers + self.floats)
 
     @property
@@ -62,7 +62,7 @@ class Shape:
 
     @property
     def size(self) -> int:
-        """The size of the record with all slots, bytes."""
+        """The size of all slots of a record, bytes."""
         return LINE + SLOTS * self.slot
 
 
@@ -93,7 +93,7 @@ class _Slots:
 class Writer:
     """The only writer of a record: fill :attr:`integers` and :attr:`floats`, then :meth:`publish`.
 
-    The values stay there for the next record.
+    The two arrays keep their values for the next record.
     """
 
     def __init__(self, memory: memoryview, shape: Shape) -> None:
@@ -105,7 +105,7 @@ class Writer:
         self.number = int(self._slots.latest[0])
 
     def publish(self) -> int:
-        """Make the values the latest record; return its number."""
+        """Publish the values as the latest record; return the record's number."""
         slots = self._slots
         number = self.number + 1
         k = number % SLOTS
@@ -120,7 +120,7 @@ class Writer:
 
 
 class Reader:
-    """Reads the latest record, completely or not at all."""
+    """Reads the latest record as a whole; a partly written record is never returned."""
 
     def __init__(self, memory: memoryview, shape: Shape) -> None:
         self._slots = _Slots(memory, shape)
@@ -130,7 +130,7 @@ class Reader:
 
     @property
     def number(self) -> int:
-        """The number of the latest record, 0 if there is none; a cheap check for a new one."""
+        """The number of the latest record, 0 if there is none; cheaper than :meth:`read`."""
         return int(self._slots.latest[0])
 
     def read(self) -> Record | None:
@@ -147,7 +147,7 @@ class Reader:
         return None
 
     def _copy(self, number: int) -> NDArray[np.uint8] | None:
-        """Return the payload of record ``number``; ``None`` if it was overwritten meanwhile."""
+        """Return the bytes of record ``number``; ``None`` if it was overwritten meanwhile."""
         k = number % SLOTS
         head = self._slots.heads[k]
         if head[0] != number:

@@ -1,9 +1,9 @@
 """The memory that simulation and viewer share: a small file that both map.
 
-``multiprocessing.shared_memory`` is not used, for three reasons: before Python 3.13 it unlinks a
-block when a process that only read it ends; it runs a tracker process; and it belongs to a package
-that unpickles.  A mapped file works on Linux, macOS and Windows.  On Linux it is in ``/dev/shm``
-and is never written to a disk.
+``multiprocessing.shared_memory`` is not used, for three reasons: before Python 3.13, a process that
+only reads the memory removes it at its end; the module starts a tracker process; and it belongs to
+a package that unpickles data. A mapped file works on Linux, macOS and Windows. On Linux it is in
+``/dev/shm`` and is never written to a disk.
 
 The file begins with a head (magic, version, sizes, hash) and the schema as JSON.  Then it has one
 record (:mod:`rtsim.pilot.sequence`) for each of :data:`RUN`, :data:`STICK`, :data:`VIEWER`,
@@ -48,9 +48,9 @@ PAIR = (
 """Integers of a plant's record.
 
 ``last_ns`` and ``next_ns`` are tags in simulated ns; ``last_wall`` and ``next_wall`` are their due
-times, ns of :data:`rtsim.core.clock.stopwatch`.  ``applied`` is the number of the stick's record
-that was latched last, and ``applied_initiated`` is when that was read from the device.  The floats
-are ``[x, z, u, y]`` at the last tag, then at the next.
+times, ns of :data:`rtsim.core.clock.stopwatch`. ``applied`` is the number of the stick's record
+that was latched last, and ``applied_initiated`` is the time at which that record's values were read
+from the device. The floats are ``[x, z, u, y]`` at the last tag, then at the next.
 """
 RUN = (
     "ns", "wall", "standing", "paced", "frames", "margin", "overruns_compute", "overruns_wake",
@@ -59,16 +59,16 @@ RUN = (
 )  # fmt: skip
 """Integers of the record of the run's state.
 
-Latencies are from reading a device to the tag that latches the value, ns.  ``orders`` is the number
-of orders that the run has read; ``unrecorded`` is 1 if the recording is lost.  The float is the
-rate.
+Latencies are measured from reading a device to the tag that latches the value, ns. ``orders`` is
+the number of orders that the run has read; ``unrecorded`` is 1 if the recording is lost. The float
+is the rate.
 """
 STICK = ("initiated", "completed", "lost", "who")
 """Integers of the stick's record.
 
-``initiated`` and ``completed`` are when the device was read and decoded, ns of the stopwatch.
-``lost`` is 1 if a device was unplugged, so that values are held or fail-safe.  ``who`` is the
-viewer (:mod:`rtsim.pilot.seat`).  The floats are the values of the external input.
+``initiated`` and ``completed`` are the times at which the device was read and decoded, ns of the
+stopwatch. ``lost`` is 1 if a device was unplugged, so that values are held or fail-safe. ``who``
+identifies the viewer (:mod:`rtsim.pilot.seat`). The floats are the values of the external input.
 """
 VIEWER = ("wall", "frames", "dropped", "interval_p99", "pictures", "picture_median", "picture_p95",
           "picture_max", "interpolation_median", "interpolation_p95",
@@ -76,20 +76,22 @@ VIEWER = ("wall", "frames", "dropped", "interval_p99", "pictures", "picture_medi
 """Integers of the viewer's figures, times in ns.
 
 ``picture_...`` are latencies from reading a device to the picture that shows the effect.
-``interpolation_...`` is how far the time that a picture shows was before the newest state.
+``interpolation_...`` are delays of pictures behind the newest state.
 """
 MOST_ORDERS = 8
 ORDERS = (
     "count", *(f"kind_{k}" for k in range(MOST_ORDERS)),
     *(f"initiated_{k}" for k in range(MOST_ORDERS)),
 )  # fmt: skip
-"""Integers of the record of orders: the number of all orders so far; the kinds of the last ones;
-and when these were given.  The floats are the arguments of the last orders."""
+"""Integers of the record of orders: number of all orders, kinds and times of the last ones.
+
+The floats are the arguments of the last orders.
+"""
 ANSWER = ("refused", "order", "length", *(f"word_{k}" for k in range(REASON_WORDS)))
 """Integers of the record of refusals.
 
-``refused`` is the number of refused orders so far, ``order`` the kind of the last one.  ``length``
-is the length of the reason in bytes, and the words are its text.
+``refused`` is the number of refused orders so far, and ``order`` the kind of the last refused
+order. ``length`` is the length of the reason in bytes, and the words contain the reason as text.
 """
 
 
@@ -104,13 +106,13 @@ _NO_SCHEMA = (
 
 @dataclass(frozen=True)
 class Schema:
-    """The plants and the stick of a run.
+    """The description of a run's records: its plants and its stick.
 
     ``about`` is plain data for the viewer, such as the names of the scenario and the scene.
     """
 
     plants: tuple[tuple[str, Signals], ...]
-    """The name of each plant, and the signals of ``[x, z, u, y]``."""
+    """The name of each plant, and the signals of its vectors ``[x, z, u, y]``."""
     stick: Signals = field(default_factory=Signals)
     about: dict[str, Any] = field(default_factory=dict)
 
@@ -149,7 +151,7 @@ class Schema:
 
     @cached_property
     def hash(self) -> bytes:
-        """The hash of the schema and of the fields of the fixed records, 32 bytes."""
+        """The hash of the schema and of the fixed fields of all records, 32 bytes."""
         fixed = repr((VERSION, PAIR, RUN, STICK, VIEWER, ORDERS, ANSWER, sys.byteorder))
         return hashlib.sha256(fixed.encode() + self._text).digest()
 
@@ -174,13 +176,13 @@ class Schema:
         return size
 
     def head(self) -> bytes:
-        """Return the bytes of the file before its first record."""
+        """Return the bytes of the file that precede its first record."""
         size = self.check_size()
         return _HEAD.pack(_MAGIC, VERSION, len(self._text), size, self.hash) + self._text
 
 
 class Exchange(Protocol):
-    """The exchange of records between a viewer and a run, over any medium."""
+    """The interface for the exchange of records between a viewer and a run, over any medium."""
 
     schema: Schema
 
@@ -189,19 +191,19 @@ class Exchange(Protocol):
     def reader(self, record: str) -> Reader: ...
 
     def look(self) -> None:
-        """Receive new records and send the ones that were written; never blocks."""
+        """Receive new records and send the records written by this process; never blocks."""
         ...
 
     @property
     def over(self) -> str:
-        """Why the run has ended or cannot be reached; empty while it is in progress."""
+        """Why the run ended or is unreachable; empty while the run is in progress."""
         ...
 
     def close(self) -> None: ...
 
 
 class Shared:
-    """The mapped file.  :meth:`create` it in the simulation, :meth:`open` it in the viewer."""
+    """The mapped file: :meth:`create` it in the simulation, :meth:`open` it in the viewer."""
 
     def __init__(self, path: Path, memory: mmap.mmap, schema: Schema, owner: bool) -> None:
         self.path = path
@@ -259,11 +261,11 @@ class Shared:
         return Reader(self._view[at : at + shape.size], shape)
 
     def look(self) -> None:
-        """Do nothing: both sides have the same memory."""
+        """Do nothing, because both processes map the same memory."""
 
     @property
     def over(self) -> str:
-        """Why the run has ended, else empty; file and process are checked 4 times per second."""
+        """Why the run has ended, or an empty text; checked at most 4 times per second."""
         now = stopwatch()
         if not self._over and now >= self._next_look_ns:
             self._next_look_ns = now + _LOOK_NS
@@ -275,13 +277,13 @@ class Shared:
         return self._over
 
     def close(self) -> None:
-        """Remove the file if this is the owner; other processes keep their mapping of it."""
+        """Remove the file if this process owns it; other processes can still use their mapping."""
         if self._owner:
             self.remove()
 
     def remove(self) -> None:
-        """Remove the file; a viewer does this after a simulation that was killed."""
-        with suppress(OSError):  # Windows removes it with the last process that has it mapped
+        """Remove the file; a viewer calls this after the simulation was killed."""
+        with suppress(OSError):  # Windows removes the file when the last process unmaps it
             self.path.unlink()
 
 

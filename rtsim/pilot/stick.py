@@ -1,4 +1,4 @@
-"""The stick as an input device: the viewer's values within bounds, fail-safe without a viewer."""
+"""The stick as an input device: reads the viewer's values, and is fail-safe without a viewer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rtsim.pilot.pacing import Durations
 from rtsim.pilot.sequence import Reader
 
 SILENT_NS = NS_PER_S // 2
-"""After this time without a record from the viewer, the stick counts as held."""
+"""Time without a record from the viewer after which the stick's values count as held, ns."""
 SAFE_NS = 2 * SILENT_NS
-"""After this time without a record, the values begin to move to the fail-safe values."""
+"""Time without a record after which the values move to the fail-safe values, ns."""
 FADE_NS = NS_PER_S
-"""The time in which the values move to the fail-safe values."""
+"""Duration of the movement to the fail-safe values, ns."""
 _SANE_NS = 10 * NS_PER_S
 
 
@@ -30,11 +30,11 @@ class SharedStick:
         self.safe: Vector = signals.initial()
         """The fail-safe values (n,), within the bounds of the signals."""
         self.latency = Durations()
-        """Latencies from reading the device to the tag, for each change of the stick, ns."""
+        """Latencies from reading the device to the tag that uses the value, per change, ns."""
         self.applied, self.initiated = 0, 0
-        """The number of the record that was latched last, and when its device was read."""
+        """Number of the record that was latched last, and when its device was read, ns."""
         self.stamps = 0, 0, 0
-        """When the latched value was read from the device, decoded and latched, ns."""
+        """Times at which the latched value was read from the device, decoded and latched, ns."""
         self.silences = 0
         self._reader = reader
         self._low = np.array([s.low for s in signals for _ in range(s.size)])
@@ -44,10 +44,10 @@ class SharedStick:
         self._number = 0
         self._silent = self._again = False
         self._held: Vector = self._said
-        """The values at which the viewer became silent."""
+        """The last values before the viewer's records stopped."""
 
     def repeat(self) -> None:
-        """Return the present values at the next poll, because the run went back to a checkpoint."""
+        """Make the next :meth:`poll` return the present values, after a restore of a checkpoint."""
         self._again = self._number > 0
 
     def poll(self) -> Vector | None:

@@ -5,8 +5,8 @@ A message has a head, a body, and a CRC-32 of both, little-endian::
     magic "RTPV" | version u16 | kind u16 | schema's hash, 8 bytes | number u64 | heard u64
     | sent i64 | echo i64 | received i64 | body | crc u32
 
-Every version has magic, version, kind and CRC at these positions.  A ``HELLO`` of any version is
-answered, so that the asking side can report that the versions differ.
+Every version has magic, version, kind and CRC at these positions. A side answers a ``HELLO`` of any
+version, so that the other side can report that the versions differ.
 
 The bodies are:
 
@@ -16,9 +16,9 @@ The bodies are:
   of a payload follows from the schema;
 - ``WHOLE``: the same, with all records.
 
-``number`` counts the messages with records.  ``heard`` acknowledges the other side's messages: it
-is the number up to which none is missing.  It limits the messages in transit.  ``sent``, ``echo``
-and ``received`` are times of each side's own clock, ns, for :class:`ClockOffset`.
+``number`` counts the messages with records. ``heard`` acknowledges the other side's messages: it is
+the number up to which no message is missing. It limits the number of messages in transit. ``sent``,
+``echo`` and ``received`` are times of each side's own clock, ns, for :class:`ClockOffset`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from rtsim.pilot.sequence import Integers, Reader, Shape, Writer
 from rtsim.pilot.shared import MOST_ORDERS, ORDERS, PAIR, RUN, STICK, VERSION, Schema
 
 MOST_BYTES = 1 << 20
-"""Limit of a message, and of the sockets."""
+"""Greatest size of a message, bytes, and limit of the sockets."""
 HELLO, SCHEMA, RECORDS, WHOLE, OVER = 1, 2, 3, 4, 5
 TO_RUN = ("stick", "orders", "viewer")
-"""Records that a viewer sends; it receives all others, and also the first two."""
+"""Records that a viewer sends; it receives ``stick``, ``orders`` and all other records."""
 _MAGIC = b"RTPV"
 _FIRST = struct.Struct("<4sHH")
 _HEAD = struct.Struct("<4sHH8sQQqqq")
@@ -59,11 +59,11 @@ _PLANT_WALLS = tuple(PAIR.index(n) for n in ("last_wall", "next_wall", "applied_
 
 
 class WireError(RtsimError):
-    """Malformed bytes; they are counted and dropped."""
+    """A received message is malformed; such messages are counted and dropped."""
 
 
 class OtherVersion(WireError):
-    """A message of another release of rtsim."""
+    """A message came from another release of rtsim."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class Head:
     heard: int = 0
     sent: int = 0
     echo: int = 0
-    """``sent`` of the other side's last message, by the other side's clock; 0 if none came."""
+    """The field ``sent`` of the other side's last message; 0 if no message has arrived."""
     received: int = 0
-    """When that message came, by the clock of the sender of this message."""
+    """Arrival time of the other side's last message, by this sender's clock."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,14 @@ class WireMessage:
 
     head: Head
     text: str = ""
-    """The schema, or the reason of the end."""
+    """The schema as text, or the reason of the end."""
     hash: bytes = b""
     """The first bytes of the hash of the schema."""
     records: Mapping[str, tuple[Integers, Vector]] = field(default_factory=dict)
 
 
 class Format:
-    """Encodes and decodes messages of a schema; ``None`` if the schema is not known yet."""
+    """Encodes and decodes messages; ``schema`` is ``None`` while it is unknown."""
 
     def __init__(self, schema: Schema | None) -> None:
         self._hash = b"\0" * 8 if schema is None else schema.hash[:8]
@@ -124,7 +124,7 @@ class Format:
         return _HEAD.size + sum(told) + len(told) * _INDEX.size + _CRC.size
 
     def records(self, head: Head, payloads: Mapping[str, bytes]) -> list[bytes]:
-        """Return the fewest messages for all payloads; all messages have the same head."""
+        """Return as few messages as possible with all ``payloads``, each message with ``head``."""
         bodies, body = [], b""
         for name, payload in payloads.items():
             entry = _INDEX.pack(self._index[name]) + payload
@@ -189,7 +189,7 @@ class Format:
 
 
 def _printable(reason: bytes) -> str:
-    """Return ``reason`` as one printable line."""
+    """Return ``reason`` as one line of printable text."""
     text = reason[:_MOST_REASON].decode(errors="replace")
     return "".join(c if c.isprintable() else " " for c in text).strip() or "no reason is given"
 
@@ -211,7 +211,7 @@ def shifted(name: str, integers: Integers, later_ns: int) -> Integers:
 
 
 def put(writer: Writer, integers: Integers, floats: Vector) -> None:
-    """Publish a received record."""
+    """Publish a received record in shared memory."""
     writer.integers[:] = integers
     writer.floats[:] = floats
     writer.publish()
@@ -225,7 +225,7 @@ class Changes:
         self._seen = dict.fromkeys(readers, 0)
 
     def send_all(self) -> None:
-        """Let the next call of :meth:`take` return all records, because messages may be lost."""
+        """Make the next :meth:`take` return all records, because messages may have been lost."""
         self._seen = dict.fromkeys(self._readers, 0)
 
     def take(self, later_ns: int = 0) -> dict[str, bytes]:
@@ -251,7 +251,7 @@ class ClockOffset:
         self._kept: deque[tuple[int, int]] = deque(maxlen=_KEPT)
 
     def add(self, head: Head, now: int) -> None:
-        """Add the head of a message that arrived at ``now`` by this side's clock."""
+        """Add the times in the head of a message that arrived at ``now``, by this side's clock."""
         if not head.echo:
             return
         way = (now - head.echo) - (head.sent - head.received)

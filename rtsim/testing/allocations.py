@@ -13,11 +13,12 @@ FEW, MANY = 11, 51
 
 
 def allocations(solver: Solver, model: Model) -> float | None:
-    """Return the allocations per step of 10 ms of ``solver`` and ``model`` in compiled code.
+    """Return the number of memory allocations in a compiled step of 10 ms.
 
-    The function compares a run of few steps with a run of many steps, because a call from Python
-    also allocates, once for each array argument.  Returns ``None`` if the solver cannot take
-    several steps at once.  numpy's allocations outside compiled code are not counted.
+    ``solver`` advances ``model``. The function compares a run of few steps with a run of many
+    steps, because a call from Python also allocates, once for each array argument. Returns ``None``
+    if the solver cannot take several steps at once. numpy's allocations outside compiled code are
+    not counted.
     """
     signals = (model.states, model.discrete, model.inputs, model.parameters)
     x, z, u, p = (s.initial() for s in signals)
@@ -26,7 +27,7 @@ def allocations(solver: Solver, model: Model) -> float | None:
         plant.watch.begin()
     with counting_allocations() as count:
         found = []
-        for steps in (FEW, FEW, MANY):  # the first run has further allocations
+        for steps in (FEW, FEW, MANY):  # only the first run allocates memory for its setup
             before = count()
             taken = plant.run_on(plant.ns + steps * STEP.tick(1))
             if taken is None or len(taken[1]) < steps - 1:

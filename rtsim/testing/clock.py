@@ -13,12 +13,12 @@ from rtsim.core.clock import Clock, Wake
 from rtsim.core.errors import ScenarioError
 from rtsim.core.timeline import Timeline
 
-FAKE_START = 1_152_921_504_606_846_976  # 2**60, so that mixing the two times fails at once
+FAKE_START = 1_152_921_504_606_846_976  # 2**60, unlike any simulated time
 
 
 @dataclass(frozen=True)
 class Wait:
-    """One wait until simulated ``ns``: its begin, due time and end in the clock's own ns."""
+    """One wait until simulated ``ns``: its begin, due time and end, ns of the clock's own time."""
 
     ns: int
     asked: int
@@ -81,7 +81,7 @@ class FakeClock:
         self.anchor(ns, own)
 
     def advance(self, ns: int) -> None:
-        """Advance the clock's own time by ``ns``, as computing or a pause would."""
+        """Advance the clock's own time by ``ns``, as if the program computed or paused."""
         if ns < 0:
             raise ValueError(f"cannot advance a clock by {ns} ns; give a number >= 0")
         with self._moved:
@@ -150,7 +150,7 @@ def _check_map(clock: Clock) -> None:
     month = 30 * 86_400 * 1_000_000_000
     for ns in (0, 1_000, 1_001, 1_000 + month):
         step = clock.wall(ns) - clock.wall(1_000)
-        assert step == ns - 1_000, f"at rate 1, W moves {step} ns for {ns - 1_000} simulated ns"
+        assert step == ns - 1_000, f"at rate 1, wall() rises by {step} in {ns - 1_000} ns"
         assert clock.simulated(clock.wall(ns)) == ns, "simulated() is not the inverse of wall()"
     if clock.paced:
         assert clock.now() > 2**50, "own time must start far away from simulated time"
@@ -192,7 +192,7 @@ def _check_waiting(clock: Clock) -> None:
         assert now >= clock.wall(ns), f"returned {clock.wall(ns) - now} ns before {ns} was due"
         assert now >= last, f"own time went back by {last - now} ns"
         last = now
-    for there in (10**15, 500):  # a restore goes forward or back
+    for there in (10**15, 500):  # a restore moves time forward or back
         clock.anchor(there)
         before = clock.now()
         assert clock.wait_until(there + 200_000)
@@ -209,7 +209,7 @@ def _check_spending(clock: Clock) -> None:
     before = clock.now()
     clock.spend(200_000)
     spent = clock.now() - before
-    assert spent >= (200_000 if clock.paced else 0), f"spent {spent} ns of 200000"
+    assert spent >= (200_000 if clock.paced else 0), f"spend(200000) took {spent} ns"
     clock.set_rate(None, 0)
     before = clock.now()
     clock.spend(3_600_000_000_000)

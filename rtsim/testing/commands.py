@@ -22,7 +22,7 @@ def check_command(name: str) -> None:
     assert len(row) > 1, f"{name} has no docstring, so rtsim --help shows no text; add one"
     assert row[1:3] != ["(cannot", "be"], f"{name} cannot be loaded: {' '.join(row)}"
     helped = _rtsim(name, "--help")
-    assert helped.returncode == 0, f"rtsim {name} --help exits with {helped.returncode}"
+    assert helped.returncode == 0, f"rtsim {name} --help exits with {helped.returncode}, not 0"
     assert f"rtsim {name}" in helped.stdout, f"rtsim {name} --help does not show the usage"
     refused = _rtsim(name, "--no-such-option")
     assert refused.returncode == 2, (

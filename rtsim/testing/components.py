@@ -32,9 +32,9 @@ def check_component(
 ) -> None:
     """Assert the contract of :class:`rtsim.scenario.Component`.
 
-    ``make`` returns a new component at each call.  ``beside`` adds the other components of the
-    scenario, which are connected with the component ``name``.  Each run lasts ``until`` s.  Raises
-    AssertionError, with the necessary change.  Errors that the component itself raises
+    ``make`` returns a new component at each call. ``beside`` adds the other components of the
+    scenario, which are connected with the component ``name``. Each run lasts ``until`` s. Raises
+    AssertionError that names the necessary change. Errors that the component itself raises
     (:class:`rtsim.core.errors.RtsimError`) are passed on.
     """
     checked = _Checked(make, beside, until, name)
@@ -63,7 +63,7 @@ class _Checked:
         return out
 
     def check_description(self) -> None:
-        """Check that describe() returns equal plain data for equal components, and after build."""
+        """Check that describe() returns equal plain data for equal components and after build."""
         scenario = self.scenario()
         before = _plain(f"describe() of {self.name}", scenario.component(self.name).describe())
         assert "kind" in before, f"describe() of {self.name} has no 'kind'; add it"
@@ -91,7 +91,7 @@ class _Checked:
             )
 
     def check_settable(self) -> None:
-        """Check that each value can be set, and that only the live values can change in a run."""
+        """Check that each value can be set, and that a run can change only the live values."""
         scenario = self.scenario()
         for values, signals, live in scenario.component(self.name).settable():
             for signal in signals:
@@ -103,7 +103,7 @@ class _Checked:
                 system.close()
                 assert (target in system.changeable) == live, (
                     f"{target} is settable with live={live}, and build() returned "
-                    f"{'no' if live else 'a'} Changeable for it; make them agree"
+                    f"{'no' if live else 'a'} Changeable for it; make the two agree"
                 )
 
     def check_built(self) -> None:
@@ -154,7 +154,7 @@ def _check_joined(name: str, whole: Recording, first: Recording, rest: Recording
 
 
 def _plain(what: str, value: Any) -> Any:
-    """Return ``value`` after conversion to JSON and back."""
+    """Return ``value`` after conversion to JSON and back; ``what`` names it in the error."""
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:

@@ -37,9 +37,9 @@ def check_controller(
 ) -> None:
     """Assert the contract of a controller, and of each protocol that it implements.
 
-    ``make`` returns a new controller at each call.  ``inputs`` (k, m) are the sampled inputs of k
-    steps, ``period_s`` s apart; the default are 20 steps near the declared initial values.  Raises
-    AssertionError or :class:`ScenarioError`, with the necessary change.
+    ``make`` returns a new controller at each call. ``inputs`` (k, m) are the sampled inputs of k
+    steps, ``period_s`` s apart; the default are 20 steps near the declared initial values. Raises
+    AssertionError or :class:`ScenarioError` that names the necessary change.
     """
     prototype = make()
     check_members(NAME, prototype)

@@ -14,7 +14,7 @@ from rtsim.scenario.scenario import Scenario
 
 
 def trace_of(scenario: Scenario, **options: Any) -> Recording:
-    """Run once and return the recording in memory.
+    """Run ``scenario`` once and return the recording, which is kept in memory.
 
     ``options`` are those of :func:`rtsim.runs.simulation.simulate`.
     """
@@ -22,7 +22,7 @@ def trace_of(scenario: Scenario, **options: Any) -> Recording:
 
 
 def check_determinism(make: Callable[[], Scenario], runs: int = 2, **options: Any) -> str:
-    """Assert that new runs have the same trace bit for bit; return its digest.
+    """Assert that all runs have the same trace bit for bit; return the trace's digest.
 
     The check fails, for example, if ``derivative`` draws random numbers or reads a clock.  Raises
     :class:`ScenarioError` if there is nothing to compare: fewer than two runs, or runs without

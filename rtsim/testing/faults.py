@@ -69,7 +69,7 @@ def check_fault_kind(name: str, **parameters: float) -> None:
 
 
 def _given(kind: type[FaultKind], where: str, parameters: Mapping[str, float]) -> dict[str, Any]:
-    """Return the entries of a fault that begins at 0.5 s."""
+    """Return the entries of a fault file for a fault that begins at 0.5 s."""
     return {"name": NAME, "where": where, "kind": kind.name, "at": BEGINS_S, **parameters}
 
 
@@ -130,7 +130,7 @@ def _check_runs(kind: type[FaultKind], given: Mapping[str, Any]) -> None:
 def _run(
     given: Mapping[str, Any] | None, checkpoints: bool = False
 ) -> tuple[Recording, Any, Ring | None]:
-    """Return the recording, the state at the end, and checkpoints every 0.1 s."""
+    """Return the recording, the final state, and checkpoints every 0.1 s."""
     recorder, ring = MemoryRecorder(), Ring(UNTIL_S) if checkpoints else None
     kind = None if given is None else KINDS[given["kind"]]
     outcome = simulate(
@@ -145,7 +145,7 @@ def _run(
 
 
 def _pacing(kind: type[FaultKind] | None) -> dict[str, Any]:
-    """Return options for a paced run on a fake clock if the kind takes computing time."""
+    """Return options for a paced run on a fake clock if the fault takes computing time."""
     if kind is not None and issubclass(kind, LoopFault) and kind.takes_time():
         return {"pace": Pace(1.0, Slip()), "clock": FakeClock()}
     return {}
@@ -163,12 +163,12 @@ def _listed(recording: Recording) -> list[str]:
 
 
 def _plain(saved: object) -> object:
-    """Return a state as plain data, as a checkpoint file contains it."""
+    """Return a state as plain data, as in a checkpoint file."""
     return json.loads(json.dumps(saved, default=lambda array: array.tolist()))
 
 
 def _check_bytes(kind: type[LineFault], parameters: Mapping[str, float]) -> None:
-    """Check three protocol frames of six bytes, one byte per ms, at once and in pieces."""
+    """Check three protocol frames of six bytes, sent whole and byte by byte, one byte per ms."""
     data: list[Timed] = [(k * 1_000_000, (k % 6 + 1) % 6) for k in range(18)]
     given = {**_given(kind, "controller.to_board", parameters), "at": 0}
     whole, events = _carried(given, [data])
@@ -186,7 +186,7 @@ def _check_bytes(kind: type[LineFault], parameters: Mapping[str, float]) -> None
 
 
 def _carried(given: Mapping[str, Any], pieces: list[list[Timed]]) -> tuple[list[Timed], list[str]]:
-    """Return the bytes after the fault, and its events."""
+    """Return the bytes that leave the fault, and the fault's events."""
     fault, present, events = fault_of(given), Present(), []
     present.event = lambda *event: events.append(repr(event))
     present.ns = 0

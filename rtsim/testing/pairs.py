@@ -19,13 +19,13 @@ from rtsim.testing.problems import FORCED, NONE, exact
 FROM_S, START = 1.0, np.array([0.5, -0.25])
 PARTS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _FLOOR = 1e-11
-"""Errors below this are rounding errors."""
+"""Errors below this value are rounding errors."""
 _OFF = 0.25
 """Allowed difference between an observed exponent and the expected one."""
 
 
 def one_step(pair: Adaptive) -> Adaptive:
-    """Return ``pair`` with tolerances so large that each advance is one step."""
+    """Return ``pair`` as a solver whose large tolerances make each advance one step."""
     return replace(
         pair, rtol=1e9, atol=1e9, first=1e9, least=0.0, most=math.inf, budget=None, safety=0.9
     )
@@ -36,12 +36,12 @@ def check_pair(pair: Adaptive) -> None:
     table = pair.tableau
     observed = exponent(lambda h: off(_step(table, h)[1], h))
     assert abs(observed - table.order - 1) < _OFF, (
-        f"{table.name}: the error of a step goes with h^{observed:.2f}; expected "
+        f"{table.name}: the error of a step falls with h^{observed:.2f}; expected "
         f"h^{table.order + 1} for the declared order {table.order}"
     )
     observed = exponent(lambda h: float(np.linalg.norm(_estimate(table, h))))
     assert abs(observed - table.lower - 1) < _OFF, (
-        f"{table.name}: the error estimate goes with h^{observed:.2f}; expected "
+        f"{table.name}: the error estimate falls with h^{observed:.2f}; expected "
         f"h^{table.lower + 1} for the declared order {table.lower} of the embedded method"
     )
     _check_dense(table)
@@ -49,7 +49,7 @@ def check_pair(pair: Adaptive) -> None:
 
 
 def exponent(error: Callable[[float], float]) -> float:
-    """Return the power of h with which an error falls, from the shortest steps above rounding."""
+    """Return the exponent p of ``error(h)`` ~ h**p, from the shortest h above rounding errors."""
     found: list[float] = []
     for k in range(8):
         value = error(0.5**k)
@@ -63,12 +63,12 @@ def exponent(error: Callable[[float], float]) -> float:
 
 
 def off(y: Vector, h: float) -> float:
-    """Return the distance of ``y`` (2,) from the solution ``h`` s after the start."""
+    """Return the distance of ``y`` (2,) from the exact solution ``h`` s after the start."""
     return float(np.linalg.norm(y - exact(FROM_S + h, FROM_S, START)))
 
 
 def _step(table: EmbeddedTableau, h: float) -> tuple[NDArray[np.float64], Vector]:
-    """Return the stages (s, n), and the state (n,) at the end of the step."""
+    """Return the stages (s, n) of one step of ``h`` s, and the state (n,) at its end."""
     a, p = lower_triangle(table.a), FORCED.parameters.initial()
     k, y = np.zeros((len(table.b), 2)), START
     for i, c in enumerate(table.c):
@@ -82,7 +82,7 @@ def _estimate(table: EmbeddedTableau, h: float) -> Vector:
 
 
 def _check_dense(table: EmbeddedTableau) -> None:
-    """Check that the dense output meets both ends of a step and has a sufficient order within."""
+    """Check that the dense output is exact at both ends of a step and accurate within it."""
     dense, y = np.array([[float(w) for w in row] for row in table.dense]), np.zeros(2)
     for h in (1.0, 0.1):
         k, end = _step(table, h)
@@ -99,7 +99,7 @@ def _check_dense(table: EmbeddedTableau) -> None:
 
         observed = exponent(error)
         assert observed > table.order - _OFF, (
-            f"{table.name}: at {part} of a step the error of the dense output goes with "
+            f"{table.name}: at {part} of a step the error of the dense output falls with "
             f"h^{observed:.2f}; guards need h^{table.order}"
         )
 

@@ -25,7 +25,7 @@ def check_overrun_policy(policy: Policy) -> None:
     """
     name = type(policy).name
     assert POLICIES.get(name) is type(policy), f"{name} is not registered; see docs/extending.md"
-    assert parse_policy(str(policy)) == policy, f"{str(policy)!r} is not read as {policy!r}"
+    assert parse_policy(str(policy)) == policy, f"{str(policy)!r} is not parsed as {policy!r}"
     assert hash(policy) == hash(parse_policy(str(policy))), (
         f"{policy} and the equal parsed policy have different hashes; use a frozen dataclass"
     )
@@ -48,7 +48,7 @@ def _check_answers(policy: Policy) -> None:
 
 
 def _check_in_a_loop(policy: Policy) -> None:
-    """Check the end of a run in which each frame takes twice its period, so all tags are late."""
+    """Check how ``policy`` ends a run in which each frame takes twice its period."""
     clock = FakeClock()
     pacer = Pacer(clock, policy, frame_ns=FRAME_NS)
     ended = _end_of(pacer, clock)
@@ -59,14 +59,14 @@ def _check_in_a_loop(policy: Policy) -> None:
 
 
 def _end_of(pacer: Pacer, clock: FakeClock) -> str:
-    """Return the message with which the policy ends the run; empty if the run does not end."""
+    """Return the message with which the policy ends the run, or an empty text if it does not."""
     pacer.start(0)
     try:
         for k in range(1, MOST_LATE_FRAMES):
             clock.advance(2 * FRAME_NS)
             if not pacer.wait(k * FRAME_NS):
                 assert pacer.frozen, "wait() returned False, but the loop is not frozen"
-                pacer.wait(k * FRAME_NS)  # until the timeout of the freeze
+                pacer.wait(k * FRAME_NS)  # advance past the timeout of the freeze
     except OverrunError as error:
         return str(error)
     return ""

@@ -21,9 +21,10 @@ FORCED = Model(
     parameters=Signals("damping [1/s] = 0.3"),
     derivative=_forced,
 )
-"""x'' = -x + 2 cos t - c (x' - sin t - t cos t) with the exact solution x = t sin t from rest.
-It depends on t, x and x', so a wrong node or weight of a solver has an effect."""
+"""x'' = -x + 2 cos t - c (x' - sin t - t cos t), with the solution x = t sin t from rest.
 
+The equation depends on t, x and x', so a wrong node or weight of a solver changes the solution.
+"""
 END_NS = 10_000_000_000
 NONE = np.zeros(0)
 
@@ -31,13 +32,14 @@ NONE = np.zeros(0)
 def exact(t: float, from_s: float = 0.0, x: Vector | None = None) -> Vector:
     """Return the exact solution (2,) of ``FORCED`` at ``t`` s.
 
-    The initial state is ``x`` (2,) at ``from_s`` s; without ``x``, it is rest at 0 s.
+    The initial state is ``x`` (2,) at ``from_s`` s. Without ``x``, the motion begins at rest at 0
+    s.
     """
     now = np.array([t * math.sin(t), math.sin(t) + t * math.cos(t)])
     if x is None:
         return now
     half = FORCED.parameters.initial()[0] / 2
-    # The difference from t sin t is a damped oscillation.
+    # The solution minus t sin t is a damped oscillation.
     away, speed = x - exact(from_s)
     rate, since = math.sqrt(1 - half**2), t - from_s
     c, s = math.cos(rate * since), math.sin(rate * since)

@@ -18,12 +18,12 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 Measure = Callable[[Recording], Mapping[str, float]]
-"""Returns the measures of one run, by name."""
+"""A function that returns measures of one run, by the name of each measure."""
 
 
 @dataclass(frozen=True)
 class Replications:
-    """Measures by name, each (n,) with one value per run."""
+    """Measures of several runs: for each name an array (n,) with one value per run."""
 
     values: Mapping[str, Vector]
     seeds: tuple[int, ...]
@@ -34,7 +34,7 @@ class Replications:
         return self.values[name]
 
     def estimate(self, name: str, level: float = LEVEL) -> Estimate:
-        """Return Student's confidence interval of the mean."""
+        """Return Student's confidence interval of the mean of the measure ``name``."""
         return interval(self[name], level)
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ def replicate(
 ) -> Replications:
     """Simulate ``count`` runs with the seeds ``seed``, ``seed + 1``, …; return their measures.
 
-    Every named stream differs between the runs.  ``options`` are those of
+    Each run draws other random numbers from every named stream. ``options`` are those of
     :func:`rtsim.runs.simulation.simulate`.
     """
     if count < 2:
@@ -61,8 +61,8 @@ def held_average(
 ) -> float:
     """Return the time average of ``"track.column"`` from ``after`` s to the end of the run.
 
-    A signal of messages (``"messages/component.signal"``) holds from arrival to arrival.
-    ``before`` is its value before the first message; the default is the declared initial value.  A
+    A signal of messages (``"messages/component.signal"``) holds from one arrival to the next.
+    ``before`` is its value before the first message; the default is the declared initial value. A
     plant's signal (``"plant.signal"``) is linear between rows, and it may jump.
     """
     track, column = _track_of(recording, name)
@@ -88,7 +88,7 @@ def mean_after(recording: Recording, name: str, after: Duration = 0) -> float:
 
 
 def _track_of(recording: Recording, name: str) -> tuple[TrackData, str]:
-    """Return the track and the column of ``"track.column"``."""
+    """Return the track and the column that ``name`` (``"track.column"``) names."""
     track, dot, column = name.rpartition(".")
     if not dot:
         raise UnknownName("signal", name, recording.names, recording.source)

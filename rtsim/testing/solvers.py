@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 _ROUNDING = 1e-10
-"""Errors below this may be rounding errors."""
+"""Errors below this value may be rounding errors."""
 _OFF = 0.1
 """Allowed difference between observed and declared order."""
 TOLERANCES = (1e-4, 1e-6, 1e-8)
@@ -47,7 +47,7 @@ def _propagate(stepper: Stepper, steps: int) -> Vector:
 
 
 def convergence(solver: Solver, steps: tuple[int, int], compile: bool = True) -> float:
-    """Return the observed order from the errors at the end with two numbers of ``steps``."""
+    """Return the observed order, from the final errors with two different numbers of ``steps``."""
     coarse, fine = (_off(solver, n, compile) for n in steps)
     return math.log(coarse / fine) / math.log(steps[1] / steps[0])
 
@@ -59,9 +59,9 @@ def _off(solver: Solver, steps: int, compile: bool) -> float:
 def check_solver(solver: Solver, *, compile: bool = True) -> None:
     """Assert the contract of :class:`rtsim.solve.base.Stepper`, and the solver's declarations.
 
-    For an :class:`Adaptive` solver, the embedded pair, the tolerance and the order are checked.
-    For another solver with a :class:`StepTolerance`, the tolerance is checked, and for all other
-    solvers the order in equal steps.
+    The declared order is checked in equal steps. For an :class:`Adaptive` solver, the embedded pair
+    and the tolerance are checked too. For another solver with a :class:`StepTolerance`, only the
+    tolerance is checked.
     """
     check_contract(solver, compile=compile)
     check_memory(solver, compile=compile)
@@ -78,7 +78,7 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
 
 
 def check_order(solver: Solver, *, compile: bool = True) -> None:
-    """Assert the declared order on ``FORCED``, with steps just too long for rounding errors."""
+    """Assert the declared order on ``FORCED``, in steps whose errors exceed rounding errors."""
     found, steps = [_off(solver, 10, compile)], 10
     while steps < (5120 if compile else 1280):
         error = _off(solver, 2 * steps, compile)
@@ -96,7 +96,7 @@ def check_order(solver: Solver, *, compile: bool = True) -> None:
 
 
 def check_tolerance(solver: Solver, *, compile: bool = True) -> None:
-    """Assert that the error at the end is in proportion to the tolerance."""
+    """Assert that the final error is proportional to the tolerance."""
     assert isinstance(solver, StepTolerance), f"{solver.name} has no tolerance"
     found = []
     for tolerance in TOLERANCES:
@@ -107,7 +107,7 @@ def check_tolerance(solver: Solver, *, compile: bool = True) -> None:
             f"less than {PER_TOLERANCE * tolerance:.2g}"
         )
     assert found[-1] < 0.01 * found[0], (
-        f"{solver.name}: the errors {found} at tolerances {TOLERANCES} fall by less than 100"
+        f"{solver.name}: the errors {found} at tolerances {TOLERANCES} fall less than 100-fold"
     )
 
 
@@ -123,7 +123,7 @@ WATCHED = replace(FORCED, guards=(Guard("far"),), guard=_never, reset=_nothing)
 
 
 def check_allocations(solver: Solver) -> None:
-    """Assert that compiled steps allocate no memory, with guards and without."""
+    """Assert that compiled steps with and without guards allocate no memory."""
     for model in (FORCED, WATCHED):
         found = allocations(solver, model)
         assert not found, f"{solver.name}: {found} allocations per step of {model.name}; expected 0"
@@ -174,7 +174,7 @@ def check_memory(solver: Solver, *, compile: bool = True) -> None:
     new = solver.stepper(bind(FORCED, compile=compile))
     new.restore(stepper.save())
     x[:] = out
-    for to_ns in (50_000_000, 3_000_000_000):  # a step like the last ones, and a long step
+    for to_ns in (50_000_000, 3_000_000_000):  # an equal step, then a long step
         answers = [
             s.advance(40_000_000, to_ns, x, NONE, NONE, p, o)
             for s, o in ((stepper, out), (new, again))

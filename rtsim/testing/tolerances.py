@@ -13,7 +13,7 @@ from rtsim.core.errors import ModelError, ScenarioError, ShapeError
 from rtsim.core.signals import Vector
 
 RUNGS = 3
-"""Number of successive tolerances in an estimate: with only two, results may agree by chance."""
+"""Number of successive tolerances in an estimate; two results could agree by chance."""
 
 FINEST = 2.3e-14
 """The smallest relative tolerance of SciPy's solvers: 100 times the spacing of doubles at 1."""
@@ -21,7 +21,7 @@ FINEST = 2.3e-14
 
 @dataclass(frozen=True)
 class Sufficient:
-    """The largest ``tolerance`` tried that is sufficient.
+    """The result: the largest sufficient ``tolerance`` of those tried.
 
     ``end`` (n,) is the final state with this tolerance, and ``off`` (n,) the estimate of its error,
     in the units of the states.  ``tried`` are all tolerances that were tried; the last two are
@@ -88,7 +88,10 @@ def sufficient_tolerance(
 
 
 def _judged(ends: list[Vector], absolute: Vector, rtol: float) -> tuple[Vector, Vector]:
-    """Return the estimated error of the third last final state, and the allowed error, (n,)."""
+    """Return the estimated error of the final state before the last two, and the allowed error.
+
+    Each of the two arrays has the shape (n,).
+    """
     coarse, near, fine = ends[-RUNGS:]
     off = np.abs(coarse - fine) + np.abs(near - fine)
     return off, absolute + rtol * np.abs(fine)
@@ -113,7 +116,7 @@ def _check_sizes(ends: list[Vector], absolute: Vector) -> None:
 
 
 def _solved(end: Callable[[float], ArrayLike], tolerance: float, finer: float) -> Vector:
-    """Return a copy of the final state, because the next run may overwrite a plant's state."""
+    """Return a copy of the final state, because the next run may overwrite the original."""
     out = np.array(end(tolerance), dtype=np.float64, ndmin=1)
     if out.ndim != 1 or not out.size:
         raise ShapeError(f"the final state has shape {out.shape}; return a vector (n,)")
@@ -126,7 +129,7 @@ def _solved(end: Callable[[float], ArrayLike], tolerance: float, finer: float) -
 
 
 def _allowed(atol: ArrayLike, rtol: float) -> Vector:
-    """``atol``, (1,) or (n,)."""
+    """Return ``atol`` as an array, (1,) or (n,)."""
     absolute = np.array(atol, dtype=np.float64, ndmin=1)
     given = np.append(absolute, rtol)
     if not (np.isfinite(given).all() and (given >= 0).all() and given.any()):
@@ -141,7 +144,7 @@ def _allowed(atol: ArrayLike, rtol: float) -> Vector:
 
 def _ladder(start: float, factor: float, finest: float) -> tuple[float, ...]:
     """Return the tolerances to try, from ``start`` down to ``finest``."""
-    if not (math.isfinite(factor) and factor >= 3):  # closer tolerances give poor estimates
+    if not (math.isfinite(factor) and factor >= 3):  # less gives poor estimates
         raise ScenarioError(
             f"factor = {factor}; give the ratio of successive tolerances, 3 or more"
         )

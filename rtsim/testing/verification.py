@@ -1,7 +1,7 @@
 """Checks with which users verify their own models.
 
-Each check raises :class:`AssertionError` with the found and the allowed value.  A check of a random
-output has an argument ``chance``: the probability that the check fails for a correct model.
+A failed check raises :class:`AssertionError` with the found and the allowed value. A check of a
+random output has an argument ``chance``: the probability that the check fails for a correct model.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ def check_analytic(
 ) -> float:
     """Check that a signal equals ``exact(t)`` at every row; return the largest difference.
 
-    ``name`` is ``"plant.signal"``.  ``exact`` gets the times (n,) in s and returns the values (n,).
-    Raises :class:`ScenarioError` if there are no rows, or if the exact solution is not finite.
+    ``name`` is ``"plant.signal"``. ``exact`` gets the times (n,) in s and returns the values (n,).
+    Raises :class:`ScenarioError` if the recording has no rows or if ``exact`` returns a value that
+    is not finite.
     """
     _check_allowed(atol, rtol)
     rows = recording.rows(name.rpartition(".")[0])
@@ -101,7 +102,7 @@ def _check_allowed(atol: float, rtol: float = 0.0) -> None:
 
 
 def _apart(full: ArrayLike, simple: ArrayLike) -> Vector:
-    """Return the absolute differences; equal infinities have the difference 0."""
+    """Return the absolute differences; the difference of equal infinities is 0."""
     a, b = (np.asarray(values, dtype=np.float64) for values in (full, simple))
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(a == b, 0.0, np.abs(a - b)))
@@ -141,7 +142,7 @@ def check_order(
     within: float = 0.2,
     **options: Any,
 ) -> float:
-    """Check the order with which the error of a signal at the end falls; return that order.
+    """Check the order with which the final error of a signal falls; return that order.
 
     ``name`` is ``"plant.signal"``, ``make(step)`` returns the scenario with that step (s), and
     ``exact`` is the exact final value.  The observed order must be ``order`` ± ``within``.

@@ -78,7 +78,7 @@ def test_a_c_without_them_says_nothing(motor: Path) -> None:
 def test_as_errors_they_end_it_with_status_1(command: tuple[str, ...], motor: Path) -> None:
     told = rtsim("sil", *command, "--warnings", "error")
     assert told.exit_code == 1, told.output
-    assert "the compiler warns of " in told.stderr
+    assert "the compiler warns about " in told.stderr
     assert f"{UNUSED} 'forgotten'" in told.stderr
     assert told.stdout == ""
     assert not list(motor.parent.glob("r.*")), "nothing was compared"
@@ -108,7 +108,7 @@ def test_the_boards_compiler_is_heard_too(motor: Path) -> None:
     assert (told.exit_code, told.stderr) == (0, made.warnings)
     told = rtsim("board", "build", f"{motor}:float", "--warnings", "error")
     assert told.exit_code == 1
-    assert "the compiler warns of motor (--warnings error):" in told.stderr
+    assert "the compiler warns about motor (--warnings error):" in told.stderr
     source.write_text(source.read_text().replace("1 << 20", "1l << 20"))
     assert firmware(f"{motor}:float").warnings == ""
 
@@ -123,5 +123,5 @@ def test_a_board_shows_those_of_both_compilers(motor: Path) -> None:
         assert f"Compiler warnings about controller ({side}):" in told.stdout
     told = rtsim(*asked, "--warnings", "error")
     assert told.exit_code == 1
-    assert "the compiler warns of controller (host C), controller (board)" in told.stderr
+    assert "the compiler warns about controller (host C), controller (board)" in told.stderr
     assert "request" not in told.output, "no board was met"

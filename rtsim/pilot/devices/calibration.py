@@ -21,15 +21,15 @@ LEAST_LOOKS = 30
 _WINDOW = 300
 _STILL, _MOVED, _ALSO = 0.2, 0.3, 0.6
 _CENTRED = 0.4
-"""If the rest position is within this share of half the travel, the axis has a spring."""
+"""An axis has a spring if its rest position is within this share of half the travel."""
 _ENDS = 0.02
-"""Share of the travel that is cut off at each end, so that the ends are reached despite drift."""
+"""Share of the travel that is cut off at each end, so that drift cannot hide an end."""
 _LEAST_DEAD, _MOST_DEAD, _MARGIN = 0.01, 0.5, 1.5
 _RATE = 1.0
 
 REST, PLUS, MINUS, AGAIN = "rest", "plus", "minus", "again"
 Axis = tuple[int, int]
-"""Instance id of a device, and the number of the axis on this device."""
+"""An axis: the instance id of its device, and its number on the device."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class MeasuredAxis:
 
 @dataclass
 class _Moved:
-    """The positions of an axis during a step: least, greatest, and the latest ones."""
+    """The positions of an axis during a calibration step: least, greatest, and the latest ones."""
 
     least: float
     most: float
@@ -70,9 +70,9 @@ class _Moved:
 
 
 class Calibration:
-    """The calibration of all values: call :meth:`look` for each sample until :attr:`done`.
+    """Calibrates the axes of all values: call :meth:`look` for each sample until :attr:`done`.
 
-    Call :meth:`go_on` or :meth:`skip` when the person ends a step.
+    Call :meth:`go_on` or :meth:`skip` when the person has finished a calibration step.
     """
 
     def __init__(self, values: Signals) -> None:
@@ -88,7 +88,7 @@ class Calibration:
         self._again: dict[Axis, _Moved] = {}
         self._names: dict[int, tuple[str, str]] = {}
         self._chosen: dict[str, tuple[Axis, float]] = {}
-        """The axis of each value, and its raw position at the value's upper end."""
+        """The axis of each value, and the raw position of the axis at the value's upper end."""
         self._ends: dict[str, float] = {}
 
     @property
@@ -97,17 +97,17 @@ class Calibration:
 
     @property
     def step(self) -> tuple[str, str]:
-        """The kind of the present step, and the value that the step is for."""
+        """The kind of the present calibration step, and the name of its value."""
         return self._steps[self._at]
 
     @property
     def count(self) -> tuple[int, int]:
-        """The number of the present step, from 1, and the number of steps."""
+        """The number of the present calibration step, from 1, and the number of all steps."""
         return self._at + 1, len(self._steps)
 
     @property
     def moving(self) -> Axis | None:
-        """The axis that is farthest from its rest position."""
+        """The axis that is farthest from its rest position now."""
         return max(self._away(), key=lambda found: abs(found[1]), default=(None, 0.0))[0]
 
     def look(self, look: DeviceSample) -> None:
@@ -130,7 +130,7 @@ class Calibration:
                     )
 
     def go_on(self) -> str:
-        """End the present step; return an empty text, or why the step is not done yet."""
+        """End the present calibration step; return why it cannot end yet, or an empty text."""
         kind, name = self.step
         complaint = {REST: self._rest, PLUS: self._plus, MINUS: self._minus, AGAIN: self._rest}[
             kind
@@ -140,7 +140,7 @@ class Calibration:
         return complaint
 
     def skip(self) -> str:
-        """Skip the present value; return an empty text, or why the step cannot be skipped."""
+        """Skip the present value; return why the calibration step cannot be skipped, or ""."""
         kind, name = self.step
         if kind not in (PLUS, MINUS):
             return "this step cannot be skipped: let go of all controls, then continue"
@@ -152,11 +152,11 @@ class Calibration:
 
     @property
     def found(self) -> dict[str, MeasuredAxis]:
-        """The measured axis of each value that has one; complete when :attr:`done`."""
+        """The measured axis of each value; complete when :attr:`done` is true."""
         return {name: self._measured(name) for name in self._chosen if name in self._ends}
 
     def twins(self) -> list[str]:
-        """The names of used devices that several plugged-in devices share."""
+        """Return the names of used devices that several plugged-in devices share."""
         used = {found.device for found in self.found.values()}
         names = [name for _, name in self._names.values()]
         return sorted(name for name in used if names.count(name) > 1)
@@ -178,7 +178,7 @@ class Calibration:
             if len(moved.lately) < LEAST_LOOKS:
                 return "too few samples: wait a second, then continue"
             if moved.noise > _STILL:
-                self._moved = {}  # earlier movements do not count once the controls are released
+                self._moved = {}  # forget earlier movements once the controls are released
                 return f"{self._axis_name(axis)} moves: let go of all controls and wait a second"
         if self.step[0] == REST:
             self._rests = self._moved
@@ -214,7 +214,7 @@ class Calibration:
         return ""
 
     def _minus(self, name: str) -> str:
-        if name not in self._chosen:  # its device was unplugged meanwhile
+        if name not in self._chosen:  # the axis's device was unplugged meanwhile
             return (
                 f"the device of {name} was unplugged: skip {name}, and calibrate again afterwards"
             )

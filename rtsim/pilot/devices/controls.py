@@ -3,10 +3,10 @@
 The module uses no SDL and no clock: the input is a :class:`DeviceSample` and its time, the output
 is the values.
 
-A value is moved by its joystick if a joystick with that axis is plugged in, else by its gamepad,
-else by mouse, keys or buttons.  After a device is unplugged, SDL reports 0.0 for its axes, which is
-the middle of a throttle.  Here the value is held for one second instead, and then moves to its
-fail-safe value within another second.  It stays there until a device, a key or the mouse moves it.
+The first available source moves a value: its joystick axis, its gamepad axis, or mouse, keys and
+buttons. After a device is unplugged, SDL reports 0.0 for its axes, which is the middle of a
+throttle. This module holds the value for one second instead, and then moves it to its fail-safe
+value within another second. The value stays there until a device, a key or the mouse moves it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rtsim.pilot.devices.mapping import AxisSource, KeySource, Value
 HOLD_NS = NS_PER_S
 FADE_NS = NS_PER_S
 _LONGEST_LOOK_S = 0.1
-"""If two samples are farther apart than this, keys move a value for this time only."""
+"""The longest time between two samples for which a held key moves a value, s."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Stick:
     """A sample of a joystick or gamepad; positions are -1 to 1."""
 
     kind: str
-    """``joystick`` or ``gamepad``."""
+    """The kind of the device: ``joystick`` or ``gamepad``."""
     name: str
     axes: tuple[float, ...]
     buttons: frozenset[str] = frozenset()
@@ -40,29 +40,29 @@ class Stick:
 
 @dataclass(frozen=True)
 class DeviceSample:
-    """A sample of all devices."""
+    """The state of all devices at one time."""
 
     sticks: Mapping[int, Stick] = field(default_factory=dict)
-    """By instance id; a device keeps its id as long as it is plugged in."""
+    """Joysticks and gamepads by instance id; a device keeps its id while it is plugged in."""
     keys: frozenset[str] = frozenset()
     mouse: tuple[float, float] | None = None
-    """Position -1 to 1 across the window; ``None`` if the mouse does not move the stick."""
+    """Mouse position, -1 to 1 across the window; ``None`` if the mouse does not move the stick."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """The source that moves a value, and the sources that can move it."""
+    """The source that moves a value now, and the sources that can move it."""
 
     by: str
-    """The name of a device, ``keyboard`` or ``mouse``; empty if nothing has moved the value."""
+    """The name of the moving device, ``keyboard`` or ``mouse``; empty before the first movement."""
     by_hand: str = ""
     """The keys and the mouse that can move the value, as text."""
     by_device: bool = True
-    """Whether the mapping has an axis or a button for the value."""
+    """True if the mapping has an axis or a button of a device for the value."""
 
 
 class Controls:
-    """The values of the stick, and the source that moves each of them."""
+    """Computes the values of the stick, and names the source that moves each value."""
 
     def __init__(self, mapping: Sequence[Value], stick: Signals) -> None:
         self.signals = stick
@@ -71,7 +71,7 @@ class Controls:
         self._before: int | None = None
 
     def update(self, look: DeviceSample, ns: int) -> Vector:
-        """Return the values (n,) at ``ns`` of any clock that does not go back."""
+        """Return the stick's values (n,) at ``ns``, a time of any clock that does not go back."""
         elapsed = 0.0 if self._before is None else (ns - self._before) / NS_PER_S
         self._before = ns
         for k, mover in enumerate(self._movers):
@@ -93,7 +93,7 @@ class Controls:
 
     @property
     def flying(self) -> frozenset[int]:
-        """The instance ids of the devices that move a value."""
+        """The instance ids of the devices that move a value now."""
         return frozenset(mover.device for mover in self._movers if mover.device >= 0)
 
     @property
@@ -106,7 +106,7 @@ class Controls:
 
 
 def _range(stick: Signals, name: str) -> tuple[float, float, float]:
-    """Return the low, high and initial value; a missing bound is 1 away from the initial value."""
+    """Return low, high and initial value; a missing bound is 1 away from the initial value."""
     signal = stick[name]
     initial = float(stick.initial()[stick.slice(name)][0])
     low, high = signal.low, signal.high
@@ -126,10 +126,10 @@ class _Mover:
         self._middle, self._half = (low + high) / 2.0, (high - low) / 2.0
         self._position = (initial - self._middle) / self._half
         self._initial: float | None = initial
-        """The exact initial value, until the value is moved; scaling would change its last bit."""
+        """The exact initial value until something moves the value; scaling changes the last bit."""
         self.device = -1
         self._keys: KeySource | None = None
-        """The keys or buttons that moved the value last; the value can spring back from them."""
+        """The keys or buttons that moved the value last, in case that the value springs back."""
         self._lost_ns = 0
         self._held = 0.0
 
@@ -204,7 +204,7 @@ class _Mover:
         self._lost_ns, self._held = ns, self._position
 
     def _fall_back(self, ns: int) -> None:
-        """Hold the value, then move it to its fail-safe value."""
+        """Hold the value of an unplugged device, then move it to its fail-safe value."""
         share = max(0.0, min(1.0, (ns - self._lost_ns - HOLD_NS) / FADE_NS))
         self.safe = share >= 1.0
         safe = (self.value.safe - self._middle) / self._half

@@ -21,7 +21,7 @@ class Described:
     hats: tuple[tuple[int, int], ...]
     rumble: bool
     gamepad: Mapping[str, str] | None
-    """SDL's mapping of a gamepad, from the name of a control to the device's own; else ``None``."""
+    """SDL's mapping from gamepad controls to the device's controls; ``None`` if not a gamepad."""
 
     def to_plain(self) -> dict[str, Any]:
         return {**asdict(self), "gamepad": None if self.gamepad is None else dict(self.gamepad)}

@@ -1,4 +1,4 @@
-"""A horn through SDL's mixer; the tone is computed and repeats without a gap."""
+"""A horn through SDL's mixer; a computed tone that repeats without a gap."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from numpy.typing import NDArray
 RATE = 22050
 PITCH_HZ, BEAT_HZ = 420, 5
 _HARMONICS = ((1, 1.0), (2, 0.5), (3, 0.6), (4, 0.25), (5, 0.35), (7, 0.15))
-"""The harmonics of a reed: number and relative amplitude."""
+"""The harmonics of a reed: the number and relative amplitude of each harmonic."""
 _LOUD = 0.35
 _EDGE_S = 0.008
 _BUFFER = 512
-"""Size of the sound buffer, samples; it delays the horn by 23 ms."""
+"""Size of the sound buffer, samples; the buffer delays the horn by 23 ms."""
 _FADE_MS = 30
 
 
 class NoSound(Exception):
-    """No sound device can be opened; the message is the reason."""
+    """SDL can open no sound device; the message is the reason."""
 
 
 def tone() -> NDArray[np.int16]:
-    """Return one second of the tone (RATE,): a reed that is switched on and off BEAT_HZ times.
+    """Return samples (RATE,) for one second of the horn's tone, with BEAT_HZ beats.
 
-    The second has whole periods, so that the tone can repeat.
+    One second is a whole number of periods, so that the tone can repeat.
     """
     t = np.arange(RATE) / RATE
     wave = np.zeros(RATE)
@@ -62,7 +62,7 @@ class Horn:
             raise NoSound(" ".join(str(error).split())) from error
 
     def sound(self, on: bool) -> None:
-        """Start or stop the horn; repeated calls have no effect."""
+        """Start or stop the horn; a repeated call has no effect."""
         if on == self.sounds:
             return
         self.sounds = on

@@ -22,7 +22,7 @@ OF_THE_WINDOW = frozenset(
 def check_key(name: str, where: str) -> str:
     """Check that the key ``name`` exists and may move a value; return it.
 
-    A letter is the key that has this letter in the layout of the keyboard.
+    A letter means the key with this letter in the keyboard's layout.
     """
     letter = len(name) == 1 and name.isprintable() and not name.isspace() and name == name.lower()
     if not letter and name not in NAMED:

@@ -14,15 +14,16 @@ The file has one table for each value of the run's stick::
     trim = 0.0              # added, in half travels
     safe = 0.0              # fail-safe value, used after the device was unplugged
 
-The range of a value is the range of its signal.  With ``rate``, an axis moves the value by this
-number of half travels per second at full deflection, and the value stays where it is at rest.  A
-throttle on a gamepad works in this way.
+The range of a value is the range of its signal. With ``rate``, an axis moves the value by this
+number of half travels per second at full deflection, and the value stays where it is at rest. A
+throttle on a gamepad uses ``rate``.
 
 ``rtsim joystick calibrate`` writes its measurements into the table of an axis::
 
     joystick = { axis = 1, range = [-0.93, 0.02, 0.9], invert = true, dead_zone = 0.02 }
 
-``range`` has the raw positions of the low end, the middle and the high end; for a lever both ends.
+``range`` has the raw positions of the low end, the middle and the high end. The range of a lever
+has no middle.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ GAMEPAD_BUTTONS = (
 )  # fmt: skip
 """The buttons of a gamepad in SDL's order.
 
-The buttons of a joystick are ``button0`` and so on, and ``hat0up``, ``hat0left`` and so on.
+The names of a joystick's buttons are ``button0`` and so on, and ``hat0up``, ``hat0left`` and so on.
 """
 MOUSE_AXES = ("x", "y")
 MOST_BYTES = 1 << 16
 MOST_AXES = 64
 LEAST_TRAVEL = 0.1
-"""The least half travel of a calibrated axis, in raw positions."""
+"""The least half travel of a calibrated axis, in units of the raw position."""
 _JOYSTICK_BUTTON = re.compile(r"button\d{1,3}|hat\d{1,2}(up|down|left|right)")
 
 
@@ -77,7 +78,7 @@ class AxisSource:
     dead_zone: float | None = None
 
     def position(self, raw: float) -> float:
-        """Return the position -1 to 1 in the travel; NaN counts as the middle."""
+        """Return the position in the travel, -1 to 1, for a raw position; NaN is the middle."""
         low, middle, high = self.span
         away = raw - middle if math.isfinite(raw) else 0.0
         return max(-1.0, min(1.0, away / (high - middle if away > 0.0 else middle - low)))
@@ -87,8 +88,8 @@ class AxisSource:
 class KeySource:
     """Two keys or buttons that move a value while one of them is held.
 
-    ``rate`` is in half travels per second.  With ``spring``, the value moves back afterwards.
-    ``name`` is a part of the name of the device that has the buttons.
+    ``rate`` is in half travels per second. With ``spring``, the value moves back after the key is
+    released. ``name`` is a part of the name of the device that has the buttons.
     """
 
     minus: str
@@ -129,7 +130,7 @@ class Value:
 
     @property
     def by_device(self) -> bool:
-        """Whether the mapping has an axis or a button of a device for the value."""
+        """True if the mapping has an axis or a button of a device for the value."""
         return any(s is not None for s in (self.joystick, self.gamepad, self.buttons))
 
     def shape(self, raw: float, source: AxisSource = _ANY_AXIS) -> float:
@@ -168,7 +169,7 @@ def read_mapping(path: Path, stick: Signals) -> tuple[Value, ...]:
             )
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         return mapping_of(data, stick, str(path))
-    except (OSError, ValueError) as error:  # ValueError also for a number of 5000 digits
+    except (OSError, ValueError) as error:  # a number of 5000 digits raises ValueError
         raise MappingError(f"{path}: {error}; docs/pilot.md describes mappings") from error
     except (RecursionError, OverflowError) as error:
         raise MappingError(
@@ -250,7 +251,7 @@ def _button(given: Any, where: str) -> str:
 
 
 def _span(given: Any, where: str) -> tuple[float, float, float]:
-    """Return (low, middle, high) for ``[low, high]`` or ``[low, middle, high]``."""
+    """Return (low, middle, high) for a TOML ``[low, high]`` or ``[low, middle, high]``."""
     if not isinstance(given, list) or len(given) not in (2, 3):
         raise MappingError(f"{where} = {given!r}; expected [low, high] or [low, middle, high]")
     found = [_number("range", value, where) for value in given]

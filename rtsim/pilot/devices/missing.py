@@ -1,4 +1,4 @@
-"""Finds out why SDL shows no joystick, and what the person can do about it."""
+"""Finds out why SDL shows no joystick, and what the user can do about it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Reads joysticks, gamepads, keys and the mouse through SDL; no other module does.
+"""Reads joysticks, gamepads, keys and the mouse; the only module that does so through SDL.
 
 Joysticks and gamepads are identified by instance id, because an index changes when another device
-is unplugged, and two devices can have the same name.  Their events also come while the window does
-not have the focus.
+is unplugged, and two devices can have the same name. SDL delivers their events even if the window
+does not have the focus.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_STICKS = 16
 _MOST_BUTTONS, _MOST_HATS = 128, 8
 _FULL = 32767.0
 _BARELY = 2.0 / 65535.0
-"""The weakest rumble: SDL reports whether a device can rumble only when it rumbles."""
+"""The weakest rumble, which tests whether a device can rumble; SDL has no other test."""
 
 
 @dataclass
@@ -40,17 +40,17 @@ class _Plugged:
     gamepad: Any
     name: str
     can_rumble: bool | None = None
-    """Whether the device can rumble; ``None`` before the first attempt."""
+    """True if the device can rumble; ``None`` before the first attempt."""
 
 
 class Devices:
-    """Every device that SDL shows; call :meth:`look` about once a millisecond."""
+    """All devices that SDL knows; call :meth:`look` about once a millisecond."""
 
     def __init__(self, handle: Callable[[Any], object] | None = None) -> None:
-        """``handle`` is called with every event of the window: keys, clicks, resize and close."""
+        """Find all devices; ``handle`` gets each window event: keys, clicks, resize, close."""
         self.mouse_flies = False
         self.news: list[str] = []
-        """Messages about devices that were plugged in or unplugged; the reader clears the list."""
+        """Messages about devices that were plugged in or unplugged; the reader clears this list."""
         self._handle = handle
         self._plugged: dict[int, _Plugged] = {}
         self._keys: set[str] = set()
@@ -58,14 +58,14 @@ class Devices:
         pygame.joystick.init()
         if gamepads is not None:
             gamepads.init()
-        for index in range(pygame.joystick.get_count()):  # plugged in before
+        for index in range(pygame.joystick.get_count()):  # plugged in before SDL started
             self._add(index)
 
     def look(self) -> DeviceSample:
-        """Process the events since the last call, and return a sample of all devices."""
+        """Process the events since the last call; return the present state of all devices."""
         for event in pygame.event.get():
             self._take(event)
-        if self._came:  # SDL reports 0 for a new device until events are fetched once more
+        if self._came:  # SDL reports 0 for a new device until the next fetch of events
             self._came = False
             pygame.event.pump()
         sticks = {number: _read(plugged) for number, plugged in self._plugged.items()}
@@ -107,7 +107,7 @@ class Devices:
         elif event.type == pygame.KEYUP:
             self._keys.discard(pygame.key.name(event.key))
         elif event.type == pygame.WINDOWFOCUSLOST:
-            self._keys.clear()  # another window will get the events of their release
+            self._keys.clear()  # another window gets the events of their release
         if self._handle is not None:
             self._handle(event)
 
@@ -153,7 +153,7 @@ def _axes(joystick: Any) -> tuple[float, ...]:
 
 
 def _held(plugged: _Plugged) -> Iterator[str]:
-    """Yield the names of the buttons that are held, and of the directions of the hats."""
+    """Yield the names of held buttons and of the hats' directions."""
     if plugged.gamepad is not None:
         yield from (name for k, name in enumerate(GAMEPAD_BUTTONS) if plugged.gamepad.get_button(k))
         return

@@ -30,7 +30,7 @@ def own_mapping(stick: Signals) -> tuple[Value, ...]:
 def calibrated(
     tables: Mapping[str, Any], found: Mapping[str, MeasuredAxis], stick: Signals
 ) -> dict[str, Any]:
-    """Return ``tables`` for every value of ``stick``, with the axes replaced by ``found``."""
+    """Return ``tables`` with an entry for every value of ``stick``, using the axes in ``found``."""
     out: dict[str, Any] = {}
     for name in stick.names:
         table = {"curve": 0.0, "trim": 0.0, **tables.get(name, {})}
@@ -54,7 +54,7 @@ def _source(found: MeasuredAxis) -> dict[str, Any]:
 
 
 def to_toml(tables: Mapping[str, Any], remarks: Iterable[str], stick: Signals) -> str:
-    """Return the text of a mapping that :func:`rtsim.pilot.devices.mapping.read_mapping` reads."""
+    """Return a mapping as text for :func:`rtsim.pilot.devices.mapping.read_mapping`."""
     lines = [f"# {_one_line(remark)}" for remark in remarks]
     for name, table in tables.items():
         about = stick[name].description

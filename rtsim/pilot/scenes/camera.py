@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from rtsim.core.signals import Vector
 
 NEAR = 1.0
-"""Distance of the clipping plane, m; parts that are nearer are cut off."""
+"""Distance of the clipping plane from the camera, m; nearer objects are not drawn."""
 
 _FARTHEST = 3e6
-"""Limit of pixel coordinates; larger ones overflow SDL's integers."""
+"""Limit of pixel coordinates; larger coordinates overflow SDL's integers."""
 _BESIDE = 16.0
-"""Lines may reach this far out of the picture, pixels; lines are thinner than this."""
+"""Distance from the picture, pixels, at which lines are clipped; every line is thinner."""
 _OVERLAP = 2.0
-"""A band reaches this far below its lower edge, pixels, to leave no gap to the next band."""
+"""Overlap of a band and the band below it, pixels, so that no gap is visible."""
 
 Point = tuple[float, float]
 Points = NDArray[np.float64]
@@ -32,7 +32,7 @@ Polygon = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Camera:
-    """A camera; the rows of ``axes`` (3, 3) are forward, right and down in world axes.
+    """A camera; the rows of ``axes`` (3, 3) are its forward, right and down axes in world axes.
 
     ``field`` is the horizontal field of view, rad.
     """
@@ -54,17 +54,20 @@ class Camera:
         return np.asarray(flat @ self.axes.T).reshape(world.shape)
 
     def pixels(self, seen: Points) -> Points:
-        """Return the pixels (..., 2) of camera coordinates (..., 3) in front of the camera."""
+        """Return the pixels (..., 2) of points (..., 3) in camera axes, in front of the camera."""
         scale = self.focal / seen[..., :1]
         middle = np.array([0.5 * self.width, 0.5 * self.height])
         return np.asarray(seen[..., 1:] * scale + middle)
 
     def direction(self, world: Vector) -> Point | None:
-        """Return the pixel of an infinitely far point in a direction (3,); ``None`` if behind."""
+        """Return the pixel of an infinitely far point in the direction ``world`` (3,).
+
+        Returns ``None`` if the direction is behind the camera.
+        """
         return self.directions(world[np.newaxis])[0]
 
     def directions(self, world: Points) -> list[Point | None]:
-        """Return :meth:`direction` for each row of ``world`` (n, 3)."""
+        """Return the result of :meth:`direction` for each row of ``world`` (n, 3)."""
         seen = world @ self.axes.T
         ahead = seen[:, 0] >= 1e-3
         seen[~ahead, 0] = 1.0
@@ -72,7 +75,7 @@ class Camera:
         return [(x, y) if shown else None for (x, y), shown in zip(pixels, ahead, strict=True)]
 
     def lines(self, ends: Points) -> tuple[Points, NDArray[np.intp]]:
-        """Return the visible parts of world lines (k, 2, 3): pixels (m, 2, 2), and line indices."""
+        """Return pixels (m, 2, 2) of the visible segments of world lines (k, 2, 3), and indices."""
         seen = self.seen(ends)
         kept = np.flatnonzero(np.maximum(seen[:, 0, 0], seen[:, 1, 0]) > NEAR)
         seen = seen[kept]
@@ -87,7 +90,7 @@ class Camera:
         return parts, kept[inside]
 
     def areas(self, corners: Points) -> list[tuple[int, list[Point]]]:
-        """Return the visible ones of the world polygons ``corners`` (n, k, 3): index and pixels.
+        """Return index and pixels of each visible polygon of ``corners`` (n, k, 3), in world axes.
 
         All polygons are computed at once, which is much faster with numpy.
         """
@@ -106,14 +109,14 @@ class Camera:
         return sorted(found)
 
     def _in_picture(self, low: Points, high: Points) -> NDArray[np.bool_]:
-        """Whether the rectangles from ``low`` to ``high`` (..., 2), pixels, are in the picture."""
+        """Return whether the rectangles from ``low`` to ``high`` (..., 2), pixels, are visible."""
         inside = (high > 0.0) & (low < (self.width, self.height))
         return np.asarray((inside & (high < _FARTHEST) & (low > -_FARTHEST)).all(axis=-1))
 
     def below(self, elevation: float = 0.0, lowest: float | None = None) -> list[Point]:
-        """Return the outline of the part of the picture below ``elevation``, rad from the horizon.
+        """Return the outline of the picture's area below ``elevation``, rad from the horizon.
 
-        The part ends slightly below ``lowest``, rad, if given.  The outline is exact for the
+        The area ends slightly below ``lowest``, rad, if given. The outline is exact for the
         horizon; other elevations are approximated by lines parallel to it.
         """
         ahead, right, down = self.axes[:, 2].tolist()
@@ -133,9 +136,10 @@ class Camera:
 
 
 def cut_polygon(corners: Polygon, side: Sequence[float]) -> Polygon:
-    """Return the part of a polygon (k, n) where ``side`` (k,), linear in position, is positive.
+    """Return the area of a polygon (k, n) in which ``side`` (k,) is positive.
 
-    Source: Sutherland and Hodgman, "Reentrant polygon clipping", CACM 17, 1974, for one plane.
+    ``side`` has a value for each corner and is linear in position. Source: Sutherland and Hodgman,
+    "Reentrant polygon clipping", CACM 17, 1974, for one plane.
     """
     out: list[Sequence[float]] = []
     for k, (corner, here) in enumerate(zip(corners, side, strict=True)):
@@ -149,13 +153,13 @@ def cut_polygon(corners: Polygon, side: Sequence[float]) -> Polygon:
 
 
 def cut_lines(lines: Points, width: int, height: int) -> tuple[Points, NDArray[np.intp]]:
-    """Return the parts (m, 2, 2) of ``lines`` (k, 2, 2) in or near a picture, and their indices.
+    """Return the segments (m, 2, 2) of ``lines`` (k, 2, 2) in or near a picture, and indices.
 
     Source: Liang and Barsky, "A new concept and method for line clipping", ACM Trans. Graphics 3,
     1984.
     """
     start, along = lines[:, 0], lines[:, 1] - lines[:, 0]
-    towards = np.concatenate((-along, along), axis=1)  # each of the four edges
+    towards = np.concatenate((-along, along), axis=1)  # the four edges of the picture
     room = np.concatenate((start + _BESIDE, (width + _BESIDE, height + _BESIDE) - start), axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = room / towards
@@ -168,7 +172,7 @@ def cut_lines(lines: Points, width: int, height: int) -> tuple[Points, NDArray[n
 
 
 def axes_of(roll: float, pitch: float, yaw: float) -> Points:
-    """Return the body axes in north, east, down as rows, for Euler angles in rad."""
+    """Return the body axes as rows, in axes north, east, down, for Euler angles in rad."""
     cr, sr = math.cos(roll), math.sin(roll)
     cp, sp = math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)

@@ -1,4 +1,4 @@
-"""The test of a scene, for the scenes of rtsim and for those of other packages."""
+"""The conformance check of scenes, those of rtsim and those of other packages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_scene(
 def _pictures(
     scene: Any, moments: Sequence[SceneMoment], size: tuple[int, int]
 ) -> list[NDArray[np.uint8]]:
-    """Return a picture (width, height, 3) of each moment, in the last view."""
+    """Return a picture (width, height, 3) of each moment, in the scene's last view."""
     out = []
     for moment in moments:
         surface = pygame.Surface(size)

@@ -1,4 +1,4 @@
-"""Draws warnings as text over any scene, and the shaking of the stick."""
+"""Draws warnings as text over any scene, and a symbol for the shaking of the stick."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RED: Colour = (255, 84, 72)
 _BACK = (30, 12, 10, 215)
 _SHAKE_HZ = 11.0
 _HEIGHT = 0.69
-"""Vertical position in the picture: below the middle, above the status line."""
+"""Vertical position of a warning in the picture: below the middle, above the status line."""
 
 
 def draw_cues(surface: pygame.Surface, warned: Sequence[Warned], ns: int) -> None:
-    """Draw warnings, amber for a shaking stick and red for the horn; ``ns`` is simulated time."""
+    """Draw warnings at simulated time ``ns``: amber for a shaking stick, red for the horn."""
     width, height = surface.get_size()
     size = max(18, height // 18)
     for k, warning in enumerate(warned):
@@ -38,7 +38,7 @@ def draw_cues(surface: pygame.Surface, warned: Sequence[Warned], ns: int) -> Non
 def _shaking(
     surface: pygame.Surface, box: pygame.Rect, size: int, strength: float, colour: Colour
 ) -> None:
-    """Draw zigzag lines on both sides of ``box``, more lines for a greater strength."""
+    """Draw zigzag lines beside ``box``, more lines for a greater strength."""
     for side in (-1, 1):
         for k in range(1 + round(2 * strength)):
             x = (box.left if side < 0 else box.right) + side * (0.35 + 0.4 * k) * size

@@ -20,9 +20,9 @@ _BEHIND, _ABOVE = 32.0, 7.0
 
 
 class F16Scene:
-    """The scene; ``about`` can have the entries ``plant`` and ``runway``.
+    """The scene of an F-16; ``about`` can have the entries ``plant`` and ``runway``.
 
-    ``runway`` is latitude and longitude of its middle and its direction, deg.
+    ``runway`` has the latitude and longitude of the runway's middle, and its direction, deg.
     """
 
     def __init__(self, about: Mapping[str, Any]) -> None:
@@ -36,7 +36,7 @@ class F16Scene:
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
         body = moment.plants[self._name]
-        with np.errstate(all="ignore"):  # drawable checks the result
+        with np.errstate(all="ignore"):  # flight.drawable detects overflow
             flight = self.ground.flight(body)
         if not flight.drawable:
             no_picture(surface, f"the state of {self._name} is not finite, or not near the Earth")
@@ -92,7 +92,10 @@ _PANELS: tuple[tuple[tuple[int, int, int], tuple[tuple[float, float, float], ...
 
 _MOST = max(len(corners) for _, corners in _PANELS)
 _CORNERS = np.array([[*c, *(c[-1:] * (_MOST - len(c)))] for _, c in _PANELS])
-"""Corners (panels, corners, 3); the last corner is repeated in panels with fewer corners."""
+"""The corners of all panels (panels, corners, 3).
+
+The last corner is repeated in panels with fewer corners.
+"""
 _MIDDLES = np.array([np.mean(corners, axis=0) for _, corners in _PANELS])
 
 

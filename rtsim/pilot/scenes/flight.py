@@ -1,8 +1,8 @@
 """Computes the pose of an aircraft in a flat world from the state of a body on the rotating Earth.
 
-The input is the interpolated position, velocity and attitude (ECI).  Euler angles are not used,
-because they jump at the zenith.  The flat world has the axes north and east of a reference point on
-the ellipsoid, and is valid for about 100 km around it.
+The input is the interpolated position, velocity and attitude in Earth-centred inertial axes. The
+module does not use Euler angles, because they jump at the zenith. The flat world has the axes north
+and east of a reference point on the ellipsoid, and is valid within about 100 km of that point.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EQUATORIAL_RADIUS = 6378137.0
 FLATTENING = 1.0 / 298.257223563
 EARTH_RATE = 7.292115e-5
 GRAVITATION = 3.986004418e14
-"""WGS 84, as in :mod:`rtsim.equations.earth`; importing that module would load the compiler."""
+"""Constants of WGS 84, copied from :mod:`rtsim.equations.earth`, which loads the compiler."""
 G = 9.80665
 KT, FT = 1852.0 / 3600.0, 0.3048
 _FARTHEST = 1e8
@@ -29,9 +29,10 @@ _FARTHEST = 1e8
 
 @dataclass(frozen=True)
 class FlightScene:
-    """The pose of an aircraft; ``place`` (3,) is north, east, down of the reference point, m.
+    """The pose of an aircraft; ``place`` (3,) is its place relative to the reference point, m.
 
-    The rows of ``axes`` are the body axes in world axes.
+    The components of ``place`` are north, east and down. The rows of ``axes`` are the body axes in
+    world axes.
     """
 
     place: Vector
@@ -43,13 +44,13 @@ class FlightScene:
 
     @property
     def drawable(self) -> bool:
-        """Whether all numbers are finite and small enough for the pixel coordinates of SDL."""
+        """True if all numbers are finite and small enough for the pixel coordinates of SDL."""
         given = np.concatenate((self.place, self.velocity, self.axes.ravel(), [self.load]))
         return bool((np.abs(given) < _FARTHEST).all())  # false also for NaN
 
     @property
     def heading(self) -> float:
-        """The heading, rad, 0 to 2 pi."""
+        """The heading of the aircraft, rad, 0 to 2 pi."""
         return math.atan2(self.axes[0, 1], self.axes[0, 0]) % math.tau
 
     @property
@@ -62,12 +63,12 @@ class FlightScene:
 
     @property
     def height(self) -> float:
-        """The height above the ellipsoid, m."""
+        """The height of the aircraft above the ellipsoid, m."""
         return -float(self.place[2])
 
 
 class Ground:
-    """A flat piece of the Earth around a latitude and longitude (deg)."""
+    """A flat approximation of the Earth around a latitude and longitude (deg)."""
 
     def __init__(self, latitude: float, longitude: float) -> None:
         self.latitude, self.longitude = math.radians(latitude), math.radians(longitude)
@@ -78,7 +79,7 @@ class Ground:
         self._meridian = self._normal * (1.0 - e2) / (root * root)
 
     def place(self, latitude: float, longitude: float, height: float) -> Vector:
-        """Return north, east, down (3,), m, of a position with angles in rad and height in m."""
+        """Return the position (north, east, down), m, for angles in rad and height in m."""
         east = math.remainder(longitude - self.longitude, math.tau)
         return np.array(
             [
@@ -89,7 +90,7 @@ class Ground:
         )
 
     def flight(self, body: Shown) -> FlightScene:
-        """Return the pose of a body that has the states of :mod:`rtsim.models.body`."""
+        """Return the pose for a ``body`` that has the states of :mod:`rtsim.models.body`."""
         x = body.vector("position")
         velocity = body.vector("velocity")
         latitude, height = geodetic(x)
@@ -108,7 +109,10 @@ class Ground:
 
 
 def geodetic(x: Vector) -> tuple[float, float]:
-    """Return the latitude (rad) and height (m) of a position; Bowring's formula, one iteration."""
+    """Return latitude (rad) and height (m) of an Earth-centred position (3,), m.
+
+    Source: Bowring's formula, one iteration.
+    """
     across = math.hypot(x[0], x[1])
     polar = EQUATORIAL_RADIUS * (1.0 - FLATTENING)
     e2 = FLATTENING * (2.0 - FLATTENING)
@@ -124,14 +128,14 @@ def geodetic(x: Vector) -> tuple[float, float]:
 
 
 def ned_axes(latitude: float, longitude: float) -> Points:
-    """Return the directions north, east and down in Earth-centred axes, as rows."""
+    """Return a matrix (3, 3) with the rows north, east and down, in Earth-centred axes."""
     sb, cb = math.sin(latitude), math.cos(latitude)
     sl, cl = math.sin(longitude), math.cos(longitude)
     return np.array([[-sb * cl, -sb * sl, cb], [-sl, cl, 0.0], [-cb * cl, -cb * sl, -sb]])
 
 
 def turned(q: Vector) -> Points:
-    """Return the body axes as rows, in the axes from which ``q`` (scalar first) rotates."""
+    """Return body axes as rows, for the quaternion ``q`` (scalar first) from outer to body axes."""
     w, x, y, z = q / math.sqrt(float(q @ q))
     return np.array(
         [

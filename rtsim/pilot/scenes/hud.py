@@ -1,4 +1,4 @@
-"""The head-up display: symbols at their directions in the world, and values as numbers."""
+"""Draws the head-up display: symbols at directions in the world, and values as numbers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ GREEN: Colour = (96, 255, 128)
 AMBER: Colour = (255, 190, 60)
 RED: Colour = (255, 84, 72)
 SHADE = (8, 24, 12, 110)
-"""The colour behind numbers, so that they can be read before the haze."""
+"""The colour behind numbers, which makes them readable in front of haze."""
 _HEADING_SIZES = 3.8
-"""Height of the area at the top that is kept for the heading, in letter sizes."""
+"""Height of the area for the heading at the top of the picture, in letter sizes."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class HudFigures:
     throttle: float | None = None
     note: str = ""
     looks_ahead: bool = True
-    """Whether the view is from the cockpit, with the nose in the middle of the picture."""
+    """True if the view is from the cockpit, with the nose in the middle of the picture."""
 
 
 class HeadUp:
-    """Draws the display; its size depends on the size of the surface."""
+    """Draws the head-up display; its size depends on the size of the surface."""
 
     def draw(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, figures: HudFigures
@@ -53,7 +53,7 @@ class HeadUp:
     def _ladder(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, size: int
     ) -> None:
-        """Draw the pitch ladder: lines every 5 deg, parallel to the horizon, ahead of the nose."""
+        """Draw the pitch ladder: lines every 5 deg, parallel to the horizon."""
         flat = math.hypot(flight.axes[0, 0], flight.axes[0, 1])
         if flat < 1e-6:
             return

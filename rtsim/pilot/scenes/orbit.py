@@ -1,4 +1,4 @@
-"""A moon around a planet, seen from above: both bodies, the track of the moon, and its velocity."""
+"""Draws a moon and its planet from above: both bodies, the moon's track, and its velocity."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ ARROW: Colour = (120, 220, 130)
 _INK, _FAINT = (220, 226, 232), (44, 52, 68)
 _STARS = 160
 _KEPT = 3600
-"""Number of pictures whose states make the track: one minute at 60 per second."""
+"""Number of pictures whose states form the track: one minute at 60 pictures per second."""
 _ROOM = 1.2
 _FADES = 24
 _PLANET_SHARE, _MOON_SHARE = 0.09, 0.03
-"""Radii as shares of the shorter side of the picture; the bodies of the model have no size."""
+"""Radii as shares of the picture's shorter side, because the model's bodies have no size."""
 _ARROW_SHARE = 0.16
-"""Length of the arrow at the initial speed of the track, as a share of the shorter side."""
+"""Length of the arrow for the moon's initial speed, as a share of the shorter side."""
 
 
 class OrbitScene:
-    """The scene; ``about`` names the ``plant`` whose ``x``, ``y``, ``vx``, ``vy`` are shown."""
+    """The scene of a moon; ``about`` names the ``plant`` with the signals x, y, vx and vy."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         self._name = str(about.get("plant", "moon"))
@@ -72,7 +72,7 @@ class OrbitScene:
         return (0.5 * width, 0.5 * height), 0.5 * min(width, height) / (_ROOM * self._extent)
 
     def _fit(self, moon: Shown, past: ScenePast) -> None:
-        """Adapt the scale to the whole track; the scale never grows."""
+        """Fit the scale to the whole track; the number of pixels per unit of length never grows."""
         where = [past.values[:, moon.signals.slice(name)] for name in ("x", "y")]
         distance = np.hypot(*where)
         distance = distance[np.isfinite(distance)]

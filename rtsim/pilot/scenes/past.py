@@ -9,11 +9,11 @@ from rtsim.core.signals import Vector
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 
 KEPT = 600
-"""Number of pictures whose values are kept: 10 s at 60 per second."""
+"""Number of pictures whose values are kept: 10 s at 60 pictures per second."""
 
 
 class KeptStates:
-    """The values of one plant in the last pictures.
+    """The values of one plant in the most recent pictures.
 
     A picture at an earlier simulated time removes the values of later times.
     """
@@ -24,7 +24,7 @@ class KeptStates:
         self._values: NDArray[np.float64] = np.zeros((2 * most, size))
 
     def note(self, ns: int, values: Vector) -> ScenePast:
-        """Add ``values`` (n,) at ``ns``, replacing those at the same time; return the past."""
+        """Add ``values`` (n,) at ``ns`` and return the past; later values are discarded first."""
         while self._count and self._ns[self._count - 1] >= ns:
             self._count -= 1
         if self._count == 2 * self._most:
@@ -38,14 +38,14 @@ class KeptStates:
         return ScenePast(times, self._values[first : self._count], self._span(times))
 
     def _span(self, times: NDArray[np.int64]) -> int:
-        """Return the time span of a full trace at the mean rate so far, ns."""
+        """Return the simulated time that a full trace covers, at the mean rate so far, ns."""
         if len(times) < 2:
             return 0
         return int(times[-1] - times[0]) * (self._most - 1) // (len(times) - 1)
 
 
 class PastStates:
-    """The past of all plants: the past in the moment, or else that of the pictures drawn so far."""
+    """Returns the past of a plant: the moment's own, or that of the pictures drawn so far."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most

@@ -18,7 +18,7 @@ BUILT_IN = {
 }
 
 SceneFactory = Callable[[Mapping[str, Any]], Scene]
-"""A scene class; it is called with the options of :meth:`Scenario.show`."""
+"""Type of a scene class; it is called with the options of :meth:`Scenario.show`."""
 
 
 def known_scenes() -> dict[str, EntryPoint]:
@@ -30,7 +30,7 @@ def known_scenes() -> dict[str, EntryPoint]:
 
 
 def check_scene_name(name: str) -> None:
-    """Raise :class:`UnknownName` if no scene of this name is installed."""
+    """Raise :class:`UnknownName` if no installed scene has the name ``name``."""
     if name not in BUILT_IN and name not in (known := known_scenes()):
         raise UnknownName("scene", name, sorted(known), f"entry points of {GROUP}")
 
@@ -48,7 +48,7 @@ def scene_named(name: str, about: Mapping[str, Any]) -> Scene:
     try:
         factory: SceneFactory = entry.load()
         scene = factory(about)
-    except Exception as error:  # any error of a module of another package
+    except Exception as error:  # the module of another package can raise any error
         raise ScenarioError(
             f"scene {entry.name} ({entry.value}) cannot be created: {type(error).__name__}: {error}"
         ) from error

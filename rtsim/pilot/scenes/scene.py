@@ -21,7 +21,7 @@ VIEWS = (COCKPIT, CHASE)
 
 @dataclass(frozen=True)
 class Shown:
-    """One plant at the time of the picture: values (n,), mean rates of change (n,), time in ns."""
+    """One plant at the time ``ns`` of a picture: its values (n,) and mean rates of change (n,)."""
 
     signals: Signals
     values: Vector
@@ -42,17 +42,17 @@ class Shown:
 
 @dataclass(frozen=True)
 class ScenePast:
-    """The past of one plant up to the picture: simulated times (k,), ns, and values (k, n)."""
+    """The past of one plant up to a picture: simulated times (k,), ns, and values (k, n)."""
 
     ns: NDArray[np.int64]
     values: NDArray[np.float64]
     span: int
-    """The time span of a trace across the picture, ns."""
+    """The time span of a trace over the full width of the picture, ns."""
 
 
 @dataclass(frozen=True)
 class Warned:
-    """A cue that is on."""
+    """A cue that is on, with the warning to show."""
 
     text: str
     signal: str
@@ -63,13 +63,13 @@ class Warned:
 
 @dataclass(frozen=True)
 class SceneMoment:
-    """Everything that a scene draws from."""
+    """All data that a scene needs to draw a picture."""
 
     plants: Mapping[str, Shown]
     view: str = COCKPIT
     stick: Mapping[str, float] = field(default_factory=dict)
     past: Mapping[str, ScenePast] = field(default_factory=dict)
-    """The past by plant, if it is known; otherwise a scene keeps the values of earlier pictures."""
+    """The past by plant if known; otherwise a scene keeps the values of earlier pictures."""
     page: int = 0
     """The selected page of a scene with several pages; any integer, also negative."""
     warned: tuple[Warned, ...] = ()
@@ -80,7 +80,7 @@ class SceneMoment:
 
 
 class Scene(Protocol):
-    """Draws on a surface of any size; opens no window, reads no device and no clock."""
+    """Draws on a surface of any size, without opening a window or reading a device or clock."""
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None: ...
 

@@ -26,12 +26,12 @@ _LOWEST, _HIGHEST, _NARROWEST = 62, 150, 400
 _HEAD, _FOOT = 30, 46
 _TINY = 1e-300
 _LABEL, _SCALE = 176, 70
-"""Widths, pixels: the name and values on the left, the ends of the scale on the right."""
+"""Widths, pixels: left for the name and values, right for the ends of the scale."""
 
 
 @dataclass(frozen=True)
 class Strip:
-    """Elements of a signal of a plant; ``columns`` are their indices in the plant's vector."""
+    """One strip: elements of a plant's signal; ``columns`` are indices in the plant's vector."""
 
     plant: str
     signal: Signal
@@ -43,7 +43,7 @@ class StripScene:
     """Shows name, unit, values, trace and scale of each signal, on as many pages as needed."""
 
     def __init__(self, about: Mapping[str, Any] | None = None) -> None:
-        """``about`` can have the entry ``note``, a text for the beginning of the head line."""
+        """``about`` can have the entry ``note``, a text at the beginning of the head line."""
         self._pasts = PastStates()
         self._note = str((about or {}).get("note", ""))
 
@@ -73,7 +73,7 @@ class StripScene:
 
 
 def strips_of(plant: str, signals: Signals, alone: bool) -> list[Strip]:
-    """Return the strips of a plant: one per signal, or several if an array has many elements."""
+    """Return the strips of a plant: one per signal, or several for an array of many elements."""
     out = []
     for signal in signals:
         where = range(signals.size)[signals.slice(signal.name)]
@@ -85,11 +85,11 @@ def strips_of(plant: str, signals: Signals, alone: bool) -> list[Strip]:
 
 Place = tuple[int, int, int, int]
 Pixel = list[int]
-"""Coordinates x, y."""
+"""The coordinates x and y of a pixel."""
 
 
 def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list[Place]]:
-    """Return the page, the number of pages, and the places on it.
+    """Return the number of the page, the number of pages, and the places of its strips.
 
     A place is left, top, width and height, pixels.
     """
@@ -147,11 +147,11 @@ def _label(surface: pygame.Surface, place: pygame.Rect, strip: Strip, values: Ve
 
 
 def scale(values: Vector) -> tuple[float, float]:
-    """Return round ends of a scale around all finite ``values``; the ends are never equal."""
+    """Return round ends of a scale for all finite ``values``; the two ends are never equal."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     most = max(abs(low), abs(high))
-    # halved before the subtraction, because the difference of huge numbers could overflow
+    # halve before the subtraction, because the difference of huge numbers could overflow
     if 0.5 * high - 0.5 * low <= max(1e-9 * most, _TINY):
         room = 0.1 * most if most > _TINY else 1.0
         low, high = low - room, high + room

@@ -1,4 +1,4 @@
-"""Text on a surface, and panes behind it; both are cached, because rendering takes 0.1 ms."""
+"""Text on a surface, and panes behind it; both are cached because drawing text takes 0.1 ms."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def _pane(size: tuple[int, int], colour: tuple[int, int, int, int]) -> pygame.Su
 
 
 def shade(surface: pygame.Surface, area: pygame.Rect, colour: tuple[int, int, int, int]) -> None:
-    """Cover ``area`` with ``colour``; its last number is the opacity, 0 to 255."""
+    """Cover ``area`` with ``colour``, whose last number is the opacity, 0 to 255."""
     surface.blit(_pane(area.size, colour), area)
 
 
 def no_picture(surface: pygame.Surface, why: str) -> None:
-    """Write why a scene cannot be drawn, instead of the scene."""
+    """Write on the surface why a scene cannot be drawn."""
     surface.fill(_BLANK)
     at = surface.get_rect().center
     write(surface, f"no picture: {why}", at, 24, _SAID, "centre")

@@ -1,4 +1,4 @@
-"""Sky, ground, runway and a course of gates."""
+"""Draws the outside world: sky, ground, runway and a course of gates."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ BANDS: tuple[tuple[float, Colour], ...] = (
     (-1.0, (104, 122, 88)),
     (-4.0, (90, 112, 72)),
 )
-"""The colours of haze and ground, each with the elevation, deg, below which it begins."""
+"""The colours of haze and ground, each with the elevation, deg, of its upper edge."""
 _EDGES = [math.radians(elevation) for elevation, _ in BANDS]
 _BANDS = list(zip(_EDGES, [*_EDGES[1:], None], [colour for _, colour in BANDS], strict=True))
-"""Upper edge, lower edge (rad) and colour of each band; the lower edge is the next upper edge."""
+"""Upper edge, lower edge (rad) and colour of each band; the last band has no lower edge."""
 GRID: Colour = (72, 94, 58)
 COARSE: Colour = (92, 112, 78)
 ASPHALT: Colour = (62, 64, 68)
@@ -69,7 +69,7 @@ class Terrain:
         _draw_lines(surface, camera, moved, self._strokes)
 
     def _fields_around(self, camera: Camera) -> tuple[Points, list[Colour]]:
-        """Return the fields near the camera; position alone decides which cells are fields."""
+        """Return the fields near the camera; a cell's position decides whether it is a field."""
         north, east = (math.floor(camera.position[k] / _CELL) for k in (0, 1))
         if (north, east) == self._cell:
             return self._fields
@@ -88,7 +88,7 @@ class Terrain:
 
 
 class Runway:
-    """A runway with its middle at the reference point; ``heading`` in rad, lengths in m."""
+    """A runway whose middle is the reference point; ``heading`` in rad, lengths in m."""
 
     def __init__(self, heading: float, length: float = 3000.0, width: float = 60.0) -> None:
         half, side = 0.5 * length, 0.5 * width
@@ -113,7 +113,7 @@ class Runway:
 
 @dataclass
 class FlightGate:
-    """A gate to fly through: its middle (3,) in world axes, m, and its heading, rad."""
+    """A gate on the course: its middle (3,) in world axes, m, and its heading, rad."""
 
     place: Vector
     heading: float
@@ -130,7 +130,7 @@ class FlightGate:
         return np.stack([*np.stack([corners, np.roll(corners, -1, axis=0)], axis=1), pole])
 
     def crossed(self, before: Vector, now: Vector) -> bool:
-        """Whether the path from ``before`` to ``now`` leads through the gate in its direction."""
+        """Return whether the path from ``before`` to ``now`` leads through the gate forwards."""
         ahead = np.array([math.cos(self.heading), math.sin(self.heading), 0.0])
         was, is_ = float((before - self.place) @ ahead), float((now - self.place) @ ahead)
         if not was < 0.0 <= is_:
@@ -144,7 +144,7 @@ _SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
 
 class Course:
-    """A course of gates in their order; the next gate has another colour."""
+    """A course of gates to pass in order; the next gate has another colour."""
 
     def __init__(self, gates: list[FlightGate]) -> None:
         self.gates = gates
@@ -153,12 +153,12 @@ class Course:
         self._before: Vector | None = None
         self._ns = 0
         self._crossed: list[tuple[int, int, int, int]] = []
-        """Passed gates: time, index, and ``next`` and ``missed`` before the passage."""
+        """For each passed gate: time, index, and the former values of ``next`` and ``missed``."""
 
     def follow(self, place: Vector, ns: int = 0) -> None:
-        """Process the position ``place`` (3,) at ``ns``.
+        """Update the gates for the position ``place`` (3,) at simulated time ``ns``.
 
-        If time goes back, the gates that were passed later become open again.
+        If time goes back, the gates that were passed after ``ns`` count as not passed.
         """
         before, self._before = self._before, place.copy()
         if ns < self._ns:
@@ -178,7 +178,7 @@ class Course:
                 return
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        """Draw the gates, the last one first, each as a frame on a pole."""
+        """Draw each gate as a frame on a pole, the last gate first."""
         ends, strokes = [], []
         for k, gate in reversed(list(enumerate(self.gates))):
             colour = PASSED if gate.passed else NEXT_GATE if k == self.next else GATE
@@ -191,14 +191,17 @@ class Course:
 
 
 def on_ground(corners: Points, heading: float) -> Points:
-    """Return the world points (k, 3) on the ground for ``corners`` (k, 2) along and across it."""
+    """Return world points (k, 3) on the ground for points ``corners`` (k, 2).
+
+    Each row of ``corners`` is a distance along ``heading`` and a distance across it.
+    """
     c, s = math.cos(heading), math.sin(heading)
     along, across = corners[:, 0], corners[:, 1]
     return np.stack([c * along - s * across, s * along + c * across, 0.0 * along], axis=1)
 
 
 def approach(heading: float) -> Course:
-    """Return a course: a climbing turn away from the runway, and a long descent back to it."""
+    """Return a course that climbs in a turn away from the runway, and descends back to it."""
     shape = (
         (-6500.0, 0.0, 430.0, 0.0),
         (-4000.0, 200.0, 330.0, 4.0),

@@ -1,4 +1,4 @@
-"""Signals cues to the pilot: shakes the stick and sounds the horn; no other module does."""
+"""Shakes the stick and sounds the horn for cues; no other module does so."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rtsim.scenario.shown import Cue
 
 
 class Sounding(Protocol):
-    """A horn, such as :class:`rtsim.pilot.devices.horn.Horn`."""
+    """The interface of a horn, :class:`rtsim.pilot.devices.horn.Horn`."""
 
     def sound(self, on: bool) -> None: ...
     def close(self) -> None: ...
@@ -25,8 +25,8 @@ Rumble = Callable[[float, float, int, AbstractSet[int]], object]
 class Cueing:
     """Shakes the stick and sounds the horn; call :meth:`follow` in every frame.
 
-    Without ``shakes`` and ``sounds``, the cues are only returned.  ``news`` are messages for the
-    window; the reader clears the list.
+    If ``shakes`` and ``sounds`` are false, :meth:`follow` only returns the cues. ``news`` are
+    messages for the window; the reader clears the list.
     """
 
     def __init__(self, cues: Iterable[Cue], *, shakes: bool = True, sounds: bool = True) -> None:
@@ -48,7 +48,7 @@ class Cueing:
     ) -> tuple[Warned, ...]:
         """Signal the cues that are on, and return them.
 
-        ``flying`` are the instance ids of the devices to shake; ``ns`` is a time of any clock.
+        ``flying`` has the instance ids of the devices to shake; ``ns`` is a time of any clock.
         While the run is paused (``standing``), nothing shakes or sounds.
         """
         warned = self._cues.look(plants)

@@ -1,4 +1,4 @@
-"""The frames of the window: polls devices while waiting, then reads the state, then draws."""
+"""Draws the frames of the window; polls devices during the wait, and reads the state after it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIGURES = 30
 _LEAD_SHARE = 0.02
 _HELP_AT_FIRST_NS = 8 * NS_PER_S
 _HEARD_NS = 5 * NS_PER_S
-"""After Esc the window stays open for at most this time, until the run has read the order."""
+"""Time for which the window stays open after Esc if the run does not read the order, ns."""
 DARK = (18, 26, 38)
 _WAITING = "waiting for the simulation: a model is compiled before its first run"
 BACK_S, FAR_BACK_S = 5.0, 30.0
@@ -51,12 +51,12 @@ class Display:
         cueing: Cueing | None = None,
     ) -> None:
         self.closed = False
-        """Whether the window is to be closed."""
+        """True if the window must close."""
         self.quit = False
-        """Whether the run was ended from the window; the window stays until :attr:`heard`."""
+        """True if this window ended the run; the window stays open until :attr:`heard`."""
         self._quit_order = self._quit_until = 0
         self.drawing = Durations()
-        """Times from the deadline of a frame to the end of its drawing."""
+        """Durations from the deadline of a frame to the end of its drawing."""
         self.screenshots = Path()
         self._surface, self._scene = surface, scene
         self._picture, self._said, self._telling = picture, said, telling
@@ -65,9 +65,9 @@ class Display:
         self._devices = Devices(self._handle)
         self._cueing = cueing or Cueing(())
         self._help_until: int | None = None
-        """The help is shown until this time at first; ``None`` before the first state."""
+        """Time until which the window first shows the help; ``None`` before the first state."""
         self._lead = 0.0
-        """Filtered time from the deadline of a frame to its appearance on the screen, ns."""
+        """Mean time from the deadline of a frame to its appearance on the screen, ns, filtered."""
         self._view = COCKPIT
         self._page = 0
         self._help = False
@@ -120,7 +120,7 @@ class Display:
         return True
 
     def _wait(self) -> None:
-        """Draw a message while the first state is missing, because the model is being compiled."""
+        """Draw a message until the first state arrives, while the run compiles the model."""
         self._surface.fill(DARK)
         if self._help_shown():
             draw_help(self._surface, self._controls.movers)
@@ -134,7 +134,7 @@ class Display:
         self._devices.close()
 
     def _warn(self, plants: Mapping[str, Shown], standing: bool) -> tuple[Warned, ...]:
-        """Signal the cues by stick and horn; return those that are on."""
+        """Signal the cues by stick and horn; return the cues that are on."""
         self._note_all(self._cueing.news)
         flying = self._controls.flying
         return self._cueing.follow(plants, standing, self._devices.rumble, flying, stopwatch())
@@ -221,7 +221,7 @@ class Display:
         self._help_until = 0
 
     def _help_shown(self) -> bool:
-        """Whether the help is shown: on request, and at first in a window that moves the stick."""
+        """Return whether to show the help: on request, or in the first seconds with a stick."""
         until = self._help_until
         flies = bool(self._controls.movers) and self._telling.flies
         return self._help or (flies and (until is None or stopwatch() < until))
@@ -279,5 +279,5 @@ class Display:
 
     @property
     def heard(self) -> bool:
-        """Whether the run has read the order to end that Esc gave."""
+        """True if the run has read this window's order to end the run."""
         return self.quit and bool(self._said["orders"] >= self._quit_order or self._said["ended"])

@@ -37,7 +37,7 @@ KEYS: Keys = (
     ("Esc", "close"),
 )
 _SPAN_NS = 10 * NS_PER_S
-"""Time span of a trace at rate 1; it is proportional to the rate."""
+"""Time span of a trace at rate 1, ns; the span is proportional to the rate."""
 _NOTE_NS = 4 * NS_PER_S
 
 
@@ -53,7 +53,7 @@ class Player:
         rate: float = 1.0,
         within: tuple[int, int] | None = None,
     ) -> None:
-        """``within`` is the part that is played: first and last simulated time, ns."""
+        """Play the time range ``within``: first and last simulated time, ns."""
         self.closed = False
         self.playing = True
         self.screenshots = Path()
@@ -68,7 +68,7 @@ class Player:
         self._dragging = self._help = False
         self._view, self._page = COCKPIT, 0
         self._note, self._noted = "", 0
-        """The last note, and the deadline until which it is shown."""
+        """The last note, and the time until which it is shown."""
         self._keys: dict[int, Callable[[], None]] = {
             pygame.K_F1: self._toggle_help, pygame.K_h: self._toggle_help,
             pygame.K_SPACE: self._toggle, pygame.K_p: self._toggle,
@@ -83,19 +83,19 @@ class Player:
 
     @property
     def ns(self) -> int:
-        """The simulated time that is shown, ns."""
+        """The simulated time of the present picture, ns."""
         return round(self._at)
 
     @property
     def done(self) -> bool:
-        """Whether the end is reached in the direction of play."""
+        """True if the playback has reached the end in its direction."""
         return self.ns == (self._end if self.rate > 0 else self._first)
 
     def seek(self, ns: float) -> None:
         self._at = min(max(float(ns), self._first), self._end)
 
     def frame(self) -> None:
-        """Wait for the next frame and draw it; the time shown follows the deadlines of frames."""
+        """Wait for the next frame and draw it; the deadlines of frames advance the time shown."""
         due = self._frames.wait(self._look)
         passed = 0 if self._due is None else due - self._due
         self._due = due
@@ -153,7 +153,7 @@ class Player:
             self._surface = pygame.display.get_surface() or self._surface
 
     def _stride(self, mod: int) -> float:
-        """Return the simulated time that an arrow key moves by, ns."""
+        """Return the simulated time that an arrow key skips, ns; ``mod`` are the modifier keys."""
         if mod & pygame.KMOD_CTRL:
             return float(self._frames.period.ns) * abs(self.rate)
         return float(NS_PER_S if mod & pygame.KMOD_SHIFT else 5 * NS_PER_S)

@@ -1,7 +1,7 @@
-"""The viewer process: ``python -m rtsim.pilot.viewer.process FILE``, FILE is the shared file.
+"""The viewer process: ``python -m rtsim.pilot.viewer.process FILE``.
 
-The process prints ``ready``, or one line with an error.  It ends when its input closes, which
-happens at the end of the simulation, also if the simulation is killed.
+FILE is the shared file. The process prints ``ready``, or one line with an error. It ends when its
+input closes, which happens at the end of the simulation, also if the simulation is killed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNHEARD = (
 )
 ENDED = "the run has ended"
 _LAST_WORDS = {CLOSED: f"{CLOSED}; Ctrl-C ends the run", UNHEARD: UNHEARD}
-"""Texts that a viewer beside its run prints; in other cases the run reports its end itself."""
+"""Last texts of a viewer on the machine of the run, if the run does not report its end itself."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,7 +53,7 @@ def _show(path: Path, window: Window) -> int:
     try:
         shared = Shared.open(path)
         why = watch(shared, window, over, lambda: print(READY, flush=True))
-        if over.is_set():  # a simulation that was killed does not remove the file itself
+        if over.is_set():  # a killed simulation has not removed the file
             shared.remove()
     except RtsimError as error:
         print(error, flush=True)
@@ -71,8 +71,8 @@ def watch(
 ) -> str:
     """Open a window and draw frames; return why the window was closed.
 
-    The window also closes when ``over`` is set or the run ends.  ``ready`` is called when the
-    window is open.  Raises :class:`RtsimError` if the window cannot be opened or the mapping is
+    The window also closes when ``over`` is set or the run ends. The function calls ``ready`` when
+    the window is open. Raises :class:`RtsimError` if the window cannot be opened or the mapping is
     wrong.
     """
     mapping = _mapping(window.mapping, exchange.schema)
@@ -115,7 +115,7 @@ def _display(
         raise SharedError(f"the scene of the run cannot be created: {error}") from error
     clock = WallClock()
     frames = VideoFrames(window.rate, clock, WallClock(spin_ns=0))
-    sounds = not (window.quiet or window.headless)  # nobody listens at a hidden window
+    sounds = not (window.quiet or window.headless)  # a hidden window needs no sound
     return Display(
         surface, scene, Picture(exchange), said, Telling(exchange),
         Controls(mapping, exchange.schema.stick), frames, clock,
@@ -124,7 +124,7 @@ def _display(
 
 
 def _end_reason(display: Display, ended: bool, over: str) -> str:
-    """Return why the window was closed; ``ended`` is true if the run reported its end."""
+    """Return why the window closed; ``ended`` is true if the run reported its end."""
     if display.heard:
         return QUIT
     if ended or over:
@@ -143,7 +143,7 @@ class PictureSaver:
             folder.mkdir(parents=True, exist_ok=True)
 
     def look(self, save: Callable[[Path], object]) -> str:
-        """Save a picture if one is due; return why it could not be saved, else an empty text.
+        """Save a picture if one is due; return the reason if that failed, else an empty text.
 
         The first failure is also printed, for a hidden window.
         """

@@ -18,28 +18,28 @@ _MARGIN = 16
 
 @dataclass(frozen=True)
 class SeekBar:
-    """A bar from ``first`` to ``end``, simulated ns."""
+    """A seek bar from ``first`` to ``end``, simulated ns."""
 
     first: int
     end: int
 
     def line(self, size: tuple[int, int]) -> pygame.Rect:
-        """Return the rectangle of the bar on a surface of this size."""
+        """Return the rectangle of the bar on a surface of the given size."""
         width, height = size
         return pygame.Rect(_MARGIN, height - HEIGHT + 8, max(1, width - 2 * _MARGIN), 6)
 
     def holds(self, size: tuple[int, int], at: tuple[int, int]) -> bool:
-        """Whether a click at ``at`` is on the bar or at most some pixels beside it."""
+        """Return whether a click at ``at`` is on the bar or at most some pixels beside it."""
         return self.line(size).inflate(2 * _MARGIN, 14).collidepoint(at)
 
     def ns(self, size: tuple[int, int], x: int) -> int:
-        """Return the time at the column ``x``; beyond the bar, the time at its nearer end."""
+        """Return the time at the pixel column ``x``, limited to the times of the bar."""
         line = self.line(size)
         share = min(1.0, max(0.0, (x - line.left) / line.width))
         return self.first + round(share * (self.end - self.first))
 
     def x(self, size: tuple[int, int], ns: int) -> int:
-        """Return the column of the time ``ns``."""
+        """Return the pixel column of the time ``ns``."""
         line = self.line(size)
         share = (ns - self.first) / max(1, self.end - self.first)
         return line.left + round(share * line.width)

@@ -15,7 +15,7 @@ from rtsim.pilot.seat import NOBODY, Seat, new_viewer_number
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Exchange
 
 BEAT_NS = NS_PER_S // 10
-"""Keep-alive period: the record of a stick at rest is written again after this time."""
+"""Keep-alive period, ns: an unchanged record of the stick is written again after this time."""
 
 
 class Picture:
@@ -23,9 +23,9 @@ class Picture:
 
     def __init__(self, shared: Exchange) -> None:
         self.latency = Durations()
-        """Latencies from reading a device to the end of the first picture that used it, ns."""
+        """Latencies from reading a device to the end of the first picture with its value, ns."""
         self.interpolation = Durations()
-        """Delays by interpolation: how far a picture lags behind the newest state, ns."""
+        """Delays by which pictures are behind the newest state, because of interpolation, ns."""
         self._readers = {name: shared.reader(f"plant/{name}") for name, _ in shared.schema.plants}
         self._between = {name: Interpolation(signals) for name, signals in shared.schema.plants}
         self._pairs: dict[str, StatePair] = {}
@@ -35,21 +35,21 @@ class Picture:
 
     @property
     def complete(self) -> bool:
-        """Whether a state of every plant has been read."""
+        """True if a state of every plant has been read."""
         return len(self._pairs) == len(self._readers)
 
     def look(self) -> None:
-        """Read the newest states; call this directly before drawing."""
+        """Read the newest states; call this method directly before drawing."""
         for name, reader in self._readers.items():
             record = reader.read()
             if record is not None:
                 self._pairs[name] = StatePair.of(record)
                 self._applied, self._initiated = map(int, record.integers[5:7])
-                if self._shown is None:  # the stick of an earlier viewer does not count
+                if self._shown is None:  # ignore the stick of an earlier viewer
                     self._shown = self._applied
 
     def at(self, wall: int, ahead: int) -> dict[str, Shown]:
-        """Return the states at ``wall``, extrapolated by at most ``ahead`` ns."""
+        """Return the states at wall-clock time ``wall``, extrapolated by at most ``ahead`` ns."""
         shown = {}
         self._behind = max([0, *(pair.next_wall - wall for pair in self._pairs.values())])
         for name, pair in self._pairs.items():
@@ -60,7 +60,7 @@ class Picture:
         return shown
 
     def drawn(self, now: int) -> None:
-        """Note that the picture was drawn at ``now``."""
+        """Record that the picture was drawn at ``now``, for the latencies."""
         if self._shown is not None and self._applied > self._shown:
             self._shown = self._applied
             self.latency.add(now - self._initiated)
@@ -78,7 +78,7 @@ class RunState:
         self._refused = 0 if before is None else int(before.integers[0])
 
     def refusal(self) -> str:
-        """Return why the run refused an order; empty if there is no new refusal."""
+        """Return why the run refused an order, or an empty text if no new refusal has come."""
         record = self._answers.read()
         if record is None or int(record.integers[0]) == self._refused:
             return ""
@@ -100,7 +100,7 @@ class Telling:
 
     def __init__(self, shared: Exchange, clock: Callable[[], int] = stopwatch) -> None:
         self.flies = False
-        """Whether this viewer has the control authority."""
+        """True if this viewer has the control authority."""
         self._shared, self._who, self._clock = shared, new_viewer_number(), clock
         self._seat = Seat(shared.reader("stick"), clock)
         self._told = b""
@@ -115,7 +115,7 @@ class Telling:
     def _hold_authority(self) -> bool:
         """Take or keep the control authority; return whether this viewer has it.
 
-        The records of orders continue those of the viewer before.
+        The numbering of this viewer's orders continues that of the previous viewer.
         """
         free = self._seat.free_for(self._who)
         if free and not self.flies:
@@ -133,7 +133,7 @@ class Telling:
         return free
 
     def stick(self, values: Vector, initiated: int, completed: int, lost: bool) -> bool:
-        """Write the stick's values if they changed or the keep-alive is due; True if written."""
+        """Write the stick's values if they changed or a keep-alive is due; True if written."""
         bits = values.tobytes()
         if not self._hold_authority() or (
             bits == self._told and completed - self._told_ns < BEAT_NS

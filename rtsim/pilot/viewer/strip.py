@@ -1,4 +1,4 @@
-"""Draws over the scene: the status line of window and run, notes, and the help."""
+"""Draws text over the scene: the status line of window and run, notes, and the help."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WARN: Colour = (255, 190, 60)
 _BACK = (12, 16, 22, 205)
 _SIZE = 20
 _NOTE_WIDTH = 80
-"""Characters per line."""
+"""Number of characters in a line of a note."""
 _HANDS = ("", "keyboard", "mouse")
 
 Keys = tuple[tuple[str, str], ...]
@@ -39,7 +39,7 @@ KEYS: Keys = (
 def draw_strip(
     surface: pygame.Surface, run: Mapping[str, int], rate: float, fps: float, dropped: int
 ) -> None:
-    """Draw the status line; overruns, a pause and a lost recording have another colour."""
+    """Draw the status line; an overrun, a pause and a lost recording change its colour."""
     overruns = run.get("overruns_compute", 0) + run.get("overruns_wake", 0)
     pace = f"x{rate:g}" if run.get("paced") else "max"
     parts: list[tuple[str, Colour]] = [
@@ -63,7 +63,7 @@ def draw_strip(
 
 
 def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
-    """Draw notes above the status line, the newest one lowest."""
+    """Draw notes above the status line, the newest note lowest."""
     lines = [line for note in notes for line in wrap(note, _NOTE_WIDTH)]
     for k, note in enumerate(lines):
         up = 1.8 + 1.5 * (len(lines) - k)
@@ -75,7 +75,7 @@ def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
 
 
 def help_rows(movers: Mapping[str, Moved], keys: Keys = KEYS) -> list[tuple[str, str]]:
-    """Return the rows of the help: the keys, and for each value its device or its keys."""
+    """Return the rows of the help: first the keys, then each value with its device or keys."""
     rows = list(keys)
     if movers:
         rows += [("", ""), *((name, _moved_by(moved)) for name, moved in movers.items())]
@@ -100,7 +100,7 @@ def draw_help(surface: pygame.Surface, movers: Mapping[str, Moved], keys: Keys =
 
 @lru_cache(maxsize=4)
 def _help_page(rows: Keys) -> pygame.Surface:
-    """Return the drawn help; it is cached, because it is the same in many pictures."""
+    """Return a surface with the help; it is cached, because many pictures show the same help."""
     page = pygame.Surface((560, round(1.25 * _SIZE * len(rows)) + 24), pygame.SRCALPHA)
     page.fill(_BACK)
     for k, (key, says) in enumerate(rows):

@@ -18,13 +18,13 @@ _SCREENLESS = ("dummy", "offscreen")
 
 
 class NoWindow(RtsimError):
-    """The window cannot be opened."""
+    """The window could not be opened; the message is the reason."""
 
 
 def check_one_pygame() -> None:
-    """Check that not both ``pygame`` and ``pygame-ce`` are installed.
+    """Raise an error if ``pygame`` and ``pygame-ce`` are both installed.
 
-    The two packages have files of the same names, so that one overwrites the other.
+    The two packages have files of the same names, so that one package overwrites the other.
     """
     found = [name for name in ("pygame", "pygame-ce") if _installed(name)]
     if len(found) > 1:
@@ -46,7 +46,7 @@ def prepare(hidden: bool) -> None:
     """Set the environment variables that SDL reads; call this before SDL is loaded."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     os.environ.setdefault("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1")
-    # The scenes draw in memory.  A renderer without a GPU would take 4 times as long to show them.
+    # The scenes draw in memory.  Without a GPU, SDL's renderer takes 4 times as long to show them.
     os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
     if hidden:
         os.environ["SDL_VIDEODRIVER"] = HIDDEN
@@ -66,7 +66,7 @@ def open_window(title: str, hidden: bool, size: tuple[int, int] = (WIDTH, HEIGHT
         with _errors_held_back():
             pygame.display.init()
             driver = pygame.display.get_driver()
-            if not hidden and driver in _SCREENLESS:  # SDL uses these drivers without an error
+            if not hidden and driver in _SCREENLESS:  # SDL reports no error for these
                 pygame.display.quit()
                 raise NoWindow(_no_display(f"SDL found only its {driver!r} driver"))
         flags = 0 if hidden else pygame.RESIZABLE

@@ -83,7 +83,9 @@ def test_a_law_that_leaves_its_vectors(law: Function) -> None:
         with pytest.raises(ControllerError) as raised:
             simulate(steered(law), compile=compile)
         text = str(raised.value)
-        assert text.startswith(f"law {law.__name__} of controller raised at 0.000000000 s: ")
+        assert text.startswith(
+            f"control function {law.__name__} of controller raised at 0.000000000 s: "
+        )
         where = "OutOfBounds: " if compile == "checked" else f"({__file__}:"
         assert where in text
         assert text.endswith("the sizes of its vectors are u: 1, s: 1, p: 0, y: 1")

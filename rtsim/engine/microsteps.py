@@ -232,7 +232,7 @@ class Microsteps:
             self._lap(task.name)
 
     def _answer_in_order(self, task: ControllerTask, message: Message) -> None:
-        """Deliver an undelayed answer: now to later controllers, in the next microstep to others."""
+        """Deliver an undelayed answer: to later controllers now, to others one microstep later."""
         port = self._system.ports[message.topic]
         port.early[:] = message.payload
         self._writes.append((port.value, message.payload, port))

@@ -53,7 +53,7 @@ class Changeable:
     owner: Plant | SignalPort | None
 
     def change(self, ns: int, value: object) -> Change:
-        """Return the change to ``value`` at ``ns``; raises if the value's shape or range is wrong."""
+        """Return the change to ``value`` at ``ns``; raises if its shape or range is wrong."""
         checked = self.signals.initial({self.name: value})
         where = self.signals.slice(self.name)
         return Change(ns, self.target, self.vector, where, checked[where].copy(), self.owner)

@@ -23,7 +23,7 @@ NEXT_TAG = -1
 """Stands for a time if the run is paused: the command acts at the next tag after the pause."""
 
 Answer = Callable[[str, int], None]
-"""A function that the loop calls with the error text ("" if none) and the ns of the command's tag."""
+"""A function that the loop calls with the error text ("": none) and the ns of the command's tag."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class SignalFault(FaultKind):
         self._parameters = activity.fault.parameters
 
     def item(self, ns: int, value: Vector) -> None:
-        """Decide, once at each time, how the fault changes the sampled ``value`` (n,), if at all."""
+        """Decide, once at each time, whether and how the fault changes ``value`` (n,)."""
         if ns == self._ns:
             return
         self._ns = ns
@@ -164,7 +164,7 @@ class Drift(SignalFault):
 
 
 class NoiseFault(SignalFault):
-    """Adds normal noise of standard deviation ``deviation`` at each item; elements are independent."""
+    """Adds normal noise of ``deviation`` at each item, independent for each element."""
 
     name = "noise"
     does = "is noisy"

@@ -168,7 +168,7 @@ class FaultKind(ABC):
         """Raise :class:`ScenarioError` if the class itself is incomplete."""
         if cls.has_length and Parameter("length", "natural") not in cls.parameters:
             raise ScenarioError(
-                f"fault kind {cls.name!r} has has_length but no such parameter; add "
+                f"fault kind {cls.name!r} has has_length = True but no parameter length; add "
                 "Parameter('length', 'natural')"
             )
 

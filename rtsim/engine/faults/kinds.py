@@ -61,7 +61,7 @@ def _check_parameters(kind: type[FaultKind]) -> None:
             )
         if parameter.check not in WANTED:
             raise ScenarioError(
-                f"fault kind {kind.name!r}: parameter {parameter.name} is checked for "
+                f"fault kind {kind.name!r}: parameter {parameter.name} has the check "
                 f"{parameter.check!r}; choose one of {', '.join(WANTED)}"
             )
         taken.append(parameter.name)

@@ -253,7 +253,7 @@ class Speechless(MessageFault):
         ("unchecked", Unchecked, "parameter copies is checked for 'some'; choose one of number"),
         ("one", OfAnotherName, "'one' is called 'another' in OfAnotherName.name"),
         ("untimed", Untimed, "takes time; give Untimed a method takes"),
-        ("at_no_moment", AtNoMoment, "AtNoMoment needs a moment; choose one of frame, wake, job"),
+        ("at_no_moment", AtNoMoment, "needs an attribute moment; choose one of frame, wake, job"),
         ("lengthless", Lengthless, "has has_length but no such parameter; add Parameter"),
         ("speechless", Speechless, "Speechless needs a text does"),
         ("number", 3, "is 3; expected a subclass of SignalFault, MessageFault"),

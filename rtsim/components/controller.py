@@ -27,7 +27,9 @@ from rtsim.equations.first_call import first_checked
 from rtsim.equations.reading_functions import never_written
 
 Law = Callable[[float, Vector, Vector, Vector, Vector], None]
-"""``(t, u, s, p, y)``: time t in s, inputs u (m,), parameters p; updates memory s (k,), fills y."""
+"""A control law ``law(t, u, s, p, y)`` with time t in s, inputs u (m,) and parameters p.
+
+The control law updates the memory s (k,) and fills the outputs y."""
 
 
 class Controller(Protocol):
@@ -181,7 +183,7 @@ class PythonController:
         if self._pending != tag:
             pending = "none" if self._pending is None else f"the request of {self._pending}"
             raise ControllerError(
-                f"{self.name} has no open request of {tag} to answer; open is {pending}"
+                f"{self.name} has no open request of {tag}; its open request is {pending}"
             )
         self._pending = None
         return self._y

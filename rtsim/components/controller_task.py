@@ -312,7 +312,7 @@ class ControllerTask(Ticking):
         if saved["controller"] is None and saved["sequence"] and not dead:
             raise ScenarioError(
                 f"{self.name} ({type(self.controller).__name__}) saved no memory, so it cannot be "
-                "restored; give its class save() and restore(), or replay the recording"
+                "restored; add save() and restore() to its class, or replay the recording"
             )
         super().restore(saved)
         self.sequence = saved["sequence"]

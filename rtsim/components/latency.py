@@ -59,7 +59,7 @@ def draw(
 
 
 def _ns(seconds: float) -> int:
-    """Return the nearest ns; raises :class:`LatencyError` if ``seconds`` is not finite."""
+    """Return ``seconds`` rounded to ns; raises :class:`LatencyError` if it is not finite."""
     if not math.isfinite(seconds):
         raise LatencyError(f"the latency model drew a delay of {seconds} s; check its parameters")
     return round(seconds * NS_PER_S)
@@ -179,7 +179,7 @@ class Gamma:
 
 @dataclass(frozen=True)
 class SerialLine:
-    """A serial line at ``baud``: (payload + ``overhead``) bytes of ``bits_per_byte`` bits.
+    """The latency of a serial line: (payload + ``overhead``) bytes at ``baud`` bits per s.
 
     Example:
         SerialLine(115200, overhead=4)

@@ -162,7 +162,7 @@ class Plant:
         return at[1 : good + 1], rows
 
     def native_step(self) -> NativeStep | None:
-        """Return the solver's step as compiled code can call it; None if compiled code cannot."""
+        """Return the solver's step for compiled code; None if the solver has no such step."""
         native = getattr(self.stepper, "native", None)
         if native is None or self.budgeted:
             return None

@@ -86,7 +86,7 @@ class Wiring:
         return set(runs)
 
     def copies(self) -> list[tuple[Vector, Vector]]:
-        """Return the copies of :meth:`gather` as pairs of vectors (into, from) of equal length."""
+        """Return the pairs of vectors (into, from), of equal length, that :meth:`gather` copies."""
         found = []
         for here, value, there in self._links:
             if isinstance(here, slice) and isinstance(there, slice):

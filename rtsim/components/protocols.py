@@ -166,7 +166,7 @@ class Tunable(Assignable, Protocol):
     """A controller whose parameters ``Scenario.set`` can set and a run can change."""
 
     def tunable(self) -> Vector:
-        """Return the parameters in use (k,), which rtsim changes; order of ``parameters``."""
+        """Return the parameters in use (k,), in declared order; rtsim changes this vector."""
         ...
 
 
@@ -201,7 +201,7 @@ class FreeRunning(Protocol):
 
     @property
     def free_running(self) -> bool:
-        """True if the controller continues; pauses, rates and checkpoints are then errors."""
+        """True if the controller continues; pauses, other rates, checkpoints are then errors."""
         ...
 
 

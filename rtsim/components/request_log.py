@@ -19,7 +19,7 @@ from rtsim.core.tag import Tag
 
 _ROWS = 1024
 MOST_BYTES = 256 << 20
-"""Memory for the kept inputs of a run: 90 minutes at 1 kHz with four inputs."""
+"""The most bytes of inputs that a run keeps: 90 minutes at 1 kHz with four inputs."""
 
 
 class RequestLog:
@@ -128,7 +128,7 @@ def steps_of(saved: Mapping[str, Any], width: int, name: str) -> list[tuple[Tag,
     if gone:
         raise ControllerError(
             f"{name} cannot be restored: it ran {saved['steps']} steps, and the inputs of the "
-            f"first {gone} were not kept (at most {MOST_BYTES >> 20} MB are); resume from an "
+            f"first {gone} were not kept (at most {MOST_BYTES >> 20} MB are kept); resume from an "
             "earlier checkpoint"
         )
     return [(Tag(int(ns), int(step)), row) for (ns, step), row in zip(tags, inputs, strict=True)]

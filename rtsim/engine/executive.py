@@ -141,7 +141,7 @@ class Executive:
                 self._run_instant(ns, ns == discrete)
             elif coupled:
                 self._instant.refresh(Tag(ns))
-            paced = clock.paced  # a command may have changed it
+            paced = clock.paced  # a command can change the pacing
             if paced:
                 trace.frame(system.ns, pacer.log.last)
             system.ns = ns

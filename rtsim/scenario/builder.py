@@ -179,7 +179,7 @@ class Builder:
 
 
 def check_built(name: str, built: object) -> None:
-    """Raise :class:`ScenarioError` unless ``built`` is a :class:`Built` named ``name``."""
+    """Raise :class:`ScenarioError` unless ``built`` is a valid result of component ``name``."""
     if not isinstance(built, Built):
         raise ScenarioError(
             f"build() of {name} returned a {type(built).__name__}; return "

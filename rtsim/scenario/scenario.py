@@ -51,7 +51,7 @@ class Scenario(NamedComponents, Presented):
     """One experiment: its components, their links, and what changes during a run.
 
     :meth:`build` makes a new system each time.  ``until``: end of a run, s.  ``assumptions`` and
-    ``limits`` are sentences for every recording, next to those of the models.
+    ``limits`` are sentences for every recording, in addition to the sentences of the models.
 
     Example:
         room = Scenario("room", until=60)

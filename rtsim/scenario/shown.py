@@ -87,7 +87,7 @@ class Presentation:
 
 
 class Presented:
-    """Base class of a scenario: declares bodies, warnings and a scene for viewers."""
+    """The methods of a scenario that declare bodies, warnings and a scene for viewers."""
 
     presentation = Presentation()
 
@@ -218,8 +218,8 @@ class Cue:
             begins, fully = self.shaker
             if (begins < fully) if self.below else (fully < begins):
                 raise ScenarioError(
-                    f"cue {self.name}: the limit {fully:g} of full shaking comes before the limit "
-                    f"{begins:g} where it begins; swap them, or give below={not self.below}"
+                    f"cue {self.name}: shaker begins at {begins:g} but is full at {fully:g}, "
+                    f"on the wrong side; swap the two limits, or give below={not self.below}"
                 )
 
     def added_to(self, presentation: Presentation) -> Presentation:

@@ -191,7 +191,7 @@ def request(
 
 
 def probe() -> Granted:
-    """Return what ``--realtime`` would be granted; request it and undo it at once."""
+    """Return the scheduling that ``--realtime`` would be granted, from a request undone at once."""
     with request(SchedulingRequest.realtime()) as granted:
         return granted
 

@@ -23,7 +23,7 @@ class Ring:
 
     def keep(self, checkpoint: Checkpoint) -> None:
         kept = self._kept
-        while kept and kept[-1].ns >= checkpoint.ns:  # the run went back before them
+        while kept and kept[-1].ns >= checkpoint.ns:  # the run went back past these
             kept.pop()
         kept.append(checkpoint)
         while len(kept) > 1 and kept[1].ns <= checkpoint.ns - self._span_ns:

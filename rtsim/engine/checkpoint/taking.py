@@ -59,7 +59,7 @@ class Taking:
 
     In a paced run a frame without slack postpones a regular checkpoint to a later tag, but never a
     checkpoint at a time of ``at``.  ``keeper`` stores the checkpoints; without one, commands cannot
-    take a checkpoint.  ``past`` also gets every checkpoint, and more for its ring.
+    take a checkpoint.  ``past`` also gets every checkpoint, and further checkpoints for its ring.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ _LOOK_S = 1.0
 ALONE = "Unreachable"
 """Kind of the event that records from which tag on clients cannot reach the run."""
 AT_A_TAG = ("set", "inject", "fault", "mark")
-"""Kinds of commands that act at a tag and are repeated in a replay; the others are not."""
+"""Kinds of commands that act at a tag and are repeated in a replay; other commands do neither."""
 
 
 class CommandHandler:

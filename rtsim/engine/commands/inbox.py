@@ -23,7 +23,7 @@ NEXT_TAG = -1
 """Stands for a time if the run is paused: the command acts at the next tag after the pause."""
 
 Answer = Callable[[str, int], None]
-"""A function that the loop calls with the error text ("": none) and the ns of the command's tag."""
+"""A function that the loop calls with the outcome: an error text or "", and the tag's time, ns."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Inbox:
             raise CommandError(f"{command.kind}: {self.closed}")
         if len(self.waiting) >= MOST_WAITING:
             raise CommandError(
-                f"{MOST_WAITING} commands are waiting for the run; send them more slowly"
+                f"{MOST_WAITING} commands are waiting for the run; send commands more slowly"
             )
         self.waiting.append(PendingCommand(command, answer))
         self.wake.set()

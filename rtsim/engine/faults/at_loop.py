@@ -32,7 +32,7 @@ Moment = Literal["frame", "wake", "job", "tick"]
 _WITH_JOB: dict[Moment, tuple[bool, ...]] = {
     "frame": (False,), "wake": (False,), "job": (True,), "tick": (False, True),
 }  # fmt: skip
-"""Allowed values, for each moment, of: ``where`` names a job or task after ``loop.``."""
+"""For each moment: whether ``where`` may, or must, name a job or task after ``loop.``."""
 
 
 _AMOUNT = Parameter("amount", "seconds")

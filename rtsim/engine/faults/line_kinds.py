@@ -180,7 +180,7 @@ class SlowLine(LineFault):
 
 
 class OfFrames(LineFault):
-    """A fault whose item is a protocol frame; it is decided at the first byte of the frame."""
+    """A fault whose item is a protocol frame; the frame's first byte decides if it acts."""
 
     def __init__(
         self, activity: Activity, line: LineFaults, ns_at: Callable[[int], int], rate: int
@@ -202,7 +202,7 @@ class OfFrames(LineFault):
 
     @abstractmethod
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
-        """Append the bytes that replace a byte of a frame; change it if :attr:`hit` is True."""
+        """Append the bytes that replace a byte of a frame; :attr:`hit`: the fault acts on it."""
 
 
 class Truncation(OfFrames):

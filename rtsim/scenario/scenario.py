@@ -280,7 +280,7 @@ class Scenario(NamedComponents, Presented):
         answers take no time and no other process computes them.
         """
         for name in names:
-            self.controller_component(name, f"order() takes controllers; {name} is not one")
+            self.controller_component(name, f"{name} is not a controller, so it has no order")
         self._orders.extend(pairwise(names))
 
     def at(self, time: Duration, target: str, value: object) -> None:

@@ -243,11 +243,11 @@ class _Pair:
             above,
             inputs,
             tags,
-            period=conditions.part(name).period,
+            period=conditions.component(name).period,
             tolerances=fitting(self.rules, _outputs_of(name, above)),
             observe=conditions.watch.steps,
             sides=self.sides,
-            labels=conditions.part(name).controller.outputs,
+            labels=conditions.component(name).controller.outputs,
         )
 
     def flight(self) -> LoopComparison:
@@ -299,21 +299,21 @@ class _Pair:
         out = {}
         for name, controller in started.items():
             took = took_ns_of(controller) or ()
-            period = self.conditions.part(name).period
+            period = self.conditions.component(name).period
             measured = Execution.of(took, period, clock=clock_of(controller))
             if measured is not None and timed(controller):
                 out[name] = measured
         return out
 
     def _targets(self, started: Mapping[str, Controller]) -> dict[str, OnTarget]:
-        found = {n: OnTarget.of(c, self.conditions.part(n).period) for n, c in started.items()}
+        found = {n: OnTarget.of(c, self.conditions.component(n).period) for n, c in started.items()}
         return {name: target for name, target in found.items() if target is not None}
 
     def notes(self, given: Recording | None) -> tuple[str, ...]:
         """Notes on the comparison: mismatches, long latencies, incomplete recordings."""
         out: list[str] = []
         for name, above in self.above.controllers.items():
-            period = self.conditions.part(name).period
+            period = self.conditions.component(name).period
             out += mismatches(name, self.below.controllers[name], above)
             out += too_slow(name, self.conditions.compute(name), period)
         if given is not None and given.truncated:

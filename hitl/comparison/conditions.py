@@ -66,14 +66,14 @@ class LoopRun(NamedTuple):
 
 @dataclass
 class Conditions:
-    """The scenario, and the conditions of all runs in which the controllers ``parts`` are replaced.
+    """The scenario, and the conditions of all runs that replace the controllers ``components``.
 
     ``latency``, ``until``, ``seed``, ``late`` and ``failure`` are those of
     :func:`hitl.comparison.back_to_back.climb`.
     """
 
     scenario: Scenario
-    parts: tuple[str, ...]
+    components: tuple[str, ...]
     latency: Latencies = None
     until: Duration | None = None
     seed: int = 0
@@ -83,11 +83,11 @@ class Conditions:
     until_ns: int = field(init=False)
 
     def __post_init__(self) -> None:
-        if not self.parts:
+        if not self.components:
             raise ScenarioError(
                 "no controller is given to compare with its reference model; give one by its name"
             )
-        for name in self.parts:
+        for name in self.components:
             allowing(latency_of(name, self.latency) or 0)
         self._refuse_changes()
         self._refuse_unknown_lines()
@@ -98,7 +98,7 @@ class Conditions:
         """Refuse changes of parameters during the run: C gets its parameters once, at the start."""
         for change in self.scenario.describe()["changes"]:
             name, _, parameter = change["target"].partition(".")
-            if name in self.parts:
+            if name in self.components:
                 raise ScenarioError(
                     f"parameter {change['target']} changes at {change['ns'] / 1e9:g} s, but C that "
                     f"replaces {name} gets its parameters only once, before its first step; make "
@@ -112,7 +112,7 @@ class Conditions:
             if fault.kind.level == "line" and fault.part not in known:
                 raise fault.error(UnknownName("controller", fault.part, sorted(known)))
 
-    def part(self, name: str) -> ControllerComponent:
+    def component(self, name: str) -> ControllerComponent:
         """The component of controller ``name``; :class:`ScenarioError` if it is no controller."""
         return self.scenario.controller_component(
             name, f"{name} is not a controller, so C cannot replace it"
@@ -121,18 +121,18 @@ class Conditions:
     def compute(self, name: str) -> LatencyModel:
         """The latency within which ``name`` may answer."""
         given = latency_of(name, self.latency)
-        return self.part(name).compute if given is None else allowing(given)
+        return self.component(name).compute if given is None else allowing(given)
 
     def designs(self) -> dict[str, Controller]:
         """The reference models by the name of their component."""
-        return {name: self.part(name).controller for name in self.parts}
+        return {name: self.component(name).controller for name in self.components}
 
     def taking_over(self, controllers: Mapping[str, Controller]) -> dict[str, Controller]:
         """Return ``controllers`` with the parameters of the reference models.
 
         Each of them calls ``watch.met`` when it starts.
         """
-        taken = {n: taking_over(n, self.part(n).controller, c) for n, c in controllers.items()}
+        taken = {n: taking_over(n, self.component(n).controller, c) for n, c in controllers.items()}
         return {name: self._announcing(name, controller) for name, controller in taken.items()}
 
     def _announcing(self, name: str, controller: Controller) -> Controller:
@@ -146,7 +146,7 @@ class Conditions:
     def refuse_no_time(self, pace: Pace, controllers: Mapping[str, Controller]) -> None:
         """Raise if a controller outside this process has no latency in a run in real time."""
         for name, controller in controllers.items():
-            compute = self.part(name).compute
+            compute = self.component(name).compute
             none = isinstance(compute, Fixed) and compute.constant == (0,)
             if (
                 pace.rate is not None
@@ -154,7 +154,7 @@ class Conditions:
                 and none
                 and not latency_of(name, self.latency)
             ):
-                board, period = on_board(controller), self.part(name).period
+                board, period = on_board(controller), self.component(name).period
                 where = "on a board" if board else "in a process of its own"
                 enough = period.seconds / 2 if board and period is not None else 0.005
                 raise ScenarioError(
@@ -169,7 +169,7 @@ class Conditions:
         """
         self.watch.stage("run with the reference model")
         scenario = self.scenario.copy()
-        for name in self.parts:
+        for name in self.components:
             latency = latency_of(name, self.latency)
             if latency is not None:
                 scenario.allow(name, latency)

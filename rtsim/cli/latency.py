@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from rtsim.components.allowed_latency import Allowed, allowing, names_a_model
+from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.core.tag import to_ns
+from rtsim.core.tag import NS_PER_S, to_ns
 
 if TYPE_CHECKING:
     from rtsim.record.measured import MeasuredLatency
+    from rtsim.scenario.scenario import Scenario
 
 FROM = "from:"
 latency_option = click.option(
@@ -64,6 +66,23 @@ def print_latencies(given: Given) -> None:
     for name, latency in given.items():
         if not isinstance(latency, str):
             click.echo(f"latency of {name}: {latency.in_words}")
+
+
+def note_too_long(scenario: Scenario, given: Given) -> None:
+    """Print a note on stderr if a constant latency exceeds the period of its controller."""
+    long = []
+    for name in given:
+        controller = scenario.controller_component(name, f"{name} is not a controller")
+        compute, period = controller.compute, controller.period
+        if isinstance(compute, Fixed) and period is not None and compute.constant[0] > period.ns:
+            seconds = f"{compute.constant[0] / NS_PER_S:g} s"
+            long.append(f"{name}: {seconds} exceeds the period of {period}")
+    if long:
+        text = (
+            f"note: --latency is longer than a sample period ({'; '.join(long)}), so ticks will be "
+            "Missed; give a shorter latency"
+        )
+        click.secho(text, err=True, fg="yellow")
 
 
 def _split(value: str, known: Sequence[str], of_all: bool) -> tuple[list[str], str]:

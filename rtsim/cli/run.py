@@ -19,6 +19,7 @@ from rtsim.cli.latency import (
     allowed,
     latencies_to_json,
     latency_option,
+    note_too_long,
     parse_latencies,
     print_latencies,
 )
@@ -98,6 +99,7 @@ def run(
         given = parse_latencies(latencies, list(scenario.of(ControllerComponent)), of_all=False)
         for name, latency in allowed(given).items():
             scenario.allow(name, latency)
+        note_too_long(scenario, given)
 
     watch = None if viewed is None else viewed.watch
     summary = run_command(options, quiet=as_json, prepare=prepare, watch=watch)

@@ -24,7 +24,7 @@ from rtsim.core.extension_point import ExtensionPoint
 from rtsim.core.tag import Duration
 
 LatencyMaker = Callable[..., LatencyModel]
-"""Makes a latency model from numbers, for example the class of the model."""
+"""A class or function that makes a latency model from numbers."""
 
 
 def _checked(name: str, made: object) -> LatencyMaker:
@@ -45,12 +45,12 @@ LATENCY_MODELS: ExtensionPoint[LatencyMaker] = ExtensionPoint(
     },
     _checked,
 )  # fmt: skip
-"""The class or function of each latency model, by name."""
+"""The class or function that makes each latency model, by the model's name."""
 _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*(:|\Z)")
 
 
 def names_a_model(text: str) -> bool:
-    """Return whether ``text`` is ``NAME:VALUES`` or a known name, and not seconds."""
+    """Return whether ``text`` names a latency model (``NAME`` or ``NAME:VALUES``)."""
     found = _NAMED.match(text)
     return found is not None and (found[2] == ":" or found[1] in LATENCY_MODELS)
 
@@ -97,19 +97,19 @@ def _number(text: str, number: str) -> float:
 
 
 Allowed = Duration | Empirical
-"""An allowed latency: seconds, the text of a named model (:func:`latency_model`), or measured
+"""An allowed latency: seconds, text such as ``gamma:2,0.001`` (:func:`latency_model`), or measured
 delays."""
 
 
 def allowing(latency: Allowed) -> LatencyModel:
-    """Return the model of ``latency``: seconds, ``NAME:VALUES``, or measured delays."""
+    """Return the latency model of ``latency``: seconds, ``NAME:VALUES``, or measured delays."""
     if isinstance(latency, str) and names_a_model(latency):
         return latency_model(latency)
     return latency if isinstance(latency, Empirical) else Fixed(latency)
 
 
 Latencies = Allowed | Mapping[str, Allowed] | None
-"""One latency for all controllers, or one by name; ``None``: as the scenario declares."""
+"""One latency for all controllers, or a latency for each name; ``None``: the declared latencies."""
 
 
 def latency_of(name: str, latency: Latencies) -> Allowed | None:
@@ -118,7 +118,7 @@ def latency_of(name: str, latency: Latencies) -> Allowed | None:
 
 
 def latency_in_words(latency: Latencies) -> str:
-    """Return ``latency`` as text, for example ``0.02 s``; by name if controllers differ."""
+    """Return ``latency`` as text, for example ``0.02 s``, with names if controllers differ."""
     if latency is None or latency == {}:
         return "as declared"
     if isinstance(latency, Mapping):
@@ -140,7 +140,7 @@ def to_plain(latency: Allowed) -> str | dict[str, object]:
 
 
 def from_plain(data: object) -> Allowed:
-    """Return the latency from the output of :func:`to_plain`; raises :class:`LatencyError`."""
+    """Return the latency that :func:`to_plain` stored; raises :class:`LatencyError`."""
     if isinstance(data, str):
         return data
     samples = data.get("samples") if isinstance(data, Mapping) else None

@@ -22,11 +22,11 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NEVER, Tag
 
 DELIVERED, LOST, COPY = 0, 1, 2
-"""Status of a message: it arrives, it is lost, it arrives as a second copy."""
+"""Status of a message: delivered, lost, or delivered as a second copy."""
 
 
 class Message(NamedTuple):
-    """One message, or one copy of it."""
+    """One message, or one copy of a message."""
 
     topic: str
     source: str
@@ -38,7 +38,7 @@ class Message(NamedTuple):
     status: int = DELIVERED
 
     def stamps(self) -> tuple[int, ...]:
-        """Return the integers of a recorded row, in the order of :data:`STAMPS`."""
+        """Return the integers of the message's recorded row, in the order of :data:`STAMPS`."""
         return (self.sequence, *self.initiated, *self.completed, *self.arrival, self.status)
 
 
@@ -57,23 +57,23 @@ LOST_ARRIVAL = Tag(-1, 0)
 
 @dataclass(frozen=True)
 class Topic:
-    """The sender of a kind of message, its signals, and its latency."""
+    """The name, sender, signals and transport latency of messages of one kind."""
 
     name: str
     source: str
     signals: Signals
     transport: LatencyModel = ZERO
     immediate: bool = False
-    """Whether a message without delay arrives in the sender's microstep, for a declared order."""
+    """True if a message without delay arrives in the sender's microstep (for a declared order)."""
 
     @cached_property
     def stream(self) -> str:
-        """The random stream for the latency of its transport."""
+        """Name of the random stream from which the transport latency is drawn."""
         return f"transport/{self.name}"
 
     @cached_property
     def link(self) -> str:
-        """Link name used in error messages."""
+        """Name of the link in error messages."""
         return f"topic {self.name}"
 
     @cached_property
@@ -131,7 +131,7 @@ class Bus:
         return sent
 
     def inject(self, name: str, tag: Tag, payload: Vector) -> Message:
-        """Add a message from a command, which arrives at ``tag`` without latency or loss."""
+        """Add a message from a command; it arrives at ``tag`` without latency or loss."""
         topic = self.topics[name]
         sequence = self._sequence[name]
         self._sequence[name] = sequence + 1
@@ -169,7 +169,7 @@ class Bus:
         return out
 
     def position(self, name: str) -> tuple[int, Tag]:
-        """Of a topic: the next sequence number, and the last arrival."""
+        """Return the next sequence number and the last arrival of the topic ``name``."""
         return self._sequence[name], self._last_arrival[name]
 
     def go_on(self, name: str, sequence: int, last_arrival: Tag) -> None:
@@ -177,18 +177,18 @@ class Bus:
         self._sequence[name], self._last_arrival[name] = sequence, last_arrival
 
     def arrivals_except(self, names: Set[str]) -> list[int]:
-        """The first arrival [ns] of a message on another topic than these, if there is one."""
+        """Return the first arrival [ns] on topics not in ``names``, as a list of at most one."""
         return [min(ns)] if (ns := [e[0].ns for e in self._flight if e[2] not in names]) else []
 
     def take(self, names: Set[str]) -> list[Message]:
-        """Take out the messages in transit on these topics; copies are left."""
+        """Remove and return the messages in transit on the topics ``names``."""
         taken = [e for e in self._flight if e[2] in names]
         self._flight = [e for e in self._flight if e[2] not in names]
         heapq.heapify(self._flight)
         return [e[-1] for e in sorted(taken, key=lambda e: e[:5])]
 
     def put(self, messages: Iterable[Message]) -> None:
-        """Messages that are in transit; none is a copy."""
+        """Put ``messages`` in transit; they must not include second copies."""
         for m in messages:
             entry = (m.arrival, self.topics[m.topic].source, m.topic, m.sequence, 0, m)
             heapq.heappush(self._flight, entry)

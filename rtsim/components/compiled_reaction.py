@@ -1,4 +1,4 @@
-"""What the compiled engine needs to know of a task: its function by address, and its vectors."""
+"""The data that the compiled engine needs about a task: the function's address and vectors."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class CompiledReaction:
     """The latency of a controller's computation."""
     plant: Plant | None = None
     due: Vector | None = None
-    """Of timers: which of them tick."""
+    """For timers: a vector with 1 for each timer that ticks now, else 0."""
     timers: tuple[tuple[Period | None, int], ...] = ()
-    """Period and offset [ns] of each timer; one without a period ticks once."""
+    """Period and offset [ns] of each timer; a timer without a period ticks once."""
     port: SignalPort | None = None
-    """Where a noise writes."""
+    """For noise: the port to which the noise writes."""
     draws: Callable[[np.random.Generator, int], NDArray[np.float64]] | None = None
-    """Values (k, n) of the next k ticks of a noise."""
+    """For noise: a function that returns the values (k, n) of the next k ticks."""

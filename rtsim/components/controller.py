@@ -27,11 +27,13 @@ from rtsim.equations.first_call import first_checked
 from rtsim.equations.reading_functions import never_written
 
 Law = Callable[[float, Vector, Vector, Vector, Vector], None]
-"""``(t, u, s, p, y)``: time t in s, inputs u (m,), parameters p; updates memory s (k,), fills y."""
+"""A control law ``law(t, u, s, p, y)`` with time t in s, inputs u (m,) and parameters p.
+
+The control law updates the memory s (k,) and fills the outputs y."""
 
 
 class Controller(Protocol):
-    """Any controller, in this process or outside; it has at most one open request."""
+    """The interface of every controller; a controller has at most one open request."""
 
     @property
     def inputs(self) -> Signals: ...
@@ -41,7 +43,7 @@ class Controller(Protocol):
 
     @property
     def outside(self) -> bool:
-        """Whether another process or a device decides when an answer comes."""
+        """True if another process or a device computes the answers, so that their time can vary."""
         ...
 
     def send(self, tag: Tag, inputs: Vector) -> None:
@@ -49,7 +51,7 @@ class Controller(Protocol):
         ...
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """Return the answer (n,) to the request of ``tag``; ``None`` if it has not arrived.
+        """Return the answer (n,) to the request of ``tag``; ``None`` if no answer has arrived.
 
         ``patience``: timeout in s of wall time.
         """
@@ -61,9 +63,9 @@ class Controller(Protocol):
 class PythonController:
     """A controller whose control law is a Python function.
 
-    ``parameters`` and ``memory`` are declared like signals.  The law updates its memory in place
-    and must be a pure function of ``(t, u, s, p)``.  ``values`` are the parameters that differ from
-    their declaration, by name.
+    ``parameters`` and ``memory`` are declared like signals.  The control law updates its memory in
+    place and must be a pure function of ``(t, u, s, p)``.  ``values`` are the
+    parameters that differ from their declaration, by name.
 
     Example:
         def law(t, u, s, p, y):
@@ -100,14 +102,15 @@ class PythonController:
         self.values: dict[str, object] = dict(values or {})
         self.p = self.parameters.initial(self.values)
         self.s = self.memory.initial()
-        self.name = f"law {getattr(law, '__name__', 'without a name')} of {name}"
+        owner = name if name == "controller" else f"controller {name}"
+        self.name = f"control function {getattr(law, '__name__', 'without a name')} of {owner}"
         check_arguments(law, "t, u, s, p, y", self.name)
         self._compile: Compilation = compile
         self._pending: Tag | None = None
         self._u, self._y = np.zeros(inputs.size), self._unwritten()
 
     def _unwritten(self) -> Vector:
-        """Return outputs before the first step: 0, or the initial value if optional."""
+        """Return the outputs before the first step: 0, or the initial value if optional."""
         return Signals(
             *(s if s.optional else replace(s, initial=0.0) for s in self.outputs)
         ).initial()
@@ -118,16 +121,16 @@ class PythonController:
 
     @cached_property
     def _law(self) -> Callable[[float], object]:
-        """The law with fixed vectors, so that a step passes only t."""
+        """The control law bound to the controller's vectors, so that a call passes only t."""
         vectors = (self._u, self.s, self.p, self._y)
         return first_checked(
             self._native, vectors, lambda law: vars(self).update(_law=law, checked=True)
         )
 
     def ready(self, compile: Compilation) -> PythonController:
-        """Return a :meth:`fresh` copy that is compiled as ``compile`` says.
+        """Return a :meth:`fresh` copy, compiled according to ``compile``.
 
-        A controller with ``compile=False`` is plain Python in each run.
+        With ``compile=False`` in its constructor the controller runs as plain Python in each run.
         """
         self._check_written()
         out = self.fresh()
@@ -138,7 +141,7 @@ class PythonController:
         return out
 
     def _check_written(self) -> None:
-        """Raise :class:`ControllerError` if the law never writes one of its outputs."""
+        """Raise :class:`ControllerError` if the control law never writes one of its outputs."""
         columns = [s.optional for s in self.outputs for _ in s.columns]
         for i in never_written(self.law, 4, self.outputs.size):
             if not columns[i]:
@@ -173,13 +176,14 @@ class PythonController:
         layouts = {"u": self.inputs, "s": self.memory, "p": self.parameters, "y": self.outputs}
         sizes = ", ".join(f"{k}: {v.size}" for k, v in layouts.items())
         raise ControllerError(
-            f"{self.name} raised at {tag}: {in_words(error)}; its vectors have {sizes}"
+            f"{self.name} raised at {tag}: {in_words(error)}; the sizes of its vectors are {sizes}"
         ) from error
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
         if self._pending != tag:
+            pending = "none" if self._pending is None else f"the request of {self._pending}"
             raise ControllerError(
-                f"the answer of {tag} was requested, but the open request is of {self._pending}"
+                f"{self.name} has no open request of {tag}; its open request is {pending}"
             )
         self._pending = None
         return self._y
@@ -189,18 +193,18 @@ class PythonController:
 
     @cached_property
     def checked(self) -> bool:
-        """The first call was checked, or needs no check."""
+        """True if the first call was checked, or needs no check."""
         return not self._native.unchecked
 
     def native(self) -> tuple[int, tuple[Vector, ...]] | None:
-        """The address of the compiled function, and its vectors u, s, p, y; None: not compiled."""
+        """Return address and vectors u, s, p, y of the compiled function; None if not compiled."""
         handle = self._native.handle
         if not isinstance(handle, np.intp):
             return None
         return int(handle), (self._u, self.s, self.p, self._y)
 
     def pending(self, tag: Tag | None) -> None:
-        """Compiled code ran the step of ``tag``, whose answer was not asked for yet."""
+        """Set the open request, whose answer compiled code computed; ``None``: no open request."""
         self._pending = tag
 
     def functions(self) -> Sequence[Any]:
@@ -221,9 +225,9 @@ class PythonController:
 
 
 class FedController:
-    """Gives the recorded answers of a controller that ran outside, in a replay.
+    """Gives, in a replay, the recorded answers of a controller that ran outside this process.
 
-    ``script`` has for the tag of each request the results of all its ``receive`` calls: ``None`` if
+    ``script`` maps the tag of each request to the results of its ``receive`` calls: ``None`` if
     there was no answer yet, a text for a failure, else the answer.  ``about`` is the recorded
     description of the controller; the initial values of ``parameters`` are its recorded parameters.
     """
@@ -272,20 +276,20 @@ class FedController:
         pass
 
     def save(self) -> dict[str, Any]:
-        """Return the request log in the form that external controllers save and restore."""
+        """Return the request log in the format that external controllers save and restore."""
         return self._history.save() if self._known else {"known": False}
 
     def asked_for(self, times: int) -> None:
-        """Set how many ``receive`` calls of the open request had no answer before the restore."""
+        """Set how many ``receive`` calls had no answer to the open request before the restore."""
         self._history.open, self._history.asked = True, times
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the request log, if ``saved`` has one; recorded answers need no other memory."""
+        """Restore the request log if ``saved`` has one; recorded answers need no other memory."""
         self._history = RequestLog(self.inputs.size)
         self._known = "steps" in saved
         if not self._known:
             return
-        for tag, inputs in steps_of(saved, self.inputs.size, "what was recorded"):
+        for tag, inputs in steps_of(saved, self.inputs.size, "the recorded controller"):
             self._history.add(tag, inputs)
         self._history.open, self._history.asked = saved["open"], saved["asked"]
         self._history.checksum = saved["checksum"]

@@ -41,10 +41,10 @@ class ControllerRequest:
     tag: Tag
     due: Tag
     sent: int
-    """When it was sent, in ns of the clock."""
+    """Clock time at which the request was sent, ns."""
     late: bool = False
     asked: int = 0
-    """Number of ``receive`` calls without an answer."""
+    """Number of ``receive`` calls that returned no answer to the request."""
 
 
 class ControllerTask(Ticking):
@@ -78,18 +78,18 @@ class ControllerTask(Ticking):
         self.late = late
         self.failure = failure
         self.failed: str | None = None
-        """Why the controller failed, if the run continues without it; else None."""
+        """Reason of a failure after which the run continues without the controller; else None."""
         self.sequence = 0
         self.request: ControllerRequest | None = None
         self._stream, self._link = f"compute/{name}", f"the computation of {name}"
         self._unsent: ControllerError | None = None
         self._silence_s = silence_s(controller)
-        # an isinstance of a protocol takes microseconds: not at each answer
+        # done once, because isinstance with a protocol takes microseconds
         self._stamped = controller if isinstance(controller, Stamped) else None
         self._own = own_time(controller)
-        """The controller, if its own time decides whether it is late, and not the clock."""
+        """The controller if its own clock decides whether an answer is late; else None."""
         self.successors = successors
-        """Controllers later in a declared order; they receive its answer at the same tag."""
+        """Later controllers of a declared order, which receive the answer at the same tag."""
         self.lates = 0
         self.missed = 0
 
@@ -99,12 +99,12 @@ class ControllerTask(Ticking):
 
     @property
     def forgets(self) -> bool:
-        """Whether its memory cannot be saved, so that no run can resume from a checkpoint."""
+        """True if the controller's memory cannot be saved; no run can then be resumed."""
         return not isinstance(self.controller, Savable)
 
     @property
     def due_ns(self) -> int:
-        """When the open answer is due, ns; :data:`FAR` if no request is open or it is late."""
+        """Time at which the open answer is due, ns; :data:`FAR` if none is open or it is late."""
         return FAR if self.request is None or self.request.late else self.request.due.ns
 
     def compiled(self) -> CompiledReaction | str:
@@ -120,7 +120,7 @@ class ControllerTask(Ticking):
         return isinstance(self.controller, PythonController) and self.controller.checked
 
     def go_on(self, k: int, sequence: int, request: ControllerRequest | None) -> None:
-        """Continue after compiled code ran ticks: ``request`` is under way."""
+        """Continue after compiled code ran ticks; ``request`` is the pending request, if any."""
         self.go_to(k)
         self.sequence, self.request = sequence, request
         assert isinstance(self.controller, PythonController)
@@ -139,7 +139,7 @@ class ControllerTask(Ticking):
         if len(delays) != 1:
             raise ControllerError(
                 f"the compute latency of {self.name} gave {len(delays)} delays instead of one; use "
-                "Loss and Duplicate for its transport"
+                "Loss and Duplicate as transport latency"
             )
         self._send(tag, inputs)
         due = Tag(tag.ns + delays[0], 0) if delays[0] else tag
@@ -148,7 +148,7 @@ class ControllerTask(Ticking):
             self.answer(environment)
 
     def _unavailable(self, tag: Tag, environment: Environment) -> bool:
-        """Return whether the controller has failed or is busy; records the missed tick."""
+        """Return whether the controller has failed or is busy; if so, record a missed tick."""
         if self.request is not None and self.request.late:
             try:
                 self._discard_late(self.request, tag, environment)
@@ -165,7 +165,7 @@ class ControllerTask(Ticking):
         return True
 
     def _discard_late(self, request: ControllerRequest, tag: Tag, environment: Environment) -> None:
-        """Discard the answer to a late request, if it has arrived now."""
+        """Discard the answer to a late request if the answer has arrived by now."""
         passed = 0.0 if self._own is None else (tag.ns - request.tag.ns) / NS_PER_S
         if self.controller.receive(request.tag, passed) is not None:
             text = f"the answer of {request.tag} was late"
@@ -198,7 +198,7 @@ class ControllerTask(Ticking):
             self.controller.close()
 
     def answer(self, environment: Environment) -> None:
-        """Send the answer, which is due now, or record that it is late."""
+        """Send the controller's answer, which is due now, or record that the answer is late."""
         request = self.request
         assert request is not None
         try:
@@ -236,7 +236,7 @@ class ControllerTask(Ticking):
         return answer
 
     def _not_finite(self, tag: Tag, answer: Vector) -> ControllerError:
-        """Return the error for this answer; an external controller adds how to reproduce it."""
+        """Return the error for an answer that is not finite, with the inputs that led to it."""
         bad = int(np.flatnonzero(~np.isfinite(answer))[0])
         text = f"{self.name} answered {answer[bad]} for {self.controller.outputs.columns[bad]}"
         if isinstance(self.controller, Explaining):
@@ -266,7 +266,7 @@ class ControllerTask(Ticking):
         environment.event(request.due, "Late", self.name, text, values)
         if self.late == "fail":
             raise ControllerError(
-                f"{text} (request of {request.tag}); allow more time, or choose late='hold'"
+                f"{text} (request of {request.tag}); allow a longer latency, or choose late='hold'"
             )
         if self.late == "stretch":
             answer = self.controller.receive(request.tag, self._silence_s)
@@ -281,7 +281,7 @@ class ControllerTask(Ticking):
         return None
 
     def _silent(self, tag: Tag) -> ControllerError:
-        """Return the error for a missing answer; the controller may give details."""
+        """Return the error for a missing answer; a controller can provide a more detailed error."""
         if isinstance(self.controller, Explaining):
             return self.controller.silent(tag)
         return ControllerError(
@@ -312,7 +312,7 @@ class ControllerTask(Ticking):
         if saved["controller"] is None and saved["sequence"] and not dead:
             raise ScenarioError(
                 f"{self.name} ({type(self.controller).__name__}) saved no memory, so it cannot be "
-                "restored; give its class save() and restore(), or replay the recording"
+                "restored; add save() and restore() to its class, or replay the recording"
             )
         super().restore(saved)
         self.sequence = saved["sequence"]

@@ -1,8 +1,8 @@
 """External inputs: signals that a person, a device or a network decides during a run.
 
 rtsim reads an external input at each tag, holds the value until the next tag, and records it.  A
-replay feeds the recorded values.  An external input does not make a tag of its own, except an event
-input (for example an edge on a rig's pin): that interrupts the wait and inserts a tag.
+replay feeds the recorded values.  An external input does not insert a tag, except an event
+input (for example an edge on a rig's pin): an event input interrupts the wait and inserts a tag.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rtsim.core.signals import Signals, Vector
 class InputDevice(Protocol):
     """The source of an external input; rtsim calls it once at each tag, and it must not block.
 
-    If it has an attribute ``stamps``, these are recorded with each value; see
+    If the source has an attribute ``stamps``, its time stamps are recorded with each value; see
     :attr:`ExternalInput.stamps`.
     """
 
@@ -28,7 +28,7 @@ class InputDevice(Protocol):
 
 
 class ExternalInput:
-    """A named external input; ``wake`` makes it an event input, which can insert a tag."""
+    """A named external input; with ``wake`` it is an event input, which can insert a tag."""
 
     def __init__(
         self, name: str, signals: Signals, device: InputDevice, wake: Wake | None = None
@@ -36,17 +36,17 @@ class ExternalInput:
         self.name = name
         self.signals = signals
         self.wake = wake
-        """The device sets it; all event inputs of one scenario share one object."""
+        """The object that the device sets at an event; all event inputs of a scenario share it."""
         self._device = device
 
     @property
     def stamped(self) -> bool:
-        """Whether the device gives time stamps."""
+        """True if the device gives time stamps."""
         return hasattr(self._device, "stamps")
 
     @property
     def stamps(self) -> tuple[int, int, int]:
-        """When the last values were read, decoded and sampled, in ns of
+        """Times at which the last values were read, decoded and sampled, in ns of
         :data:`rtsim.core.clock.stopwatch`; only if :attr:`stamped`."""
         stamps: tuple[int, int, int] = self._device.stamps  # type: ignore[attr-defined]
         return stamps
@@ -60,7 +60,7 @@ class ExternalInput:
 
 
 class FedInput(ExternalInput):
-    """Gives the recorded values at the recorded tags; it inserts no tags."""
+    """An external input of a replay: gives the recorded values at the recorded tags."""
 
     def __init__(self, name: str, signals: Signals, values: Mapping[int, Vector]) -> None:
         super().__init__(name, signals, _Silent())

@@ -41,7 +41,7 @@ def draw(
 
     Raises :class:`LatencyError` with the names of the model and the ``link`` for invalid delays.
     """
-    if type(model) is Fixed:  # its delay was checked by its constructor
+    if type(model) is Fixed:  # the constructor of Fixed has checked the delay
         return model.constant
     delays = model.delays(streams.stream(stream), size_bytes)
     if not isinstance(delays, tuple):
@@ -59,9 +59,9 @@ def draw(
 
 
 def _ns(seconds: float) -> int:
-    """Return the nearest ns; raises :class:`LatencyError` if ``seconds`` is not finite."""
+    """Return ``seconds`` rounded to ns; raises :class:`LatencyError` if it is not finite."""
     if not math.isfinite(seconds):
-        raise LatencyError(f"a latency of {seconds} s was drawn; check the model's parameters")
+        raise LatencyError(f"the latency model drew a delay of {seconds} s; check its parameters")
     return round(seconds * NS_PER_S)
 
 
@@ -88,7 +88,7 @@ class Fixed:
     seconds: Duration = 0
     ordered: bool = field(default=True, init=False)
     constant: tuple[int, ...] = field(default=(), init=False, repr=False, compare=False)
-    """The one delay, in ns."""
+    """The constant delay of the model, in ns."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "constant", (_at_least_zero("Fixed latency", self.seconds),))
@@ -179,7 +179,7 @@ class Gamma:
 
 @dataclass(frozen=True)
 class SerialLine:
-    """A serial line at ``baud``: (payload + ``overhead``) bytes of ``bits_per_byte`` bits.
+    """The latency of a serial line: (payload + ``overhead``) bytes at ``baud`` bits per s.
 
     Example:
         SerialLine(115200, overhead=4)
@@ -235,7 +235,7 @@ class Empirical:
         return (self.samples[int(stream.integers(len(self.samples)))],)
 
     def quantile(self, share: float) -> int:
-        """Return the smallest sample (ns) that a ``share`` of all samples do not exceed."""
+        """Return the sample (ns) that a fraction ``share`` of the samples does not exceed."""
         rank = math.ceil(share * len(self.samples) - 1e-9)
         return sorted(self.samples)[max(rank, 1) - 1]
 
@@ -267,7 +267,7 @@ class Loss:
         return self.inner.ordered
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
-        # Draw both in any case, so that the delays of other messages do not depend on a loss.
+        # Draw loss and delay in any case, so that a loss does not change later delays.
         lost = stream.random() < self.probability
         delays = self.inner.delays(stream, size_bytes)
         return () if lost else delays

@@ -22,7 +22,7 @@ from rtsim.solve.resident import NativeStep
 
 NONE_NS = -1
 _MOST_AT_ONCE = 64
-"""Most steps in one call of a solver; an interrupt and the progress line wait for it."""
+"""Most steps in one call of a solver; an interrupt or the progress line waits until it returns."""
 
 
 class Plant:
@@ -61,17 +61,17 @@ class Plant:
         self._grid_ns = step.tick(1)
         self.next_x = np.zeros(sizes[0])
         self.reads_plants = False
-        """Whether it reads another plant; its inputs are then sampled at each of its tags."""
+        """True if the plant reads another plant; it then samples its inputs at each tag."""
         self.stale = True
-        """Whether a port that it reads has changed since the last :meth:`read_wires`."""
+        """True if a port that the plant reads has changed since the last :meth:`read_wires`."""
         self.unsettled = False
-        """Whether the wires were read, but :meth:`settle` has not made them the inputs yet."""
+        """True after :meth:`read_wires`, until :meth:`settle` copies the values to the inputs."""
         self.touched = False
-        """Whether x or z was written in this microstep."""
+        """True if x or z was written in this microstep."""
         self.sources: Set[str] = set()
-        """Names of the ports that its inputs read."""
+        """Names of the ports that the plant's inputs read."""
         self.budgeted = getattr(self.stepper, "unbounded", None) is not None
-        """Whether its solver has a budget; steps beyond the budget are recorded."""
+        """True if the plant's solver has a budget; steps beyond the budget are recorded."""
         self._new_frame = getattr(self.stepper, "new_frame", None) if self.budgeted else None
         self.watch: GuardWatch | None = None
         if model.guards:
@@ -81,7 +81,7 @@ class Plant:
         self.sample()
 
     def reads(self, ports: Set[str], plants: Container[str]) -> None:
-        """Set the ports that the connected inputs read; some can be ports of ``plants``."""
+        """Set the names of the ports that the inputs read; ``plants`` names all plants."""
         self.sources = ports
         self.reads_plants = any(name in plants for name in ports)
 
@@ -101,7 +101,7 @@ class Plant:
         self.target_ns = reached
 
     def _blame(self, error: BaseException) -> NoReturn:
-        """Raise an error for an exception of the model; the solver can be a step beyond the tag."""
+        """Raise an error for an exception of the model, with the time interval of the step."""
         blame(f"{self.name} (model {self.bound.model.name})", Tag(self.ns), error)
 
     def _complain(self, bad: int, target: int) -> None:
@@ -125,11 +125,11 @@ class Plant:
         )
 
     def run_on(self, limit_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
-        """Take several steps on the own grid, all before ``limit_ns``, and commit them.
+        """Take several steps on the plant's own grid, all before ``limit_ns``, and commit them.
 
-        The caller makes sure that no other event comes between these steps.  The results are those
-        of single steps.  Returns their times (k,) in ns and ``values`` at each time (k, n); returns
-        ``None`` if the solver has no such method, or fewer than two steps are left.
+        The caller ensures that no other event lies between these steps.  The results are the same
+        as those of single steps.  Returns the times (k,) in ns and ``values`` at each time (k, n).
+        Returns ``None`` if the solver has no method ``run``, or fewer than two steps are left.
         """
         run = getattr(self.stepper, "run", None)
         if (
@@ -152,7 +152,7 @@ class Plant:
         except BaseException as error:
             self._blame(error)
         good = len(rows)
-        if good < len(times) - 1:  # a single step is tried next, and raises the error
+        if good < len(times) - 1:  # the next single step raises the error
             self.values[:] = rows[-1] if good else before
             self._k -= len(times) - 1 - good
             self._grid_ns = self.step.tick(self._k)
@@ -162,7 +162,7 @@ class Plant:
         return at[1 : good + 1], rows
 
     def native_step(self) -> NativeStep | None:
-        """The solver's step for code that calls it by its address; None: it has none."""
+        """Return the solver's step for compiled code; None if the solver has no such step."""
         native = getattr(self.stepper, "native", None)
         if native is None or self.budgeted:
             return None
@@ -172,18 +172,18 @@ class Plant:
         return found
 
     def native_output(self) -> AddressBlock | None:
-        """The output function and its vectors; None: the model has no outputs."""
+        """Return the compiled output function and its vectors; None if the model has no outputs."""
         if not self.y.size:
             return None
         return evaluation_block(self.bound.output, self.x, self.z, self.u, self.p, self.y)
 
     @property
     def position(self) -> tuple[int, int]:
-        """The present ns, and the number of the next tick of the own grid."""
+        """The present time [ns], and the number of the next tick of the plant's own grid."""
         return self.ns, self._k
 
     def go_on(self, ns: int, k: int) -> None:
-        """Continue after compiled code took steps up to ``ns``; a provisional step is dropped."""
+        """Continue after compiled code took steps up to ``ns``; discard a provisional step."""
         moved = ns != self.ns
         self.ns, self._k = ns, k
         self._grid_ns = self.step.tick(k)
@@ -193,7 +193,7 @@ class Plant:
 
     @property
     def fires(self) -> bool:
-        """Whether a guard crossed zero at the present time, before its reset."""
+        """True if a guard crossed zero at the present time and its reset has not run yet."""
         return self.watch is not None and bool(self.watch.fired)
 
     def discard(self) -> None:
@@ -203,7 +203,7 @@ class Plant:
             self.watch.fired = ()
 
     def commit(self) -> int:
-        """Make the end of the provisional step the state, and compute the outputs.
+        """Make the result of the provisional step the state, and compute the outputs.
 
         Returns the number of solver steps beyond the budget or without an error bound.
         """
@@ -252,14 +252,14 @@ class Plant:
         self.sample()
 
     def read_wires(self) -> None:
-        """Read the sources of the inputs; :meth:`settle` makes the values the inputs."""
+        """Read the values of the connected signals; :meth:`settle` copies them to the inputs."""
         if self.wiring is not None and (self.stale or self.reads_plants):
             self.stale = False
             self.unsettled = True
             self.wiring.gather()
 
     def settle(self) -> bool:
-        """Apply the writes of a microstep; returns whether x+ can differ from x-."""
+        """Apply the writes of a microstep; return whether x+ can differ from x-."""
         written, self.touched = self.touched, False
         self.unsettled = False
         if self.wiring is not None and self.wiring.into.tobytes() != self.u.tobytes():
@@ -270,7 +270,7 @@ class Plant:
         return written
 
     def save(self) -> dict[str, Any]:
-        """Return the committed state; a provisional step is computed again after a restore."""
+        """Return the committed state; after a restore the provisional step is computed again."""
         return {
             "ns": self.ns,
             "k": self._k,

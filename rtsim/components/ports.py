@@ -22,7 +22,7 @@ Source = str | float
 
 @dataclass(eq=False)
 class SignalPort:
-    """A named vector; ``value`` is always changed in place."""
+    """A named vector that other components read; ``value`` is always changed in place."""
 
     name: str
     signals: Signals
@@ -41,7 +41,7 @@ class SignalPort:
 
 
 class Wiring:
-    """Copies the elements of ports into ``into``, as declared by name."""
+    """Copies elements of ports into the vector ``into``, as ``sources`` declares by name."""
 
     def __init__(
         self, into: Vector, signals: Signals, sources: Mapping[str, Source], owner: str
@@ -58,7 +58,7 @@ class Wiring:
                 into[:] = np.where(_mask(signals, name), signals.initial({name: source}), into)
 
     def connect(self, ports: Mapping[str, SignalPort], early: Collection[str] = ()) -> set[str]:
-        """Resolve the names of the sources; returns the names of the ports that are read.
+        """Find the ports and elements of the sources; return the names of the ports that are read.
 
         ``early``: ports of the controllers that come before the owner in a declared order.
         """
@@ -86,7 +86,7 @@ class Wiring:
         return set(runs)
 
     def copies(self) -> list[tuple[Vector, Vector]]:
-        """Views (into, from) of equal lengths, which :meth:`gather` copies one after another."""
+        """Return the pairs of vectors (into, from), of equal length, that :meth:`gather` copies."""
         found = []
         for here, value, there in self._links:
             if isinstance(here, slice) and isinstance(there, slice):
@@ -100,13 +100,13 @@ class Wiring:
         return found
 
     def gather(self) -> None:
-        """Copy the current values of the sources."""
+        """Copy the current values of the sources into ``into``."""
         for here, value, there in self._links:
             self.into[here] = value[there]
 
 
 def check_wired(signals: Signals, sources: Mapping[str, Source], owner: str) -> None:
-    """Raise :class:`ScenarioError` for an input without a source that is not optional."""
+    """Raise :class:`ScenarioError` if an input that is not optional has no source."""
     missing = [s.name for s in signals if s.name not in sources and not s.optional]
     if missing:
         given = ", ".join(f"{name!r}: 'component.signal'" for name in missing)
@@ -124,7 +124,7 @@ def _mask(signals: Signals, name: str) -> NDArray[np.bool_]:
 
 
 def _compact(indices: Iterable[int]) -> Any:
-    """Return a slice if the indices are consecutive (copies are much faster), else an array."""
+    """Return a slice if the indices are consecutive (much faster to copy), else an array."""
     listed = list(indices)
     if listed == list(range(listed[0], listed[0] + len(listed))):
         return slice(listed[0], listed[0] + len(listed))
@@ -132,7 +132,7 @@ def _compact(indices: Iterable[int]) -> Any:
 
 
 def check_units(source: str, given: Signal, wanted: Signal, owner: str) -> None:
-    """Raise :class:`ScenarioError` if the units differ; ``1`` (no unit) connects to any unit."""
+    """Raise :class:`ScenarioError` if the units differ; unit ``1`` (none) connects to any unit."""
     units = [s.unit.replace(" ", "") for s in (given, wanted)]
     if units[0] != units[1] and "1" not in units:
         raise ScenarioError(
@@ -144,7 +144,7 @@ def check_units(source: str, given: Signal, wanted: Signal, owner: str) -> None:
 def resolve(
     source: str, ports: Mapping[str, SignalPort], wanted_by: str
 ) -> tuple[SignalPort, slice]:
-    """Return the port and the slice of it that ``source``, ``"component.signal"``, names."""
+    """Return the port and the slice of the signal ``source`` (``"component.signal"``)."""
     component, dot, signal = source.partition(".")
     if not dot:
         raise ScenarioError(f"{wanted_by}: {source!r} names no signal; write 'component.signal'")

@@ -1,6 +1,6 @@
 """Optional protocols of controllers, in addition to ``Controller``.
 
-Each protocol stands for one ability of a controller.  A controller has a protocol if it has all
+Each protocol describes one ability of a controller.  A controller has a protocol if it has all
 members of the protocol; it need not derive from the class.  If a controller has only some members
 of a protocol, the build of the scenario fails (:func:`check_controller`).  The table shows what
 applies without a protocol.
@@ -44,7 +44,7 @@ SILENCE_S = 10.0
 
 @runtime_checkable
 class Fresh(Protocol):
-    """A controller of which each run uses a new copy."""
+    """A controller that gives each run a new copy of itself."""
 
     def fresh(self) -> Controller:
         """Return a copy in its initial state."""
@@ -56,7 +56,7 @@ class Prepared(Protocol):
     """A controller whose functions can be compiled for a run."""
 
     def ready(self, compile: Compilation) -> Controller:
-        """Return a new copy, compiled as ``compile`` says."""
+        """Return a new copy, compiled according to ``compile``."""
         ...
 
 
@@ -70,15 +70,15 @@ class OwnTime(Protocol):
 
     @property
     def own_time(self) -> bool:
-        """False if the clock of the run decides lateness nevertheless."""
+        """True if the controller's own clock decides lateness, not the clock of the run."""
         ...
 
     def advance(self, tag: Tag) -> None:
-        """Advance its clock to ``tag``.  ``receive`` reports errors of this advance."""
+        """Advance the controller's clock to ``tag``; the next ``receive`` reports errors."""
         ...
 
     def anchor(self, tag: Tag) -> None:
-        """Set its clock to ``tag`` after the simulation has waited for it."""
+        """Set the controller's clock to ``tag`` after the simulation has waited for it."""
         ...
 
 
@@ -97,11 +97,11 @@ class Explaining(Protocol):
     """A controller that can explain its failures."""
 
     def silent(self, tag: Tag) -> ControllerError:
-        """Return an error that says why there is no answer to the request of ``tag``."""
+        """Return an error that says why the request of ``tag`` has no answer."""
         ...
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """Return ``error`` of the request of ``tag`` with instructions to reproduce it."""
+        """Return ``error``, about the request of ``tag``, with instructions to reproduce it."""
         ...
 
 
@@ -114,25 +114,25 @@ class Savable(Protocol):
         ...
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the output of :meth:`save`, even of another object of this class."""
+        """Restore memory that :meth:`save` returned, also of another object of this class."""
         ...
 
 
 @runtime_checkable
 class Replayed(Protocol):
-    """A controller that gives recorded answers and needs its position after a restore."""
+    """A controller that gives recorded answers and needs their position after a restore."""
 
     def asked_for(self, times: int) -> None:
-        """Set how many ``receive`` calls of the open request had no answer before the restore."""
+        """Set how many ``receive`` calls had no answer to the open request before the restore."""
         ...
 
 
 @runtime_checkable
 class Stamped(Protocol):
-    """A controller that measures its answers; the track ``measured/NAME`` records the times."""
+    """A controller that measures its response times; the track ``measured/NAME`` records them."""
 
     def stamps(self) -> tuple[int, ...]:
-        """Return when the latest answer was sent, begun, ended and received, ns (one clock)."""
+        """Return when the latest request was sent, begun, ended, received (ns of one clock)."""
         ...
 
 
@@ -155,7 +155,7 @@ class Parametrised(Protocol):
 
 @runtime_checkable
 class Assignable(Parametrised, Protocol):
-    """A controller whose parameters have values; a replacement takes over common ones."""
+    """A controller with parameter values; its replacement takes over common parameters."""
 
     values: dict[str, object]
     """Values that differ from the declaration, by name."""
@@ -166,7 +166,7 @@ class Tunable(Assignable, Protocol):
     """A controller whose parameters ``Scenario.set`` can set and a run can change."""
 
     def tunable(self) -> Vector:
-        """Return the parameters in use (k,), laid out as ``parameters``; rtsim changes them."""
+        """Return the parameters in use (k,), in declared order; rtsim changes this vector."""
         ...
 
 
@@ -175,7 +175,7 @@ class Sourced(Protocol):
     """A controller that names its functions, so that a replay can check their source."""
 
     def functions(self) -> Sequence[Any]:
-        """Return functions or classes; none if nothing is computed in this process."""
+        """Return functions or classes; an empty sequence if this process computes nothing."""
         ...
 
 
@@ -197,11 +197,11 @@ class Interfaced(Protocol):
 
 @runtime_checkable
 class FreeRunning(Protocol):
-    """A controller that can continue while the simulation is paused, like a rig without a hold."""
+    """A controller that can continue during a pause, such as a rig that cannot be held."""
 
     @property
     def free_running(self) -> bool:
-        """Whether it continues; if so, pauses, other rates and checkpoints are errors."""
+        """True if the controller continues; pauses, other rates, checkpoints are then errors."""
         ...
 
 
@@ -211,7 +211,7 @@ class Paced(Protocol):
 
     @property
     def paced(self) -> bool:
-        """Whether its clock cannot be set back; if so, a restore is an error."""
+        """True if the controller's clock cannot be set back; a restore is then an error."""
         ...
 
 
@@ -221,7 +221,7 @@ OPTIONAL: tuple[tuple[type, tuple[str, ...], tuple[str, ...]], ...] = (
     (Savable, ("save", "restore"), ()),
     (Tunable, ("tunable",), ("parameters", "values")),
 )
-"""Protocols with several members: their methods, and their other members."""
+"""For each protocol with several members: its methods, and its other members."""
 
 _METHODS = ("send", "receive", "close")
 _VALUES = ("inputs", "outputs", "outside")
@@ -229,7 +229,7 @@ _SINGLE = ("fresh", "ready", "stamps", "describe", "functions", "asked_for")
 
 
 def check_controller(name: str, controller: object) -> None:
-    """Raise :class:`ScenarioError` with the missing or wrong member of ``controller``."""
+    """Raise :class:`ScenarioError` if a member of ``controller`` is missing or has a wrong type."""
     kind = f"controller {name} ({type(controller).__name__})"
     if isinstance(controller, type):
         given = controller.__name__
@@ -258,7 +258,7 @@ def check_controller(name: str, controller: object) -> None:
 def _check_whole(
     kind: str, controller: object, protocol: str, methods: Sequence[str], others: Sequence[str]
 ) -> None:
-    """Raise :class:`ScenarioError` unless the controller has all members of a protocol or none."""
+    """Raise :class:`ScenarioError` if the controller has only some members of a protocol."""
     found = [method for method in methods if hasattr(controller, method)]
     flagged = [member for member in others if getattr(controller, member, None) is True]
     if not found and not flagged:

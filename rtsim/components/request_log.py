@@ -1,7 +1,7 @@
 """The log of all requests to an external controller, to restore it by repeating them.
 
-The memory of such a controller cannot be read.  After a new start the same inputs in the same order
-give the same memory; a checksum of the answers verifies this.
+The memory of an external controller cannot be read.  After a new start the same inputs in the same
+order give the same memory; a checksum of the answers verifies this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rtsim.core.tag import Tag
 
 _ROWS = 1024
 MOST_BYTES = 256 << 20
-"""Of inputs that are kept while running: 90 minutes at 1 kHz with four inputs."""
+"""The most bytes of inputs that a run keeps: 90 minutes at 1 kHz with four inputs."""
 
 
 class RequestLog:
@@ -31,15 +31,15 @@ class RequestLog:
         self._tags: list[NDArray[np.int64]] = []
         self._values: list[NDArray[np.float64]] = []
         self._flat: tuple[list[NDArray[Any]], list[NDArray[Any]]] = [], []
-        """The same blocks as vectors, made early so that a checkpoint takes less time."""
+        """Flat views of all arrays of tags and inputs, made early to speed up checkpoints."""
         self.steps = 0
-        """Number of steps since the start, with those that are no longer kept."""
+        """Number of steps since the start, including steps that are no longer kept."""
         self.open = False
-        """Whether the last step has no answer yet."""
+        """True if the last step has no answer yet."""
         self.asked = 0
-        """Number of ``receive`` calls without an answer for the last step."""
+        """Number of ``receive`` calls that returned no answer to the last step."""
         self.checksum: int | None = 0
-        """CRC-32 of all answers; ``None`` if an answer is not known."""
+        """CRC-32 of all answers; ``None`` if the value of an answer is not known."""
 
     def add(self, tag: Tag, inputs: Vector) -> None:
         """Add a request with ``inputs`` (m,)."""
@@ -72,18 +72,18 @@ class RequestLog:
 
     @property
     def _spare(self) -> int:
-        """Number of free rows in the last block."""
+        """Number of free rows in the last array."""
         return -self.steps % _ROWS
 
     @property
     def tags(self) -> NDArray[np.int64]:
-        """Tags of the steps that are kept, (k, 2): ns and microstep."""
+        """Tags of the kept steps, (k, 2): ns and microstep."""
         rows: NDArray[np.int64] = self._joined(self._tags, (0, 2), np.int64)
         return rows
 
     @property
     def inputs(self) -> NDArray[np.float64]:
-        """Inputs of the steps that are kept, (k, m)."""
+        """Inputs of the kept steps, (k, m)."""
         rows: NDArray[np.float64] = self._joined(self._values, (0, self.width), np.float64)
         return rows
 
@@ -94,7 +94,7 @@ class RequestLog:
         return rows[: len(rows) - self._spare]
 
     def save(self) -> dict[str, Any]:
-        """Return plain data and vectors, which are views of rows that do not change later."""
+        """Return plain data and vectors; the vectors are views of rows that do not change later."""
         return {
             "steps": self.steps,
             "open": self.open,
@@ -114,8 +114,8 @@ class RequestLog:
 def steps_of(saved: Mapping[str, Any], width: int, name: str) -> list[tuple[Tag, Vector]]:
     """Return tag and inputs (m,) of every step of a saved log.
 
-    Raises :class:`ControllerError` if the first steps are missing, or if the log is of another
-    controller.
+    Raises :class:`ControllerError` if the first steps are missing, or if the log has another number
+    of inputs than the controller.
     """
     tags = _rows(saved["tags"], 2, np.int64)
     inputs = _rows(saved["inputs"], width, np.float64) if width else np.empty((len(tags), 0))
@@ -128,7 +128,7 @@ def steps_of(saved: Mapping[str, Any], width: int, name: str) -> list[tuple[Tag,
     if gone:
         raise ControllerError(
             f"{name} cannot be restored: it ran {saved['steps']} steps, and the inputs of the "
-            f"first {gone} were not kept (at most {MOST_BYTES >> 20} MB are); resume from an "
+            f"first {gone} were not kept (at most {MOST_BYTES >> 20} MB are kept); resume from an "
             "earlier checkpoint"
         )
     return [(Tag(int(ns), int(step)), row) for (ns, step), row in zip(tags, inputs, strict=True)]

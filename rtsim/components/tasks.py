@@ -26,11 +26,11 @@ from rtsim.equations.compiling import ABSENT
 from rtsim.equations.first_call import check, first_checked
 
 FAR = 2**63 - 1
-"""A time (ns) after the end of every run."""
+"""A time (ns) later than the end of every run."""
 
 
 class Environment(Protocol):
-    """What a reaction can use besides its own values."""
+    """The services that a reaction can use: streams, clock, messages, writes and records."""
 
     @property
     def streams(self) -> RandomStreams:
@@ -39,7 +39,7 @@ class Environment(Protocol):
 
     @property
     def paced(self) -> bool:
-        """Whether the run is paced to the wall clock now; a command can change it."""
+        """True if the run is paced to the wall clock now; a command can change this."""
         ...
 
     def now(self) -> int:
@@ -47,7 +47,7 @@ class Environment(Protocol):
         ...
 
     def stretch(self, ns: int) -> None:
-        """Set the reference point of the clock so that simulated ``ns`` is now."""
+        """Move the reference point of the clock so that the simulated time ``ns`` is due now."""
         ...
 
     def send(self, topic: str, initiated: Tag, completed: Tag, payload: Vector) -> None:
@@ -74,7 +74,7 @@ class Environment(Protocol):
 
 
 class Task(Protocol):
-    """Something that reacts at its ticks."""
+    """A task of a run; it reacts at its ticks."""
 
     name: str
     period: Period | None
@@ -93,7 +93,7 @@ class Task(Protocol):
 
 
 class Ticking:
-    """The ticks of a task: ``offset + round(k * period)``; none without a period."""
+    """The ticks of a task, at ``offset + round(k * period)``; a task without a period has none."""
 
     def __init__(self, name: str, period: Period | None, offset_ns: int, priority: int) -> None:
         if offset_ns < 0:
@@ -115,17 +115,17 @@ class Ticking:
         self.next_ns = self._tick()
 
     def go_to(self, k: int) -> None:
-        """The next tick to come is number ``k``."""
+        """Make tick number ``k`` the next tick."""
         self.k = k
         self.next_ns = self._tick()
 
     def compiled(self) -> CompiledReaction | str:
-        """The reaction for the compiled engine, or why it has none."""
+        """Return the task's reaction for the compiled engine, or the reason why it has none."""
         return f"{self.name} reacts in Python"
 
     @property
     def checked(self) -> bool:
-        """The first call of its compiled function was checked, or it has none."""
+        """True if the first call of the compiled function was checked, or no check is needed."""
         return True
 
     def save(self) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class UpdateTask(Ticking):
 
 
 class TimerTask:
-    """The timers of a model; it reacts once at each time at which one or more timers tick."""
+    """The timers of a model; the task reacts once at each time at which timers tick."""
 
     period: Period | None = None
 
@@ -205,7 +205,7 @@ class TimerTask:
         self._vectors = (self._x, self._z, u, plant.p)
         vectors = (self._due, *self._vectors)
         self._seen = np.zeros(len(self._timers))
-        """1 for each timer whose first tick was checked; timers can run different code."""
+        """1 for each timer whose first tick was checked; each timer can run different code."""
         self._fast = plant.bound.tick.on(*vectors)
         self._tick = self._checked if plant.bound.tick.unchecked else self._fast
 
@@ -261,7 +261,7 @@ class TimerTask:
         environment.write(plant.z, z.copy(), plant)
 
     def compiled(self) -> CompiledReaction | str:
-        """The reaction for the compiled engine, or why it has none."""
+        """Return the task's reaction for the compiled engine, or the reason why it has none."""
         plant = self._plant
         handle = plant.bound.tick.handle
         if not isinstance(handle, np.intp):
@@ -277,7 +277,7 @@ class TimerTask:
 
     @property
     def checked(self) -> bool:
-        """The first tick of each timer was checked."""
+        """True if the first tick of each timer was checked."""
         return self._tick is self._fast
 
     @property
@@ -287,11 +287,11 @@ class TimerTask:
 
     @property
     def coming(self) -> list[int]:
-        """The time [ns] of the next tick of each timer."""
+        """The time of the next tick of each timer [ns]."""
         return [self._at(i) for i in range(len(self._timers))]
 
     def go_on(self, ticks: list[int]) -> None:
-        """The next ticks to come have these numbers."""
+        """Set the number of the next tick of each timer to ``ticks``."""
         self._ticks = ticks
         self._look()
 
@@ -345,7 +345,7 @@ class NoiseTask(Ticking):
         environment.write(self._port.value, self._drawn(stream, 1)[0], self._port)
 
     def _drawn(self, stream: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """The values (count, n) of the next ticks."""
+        """Return the noise values (count, n) of the next ``count`` ticks."""
         size = (count, self._port.value.size)
         drawn: NDArray[np.float64] = self._mean + self._scale * stream.standard_normal(size)
         return drawn

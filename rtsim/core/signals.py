@@ -42,8 +42,8 @@ class Signal:
     angle that wraps (unit ``rad`` or ``deg``), and ``quaternion`` for four elements with the scalar
     first.  ``derivative_of`` names the signal whose time derivative this signal is.
 
-    Raises :class:`ScenarioError` for an invalid name, type or shape, and :class:`ShapeError` if
-    ``initial`` has the wrong length.
+    Raises :class:`ScenarioError` for an invalid name, type or shape, or if ``initial`` is not a
+    number, and :class:`ShapeError` if ``initial`` has the wrong length.
 
     Example:
         Signal("altitude", "m", initial=1000.0, low=0.0)
@@ -75,6 +75,11 @@ class Signal:
             )
         if self.kind == "quaternion" and self.size != 4:
             raise ScenarioError(f"quaternion {self.name} has {self.size} elements; give shape=(4,)")
+        if not _is_numeric(self.initial):
+            raise ScenarioError(
+                f"initial value {self.initial!r} of signal {self.name} is not a number; give a "
+                "number, or a tuple of numbers for an array"
+            )
         if isinstance(self.initial, tuple) and len(self.initial) != self.size:
             raise ShapeError(
                 f"signal {self.name} has {self.size} elements, but its initial value has "
@@ -108,6 +113,20 @@ class Signal:
         except ValueError as error:
             raise ScenarioError(f"initial value in {spec!r} is not a number") from error
         return cls(match["name"], match["unit"] or "1", initial=initial)
+
+
+def _is_numeric(value: object) -> bool:
+    """Return whether ``value`` is a number or an array of numbers; a text is neither."""
+    if type(value) in (float, int):
+        return True
+    elements = np.asarray(value, dtype=object).ravel().tolist()
+    if any(isinstance(e, str | bytes) for e in elements):
+        return False
+    try:
+        np.array(list(map(float, elements)))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 class Signals:

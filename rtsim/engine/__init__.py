@@ -1,1 +1,1 @@
-"""One run from its first tag to its last: the system, its microsteps, commands and checkpoints."""
+"""The execution of a run: its state, main loop, microsteps, commands, faults and checkpoints."""

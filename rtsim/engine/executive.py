@@ -22,7 +22,7 @@ from rtsim.timing.frame import RECORDING
 from rtsim.timing.pacing import Pacer
 
 RECORDING_LOST = "recording lost"
-"""Reason of a run that ended because its recording failed."""
+"""Reason for the end of a run if its recording failed."""
 
 
 class StatePublisher(Protocol):
@@ -31,14 +31,14 @@ class StatePublisher(Protocol):
     def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None: ...
 
     def withdraw(self, plant: str) -> None:
-        """Withdraw the last pair, because its step was discarded."""
+        """Withdraw the pair published last for ``plant``, because its step was discarded."""
         ...
 
 
 class Executive:
     """Runs a :class:`System` to ``until_ns`` on the pacer's clock.
 
-    ``before``: if the system was restored, the rows of each track and the events recorded before.
+    ``before``: for a restored system, the numbers of rows (by track) and of events so far.
     ``checkpoints``: takes checkpoints between two tags.
     """
 
@@ -59,19 +59,19 @@ class Executive:
         self.system = system
         self.until_ns = until_ns
         self.stop_ns = until_ns if stop_ns is None else stop_ns
-        """Stop after the first tag at or after this time, ns; it makes no tag of its own."""
+        """Stop after the first tag at or after this time, ns; the stop adds no tag."""
         self.stopping = ""
-        """Why the loop stops after the present tag; empty if it does not."""
+        """Reason why the loop stops after the present tag; empty if the loop continues."""
         self.stretches: Stretches | None = None
         """The compiled engine; ``None`` if a viewer or a client is connected."""
         self._engine = engine
         self.unrecorded = ""
-        """Since when nothing is recorded, and why; empty if all is recorded."""
+        """Time from which on nothing is recorded, and the reason; empty if all is recorded."""
         self.checkpoints = checkpoints
         self._before: tuple[Mapping[str, int], int] = before or ({}, 0)
-        """Rows and events in earlier recordings of this run."""
+        """Numbers of rows and of events in earlier recordings of this run."""
         self._resumed = before is not None
-        """Whether the system was restored, so that its first tag is already done."""
+        """True if the system was restored, so that its first tag is already done."""
         self._waiting = False
         self._pacer = pacer
         self._clock: Clock = pacer.clock
@@ -84,7 +84,7 @@ class Executive:
         if inbox is not None:
             self.handler = CommandHandler(inbox, system, pacer, self._trace, checkpoints)
         self._overhears: Callable[[int], bool] | None = None
-        """Executes commands in a long wait; not with event inputs, whose edges would be late."""
+        """Executes commands in a long wait; None with event inputs, whose events it would delay."""
         if system.wake is None and self.handler is not None:
             self._overhears = self._overhear
         latch = None if self.handler is None else self.handler.latch
@@ -96,7 +96,7 @@ class Executive:
             self._run_instant = system.faults.telling(self._instant.run)
 
     def run(self) -> None:
-        """Run from the present state to the end; errors of components pass through."""
+        """Run from the present state to the end; errors of components are not caught."""
         system, pacer, trace = self.system, self._pacer, self._trace
         alone = not (self._publisher or self.handler)  # no viewer and no client reaches in between
         stretches = self._stretches() if alone else None
@@ -110,7 +110,7 @@ class Executive:
         kept, handler = self.checkpoints, self.handler
         if (
             kept is not None and system.ns >= kept.next_ns
-        ):  # a comparison of two runs starts with the first state
+        ):  # because a comparison of two runs starts with the first state
             kept.observe(system.ns)
         ahead = not (paced or coupled or system.external_inputs or self._publisher or handler) and (
             len(system.plants) == 1 and self.until_ns < 2**53
@@ -140,7 +140,7 @@ class Executive:
                 self._run_instant(ns, ns == discrete)
             elif coupled:
                 self._instant.refresh(Tag(ns))
-            paced = clock.paced  # a command may have changed it
+            paced = clock.paced  # a command can change the pacing
             if paced:
                 trace.frame(system.ns, pacer.log.last)
             system.ns = ns
@@ -161,11 +161,11 @@ class Executive:
 
     @property
     def ended_by(self) -> str:
-        """The terminal guard that fired; empty if none did."""
+        """Name of the terminal guard that fired; empty if none fired."""
         return self._instant.ended_by
 
     def save(self) -> dict[str, Any]:
-        """Return the state of the run; only between two tags."""
+        """Return the state of the run; call it only between two tags."""
         return self.system.save()
 
     def position(self) -> tuple[dict[str, int], int]:
@@ -189,7 +189,7 @@ class Executive:
         self.stopping = "interrupted"
 
     def lose_recording(self, cause: str, end: bool) -> str:
-        """Note that the recording failed with ``cause``; ``end``: end the run after this tag."""
+        """Note that the recording failed with ``cause``; if ``end``, end the run after this tag."""
         self.unrecorded = f"from {Tag(self.system.ns)} on: {cause}"
         if end:
             self.stopping = self.stopping or RECORDING_LOST
@@ -198,7 +198,7 @@ class Executive:
         return self.unrecorded
 
     def _begin(self) -> None:
-        """Run the first tag; after a restore, date all open requests as sent now."""
+        """Run the first tag; after a restore, set the send time of all open requests to now."""
         system = self.system
         for task in system.controllers:
             if task.request is not None:
@@ -223,7 +223,7 @@ class Executive:
             self.system.ns = plant.ns
 
     def _stretches(self) -> Stretches | None:
-        """The compiled engine, if it can run anything here."""
+        """Return the compiled engine, or None if it can run nothing in this run."""
         limit = min(self.until_ns, self.stop_ns)
         self.stretches = Stretches(self.system, self._trace, self._pacer, self._engine, limit)
         if self._clock.paced:
@@ -231,7 +231,7 @@ class Executive:
         return self.stretches if self.stretches.usable else None
 
     def _stretch(self, stretches: Stretches) -> bool:
-        """Run tags in compiled code; False if the next one is not for it."""
+        """Run tags in compiled code; return False if the next tag must run in Python."""
         kept, system = self.checkpoints, self.system
         next_kept = NEVER.ns if kept is None else kept.next_ns
         if not stretches.run(min(self.until_ns, self.stop_ns, next_kept), self._between):
@@ -249,7 +249,7 @@ class Executive:
         return bool(self.stopping)
 
     def _propagate(self, discrete: int) -> int:
-        """Take provisional steps towards ``discrete``, ns; returns the time of the next tag, ns."""
+        """Take provisional steps towards ``discrete``, ns; return the next tag's time, ns."""
         tag_ns = discrete
         for plant in self.system.plants:
             if plant.target_ns > discrete:
@@ -270,26 +270,26 @@ class Executive:
             self._publisher.withdraw(plant.name)
 
     def _wait(self, ns: int) -> bool:
-        """Wait until the tag at ``ns`` is due; returns False if the wait ended early."""
+        """Wait until the tag at ``ns`` is due; return False if the wait ended early."""
         pacer, wake = self._pacer, self._wake
         self._waiting = True
         try:
             due = pacer.wait(ns, wake, self._overhears)
         finally:
             self._waiting = False
-            if pacer.overrun is not None:  # recorded even if its policy ends the run
+            if pacer.overrun is not None:  # an overrun is recorded even if its policy ends the run
                 self._trace.overrun(Tag(ns), pacer.overrun)
         if not due and wake is not None and wake.is_set():
-            # An event input inserts a tag now, after the last tag and not after this one.
+            # The event input inserts a tag now: after the last tag, and not later than ``ns``.
             wake.clear()
             now = self._clock.simulated(self._clock.now())
             self.system.insert(max(self.system.ns + 1, min(now, ns)))
         return due
 
     def _overhear(self, ns: int) -> bool:
-        """Execute commands in a long wait for the tag at ``ns``; returns True to end the wait."""
+        """Execute commands in a long wait for the tag at ``ns``; return True to end the wait."""
         assert self.handler is not None
-        self._waiting = False  # an interrupt must not stop a command half way
+        self._waiting = False  # an interrupt must not stop a command before it is complete
         try:
             return self.handler.overhear(self.system.ns, ns) or bool(self.stopping)
         finally:
@@ -305,7 +305,7 @@ class Executive:
             handler.begin(self.system.ns, ns)
 
     def _commit(self, ns: int) -> bool:
-        """Commit the steps that end at ``ns``; returns whether a guard fires."""
+        """Commit the steps that end at ``ns``; return whether a guard fires."""
         fires = False
         for plant in self.system.plants:
             if plant.target_ns == ns:

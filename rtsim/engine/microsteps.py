@@ -1,4 +1,4 @@
-"""The microsteps of one time, until nothing is due (docs/semantics.md, "The step")."""
+"""Run the microsteps at one simulated time until nothing is due (docs/semantics.md, "The step")."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rtsim.engine.system import Change, System
 from rtsim.engine.trace import INSERTED, Trace
 
 MAX_MICROSTEPS = 1000
-"""Most microsteps at one time; more are a Zeno error."""
+"""The most microsteps at one time; more microsteps raise a Zeno error."""
 
 
 Write = tuple[Vector, Vector, Plant | SignalPort]
@@ -28,7 +28,7 @@ Write = tuple[Vector, Vector, Plant | SignalPort]
 
 
 class _Surroundings:
-    """The :class:`Environment` of reactions; it records messages and events."""
+    """The services that a reaction can use; it records messages and events."""
 
     def __init__(
         self,
@@ -77,21 +77,21 @@ class Microsteps:
         loop = None if system.faults is None else system.faults.loop
         self._lose = loop.lose if loop is not None and loop.loses else None
         self._commands = latch
-        """Returns the changes by commands at a tag."""
+        """Function that returns the changes by commands at a tag."""
         self._writes: list[Write] = []
         self._guarded = any(p.watch is not None for p in system.plants)
         self.ended_by = ""
-        """The terminal guard that fired."""
+        """Name of the terminal guard that fired."""
         self._triggered: set[str] = set()
         """Names of tasks that a message of this microstep triggers."""
         self._set_off_next: set[str] = set()
-        """The same for the next microstep."""
+        """Names of tasks that a message of the next microstep triggers."""
         self._happened: list[tuple[str, Vector | None]] = []
-        """Messages and guards for listeners, which react in the next microstep."""
+        """Messages and fired guards for the listeners, which react in the next microstep."""
         self._environment: Environment = _Surroundings(system, trace, clock, stretch, self._writes)
 
     def run(self, ns: int, discrete: bool) -> None:
-        """Run the microsteps at ``ns``; if not ``discrete``, only external inputs can act."""
+        """Run all microsteps at ``ns``; without ``discrete`` only external inputs can change."""
         tag = Tag(ns)
         system = self._system
         if discrete and system.take_inserted(ns):
@@ -124,7 +124,7 @@ class Microsteps:
                 self._complain_of_zeno(tag)
 
     def _fire(self, tag: Tag) -> None:
-        """Reset plants whose guards crossed zero; resets read x- and write like reactions."""
+        """Run the resets of fired guards; a reset reads x- and writes like a reaction."""
         for plant in self._system.plants:
             watch = plant.watch
             if watch is None or plant.ns != tag.ns or not watch.fired:
@@ -155,7 +155,7 @@ class Microsteps:
             try:
                 value = external.read(tag.ns)
             except BaseException as error:
-                # rtsim.record.ending recognises this text in recordings.
+                # rtsim.record.ending recognises this message in recordings.
                 blame(f"the device of input {external.name}", tag, error)
             if value is None:
                 continue
@@ -176,7 +176,7 @@ class Microsteps:
             if isinstance(change.owner, Plant) and change.owner.ns != tag.ns:
                 self._system.postponed.append(
                     change
-                )  # the plant's step has begun; do not shorten it
+                )  # the plant's step has begun; the change waits for its end
                 continue
             change.vector[change.where] = change.value
             self._trace.change(tag, change)
@@ -232,7 +232,7 @@ class Microsteps:
             self._lap(task.name)
 
     def _answer_in_order(self, task: ControllerTask, message: Message) -> None:
-        """Deliver an answer without delay: now to later controllers in the order, else later."""
+        """Deliver an undelayed answer: to later controllers now, to others one microstep later."""
         port = self._system.ports[message.topic]
         port.early[:] = message.payload
         self._writes.append((port.value, message.payload, port))
@@ -252,7 +252,7 @@ class Microsteps:
                 if old.tobytes() != new.tobytes():
                     if first:
                         vector[:] = new
-                    else:  # elements that this write does not change may come from another write
+                    else:  # another write can have set elements that this write leaves alone
                         np.copyto(vector, new, where=old.view(np.int64) != new.view(np.int64))
                     owner.touched = True
             else:
@@ -267,9 +267,9 @@ class Microsteps:
                 plant.stale = True
 
     def refresh(self, tag: Tag) -> None:
-        """Let the plants at this tag read their inputs, and record x+ of those that changed.
+        """Let the plants at this tag read their inputs, and record x+ of the plants that changed.
 
-        All plants read before one changes, so that their order does not matter.
+        All plants read before any plant changes, so that the order of plants does not matter.
         """
         here = [
             p

@@ -1,4 +1,4 @@
-"""The state of a whole run: everything that is saved and restored with a checkpoint."""
+"""The state of a whole run, which a checkpoint saves and restores."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from rtsim.engine.faults.schedule import Schedule
 
 @dataclass(frozen=True)
 class Change:
-    """A scheduled event: at ``ns`` a vector takes new elements.
+    """A scheduled event: at ``ns`` elements of a vector get new values.
 
-    ``owner`` is the plant whose parameters (or the port whose values) they are; ``None`` for a
-    controller's parameters, which act at its next tick.
+    ``owner`` is the plant or the port to which the vector belongs; ``None`` for the parameters of a
+    controller, which act at its next tick.
     """
 
     ns: int
@@ -66,22 +66,22 @@ class MessageListener(Protocol):
     def name(self) -> str: ...
 
     def listen(self, topics: Mapping[str, Signals]) -> None:
-        """Set the signals of each topic that it receives; called before the run."""
+        """Set the signals of each topic that the task receives; called before the run."""
         ...
 
     def hear(self, name: str, payload: Vector | None) -> None:
-        """Receive a message (``name`` is its topic), or a guard ``plant.guard`` without payload."""
+        """Receive a message of the topic ``name``, or a guard ``name`` that fired (no payload)."""
         ...
 
 
 @dataclass
 class System:
-    """Plants, tasks, ports and the messages in transit between them; each list is ordered."""
+    """Plants, tasks, ports and the messages in transit; each list is in a fixed order."""
 
     plants: list[Plant]
     ports: dict[str, SignalPort]
     tasks: list[Task]
-    """In reaction order: by declared order, then priority, then name."""
+    """The tasks in reaction order: by declared order, then priority, then name."""
     controllers: list[ControllerTask]
     external_inputs: list[ExternalInput]
     bus: Bus
@@ -94,14 +94,14 @@ class System:
     listeners: dict[str, list[MessageListener]] = field(default_factory=dict)
     """Tasks that receive the messages of a topic, or a guard (``plant.guard``) that fired."""
     inserted: list[int] = field(default_factory=list)
-    """Tags (ns) to insert for event inputs: the next one, or all of a replay."""
+    """Tags (ns) to insert for event inputs: the next tag, or in a replay all tags."""
     wake: Wake | None = None
     """The object that event inputs set."""
     faults: Schedule | None = None
     """The injected faults of the run."""
     next_change: int = 0
     postponed: list[Change] = field(default_factory=list)
-    """Changes by commands that act at the end of a plant's present step."""
+    """Changes by commands that take effect at the end of a plant's present step."""
     ns: int = 0
 
     def insert(self, ns: int) -> None:
@@ -135,7 +135,7 @@ class System:
         return ns
 
     def take_changes(self, ns: int) -> list[Change]:
-        """Return the scheduled changes that are due."""
+        """Remove and return the scheduled changes that are due."""
         first = self.next_change
         if first >= len(self.changes) or self.changes[first].ns > ns:
             return []
@@ -187,7 +187,7 @@ class System:
         return ns if ns > after_ns else ns + round(found.period.ns)
 
     def close(self) -> None:
-        """Close every controller, then raise the first error, if any."""
+        """Close every controller, then raise the first error that occurred."""
         first: BaseException | None = None
         for task in self.controllers:
             try:
@@ -216,7 +216,7 @@ class System:
         }
 
     def restore(self, saved: Mapping[str, Any], inserted: Sequence[int] = ()) -> None:
-        """Restore the output of :meth:`save`, in a system built from the same scenario.
+        """Restore the data from :meth:`save` in a system built from the same scenario.
 
         ``inserted``: tags (ns) of event inputs that a replay inserts instead of the saved ones.
         """
@@ -245,7 +245,10 @@ class System:
 
 
 def reaction_order(tasks: Iterable[Task], orders: Iterable[tuple[str, str]]) -> list[Task]:
-    """Sort by declared order, then priority, then name; a cycle is a :class:`ScenarioError`."""
+    """Return tasks sorted by declared order, then priority, then name.
+
+    Raises :class:`ScenarioError` if the declared order has a cycle.
+    """
     by_name = {t.name: t for t in tasks}
     after: dict[str, set[str]] = {n: set() for n in by_name}
     waiting = dict.fromkeys(by_name, 0)

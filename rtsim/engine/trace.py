@@ -21,16 +21,16 @@ from rtsim.timing.tally import Tally
 
 X_PLUS = 1
 _X_MINUS = (0, 0)
-"""Microstep and side of x-, which is recorded once per tag; x+ has side 1."""
+"""Microstep and side of the row of x-, which is recorded once per tag; x+ has side 1."""
 INSERTED = "Inserted"
-"""Kind of the event at a tag that an event input inserted."""
+"""Kind of the event that marks a tag inserted by an event input."""
 COMMAND = "Command"
-"""Kind of the event of a command; its text is the command."""
+"""Kind of the event that records a command; the text of the event is the command."""
 RESTORED = "Restored"
-"""Kind of the last event of a run that is continued from a checkpoint."""
+"""Kind of the last event of a recording whose run continues from a checkpoint."""
 OVERRUN = "Overrun"
 UNBOUNDED = "Unbounded"
-"""Kind of the event at a tag that a solver with a budget reached without an error bound."""
+"""Kind of the event that a solver with a budget reached a tag without an error bound."""
 TIMING = "timing"
 _MEASURED = ("step", "sent", "begun", "ended", "received")
 _STAMPED = ("step", "initiated", "completed", "latched")
@@ -41,7 +41,7 @@ REQUESTS = ".inputs"
 
 
 def request_topic(controller: str) -> str:
-    """Return the topic that records the sampled inputs of ``controller``."""
+    """Return the name of the track that records the sampled inputs of ``controller``."""
     return f"{controller}{REQUESTS}"
 
 
@@ -53,7 +53,7 @@ class Trace:
         self.events = 0
         """Number of recorded events."""
         self.tally: Tally | None = None
-        """Counts latencies for clients, if there are any."""
+        """Counts latencies for clients; None without clients."""
         self._plants = {
             p.name: recorder.track(p.name, ("step", "side"), p.signals) for p in system.plants
         }
@@ -107,15 +107,15 @@ class Trace:
         self._topics[name] = self._recorder.track(f"messages/{name}", STAMPS, signals, about)
 
     def plant_track(self, plant: Plant) -> Track:
-        """Where the states of ``plant`` are recorded."""
+        """Return the track that records the states of ``plant``."""
         return self._plants[plant.name]
 
     def topic_track(self, name: str) -> Track:
-        """Where the messages on the topic ``name`` are recorded."""
+        """Return the track that records the messages on the topic ``name``."""
         return self._topics[name]
 
     def request_track(self, controller: str) -> Track:
-        """Where the sampled inputs of ``controller`` are recorded."""
+        """Return the track that records the sampled inputs of ``controller``."""
         return self._topics[request_topic(controller)]
 
     def x_minus(self, plant: Plant) -> None:
@@ -123,7 +123,7 @@ class Trace:
         self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)
 
     def unbounded(self, plant: Plant, steps: int) -> None:
-        """Record that the budget of a frame was too small for the tolerance."""
+        """Record that the budget of a solver frame was too small for the tolerance."""
         text = f"{plant.solver.name} exceeded its budget: the error of {steps} steps is unbounded"
         self.event(Tag(plant.ns), UNBOUNDED, plant.name, text, {"steps": float(steps)})
 

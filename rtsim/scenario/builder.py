@@ -1,4 +1,4 @@
-"""Build a system that can run from declared components: resolve names and sort the tasks."""
+"""Build a system, ready to run, from declared components: resolve names and sort the tasks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Builder:
         self.triggers: dict[str, Sequence[str]] = {}
 
     def system(self) -> System:
-        """Return the system; if a component fails, close the controllers that were started."""
+        """Return the system; if a component fails, close the controllers that have started."""
         with on_ctrl_c(interrupt):
             try:
                 return self._system()
@@ -106,7 +106,7 @@ class Builder:
         )
 
     def _put(self, name: str, built: Built) -> None:
-        """Add the result of ``build()`` of component ``name`` to the system."""
+        """Add to the system what ``build()`` of component ``name`` returned."""
         check_built(name, built)
         if built.port is not None:
             self.ports[name] = built.port
@@ -140,7 +140,8 @@ class Builder:
         if len(wakes) > 1:
             names = ", ".join(i.name for i in self.external_inputs if i.wake is not None)
             raise ScenarioError(
-                f"event inputs {names} have different Wake objects; give all of them the same one"
+                f"event inputs {names} have different Wake objects; "
+                "give all of them the same Wake object"
             )
         return next(iter(wakes.values()), None)
 
@@ -178,7 +179,7 @@ class Builder:
 
 
 def check_built(name: str, built: object) -> None:
-    """Raise :class:`ScenarioError` unless ``built`` is a :class:`Built` with items of this name."""
+    """Raise :class:`ScenarioError` unless ``built`` is a valid result of component ``name``."""
     if not isinstance(built, Built):
         raise ScenarioError(
             f"build() of {name} returned a {type(built).__name__}; return "
@@ -203,13 +204,13 @@ def check_built(name: str, built: object) -> None:
 def _known(changeable: Mapping[str, Changeable], target: str) -> Changeable:
     if target not in changeable:
         raise ScenarioError(
-            f"{target} cannot change during a run; parameters and values of sources can"
+            f"{target} cannot change during a run; only parameters and values of sources can"
         )
     return changeable[target]
 
 
 def predecessors(orders: Sequence[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    """Return for each controller in a declared order all controllers that come before it."""
+    """Return, for each controller in a declared order, the set of all controllers before it."""
     direct: dict[str, set[str]] = {}
     for first, later in orders:
         direct.setdefault(later, set()).add(first)

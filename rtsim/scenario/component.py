@@ -1,4 +1,6 @@
-"""Component, the base class of everything in a scenario.  A new kind is one derived class.
+"""Component, the base class of all kinds of components in a scenario.
+
+To add a kind of component, derive one class from it.
 
 A scenario uses four methods of a component: its :meth:`~Component.signals`, the values that can be
 set (:meth:`~Component.settable`), its description for the recording (:meth:`~Component.describe`),
@@ -33,18 +35,18 @@ Values = Mapping[str, object]
 
 
 class Settable(NamedTuple):
-    """Declared values of a component, and the signals that name them."""
+    """Values that a component declares, and the signals that name them."""
 
     values: dict[str, Any]
-    """Values by name of the signal; :meth:`Scenario.set` changes them."""
+    """Values by the name of their signal; :meth:`Scenario.set` changes them."""
     signals: Signals
     live: bool = False
-    """Whether the values can also change during a run (:meth:`Scenario.at`, commands).  If so, the
+    """True if the values can also change during a run (:meth:`Scenario.at`, commands).  If so, the
     component must return a :class:`Changeable` for each of them in :attr:`Built.changeable`."""
 
 
 class Validity(NamedTuple):
-    """Sentences for every recording: what the results assume, and where they are not valid."""
+    """Sentences for every recording: assumptions of the results, and limits of their validity."""
 
     assumptions: Sequence[str] = ()
     limits: Sequence[str] = ()
@@ -52,16 +54,16 @@ class Validity(NamedTuple):
 
 @dataclass
 class Built:
-    """The result of :meth:`Component.build` for one run; a component sets only what it has."""
+    """The result of :meth:`Component.build` for one run; a component sets the fields it needs."""
 
     port: SignalPort | None = None
-    """The signals that wired inputs read; the port has the name of the component."""
+    """The signals that inputs of other components read; the port has the component's name."""
     topic: Topic | None = None
-    """The topic on which it sends messages.  They arrive at the port of the same name."""
+    """The topic of the component's messages; they arrive at the port of the same name."""
     tasks: Sequence[Task] = ()
-    """The tasks that react at ticks; the first has the name of the component."""
+    """The tasks that react at ticks; the first task has the component's name."""
     wiring: Wiring | None = None
-    """Its inputs, from :meth:`Site.wiring`; connected after all components are built."""
+    """The component's inputs, from :meth:`Site.wiring`; connected after all builds."""
     plant: Plant | None = None
     controller: ControllerTask | None = None
     external: ExternalInput | None = None
@@ -69,9 +71,9 @@ class Built:
     changeable: Sequence[Changeable] = ()
     """The values that can change during a run."""
     triggers: Sequence[str] = ()
-    """Topics: the first task reacts when one of their messages arrives."""
+    """Topics whose messages trigger the first task."""
     listener: MessageListener | None = None
-    """The task that receives each message of the topics, and each guard, in ``hears``."""
+    """The task that receives each message and each guard that ``hears`` names."""
     hears: Sequence[str] = ()
 
 
@@ -88,12 +90,12 @@ class Site:
     controllers: Mapping[str, Controller]
     """Controllers that replace the declared ones in a replay, by name."""
     before: Mapping[str, frozenset[str]]
-    """For each controller in a declared order: all controllers that come before it."""
+    """For each controller in a declared order, all controllers before it."""
     faults: Installer | None = None
     changeable: dict[str, Changeable] = field(default_factory=dict)
     """Values that can change in this run, by ``component.name``; complete after the build."""
     started: dict[str, Controller] = field(default_factory=dict)
-    """The controllers that were started; if the build fails, all of them are closed."""
+    """The controllers that have started; if the build fails, all of them are closed."""
 
     def signals(self, component: Component) -> Signals:
         """Return the signals of ``component`` that other components can read."""
@@ -110,7 +112,7 @@ class Site:
         """Return a wiring whose ``gather()`` fills ``into`` (m,) from ``sources``.
 
         ``signals`` is the layout of ``into``; ``owner`` is the component's name.  Faults of this
-        run act on the wiring; with ``items`` they count each ``gather()``.  Raises
+        run act on the wiring; with ``items``, each ``gather()`` is an item of the faults.  Raises
         :class:`ScenarioError` for an input without a source.
         """
         check_wired(signals, sources, owner)
@@ -123,11 +125,11 @@ class Site:
         return frozenset(n for n, firsts in self.before.items() if name in firsts)
 
     def external(self, own: ExternalInput) -> ExternalInput:
-        """Return ``own``, or in a replay the input that gives the recorded values."""
+        """Return ``own``; in a replay, return the input that gives the recorded values."""
         return self.external_inputs.get(own.name, own)
 
     def controller(self, name: str, own: Controller) -> Controller:
-        """Return the controller that runs as ``name``: a new copy of ``own``, or a replay's."""
+        """Return a new copy of ``own``, or in a replay the controller that replaces ``name``."""
         found = self.controllers.get(name)
         if found is None:
             found = self._fresh(name, own)
@@ -151,28 +153,28 @@ class Site:
 class Component(ABC):
     """One component of a scenario, as declared; each run builds it anew.
 
-    For a new kind of component derive a class with :meth:`signals` and :meth:`build`, and add an
-    object of it with :meth:`Scenario.add`.  Keep values that a user can set in dicts: a copy of
-    the scenario copies them.
+    For a new kind of component, derive a class with :meth:`signals` and :meth:`build`, and add an
+    object of it with :meth:`Scenario.add`. Keep the values that a user can set in dicts, because a
+    copy of the scenario copies these dicts.
     """
 
     kind: ClassVar[str] = "component"
-    """The kind in descriptions and recordings."""
+    """The name of the kind in descriptions and recordings."""
 
     @abstractmethod
     def signals(self, others: Others) -> Signals:
-        """Return the signals that inputs can read; ``others`` finds those of other components."""
+        """Return the signals that inputs can read; ``others`` finds signals of other components."""
 
     @abstractmethod
     def build(self, name: str, site: Site) -> Built:
-        """Return what the run needs, in its initial state; ``name`` is the component's name."""
+        """Return the ports, tasks and inputs for one run; ``name`` is the component's name."""
 
     def settable(self) -> list[Settable]:
         """Return the values that can be set before a run."""
         return []
 
     def describe(self) -> dict[str, Any]:
-        """Return the component as plain data; a replay checks that it has not changed."""
+        """Return the component as plain data; a replay checks that these data have not changed."""
         own = {
             name: value
             for values, signals, _ in self.settable()
@@ -181,7 +183,7 @@ class Component(ABC):
         return {"kind": self.kind, "type": type(self).__name__, "values": own}
 
     def copy(self) -> Self:
-        """Return a copy whose declared values can be changed alone."""
+        """Return a copy; changes of its declared values do not affect the original."""
         out = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict):
@@ -193,7 +195,7 @@ class Component(ABC):
         return [type(self)]
 
     def companions(self, name: str) -> Mapping[str, Component]:  # noqa: ARG002
-        """Return components that are added with this one, for example its topics."""
+        """Return components that are added together with this component, such as its topics."""
         return {}
 
     def validity(self) -> Validity:
@@ -202,17 +204,17 @@ class Component(ABC):
 
     @property
     def outside(self) -> bool:
-        """Whether another process or a device decides its messages; a replay uses recorded ones."""
+        """True if another process or a device decides the messages; a replay repeats them."""
         return False
 
     @property
     def external(self) -> ExternalInput | None:
-        """Its external input, if it has one; a replay feeds it from the recording."""
+        """The component's external input, or None; a replay feeds it from the recording."""
         return None
 
 
 class Others:
-    """Finds signals of other components; ``asked`` are the components that lead to this one."""
+    """Finds signals of other components; ``asked`` names the components of the present search."""
 
     def __init__(
         self, components: Mapping[str, Component], asked: tuple[Component, ...] = ()
@@ -221,7 +223,7 @@ class Others:
         self._asked = asked
 
     def signal(self, source: str, wanted_by: str) -> Signal:
-        """Return the signal ``source``, ``"component.signal"``; errors name ``wanted_by``."""
+        """Return the signal ``source`` (``"component.signal"``); errors name ``wanted_by``."""
         name, dot, signal = source.partition(".")
         if not dot:
             raise ScenarioError(
@@ -238,10 +240,11 @@ class Others:
 def readable(
     component: Component, components: Mapping[str, Component], asked: tuple[Component, ...] = ()
 ) -> Signals:
-    """Return the signals of ``component`` that others can read; ``asked``: see :class:`Others`."""
+    """Return the signals of ``component`` that inputs can read; ``asked``: see :class:`Others`."""
     if any(component is one for one in asked):
         raise ScenarioError(
-            "sensors sample each other in a cycle; let one of them sample a plant or a controller"
+            "sensors sample each other in a cycle; "
+            "let one of these sensors sample a plant or a controller"
         )
     return component.signals(Others(components, (*asked, component)))
 
@@ -275,13 +278,13 @@ def changeable(
 ) -> list[Changeable]:
     """Return a :class:`Changeable` for each of ``signals``, whose values are in ``vector``.
 
-    ``owner`` is the plant or the port that must be told of a change.
+    ``owner`` is the plant or the port that must be informed of a change.
     """
     return [Changeable(f"{owner_name}.{s.name}", s.name, signals, vector, owner) for s in signals]
 
 
 def declared_values(signals: Signals, values: Values) -> dict[str, Any]:
-    """Like :func:`start_values`, but a wired input has its source, ``"component.signal"``."""
+    """Return the initial value of each signal, or its source (``"component.signal"``) if wired."""
     wired = {name: source for name, source in values.items() if isinstance(source, str)}
     constant = {name: value for name, value in values.items() if name not in wired}
     return {**start_values(signals, constant), **wired}

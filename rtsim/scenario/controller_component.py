@@ -133,8 +133,8 @@ class ControllerComponent(Component):
 def taking_over(name: str, design: Controller, controller: Controller) -> Controller:
     """Return ``controller`` with the parameter values of ``design``, which it replaces.
 
-    Raises :class:`ScenarioError` if the signals of both differ.  If the controller has an interface
-    file, errors begin with the line there (``controller.interface.place(table, key)``).
+    Raises :class:`ScenarioError` if their signals differ.  If the controller has an interface
+    file, an error begins with the file and line of the signal.
     """
     check_controller(name, controller)
     place = controller.interface.place if isinstance(controller, Interfaced) else None
@@ -151,7 +151,7 @@ def taking_over(name: str, design: Controller, controller: Controller) -> Contro
             at = "" if place is None else f"{place(f'{what}s', signal.name)}: "
             if signal.name not in theirs:
                 raise ScenarioError(
-                    f"{at}no {what} {signal.name}, which {name} has; the replacement has "
+                    f"{at}{instead} has no {what} {signal.name}; its {what}s are "
                     f"{', '.join(theirs.names) or 'none'}"
                 )
             check_units(f"{name}.{signal.name}", signal, theirs[signal.name], instead)
@@ -173,14 +173,14 @@ def taking_over(name: str, design: Controller, controller: Controller) -> Contro
 
 
 def with_values(controller: A, values: Mapping[str, object]) -> A:
-    """Return a copy of ``controller`` with these parameter values, by name."""
+    """Return a copy of ``controller`` with the parameter values ``values``, by name."""
     out = copy(controller)
     out.values = dict(values)
     return out
 
 
 def about_controller(controller: Controller) -> dict[str, Any]:
-    """Return the type of ``controller``, or its own description (:class:`Described`)."""
+    """Return the controller's type, or the controller's own description (:class:`Described`)."""
     if not isinstance(controller, Described):
         return {"type": type(controller).__name__}
     about = controller.describe()

@@ -1,4 +1,4 @@
-"""Find a scenario by its name or by its Python file, and make it."""
+"""Find a scenario by its name or its Python file, and make the scenario."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ BUILT_IN = {
     "unstable": "rtsim.models.unstable:scenario",
     "valves": "rtsim.models.valves:scenario",
 }
-"""``module:function`` by name; packages add scenarios by the entry point ``rtsim.scenarios``."""
+"""``module:function`` of rtsim's own scenarios, by the scenario's name; other packages add
+scenarios by the entry point ``rtsim.scenarios``."""
 
 Maker = Callable[..., Scenario]
 
@@ -71,7 +72,7 @@ def find_maker(reference: str) -> Maker:
 
 
 def _unknown(reference: str, scenarios: list[str]) -> ScenarioError:
-    """Return an error with a suggestion: a file of this name, a recording or a similar name."""
+    """Return an error that suggests a file of this name, a recording or a similar name."""
     beside = Path(f"{reference}.py")
     if beside.is_file():
         return ScenarioError(
@@ -84,7 +85,7 @@ def _unknown(reference: str, scenarios: list[str]) -> ScenarioError:
 
 @contextmanager
 def _users_code(whose: str) -> Iterator[None]:
-    """Turn an exception of the user's code into a ScenarioError with the lines of that code."""
+    """Turn an exception of the user's code into a ScenarioError with the lines that raised it."""
     try:
         yield
     except RtsimError:
@@ -103,7 +104,7 @@ _SHOWN = 3
 
 
 def _shown(frames: list[FrameSummary]) -> list[str]:
-    """Return only the first and the last frames, because endless recursion has very many."""
+    """Return the first and the last frames, because endless recursion has very many frames."""
     lines = [f"{f.filename}:{f.lineno} {f.line}" for f in frames]
     left_out = len(lines) - 2 * _SHOWN
     if left_out <= 1:
@@ -112,10 +113,10 @@ def _shown(frames: list[FrameSummary]) -> list[str]:
 
 
 class _FromSource(SourceFileLoader):
-    """Compiles the file each time.
+    """Loader that compiles a Python file at each load.
 
-    Python identifies cached bytecode by size and time in s, and an edit may change neither.  If a
-    command edits and runs a scenario, the old bytecode must not run.
+    Python recognises outdated bytecode by the file's size and its time in whole s.  An edit can
+    leave both as they were, and the old code would run.
     """
 
     def get_code(self, fullname: str) -> CodeType:
@@ -132,7 +133,7 @@ def _from_file(path: Path, name: str) -> Maker:
     loader = _FromSource(module_name, str(path))
     spec = importlib.util.spec_from_file_location(module_name, path, loader=loader)
     if spec is None or spec.loader is None:
-        raise ScenarioError(f"{path} cannot be loaded as Python")
+        raise ScenarioError(f"{path} cannot be loaded as Python; give a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     with _users_code(str(path)):
@@ -155,7 +156,7 @@ def load_scenario(reference: str, settings: Mapping[str, str] | None = None) -> 
     An argument is converted to the type of its default.  A value is a number, or several numbers
     separated by commas.  Raises :class:`ScenarioError`.
     """
-    hashed = _hash_of(reference)  # before the code of the file runs and can change the file
+    hashed = _hash_of(reference)  # hashed first, because the code of the file can change the file
     maker = find_maker(reference)
     settings = dict(settings or {})
     parameters = _parameters(maker, reference)
@@ -181,16 +182,16 @@ def load_scenario(reference: str, settings: Mapping[str, str] | None = None) -> 
 
 
 def _hash_of(reference: str) -> dict[str, str]:
-    """Return the hash of the file, so that a replay can check it before it runs the file."""
+    """Return the hash of the scenario's file; a replay checks it before it runs the file."""
     path = file_of(reference)
     try:
         return {} if path is None else {"sha256": file_hash(path)}
     except OSError:
-        return {}  # loading the file raises the error
+        return {}  # loading the file later raises the error
 
 
 def _from_anywhere(reference: str) -> str:
-    """Return ``reference`` with its full path, so that a replay in any folder finds the file."""
+    """Return ``reference`` with a full path, so that a replay in another folder finds the file."""
     path, dot_py, function = reference.partition(".py")
     return f"{Path(path + dot_py).resolve()}{function}" if dot_py else reference
 

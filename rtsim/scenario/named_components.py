@@ -12,11 +12,11 @@ from rtsim.scenario.controller_component import ControllerComponent
 C = TypeVar("C", bound=Component)
 
 RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "stamps"))
-"""Names of tracks that every recording has; a component cannot have one of these names."""
+"""Names of tracks that every recording has, which a component must not have."""
 
 
 class NamedComponents:
-    """The components of a scenario: each has a name of its own."""
+    """The components of a scenario, by name; all names differ."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -25,18 +25,19 @@ class NamedComponents:
     def add(self, name: str, component: Component) -> None:
         """Add a component of any kind, such as your own (``docs/extending-components.md``).
 
-        Raises :class:`ScenarioError` if ``name`` is no identifier, or is reserved or taken.
+        Raises :class:`ScenarioError` if ``name`` is reserved, in use, or not an identifier.
         """
         if name in RESERVED:
             raise ScenarioError(
-                f"{name} is the name of a track in every recording; give the component another name"
+                f"component name {name!r} is reserved for a track of every recording; "
+                "choose another name"
             )
         if not name.isidentifier():
             raise ScenarioError(
                 f"component name {name!r} is not an identifier; use letters, digits, _"
             )
         if name in self.components:
-            raise ScenarioError(f"component {name} is declared twice")
+            raise ScenarioError(f"component {name} is declared twice; give one another name")
         check_component(name, component)
         self.components[name] = component
         for other, companion in component.companions(name).items():
@@ -47,13 +48,13 @@ class NamedComponents:
         return {name: one for name, one in self.components.items() if isinstance(one, kind)}
 
     def component(self, name: str) -> Component:
-        """Return component ``name``; raises :class:`UnknownName` if there is none."""
+        """Return component ``name``; raises :class:`UnknownName` for an unknown name."""
         if name not in self.components:
             raise UnknownName("component", name, sorted(self.components), f"scenario {self.name}")
         return self.components[name]
 
     def controller_component(self, name: str, problem: str) -> ControllerComponent:
-        """Return controller ``name`` as declared.
+        """Return the declaration of controller ``name``.
 
         Raises :class:`ScenarioError` with the text ``problem`` if ``name`` is not a controller.
         """

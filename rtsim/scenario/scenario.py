@@ -51,7 +51,7 @@ class Scenario(NamedComponents, Presented):
     """One experiment: its components, their links, and what changes during a run.
 
     :meth:`build` makes a new system each time.  ``until``: end of a run, s.  ``assumptions`` and
-    ``limits`` are sentences for every recording, next to those of the models.
+    ``limits`` are sentences for every recording, in addition to the sentences of the models.
 
     Example:
         room = Scenario("room", until=60)
@@ -80,10 +80,10 @@ class Scenario(NamedComponents, Presented):
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
         self.origin: dict[str, Any] = {}
-        """The file or name that the scenario was loaded from; a replay loads it again."""
+        """The file or name from which the scenario was loaded; a replay loads it again."""
 
     def copy(self) -> Scenario:
-        """Return a copy that can be changed alone; it shares models, controllers and devices."""
+        """Return an independent copy; it shares only models, controllers and devices."""
         out = copy(self)
         out.components = {name: component.copy() for name, component in self.components.items()}
         out._orders, out._changes = list(self._orders), list(self._changes)
@@ -177,14 +177,14 @@ class Scenario(NamedComponents, Presented):
         late: str | None = None,
         failure: str | None = None,
     ) -> None:
-        """Replace controller ``name`` by ``controller``, for example a design by its C code.
+        """Replace controller ``name`` by ``controller``, such as its C code.
 
-        Both must have the same signals, in any order.  The new controller takes over the values of
-        parameters that both have.  ``latency``: the time in which it must answer, s or measured.
-        Arguments that are not given stay as declared.
+        Both controllers must have the same signals, in any order.  The new controller takes over
+        the values of the parameters that both have.  ``latency``: the time in which
+        it must answer, s or measured.  An argument that is not given leaves the declared value.
         """
         component = self.controller_component(
-            name, f"{name} is not a controller; nothing can take its place"
+            name, f"{name} is not a controller, so no controller can replace it"
         )
         component.controller = taking_over(name, component.controller, controller)
         if latency is not None:
@@ -198,7 +198,7 @@ class Scenario(NamedComponents, Presented):
         }
 
     def allow(self, name: str, latency: Allowed) -> None:
-        """Let controller ``name`` answer ``latency`` (s, or measured) after it samples."""
+        """Set the time from sample to answer of controller ``name``: s, or measured delays."""
         problem = f"{name} is not a controller, so it has no latency of computation"
         self.controller_component(name, problem).compute = allowing(latency)
         self.origin.setdefault("latencies", {})[name] = to_plain(latency)
@@ -252,8 +252,8 @@ class Scenario(NamedComponents, Presented):
     ) -> None:
         """Declare discrete-event processes (SimPy).
 
-        ``on``: the topics and guards (``"plant.guard"``) that they wait for.  Their outputs and
-        topics are messages, which arrive ``transport`` later.
+        ``on``: the topics and guards (``"plant.guard"``) that they wait for.  Their outputs
+        and topics are sent as messages, which arrive ``transport`` later.
         """
         component = ProcessesComponent(
             processes, dict(inputs or {}), dict(parameters or {}), tuple(on), transport, priority
@@ -280,7 +280,7 @@ class Scenario(NamedComponents, Presented):
         answers take no time and no other process computes them.
         """
         for name in names:
-            self.controller_component(name, f"order() takes controllers; {name} is not one")
+            self.controller_component(name, f"{name} is not a controller, so it has no order")
         self._orders.extend(pairwise(names))
 
     def at(self, time: Duration, target: str, value: object) -> None:
@@ -310,18 +310,15 @@ class Scenario(NamedComponents, Presented):
 
     @property
     def declared_faults(self) -> tuple[Fault, ...]:
-        """The declared faults.  Each is valid; :meth:`build` checks that the components exist."""
+        """The declared, valid faults; :meth:`build` checks that their components exist."""
         return self._faults
 
     def only_faults(self, *given: Given) -> None:
-        """Declare these faults instead of all earlier ones; a replay declares the recorded ones."""
+        """Declare ``given`` in place of all earlier faults, as a replay does."""
         self._faults = gather(given)
 
     def set(self, target: str, value: object) -> None:
-        """Set the initial value of ``"component.name"``.
-
-        This is a parameter, a state or a value of a source.
-        """
+        """Set the initial value of ``"component.name"``: parameter, state or value of a source."""
         values, signals, _ = self.settable_of(target)
         name = target.partition(".")[2]
         signals.initial({name: value})
@@ -356,7 +353,7 @@ class Scenario(NamedComponents, Presented):
         ).system()
 
     def functions(self) -> list[Any]:
-        """Return every function that computes the run, for the fingerprint."""
+        """Return all functions that compute the run, for the fingerprint."""
         components = [component for _, component in sorted(self.components.items())]
         return [function for component in components for function in component.functions()]
 

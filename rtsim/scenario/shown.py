@@ -1,6 +1,7 @@
-"""What viewers of a run show: bodies, warnings, and the scene of the window.
+"""The things that viewers of a run show: bodies, warnings, and the scene of the window.
 
-:meth:`Presented.show` declares them for the window and for Foxglove.  They do not change a run.
+:meth:`Presented.show` declares these things for the window and for Foxglove.  They do not change a
+run.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from rtsim.core.errors import ScenarioError, UnknownName
 
 SHAPES = ("aircraft", "box")
 TAKEN = frozenset(("bodies", "cues", "pid", "scenario", "scene"))
-"""Names that rtsim itself sends to a window; an option of a scene cannot have one of them."""
+"""Names of options that rtsim itself sends to a window; the options of a scene need other names."""
 
 
 class Displayed(Protocol):
-    """An argument of :meth:`Presented.show`: a :class:`Body`, a :class:`Cue` or your own class."""
+    """An argument of :meth:`Presented.show`: a :class:`Body`, a :class:`Cue` or your own object."""
 
     def added_to(self, presentation: Presentation) -> Presentation:
         """Return a copy of ``presentation`` with this object added."""
@@ -29,16 +30,16 @@ class Displayed(Protocol):
 
 @dataclass(frozen=True)
 class Presentation:
-    """Everything that a scenario declares for its viewers."""
+    """The bodies, warnings and scene that a scenario declares for its viewers."""
 
     bodies: tuple[Body, ...] = ()
     """Bodies that Foxglove and some scenes draw."""
     cues: tuple[Cue, ...] = ()
-    """Warnings in the window, by the stick and by the horn."""
+    """Warnings by a text in the window, by the stick and by the horn."""
     scene: str = ""
     """Name of the window's scene; if empty, the window shows strips of all signals."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the scene, plain data."""
+    """Options of the scene, as plain data."""
 
     def window(self) -> dict[str, Any]:
         """Return the scene and its options as plain data; empty if no scene is declared."""
@@ -86,7 +87,7 @@ class Presentation:
 
 
 class Presented:
-    """A scenario's declarations for its viewers."""
+    """The methods of a scenario that declare bodies, warnings and a scene for viewers."""
 
     presentation = Presentation()
 
@@ -95,16 +96,17 @@ class Presented:
 
         ``items`` are bodies and cues.  ``scene`` names what the window draws: a scene of rtsim
         (``f16``, ``orbit``, ``strips``) or one of an installed package; ``options`` go to the
-        scene's class.  The docs show how to write a scene (docs/extending-scenes.md).  Later
-        calls add to earlier ones.  The run does not depend on it.  Raises :class:`ScenarioError`.
+        scene's class.  The docs show how to write a scene (docs/extending-scenes.md).  A later call
+        adds to earlier calls.  The call does not affect the results of a run.  Raises
+        :class:`ScenarioError`.
 
         Example: ``scenario.show(Body("boat", ...), Cue("fast", ...), scene="harbour", depth=4.0)``
         """
         self.presentation = self.presentation.with_items(items).with_scene(scene, options)
 
     def warn(self, *cues: Cue) -> None:
-        """The old name of :meth:`show` for cues."""
-        warnings.warn("scenario.warn() is called show() now", DeprecationWarning, stacklevel=2)
+        """Declare ``cues``; deprecated, use :meth:`show`."""
+        warnings.warn("scenario.warn() is deprecated; use show()", DeprecationWarning, stacklevel=2)
         self.show(*cues)
 
     @property
@@ -122,9 +124,10 @@ class Presented:
 class Body:
     """A rigid body with the signals (``"component.signal"``) of its position and attitude.
 
-    Position: ``geodetic`` (latitude, longitude, altitude) or ``north_east_down``.  Attitude:
+    Position:  ``geodetic`` (latitude, longitude, altitude) or ``north_east_down``.  Attitude:
     ``euler`` (roll, pitch, yaw) or ``quaternion`` (scalar first), each from local north-east-down
-    to body axes (forward, right, down).  Units are those of the signals.  ``length`` in m.
+    to body axes (forward, right, down).  The units are the units of the signals.  ``length`` is in
+    m.
 
     Example:
         Body("plane", geodetic=("f16.latitude", "f16.longitude", "f16.altitude"),
@@ -178,8 +181,8 @@ class Cue:
 
     ``signal``, ``"plant.signal"``, is a scalar.  The stick begins to shake when the signal rises
     above ``shaker[0]`` and shakes fully above ``shaker[1]``; the horn sounds above ``horn``.  With
-    ``below`` the signal must fall below these limits.  A warning ends when the signal is ``band``
-    back inside its limit.  Limits are in the unit of the signal.
+    ``below`` the signal must fall below these limits.  A warning ends when the signal is inside its
+    limit by ``band``.  Limits are in the unit of the signal.
 
     Example:
         Cue("stall", "f16.alpha", shaker=(0.35, 0.5), horn=0.45, text="STALL", band=0.02)
@@ -190,7 +193,7 @@ class Cue:
     shaker: tuple[float, float] | None = None
     horn: float | None = None
     text: str = ""
-    """The text in the picture; if empty, the name in capitals."""
+    """The text in the window; if empty, the name in capitals."""
     below: bool = False
     band: float = 0.0
 
@@ -215,8 +218,8 @@ class Cue:
             begins, fully = self.shaker
             if (begins < fully) if self.below else (fully < begins):
                 raise ScenarioError(
-                    f"cue {self.name}: the limit {fully:g} of full shaking comes before the limit "
-                    f"{begins:g} where it begins; swap them, or give below={not self.below}"
+                    f"cue {self.name}: shaker begins at {begins:g} but is full at {fully:g}, "
+                    f"on the wrong side; swap the two limits, or give below={not self.below}"
                 )
 
     def added_to(self, presentation: Presentation) -> Presentation:

@@ -1,7 +1,7 @@
 """The kinds of components that come with rtsim, except controllers.
 
-A kind of your own is a class like these, derived from :class:`rtsim.scenario.component.Component`,
-in a module of your own.
+To add a kind, derive a class from :class:`rtsim.scenario.component.Component` in a module of your
+own, as the classes of this module do.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __getattr__ = names_replaced(
 
 @dataclass
 class PlantComponent(Component):
-    """A plant as declared: its model, solver, step and values."""
+    """A plant, as declared: its model, solver, step and values."""
 
     kind = "plant"
 
@@ -124,7 +124,7 @@ class PlantComponent(Component):
 
 
 MEANT = {"rk45": "dp54", "ode45": "dp54", "dopri5": "dp54", "rk23": "bs32", "ode23": "bs32"}
-"""Names of solvers in other tools, with their names in rtsim."""
+"""Names of solvers in rtsim, by their names in other tools."""
 
 
 def check_plant(name: str, model: object, solver: object, update_period: object) -> None:
@@ -149,7 +149,7 @@ def check_plant(name: str, model: object, solver: object, update_period: object)
 
 
 class _Plain(Component):
-    """A component without functions of the user."""
+    """A component that uses no functions of the user."""
 
     def functions(self) -> list[Any]:
         return []
@@ -157,7 +157,7 @@ class _Plain(Component):
 
 @dataclass
 class SensorComponent(_Plain):
-    """A sensor as declared; its signals are those of its sources, with the sensor's names."""
+    """A sensor, as declared; it sends signals of other components under names of its own."""
 
     kind = "sensor"
 
@@ -168,7 +168,7 @@ class SensorComponent(_Plain):
     transport: LatencyModel
 
     def signals(self, others: Others) -> Signals:
-        """Return its signals, each with the unit and the kind of its source."""
+        """Return the sensor's signals, each with the unit and the kind of its source."""
         sampled = [
             (name, others.signal(source, f"sensor signal {name}"))
             for name, source in sorted(self.sources.items())
@@ -198,7 +198,7 @@ class SensorComponent(_Plain):
 
 @dataclass
 class NoiseComponent(_Plain):
-    """A noise as declared."""
+    """A noise component, as declared."""
 
     kind = "noise"
 
@@ -225,7 +225,7 @@ class NoiseComponent(_Plain):
 
 @dataclass
 class SourceComponent(_Plain):
-    """A source as declared: named values that only scheduled changes and commands change."""
+    """A source, as declared: named values that only scheduled changes and commands change."""
 
     kind = "source"
 
@@ -248,7 +248,7 @@ class SourceComponent(_Plain):
 
 @dataclass
 class ExternalInputComponent(_Plain):
-    """An external input as declared."""
+    """An external input, as declared."""
 
     kind = "inlet"
 
@@ -273,7 +273,7 @@ class ExternalInputComponent(_Plain):
 
 @dataclass
 class ProcessesComponent(Component):
-    """Discrete-event processes as declared."""
+    """Discrete-event processes, as declared."""
 
     kind = "processes"
 
@@ -317,7 +317,7 @@ class ProcessesComponent(Component):
         }
 
     def build(self, name: str, site: Site) -> Built:
-        from rtsim.discrete.task import ProcessesTask  # imports SimPy, which few scenarios need
+        from rtsim.discrete.task import ProcessesTask  # few scenarios need SimPy
 
         processes, outputs = self.processes, self.processes.outputs
         wiring = site.wiring(processes.inputs.initial(), processes.inputs, self.inputs, name)
@@ -360,5 +360,5 @@ class TopicComponent(_Plain):
 
 
 def stated(own: Sequence[str], theirs: Sequence[Sequence[str]]) -> list[str]:
-    """Return the assumptions (or limits) of a scenario and of its components, each one once."""
+    """Return the assumptions (or limits) of a scenario and its components, without duplicates."""
     return list(dict.fromkeys(sentence for some in (own, *theirs) for sentence in some))

@@ -1,7 +1,9 @@
-"""Which code a recording, a checkpoint or a saved case may run (docs/trust.md).
+"""Decide which code a recording, a checkpoint or a saved case may run (docs/trust.md).
 
-Each of them names the file that made it, and repeating the run means running that file.  Installed
-code may run.  A file of the current project may run if it is byte for byte the recorded one.
+Each of these files names the scenario file that made it, and to repeat the run, rtsim runs that
+scenario file.  Installed
+code may run.  A file of the current project may run if it equals the recorded file
+byte for byte.
 Otherwise the user must name another file, or state that the named file is trusted.
 """
 
@@ -26,10 +28,10 @@ _ROOTS = ("pyproject.toml", ".git")
 
 @dataclass(frozen=True)
 class Given:
-    """The permission that the user gave."""
+    """The permissions that the user gave."""
 
     scenario: str | None = None
-    """Runs instead of the scenario that a recording names."""
+    """The scenario to run in place of the scenario that a recording names."""
     everything: bool = False
 
 
@@ -39,7 +41,7 @@ _GIVEN: ContextVar[Given] = ContextVar("trust", default=_NOTHING)
 
 @contextmanager
 def permitted(scenario: str | None = None, everything: bool = False) -> Iterator[None]:
-    """In this context ``scenario`` replaces the one that a file names, or everything is trusted."""
+    """Permit, within this context, ``scenario`` in place of a recorded scenario, or all code."""
     before = _GIVEN.set(Given(scenario, everything))
     try:
         yield
@@ -48,7 +50,7 @@ def permitted(scenario: str | None = None, everything: bool = False) -> Iterator
 
 
 def anything_given() -> bool:
-    """Return whether the user gave a permission."""
+    """Return whether the user gave any permission."""
     return _GIVEN.get() != _NOTHING
 
 
@@ -57,8 +59,8 @@ def project() -> Path | None:
 
     This is the nearest folder with a ``pyproject.toml`` or a ``.git``, from the current folder
     upwards, else the current folder.  A home folder, a folder above it, the root, and a folder
-    that every user can write to (such as ``/tmp``) do not count: they can contain files of others.
-    The function returns ``None`` if the current folder is one of these.
+    that every user can write to (such as ``/tmp``) are excluded, because they can contain files of
+    other users.  Returns ``None`` if the current folder is excluded.
     """
     here = Path.cwd().resolve()
     too_wide = {Path(here.anchor), *_homes()}
@@ -85,7 +87,7 @@ def _everybodys(folder: Path) -> bool:
 
 
 def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
-    """Return the scenario to load for ``source``; raises :class:`TrustError` if it may not run."""
+    """Return the scenario to load for file ``source``; raises :class:`TrustError` if refused."""
     reference, given = str(origin["reference"]), _GIVEN.get()
     if given.scenario is not None:
         return given.scenario
@@ -93,8 +95,8 @@ def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
     if path is not None and (why := _why_not(path, origin.get("sha256"), file_hash)):
         this = "; to run this file, add --trust" if path.is_file() else ""
         raise TrustError(
-            f"{source} was made with {path}, which is not run: {why}. To run a file of your own, "
-            f"add --scenario FILE.py{this} (docs/trust.md)"
+            f"{source} was made with {path}, which is not run: {why}. To run a file of your "
+            f"own instead, add --scenario FILE.py{this} (docs/trust.md)"
         )
     return reference
 
@@ -104,8 +106,8 @@ def check_compiled(
 ) -> None:
     """Raise :class:`TrustError` if the C code of interface file ``path`` may not be used.
 
-    ``source`` is the file that names it.  Without ``hash_of`` the C code may have changed, because
-    the purpose of ``source`` is to run the changed C again.
+    ``source`` is the file that names the interface file.  Without ``hash_of`` the C code may have
+    changed, because the purpose of ``source`` is to run changed C code again.
     """
     if why := _why_not(path, recorded, hash_of):
         raise TrustError(
@@ -124,7 +126,7 @@ def check_device(url: str, source: str) -> None:
 
 
 def _why_not(path: Path, recorded: object, hash_of: Hash | None) -> str:
-    """Return why ``path`` may not run; empty if it may."""
+    """Return the reason why ``path`` may not run; empty if it may run."""
     if _GIVEN.get().everything:
         return ""
     root = project()

@@ -1,4 +1,4 @@
-"""Lowers the priority of a process that runs beside the loop."""
+"""Lower the scheduling priority of a process that runs beside the loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _NICER = 5
 def step_back(nicer: int = _NICER) -> None:
     """Give this process the normal class, any CPU, default time slices and a higher nice value.
 
-    A child process inherits the loop's scheduling; this undoes it.  Refused changes are ignored.
+    A child process inherits the loop's scheduling; this function undoes the inheritance.  Changes
+    that the system refuses are ignored.
     """
     with contextlib.suppress(OSError, AttributeError):
         if os.sched_getscheduler(0) != os.SCHED_OTHER:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 class Certificate:
     """A report of a run's timing, from measured samples only.
 
-    Times are own (wall-clock) ns, except ``tag_ns``.  ``lateness`` is the wake-up latency,
-    ``compute`` the compute time of each frame, and ``margin`` how much longer each frame could have
-    computed without an overrun (positive is good).  ``not_waited`` counts the frames that began
-    without waiting.  ``rate`` is ``max`` for a run that was not paced; its lateness and margin are
-    then empty.  ``scheduling`` is empty if no scheduling was requested.
+    Times are wall-clock ns, except ``tag_ns``, which is simulated time.  ``lateness`` is the
+    wake-up latency, ``compute`` the compute time of each frame, and ``margin`` how much longer each
+    frame could have computed without an overrun (positive is good).  ``not_waited`` counts the
+    frames that began without waiting.  ``rate`` is ``max`` for a run that was not paced; its
+    lateness and margin are then empty.  ``scheduling`` is empty if no scheduling was requested.
     """
 
     machine: Machine
@@ -48,22 +48,22 @@ class Certificate:
     blamed: dict[str, int] = field(default_factory=dict)
     """Number of overruns by ``compute`` for each job that caused them."""
     in_line: int | None = None
-    """Number of overruns by ``wake`` in which the loop mostly waited for a CPU that others used;
-    None if there was no overrun by ``wake``, or if the system does not report it."""
+    """Number of overruns by ``wake`` in which the loop mostly waited for a CPU that others used.
+    None if no overrun was by ``wake``, or if the system does not report the waiting."""
     injected: dict[str, int] = field(default_factory=dict)
     """Time [ns] that injected faults took, by the name of the fault."""
     engine: str = ""
-    """What ran on the compiled engine, or what kept the run off it; empty for a paced run."""
+    """What the compiled engine ran, or the reason why it ran nothing; empty for a paced run."""
     unrecorded: str = ""
     """Time from which on the run was not recorded, and the reason; empty if all was recorded."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data without NaN; ``None`` if there are too few samples."""
+        """Return the certificate as plain data without NaN; too few samples give ``None``."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Certificate:
-        """Read the output of :meth:`to_json`; :class:`RecordingError` for anything else."""
+        """Return the certificate from :meth:`to_json`'s output; raises :class:`RecordingError`."""
         try:
             parts = dict(data)
             parts["machine"] = Machine(**parts["machine"])
@@ -97,7 +97,7 @@ class Certificate:
 
     @property
     def paced(self) -> bool:
-        """Whether the run waited for the clock, at least until a command ``rate max``."""
+        """True if the run waited for the clock, at least until a command ``rate max``."""
         return self.rate != "max" or self.lateness.count > 0
 
     @property
@@ -122,10 +122,10 @@ class Certificate:
         return "\n".join(lines)
 
     def _distribution(self) -> Table:
-        """A table from best to worst; 99 in 100 frames had at least the p99 of the margin."""
+        """Return a table from best to worst; 99 % of frames had at least the p99 of the margin."""
         from rich.table import Table
 
-        # 60 columns hold it, with every label whole.
+        # the table fits 60 columns, with no label cut off
         table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column("", no_wrap=True)
         for heading in ("best", "median", "p99", "p99.9", "worst", "frames"):
@@ -155,12 +155,12 @@ class Certificate:
         )
 
     def _line(self) -> str:
-        """How many overruns by ``wake`` a higher priority would have prevented."""
+        """Return text: the number of overruns that a higher priority would have prevented."""
         return "" if self.in_line is None else f": {self.in_line} while others used the CPU"
 
 
 def certify(pacer: Pacer, granted: Granted | None = None) -> Certificate:
-    """Return the certificate of the frames so far; stop ``pacer`` first to include the last one."""
+    """Return the certificate of the frames so far; stop ``pacer`` to include the last frame."""
     log, clock = pacer.log, pacer.clock
     log.count()
     rate = getattr(clock, "rate", None)
@@ -188,7 +188,7 @@ def certify(pacer: Pacer, granted: Granted | None = None) -> Certificate:
 
 
 def show_ns(ns: int | None) -> str:
-    """A duration as text, such as ``12.3 us``; ``n/a`` if ``ns`` is None."""
+    """Return a duration as text, such as ``12.3 us``; ``n/a`` if ``ns`` is None."""
     if ns is None:
         return "n/a"
     for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
@@ -198,7 +198,7 @@ def show_ns(ns: int | None) -> str:
 
 
 def _jobs(blamed: dict[str, int]) -> str:
-    """The three jobs that caused the most overruns."""
+    """Return text with the three jobs that caused the most overruns."""
     most = sorted(blamed.items(), key=lambda entry: -entry[1])[:3]
     return f": {', '.join(f'{job} {count}' for job, count in most)}" if most else ""
 

@@ -1,9 +1,10 @@
-"""``rtsim doctor`` measures which rates this machine holds, and says how to hold higher ones.
+"""``rtsim doctor`` measures which rates this machine holds, and advises how to hold higher rates.
 
-Criterion: a rate is held if 999 of 1000 wakes are late by at most a tenth of the period.  With
-fewer than 1000 wakes, 99 of 100 are judged instead; the verdict says which.  With fewer than 100
-wakes nothing is decided, because any program may cause one late wake.  The measurement covers wakes
-only.  The timing certificate of a run shows how much of the period its computing leaves.
+The machine holds a rate if 999 of 1000 wakes are late by at most a tenth of the period.  With fewer
+than 1000 wakes, 99 of 100 wakes are judged; the verdict says which criterion was used.  With fewer
+than 100 wakes nothing is decided, because any program can cause one late wake.  The measurement
+covers wakes only.  The timing certificate of a run shows how much of the period remains after the
+run's computations.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from rtsim.timing.statistics import Spread, Summary
 
 RATES_HZ = (100, 1000)
 ENOUGH = 1000
-"""Number of wakes needed to show one late wake in 1000."""
+"""The number of wakes from which one late wake in 1000 can be found."""
 FEWEST = 100
-"""Number of wakes needed to decide whether a rate is held."""
+"""The number of wakes from which the doctor decides if a rate is held."""
 SHARE = 10
-"""A wake may be late by one tenth of the period."""
+"""The period divided by this number is the lateness that is allowed for a wake."""
 BUSY = 0.25
 """Load average per usable CPU above which other processes affect the measurement."""
-_PIECE_S = 0.25  # progress is shown between pieces, never within one
+_PIECE_S = 0.25  # progress is shown between pieces, not within a piece
 
 Progress = Callable[[float, str], object]
 MakeClock = Callable[[int], Clock]
@@ -44,7 +45,7 @@ MakeClock = Callable[[int], Clock]
 
 @dataclass(frozen=True)
 class Measurement:
-    """Wake lateness at one rate; ``spin_ns`` is 0 for a plain sleep."""
+    """The wake-up latency measured at one rate; ``spin_ns`` is 0 for a plain sleep."""
 
     rate_hz: int
     spin_ns: int
@@ -56,7 +57,7 @@ class Measurement:
 
     @property
     def judged(self) -> tuple[str, int | None]:
-        """The share of wakes that is judged, as text, and the greatest lateness in it [ns]."""
+        """The judged fraction of the wakes, as text, and its greatest lateness [ns]."""
         s = self.lateness
         if s.p99_9 is not None:
             return f"999 in 1000 of {s.count} wakes", s.p99_9
@@ -71,22 +72,22 @@ class Measurement:
 
     @property
     def enough(self) -> bool:
-        """Whether there are enough wakes to decide if the rate is held."""
+        """True if there are enough wakes to decide if the machine holds the rate."""
         return self.lateness.count >= FEWEST
 
     @property
     def late(self) -> bool:
-        """Whether the wakes show that the rate is not held."""
+        """True if the wakes show that the machine does not hold the rate."""
         return self.enough and self.judged_ns > self.allowed_ns
 
     @property
     def held(self) -> bool:
-        """Whether the wakes show that the rate is held."""
+        """True if the wakes show that the machine holds the rate."""
         return self.enough and self.judged_ns <= self.allowed_ns
 
     @property
     def finding(self) -> str:
-        """``the latest of 200 wakes was 4.08 ms late; 1 ms is allowed``, or by its percentile."""
+        """The result, such as ``the latest of 200 wakes was 4.08 ms late; 1 ms is allowed``."""
         s, (which, late) = self.lateness, self.judged
         allowed = f"{show_ns(self.allowed_ns)} is allowed"
         if late == s.max:
@@ -115,12 +116,12 @@ class Diagnosis:
 
     @property
     def realtime(self) -> bool:
-        """Whether the machine was measured with the scheduling that ``--realtime`` requests."""
+        """True if the machine was measured with the scheduling that ``--realtime`` requests."""
         return any(i.name == "class" and i.asked != "no" for i in self.scheduling.items)
 
     @property
     def busy(self) -> bool:
-        """Whether other processes used the CPUs before the measurement began."""
+        """True if other processes used the CPUs before the measurement began."""
         return self.load is not None and self.load >= BUSY * self.machine.cpus_usable
 
     @property
@@ -129,13 +130,13 @@ class Diagnosis:
 
     @property
     def holds_hz(self) -> int | None:
-        """The greatest measured rate that was held with busy-waiting [Hz]; None if none was."""
+        """The greatest measured rate that busy-waiting held [Hz]; None if it held no rate."""
         return max((m.rate_hz for m in self.spun if m.held), default=None)
 
     @property
     def estimate_hz(self) -> int:
-        """The rate that the lateness at the greatest measured rate allows [Hz], rounded down to 1,
-        2 or 5 times a power of ten; at most that rate, because no faster one was measured."""
+        """The rate [Hz] that the lateness at the greatest measured rate allows, rounded down to
+        1, 2 or 5 times a power of ten.  It is at most the greatest measured rate."""
         fastest = max(self.spun, key=lambda m: m.rate_hz)
         allowed = 10**9 / SHARE / max(1, fastest.judged_ns)
         return max(min(_round_down(allowed), fastest.rate_hz), self.holds_hz or 0)
@@ -146,12 +147,12 @@ class Diagnosis:
 
     @property
     def decided(self) -> bool:
-        """Whether enough wakes were measured to decide if some rate is held."""
+        """True if enough wakes were measured to decide if the machine holds some rate."""
         return any(m.held or m.late for m in self.spun)
 
     @property
     def verdict(self) -> str:
-        """The result in one or two sentences."""
+        """The result of the measurement in one or two sentences."""
         if not self.decided:
             return self._undecided
         if self.holds_hz is None:
@@ -182,7 +183,7 @@ class Diagnosis:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """Ways to hold higher rates, each with a command to type."""
+        """Advice how to hold higher rates, each with a command to type."""
         m = self.machine
         lines = [*self._of_load(), *self._of_samples()]
         lines += [f"{i.name} ({i.asked}): {i.reason}. {i.remedy}" for i in self.possible.refused]
@@ -212,7 +213,7 @@ class Diagnosis:
         ]
 
     def _of_samples(self) -> list[str]:
-        """Advice to measure longer if the wakes were too few to judge 999 of 1000."""
+        """Return advice to measure longer if there were too few wakes to judge 999 of 1000."""
         few = [m for m in self.spun if m.lateness.p99_9 is None]
         if not few:
             return []
@@ -285,11 +286,11 @@ def examine(
 ) -> Diagnosis:
     """Measure this machine for about ``seconds`` (0.1 to 3600).
 
-    It measures 100 Hz and 1 kHz, each with a plain sleep and with a tuned busy-wait window, for a
-    quarter of the time each.  ``progress(done, what)`` is called between pieces with ``done`` from
-    0 to 1.  ``asked`` is the scheduling to measure with (default: that of a plain paced run).
-    ``make_clock(spin_ns)`` lets tests measure another clock.  Raises :class:`ScenarioError` for
-    invalid ``seconds``.
+    It measures 100 Hz and 1 kHz, each with a plain sleep and with a tuned busy-wait window.  Each
+    of the four measurements takes a quarter of the time.  ``progress(done, what)`` is called
+    between pieces with ``done`` from 0 to 1.  ``asked`` is the scheduling to measure with (default:
+    that of a plain paced run).  ``make_clock(spin_ns)`` lets tests measure another clock.  Raises
+    :class:`ScenarioError` for invalid ``seconds``.
     """
     if not (math.isfinite(seconds) and 0.1 <= seconds <= 3600.0):
         raise ScenarioError(f"cannot measure for {seconds} s; expected 0.1 to 3600 s, such as 8")
@@ -313,10 +314,10 @@ def examine(
 
 
 def _load_average() -> float | None:
-    """Mean number of runnable processes in the last minute; ``None`` if it is not available."""
+    """Return the mean number of runnable processes in the last minute; None if not available."""
     try:
         return os.getloadavg()[0]
-    except (OSError, AttributeError):  # AttributeError: Windows
+    except (OSError, AttributeError):  # Windows raises AttributeError
         return None
 
 
@@ -327,7 +328,7 @@ def _tell_part(tell: Progress, start: float, share: float, what: str, part: floa
 def _measure(
     clock: Clock, rate_hz: int, seconds: float, tell: Callable[[float], object]
 ) -> list[int]:
-    """The lateness [ns] of the wakes of ``seconds`` at ``rate_hz``."""
+    """Return the lateness [ns] of the wakes in ``seconds`` at ``rate_hz``."""
     period, count = 10**9 // rate_hz, max(2, int(seconds * rate_hz))
     piece = max(1, int(_PIECE_S * rate_hz))
     late: list[int] = []
@@ -348,7 +349,7 @@ def _summarise(late: list[int]) -> Summary:
 
 
 def _round_down(rate: float) -> int:
-    """To 1, 2 or 5 times a power of ten; at least 1 Hz."""
+    """Return ``rate`` rounded down to 1, 2 or 5 times a power of ten; at least 1 Hz."""
     if rate < 1.0:
         return 1
     power = 10 ** math.floor(math.log10(rate))

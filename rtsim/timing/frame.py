@@ -31,11 +31,11 @@ class Frame:
     def reset(self, ns: int, now: int) -> None:
         """Start at the tag at simulated ``ns``: nothing is late, nothing was computed."""
         self.tag_ns = ns
-        self.resumed = self.lap_at = now  # start of the present stretch of computing
-        self.spent = 0  # compute time of this frame before that stretch
+        self.resumed = self.lap_at = now  # start of the present period of computing
+        self.spent = 0  # compute time of this frame before that period
         self.next = False  # True from ready() on
         self.began_late = 0
-        self.late_by_wake = 0  # the part of the present lateness that late wakes caused
+        self.late_by_wake = 0  # the share of the present lateness that late wakes caused
         self.stood: int | None = None  # waiting for the CPU, in the wait that ended late
         self.woke_late = NO_SAMPLE
         self.closed = False  # True if this frame is in the log and the next has not begun
@@ -87,7 +87,7 @@ class Frame:
             self.culprit, self.culprit_ns = self.longest_job(), self.spent
 
     def longest_job(self) -> str:
-        """The job that took most of the frame; :data:`REST` if that is outside the named jobs."""
+        """Return the job with the most time in the frame; :data:`REST` if it has no name."""
         if not self.jobs:
             return ""
         name = max(self.jobs, key=self.jobs.__getitem__)

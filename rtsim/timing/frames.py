@@ -1,4 +1,4 @@
-"""The timing of every frame: buffered in the loop, and counted when there is time."""
+"""Record the timing of every frame: buffer it in the loop, and count it when there is time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENOUGH = 256
 NO_SAMPLE = -(2**63)
 UNACCOUNTED = "unaccounted"
 FRAME_COLUMNS = ("wake_lateness", "compute", "margin")
-"""The columns of the recorded track ``timing``, wall-clock ns: what :attr:`FrameLog.last` holds."""
+"""The columns of the recorded track ``timing``, wall-clock ns, as in :attr:`FrameLog.last`."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class WorstFrame:
 
     @property
     def shares(self) -> list[tuple[str, int]]:
-        """Each job with its time [ns], and :data:`UNACCOUNTED`; the longest first."""
+        """The time of each job [ns] and of :data:`UNACCOUNTED`; the longest first."""
         parts = [*self.jobs.items(), (UNACCOUNTED, self.unaccounted_ns)]
         return sorted(((job, ns) for job, ns in parts if ns), key=lambda part: -part[1])
 
 
 class FrameLog:
-    """Statistics of all frames, in fixed memory, and the worst of them with their jobs.
+    """Statistics of all frames, in fixed memory, and the worst frames with their jobs.
 
     A frame is added before the wait for the next one, when there is time.  If that wait ends early,
     :meth:`reopen` removes the frame again.
@@ -58,14 +58,14 @@ class FrameLog:
         self.frames = 0
         self.lateness, self.compute, self.margin = Spread(), Spread(), Spread()
         self._worst: list[WorstFrame] = []
-        self._latest: WorstFrame | None = None  # among the worst, if it is not taken back
+        self._latest: WorstFrame | None = None  # one of the worst, unless removed again
         self._keep_worst = keep_worst
         self._least = -1 if keep_worst else 2**63
         self._rows = tuple(array("q", bytes(8 * BLOCK)) for _ in range(3))
         self._late, self._compute, self._margin = self._rows
         self._row = 0
         self.last: tuple[int, ...] = (NO_SAMPLE, 0, NO_SAMPLE)
-        """The :data:`FRAME_COLUMNS` of the frame last added."""
+        """The :data:`FRAME_COLUMNS` of the latest frame."""
 
     @property
     def buffered(self) -> int:
@@ -73,7 +73,7 @@ class FrameLog:
 
     @property
     def worst(self) -> list[WorstFrame]:
-        """The frames with the longest response, worst first."""
+        """The frames with the longest response; the worst is first."""
         latest = [] if self._latest is None else [self._latest]
         frames = sorted(self._worst + latest, key=lambda f: -f.response_ns)
         return frames[: self._keep_worst]
@@ -101,7 +101,7 @@ class FrameLog:
                 self._least = self._worst[-1].response_ns
 
     def add(self, woke_late_ns: int, compute_ns: int, margin_ns: int) -> None:
-        """Add a frame; use :data:`NO_SAMPLE` if there was no wake, or no next deadline."""
+        """Add a frame; a time is :data:`NO_SAMPLE` if there was no wake, or no next deadline."""
         if self._row == BLOCK:
             self.count()
         self._settle_latest()
@@ -115,23 +115,23 @@ class FrameLog:
         return response_ns > self._least
 
     def keep(self, frame: WorstFrame) -> None:
-        """Keep ``frame``, which was just added, as one of the worst."""
+        """Keep ``frame``, the latest frame, as one of the worst."""
         self._latest = frame
 
     def reopen(self) -> int:
-        """Remove the frame just added, which is not over yet; return its ``woke_late_ns``."""
+        """Remove the latest frame, which has not ended yet; return its ``woke_late_ns``."""
         self._latest = None
         self.frames -= 1
         self._row -= 1
         return self._late[self._row]
 
     def add_wake(self, late_ns: int) -> None:
-        """Count a wake without a frame after it."""
+        """Count a wake that no frame follows."""
         if late_ns != NO_SAMPLE:
             self.lateness.add(np.array([late_ns], dtype=np.int64))
 
     def count(self) -> None:
-        """Count the buffered frames (about 100 us for 256); not between add and reopen."""
+        """Count the buffered frames (about 100 us for 256); not allowed between add and reopen."""
         spreads = (self.lateness, self.compute, self.margin)
         for rows, spread in zip(self._rows, spreads, strict=True):
             samples = np.frombuffer(rows, dtype=np.int64)[: self._row]

@@ -1,4 +1,4 @@
-"""Counts overruns by cause and in a row, and decides what the overrun policy does."""
+"""Count overruns, by cause and in a row, and decide on the action of the overrun policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rtsim.timing.policy import LateTag, Policy, advice
 
 
 class Ledger:
-    """The overruns of one run; several tags within ``frame_ns`` count as one for the limit."""
+    """The overruns of one run; for the limit, several tags within ``frame_ns`` count as one."""
 
     def __init__(self, policy: Policy, frame_ns: int) -> None:
         self.overruns: dict[Cause, int] = {"compute": 0, "wake": 0}
@@ -16,12 +16,12 @@ class Ledger:
         """Number of overruns by ``compute`` for each job that caused them."""
         self.in_line: int | None = None
         """Number of overruns by ``wake`` in which the loop mostly waited for a CPU; None if the
-        system did not report it for any."""
+        system reported the waiting for none of them."""
         self._policy, self._frame_ns = policy, frame_ns
         self.on_time()
 
     def on_time(self) -> None:
-        """The loop was ready for a tag before it was due: count late frames from 0 again."""
+        """Reset the number of consecutive late frames, because the loop was ready in time."""
         self._consecutive, self._counted_ns = 0, 0
 
     @property
@@ -56,11 +56,11 @@ class Ledger:
         )
 
     def limit(self, overrun: Overrun) -> OverrunError:
-        """The error that ends the run if the action of ``overrun`` is ``abort``."""
+        """Return the error that ends the run after ``overrun``, whose action is ``abort``."""
         return OverrunError(f"{overrun}; {advice(self._policy, overrun.consecutive)}")
 
     def _action(self, ns: int, late: int, cause: Cause) -> Action:
-        """The policy's answer; :class:`ScenarioError` if the loop does not know it."""
+        """Return the policy's action; raises :class:`ScenarioError` for an unknown action."""
         total = sum(self.overruns.values())
         action = self._policy.answer(LateTag(ns, late, cause, self._consecutive, total))
         if action not in ACTIONS:

@@ -1,10 +1,10 @@
-"""How long a thread waited for a CPU although it was ready to run (Linux's *run delay*).
+"""Measure how long a thread was ready to run but waited for a CPU (Linux's *run delay*).
 
-There are two causes of a late wake.  Either another program used the CPU; a higher priority helps.
-Or the machine itself woke the loop late, because of a virtual machine's host, the firmware or a
-slow timer; no priority helps.  To tell them apart, Linux counts in ``/proc/thread-self/schedstat``
-the ns for which a thread was ready but did not run.  In a container with a CPU quota, waiting for
-the quota counts too.
+There are two causes of a late wake.  Either another program used the CPU; then a higher priority
+helps.  Or the machine itself woke the loop late, because of a virtual machine's host, the firmware
+or a slow timer; then no priority helps.  To distinguish the two causes, this module reads from
+``/proc/thread-self/schedstat`` for how many ns the thread was ready but did not run.  In a
+container with a CPU quota, waiting for the quota counts too.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 _FILE = "/proc/thread-self/schedstat"
-_LONG = 96  # three numbers of 64 bits, and what is between them
+_LONG = 96  # three numbers of 64 bits, and the spaces between them
 
 
 class RunQueue:
-    """The run delay of the thread that creates this object, until it is closed.
+    """The run delay of the thread that creates the object; :meth:`close` ends the measurement.
 
     ``read`` replaces the system's counter in tests.
     """
@@ -32,14 +32,14 @@ class RunQueue:
                 self._file = os.open(_FILE, os.O_RDONLY)
 
     def note(self) -> None:
-        """Start counting now; this takes about 1 us."""
+        """Start a measurement of the run delay now; this takes about 1 us."""
         try:
             self._before = self._read()
-        except (OSError, ValueError):  # no such system
+        except (OSError, ValueError):  # this system does not report the run delay
             self._before = None
 
     def stood_ns(self) -> int | None:
-        """Run delay since the latest :meth:`note` [ns]; None if the system does not report it."""
+        """Return the run delay since the latest :meth:`note` [ns]; None if it is not reported."""
         before = self._before
         if before is None:
             return None
@@ -59,6 +59,6 @@ class RunQueue:
 
     def _run_delay(self) -> int:
         ran, stood, _ = map(int, os.pread(self._file, _LONG, 0).split())
-        if not ran:  # nothing is counted here: this thread runs
+        if not ran:  # this system counts nothing, because this thread has run
             raise ValueError
         return stood

@@ -13,7 +13,7 @@ _MOST = 65_536  # characters of a /proc file that are read
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine's processor and kernel.  It names no host and no user, so it can be published."""
+    """A description of a machine that can be published: it has no names of host or user."""
 
     system: str
     kernel: str
@@ -28,7 +28,7 @@ class Machine:
 
 
 def examine_machine(root: Path = Path("/")) -> Machine:
-    """A description of this machine; ``root`` is the folder with /proc and /sys."""
+    """Return a description of this machine; ``root`` is the folder with /proc and /sys."""
     cpu = root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
     source = root / "sys/devices/system/clocksource/clocksource0/current_clocksource"
     fields = _cpu_fields(_read(root / "proc/cpuinfo"))
@@ -48,7 +48,7 @@ def examine_machine(root: Path = Path("/")) -> Machine:
 
 
 def usable_cpus() -> tuple[int, ...]:
-    """The CPUs that this thread may run on, in order."""
+    """Return the CPUs that this thread may run on, in ascending order."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
@@ -63,11 +63,11 @@ def _read(path: Path) -> str:
 
 
 def _cpu_fields(text: str) -> dict[str, str]:
-    """The fields of the first processor in /proc/cpuinfo."""
+    """Return the fields of the first processor in /proc/cpuinfo."""
     lines = (line.partition(":") for line in text.split("\n\n")[0].splitlines())
     return {name.strip(): value.strip() for name, _, value in lines}
 
 
 def _preemption(version: str) -> str:
-    """``PREEMPT_RT`` and the like, from the kernel's version line."""
+    """Return the preemption model, such as ``PREEMPT_RT``, from the kernel's version line."""
     return next((word for word in version.split() if word.startswith("PREEMPT")), "none stated")

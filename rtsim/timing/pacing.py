@@ -8,7 +8,7 @@ The executive uses it in this loop (see ``docs/realtime.md``)::
         reached = pacer.wait(ns, wake)
         if pacer.overrun is not None:
             ...                           record it
-        if not reached:                   # an event input, or frozen: look again
+        if not reached:                   # an event input or a freeze ended the wait
             continue
         ...                               commit, deliver, react, record; pacer.lap(job) after each
         pacer.ready(ns)
@@ -36,7 +36,7 @@ from rtsim.timing.line import RunQueue
 from rtsim.timing.overrun import Cause, Overrun
 from rtsim.timing.policy import CatchUp, Policy, advice
 
-_SPARE_NS = 300_000  # spare time that is enough to count a block of frames
+_SPARE_NS = 300_000  # spare time that suffices to count a buffer of frames
 Overhear = Callable[[int], bool] | None
 _LONG_NS = 150_000_000  # a wait of this length can be ended early by a command
 _PIECE_NS = 50_000_000  # period of the checks for such a command
@@ -75,7 +75,7 @@ class Pacer:
         self.tolerance_ns = tolerance_ns
 
         self.overrun: Overrun | None = None
-        """The overrun at the tag last waited for, if any; every :meth:`wait` sets it."""
+        """The overrun at the tag of the latest :meth:`wait`; None if the tag was not late."""
         self.frozen = False
         self.reached_ns: int | None = None
         """The tag [ns] for which compiled code waited already; None if there is none.
@@ -84,22 +84,22 @@ class Pacer:
         self.ledger = Ledger(self.policy, frame_ns)
         self.overruns, self.blamed = self.ledger.overruns, self.ledger.blamed
         self.slipped_ns = 0
-        """Own ns by which the run ends late: slips, freezes, and, at pauses and changes of rate,
-        lateness beyond one frame."""
+        """Wall-clock ns by which the run ends late: slips, freezes and, at pauses and changes of
+        rate, lateness beyond one frame."""
         self.holds, self.held_ns = 0, 0
-        """Number of commanded pauses, and their total duration [own ns]."""
+        """Number of commanded pauses, and their total duration [wall-clock ns]."""
         self.injected: dict[str, int] = {}
-        """Own ns taken by injected faults, by the name of the fault."""
+        """Wall-clock ns taken by injected faults, by the name of the fault."""
         self.margin_ns = 0
         """Margin of the latest frame [ns]."""
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.rehearsal = self._rehearse
         self.line: RunQueue | None = None
-        """The loop thread's wait for a CPU, from :meth:`start` on; None without a wall clock."""
+        """Measures how long the loop waits for a CPU; None without a wall clock."""
         self._until: Callable[[int, Wake | None], bool] = clock.wait_until
         self.read = stopwatch if isinstance(clock, VirtualClock) else clock.now
-        """Reads wall ns, from the clock that is waited for, if there is one."""
+        """Function that reads wall-clock ns, from the clock of the run if it is a wall clock."""
         self.frame = Frame()
         self._running = False
         self._frozen_ns = self._frozen_at = self._held_at = 0
@@ -113,7 +113,7 @@ class Pacer:
         self.frozen, self.overrun = False, None
 
     def start(self, ns: int) -> None:
-        """Start at simulated ``ns``, which is due now: at the start, after a pause or restore."""
+        """Make simulated ``ns`` due now: at the start of a run, after a pause or a restore."""
         self.stop()
         if self.line is None and isinstance(self.clock, WallClock):
             self.line = RunQueue()
@@ -129,7 +129,7 @@ class Pacer:
             if not frame.closed:
                 frame.note_compute(self.read())
                 frame.close(self.log, NO_SAMPLE)
-            self.log.add_wake(frame.woke_late)  # an abort: woken for a tag that never began
+            self.log.add_wake(frame.woke_late)  # after an abort: a wake for a tag that never began
             frame.woke_late = NO_SAMPLE
             if self.line is not None:
                 self.line.close()
@@ -137,9 +137,9 @@ class Pacer:
         self.log.count()
 
     def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
-        """Set the rate from the tag at simulated ``ns`` on; ``None`` is as fast as possible.
+        """Set the rate for simulated time after ``ns``; ``None`` is as fast as possible.
 
-        The tag keeps its due time.  If it is late now, up to one frame of lateness is passed on.
+        The tag at ``ns`` keeps its due time.  Up to one frame of its lateness is kept.
         """
         clock, now = self.clock, self.read()
         if not clock.paced or self.frozen or self._held:  # resuming sets the reference point
@@ -151,7 +151,7 @@ class Pacer:
             self._hand_on(ns, now, late)
 
     def _hand_on(self, ns: int, now: int, late: int) -> None:
-        """The tag at ``ns`` was due ``late`` before ``now``; lateness beyond a frame is dropped."""
+        """Keep at most one frame of the lateness ``late`` of the tag at ``ns``; drop the rest."""
         clock = self.clock
         kept = min(late, clock.wall(ns + self.frame_ns) - clock.wall(ns))
         self.slipped_ns += late - kept
@@ -159,14 +159,14 @@ class Pacer:
         clock.anchor(ns, now - kept)
 
     def anchor(self, ns: int) -> None:
-        """Make simulated ``ns`` due now, within a frame, after a fault stretched time."""
+        """Make simulated ``ns`` due now, within a frame, after waiting for a late answer."""
         self.clock.anchor(ns, self.read())
         self.frame.late_by_wake = 0
 
     def hold(self, ns: int | None = None) -> None:
-        """Pause simulated time on command; this is no overrun.
+        """Pause simulated time by command, which is not an overrun.
 
-        It pauses at the present tag, or at ``ns`` on the way to the next tag.
+        Simulated time pauses at the present tag, or at ``ns`` before the next tag.
         """
         self.stop()
         self._held, self._held_at = True, self.read()
@@ -174,10 +174,10 @@ class Pacer:
         self._used_ns = self._held_at - self.clock.wall(self._stands_ns) if self.clock.paced else 0
 
     def go_on(self, ns: int) -> int:
-        """Continue after a :meth:`hold` after the tag at ``ns``; return the pause [own ns].
+        """Continue a run that :meth:`hold` paused after the tag at ``ns``; return the pause [ns].
 
-        The tag was due as long ago as when the pause began, so that the time already spent on its
-        frame is not waited for again.  At most one frame of lateness is passed on.
+        The due times move by the pause, so the loop does not wait again for time that it has
+        already spent on the frame.  At most one frame of lateness is kept.
         """
         now = self.read()
         stood = now - self._held_at
@@ -190,7 +190,7 @@ class Pacer:
         return stood
 
     def resume(self) -> None:
-        """End a freeze: the late tag becomes due now."""
+        """End a freeze and make the late tag due now."""
         if self.frozen:
             now = self.read()
             self.frozen = False
@@ -199,31 +199,31 @@ class Pacer:
             self.frame.late_by_wake, self.frame.culprit_ns = 0, -1
 
     def patience_left_ns(self) -> int:
-        """Time until a freeze ends the run [ns]; :class:`OverrunError` if none is left."""
+        """Return the time until a freeze ends the run [ns]; raises :class:`OverrunError` at 0."""
         left = self._frozen_at + self.policy.patience_ns - self.read()
         if left <= 0:
             raise self._out_of_patience()
         return left
 
     def job(self, name: str, start_ns: int, end_ns: int) -> None:
-        """Note that the job ``name`` ran from ``start_ns`` to ``end_ns`` of any one clock."""
+        """Record that the job ``name`` ran from ``start_ns`` to ``end_ns``, read from one clock."""
         jobs = self.frame.jobs
         jobs[name] = jobs.get(name, 0) + end_ns - start_ns
 
     def lap(self, name: str) -> None:
-        """Assign the time since the last lap, or since the tag began, to the job ``name``."""
+        """Assign the time since the last call, or since the tag began, to the job ``name``."""
         self.frame.lap(name, self.read())
 
     def ready(self, ns: int) -> None:  # noqa: ARG002 - the tag whose work is done
-        """The tag's work is done; the time until :meth:`wait` belongs to the job ``propagate``."""
+        """End the tag's work; the time until :meth:`wait` belongs to the job ``propagate``."""
         self.frame.lap_at = self.read()
         self.frame.next = True
 
     def wait(self, ns: int, wake: Wake | None = None, overhear: Overhear = None) -> bool:
-        """Wait until simulated ``ns`` is due.  True: begin that tag.  False: look again.
+        """Wait until simulated ``ns`` is due; return True to begin that tag, False to check again.
 
         ``overhear`` is called every 50 ms in a long wait, with ``ns``; True ends the wait.  The
-        method returns False after ``overhear``, after an event input's wake, and in a freeze
+        method returns False after ``overhear``, after an event of an event input, and in a freeze
         (:attr:`frozen`; each call waits again until :meth:`resume`).  :attr:`overrun` is then the
         tag's overrun, if any.  Raises :class:`OverrunError` if the policy's limit is exceeded.
         """
@@ -249,7 +249,7 @@ class Pacer:
             if wake is not None and wake.is_set():
                 return self._look_again()
             return self._begin_late(ns, arrived, late)
-        self.ledger.on_time()  # on time, even if the wait then ends late
+        self.ledger.on_time()  # the loop is on time, even if the wait then ends late
         frame.culprit_ns, frame.stood = -1, None
         if late < -_SPARE_NS and self.log.buffered >= ENOUGH:
             self.log.count()
@@ -267,7 +267,7 @@ class Pacer:
             self.line.note()
 
     def _listen(self, ns: int, due: int, overhear: Overhear) -> bool:
-        """Wait through the first, long part of a wait; False if a command ended it early."""
+        """Wait in pieces until shortly before ``due``; return False if a command ended the wait."""
         clock = self.clock
         while overhear is not None and (rest := due - self.read()) > _LONG_NS:
             piece = min(_PIECE_NS, rest - _PIECE_NS)
@@ -278,7 +278,7 @@ class Pacer:
         return True
 
     def _woken(self, ns: int, due: int) -> bool:
-        """The wait is over.  Each line here delays the tag, so all other work is done before."""
+        """Handle the end of a wait; each line delays the tag, so other work is done before."""
         frame = self.frame
         frame.resumed = frame.lap_at = now = self.read()
         frame.woke_late = frame.began_late = frame.late_by_wake = late = now - due
@@ -296,9 +296,9 @@ class Pacer:
         return True
 
     def _rehearse(self) -> None:
-        """Run the code that follows a wake once before it, so that the CPU's caches hold it.
+        """Run :meth:`_woken` once before the wake, so that its code is in the CPU's caches.
 
-        All that it writes is written again when the wait is over.
+        The attributes that it writes are written again at the end of the wait.
         """
         frame = self.frame
         kept = frame.began_late, frame.late_by_wake, frame.woke_late
@@ -306,7 +306,7 @@ class Pacer:
         frame.began_late, frame.late_by_wake, frame.woke_late = kept
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
-        """The tag is already due; late wakes before it caused a part of its lateness, or none."""
+        """Begin a tag that is already due; late wakes before it can explain its lateness."""
         frame = self.frame
         by_wake = min(frame.late_by_wake, late)
         frame.close(self.log, self.margin_ns)
@@ -340,10 +340,8 @@ class Pacer:
         self.slipped_ns += late
         self.clock.anchor(ns, now)
         if overrun.action == "slip":
-            self.frame.late_by_wake, self.frame.culprit_ns = (
-                0,
-                -1,
-            )  # due now, and nothing is handed on
+            # the tag is due now, and no lateness is left
+            self.frame.late_by_wake, self.frame.culprit_ns = 0, -1
             return True
         if overrun.action == "freeze":
             self.frozen, self._frozen_ns, self._frozen_at = True, ns, now
@@ -351,7 +349,7 @@ class Pacer:
         assert_never(overrun.action)
 
     def _hold(self, wake: Wake | None) -> bool:
-        """Frozen: simulated time is paused until :meth:`resume` or the end of the timeout."""
+        """Wait during a freeze, until :meth:`resume` or the end of the timeout."""
         over = self.read() + self.patience_left_ns()
         if self.clock.wait_until(self.clock.simulated(over), wake):
             raise self._out_of_patience()

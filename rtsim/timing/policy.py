@@ -1,4 +1,4 @@
-"""Overrun policies: what happens when the loop falls behind.  Each has a finite limit.
+"""Overrun policies: what happens when the loop falls behind.  Each policy has a finite limit.
 
 ======================  ==============================================================
 ``catch_up(max_frames)``  runs the late frames back to back, without waiting, until the loop is
@@ -38,21 +38,21 @@ class LateTag:
     """A tag that begins too late, as a policy sees it; times are wall-clock ns."""
 
     tag_ns: int
-    """Simulated ns of the tag."""
+    """Simulated time of the tag [ns]."""
     late_ns: int
-    """How long after its due time the tag begins."""
+    """Lateness of the tag: time from its due time to its begin."""
     cause: Cause
     consecutive: int
-    """Late frames in a row, this one included."""
+    """Number of late frames in a row, including this frame."""
     total: int
-    """Overruns of the run so far, this one included."""
+    """Number of overruns of the run so far, including this overrun."""
 
 
 class Policy(ABC):
     """A rule for late tags.
 
-    A subclass is an immutable dataclass.  One object may serve several runs, also at the same time,
-    and therefore keeps nothing about a run: :class:`LateTag` holds what an answer may depend on.
+    A subclass is an immutable dataclass.  One object can serve several runs, also at the same time.
+    It therefore stores nothing about a run: an answer depends only on the :class:`LateTag`.
     """
 
     name: ClassVar[str]
@@ -62,7 +62,7 @@ class Policy(ABC):
 
     @classmethod
     def parse(cls, argument: str) -> Self:
-        """Return the policy for the text after the colon, ``""`` if there is no colon.
+        """Return the policy for ``text``, the part after the colon (``""`` without a colon).
 
         Raises :class:`ValueError` for a text that cannot be read.
         """
@@ -72,12 +72,12 @@ class Policy(ABC):
 
     @property
     def allowed(self) -> int:
-        """The limit of ``consecutive``, for messages and recordings."""
+        """The largest allowed ``consecutive``, for messages and recordings."""
         return 0
 
     @property
     def patience_ns(self) -> int:
-        """How long a freeze lasts at most, in wall-clock ns, before the run ends."""
+        """The longest duration of a freeze before the run ends [wall-clock ns]."""
         return 0
 
     @property
@@ -94,10 +94,10 @@ class Policy(ABC):
 
     @abstractmethod
     def remedy(self, consecutive: int) -> str:
-        """Return what to type after this policy ended a run with ``consecutive`` late frames."""
+        """Return advice for a run that this policy ended after ``consecutive`` late frames."""
 
     def __str__(self) -> str:
-        """The text that :func:`parse_policy` reads."""
+        """Return the text from which :func:`parse_policy` makes this policy."""
         return self.name
 
 
@@ -133,8 +133,8 @@ class _FramesInARow(Policy):
 class CatchUp(_FramesInARow):
     """Run late frames back to back; at most ``max_frames`` in a row, else the run ends.
 
-    The default outlasts a stall of half a second at 200 Hz, which a desktop sees now and then,
-    and ends a lasting overload within seconds.
+    The default limit tolerates a stall of half a second at 200 Hz, which sometimes occurs on a
+    desktop. It ends a lasting overload within seconds.
     """
 
     max_frames: int = 100
@@ -174,7 +174,7 @@ class Slip(_FramesInARow):
 
 @dataclass(frozen=True)
 class Freeze(Policy):
-    """Stop simulated time before the late tag until it is resumed, at most ``patience_s`` [s]."""
+    """Freeze the run before the late tag until it is resumed, at most for ``patience_s`` [s]."""
 
     patience_s: float = 30.0
     name: ClassVar[Action] = "freeze"
@@ -207,7 +207,7 @@ class Freeze(Policy):
 
 @dataclass(frozen=True)
 class Abort(Policy):
-    """The first overrun ends the run."""
+    """End the run at the first overrun."""
 
     name: ClassVar[Action] = "abort"
     usage: ClassVar[str] = "abort"
@@ -243,7 +243,7 @@ def _checked(name: str, made: object) -> type[Policy]:
 
 
 OWN_POLICIES: dict[str, type[Policy]] = {p.name: p for p in (CatchUp, Slip, Freeze, Abort)}
-"""The policies of rtsim itself."""
+"""The policies that come with rtsim."""
 POLICIES: ExtensionPoint[type[Policy]] = ExtensionPoint(
     "rtsim.overrun_policies",
     "overrun policy",
@@ -254,7 +254,7 @@ POLICIES: ExtensionPoint[type[Policy]] = ExtensionPoint(
 
 
 def add_policy(policy: type[P]) -> type[P]:
-    """Register a policy for this process; usable as a decorator of the class."""
+    """Register a policy for this process; it can be used as a decorator of the class."""
     POLICIES.add(policy.name, policy)
     return policy
 
@@ -276,7 +276,7 @@ def parse_policy(text: str | Policy) -> Policy:
 
 
 def _usages() -> str:
-    """An example of each policy; the name alone where the package that adds it is broken."""
+    """Return an example of each policy; the name alone if the policy's package cannot be loaded."""
     examples = []
     for name in POLICIES:
         try:
@@ -287,7 +287,7 @@ def _usages() -> str:
 
 
 def advice(policy: Policy, consecutive: int) -> str:
-    """Return what to type after this policy ended a run with ``consecutive`` late frames."""
+    """Return advice for a run that ``policy`` ended after ``consecutive`` late frames."""
     return (
         f"type `rtsim doctor` to see which rates this machine holds; {policy.remedy(consecutive)}, "
         "--pace 0.5 gives each frame twice the time"

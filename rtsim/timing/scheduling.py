@@ -1,14 +1,16 @@
-"""Requests the scheduling that a real-time loop needs, and reports what was granted.
+"""Request the scheduling that a real-time loop needs, and report what the system granted.
 
 A plain paced run requests a small timer slack, a short time slice and a quiet garbage collector.
 These need no privileges and do not slow other processes.  On a machine with two CPUs, a loop and
 its window request one CPU each.  Only ``--realtime`` requests ``SCHED_FIFO``, locked memory and
-always a CPU of its own.  These need privileges, and an overloaded FIFO loop takes its CPU from all
-other processes, including the recorder.  FIFO is therefore refused if only one CPU is usable.
+always a CPU of its own.  FIFO and locked memory need privileges, and an overloaded FIFO loop takes
+its CPU from all other processes, including the recorder.  FIFO is therefore refused if only one CPU
+is usable.
 
 Each request applies to the calling thread (memory and the collector: to the process) and is undone
-at the end.  Request before :meth:`rtsim.core.clock.WallClock.calibrate`, and start helper processes
-first: children do not inherit FIFO (it is reset on fork), but they inherit the CPU affinity.
+at the end.  Make requests before :meth:`rtsim.core.clock.WallClock.calibrate`, and start helper
+processes first: children do not inherit FIFO (it is reset on fork), but they inherit the CPU
+affinity.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ DEFAULT_PRIORITY = 50
 DEFAULT_SLICE_NS = 100_000
 """The shortest time slice that Linux accepts."""
 BESIDE_SLICE_NS = 100_000_000
-"""The longest time slice.  A waking loop must wait if the rest of the other thread's slice is
-shorter than the loop's own slice."""
+"""The longest time slice of Linux. A loop that wakes must wait if the rest of the other thread's
+slice is shorter than the loop's own slice."""
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
 _MCL_CURRENT, _MCL_FUTURE = 1, 2
 _CAP_IPC_LOCK = 14
@@ -66,7 +68,7 @@ class SchedulingRequest:
 
     @classmethod
     def nothing(cls) -> SchedulingRequest:
-        """Return a request for nothing, for a loop that is not paced."""
+        """Return an empty request, for a loop that is not paced."""
         return cls(timer_slack=False, slice_ns=0, quiet_gc=False)
 
     @classmethod
@@ -78,13 +80,13 @@ class SchedulingRequest:
     def beside(cls) -> SchedulingRequest:
         """Return the request of a thread that is paced beside a loop, such as the loop's window.
 
-        Its slice is long, so that the thread gives up the CPU whenever the loop wakes.
+        The thread's slice is long, so that the thread gives up the CPU whenever the loop wakes.
         """
         return cls(slice_ns=BESIDE_SLICE_NS)
 
     @classmethod
     def window(cls) -> SchedulingRequest:
-        """Return the request of a :meth:`watched` loop's window process, before it has threads."""
+        """Return the request for a :meth:`watched` loop's window, before the window has threads."""
         cpus = _one_each()[1]
         return cls(timer_slack=False, slice_ns=BESIDE_SLICE_NS, quiet_gc=False, cpus=cpus)
 
@@ -102,10 +104,10 @@ class SchedulingRequest:
 
 
 def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The CPUs of the loop and of its window if exactly two are usable, else empty for any CPU.
+    """Return the CPUs of the loop and of its window if exactly two are usable, else empty.
 
-    Without this, the loop sometimes wakes on the window's CPU although the other CPU is free.  With
-    more than two CPUs, one is free anyway.
+    Without this request, the loop sometimes wakes on the window's CPU although the other CPU is
+    free.  With more than two CPUs, one CPU is free anyway.
     """
     usable = usable_cpus()
     two = len(usable) == 2 and hasattr(os, "sched_setaffinity")
@@ -114,7 +116,7 @@ def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Item:
-    """One request: the requested value, the granted one, and if they differ, why and a remedy."""
+    """One request: the requested and the granted value; if they differ, the reason and a remedy."""
 
     name: str
     asked: str
@@ -122,7 +124,7 @@ class Item:
     ok: bool
     reason: str = ""
     remedy: str = ""
-    """What to type so that the request is granted."""
+    """Command to type so that the request is granted."""
 
 
 @dataclass(frozen=True)
@@ -157,10 +159,10 @@ class Granted:
 def request(
     asked: SchedulingRequest | None = None, beside: Iterable[int] = ()
 ) -> Iterator[Granted]:
-    """Request scheduling; yields what was granted, and undoes it at the end.
+    """Request scheduling; yield the granted scheduling, and undo it at the end.
 
-    A refused request is reported and raises no error.  ``beside`` are process numbers, such as the
-    recorder's, that are moved away from the requested CPUs.
+    A refused request is reported and raises no error.  ``beside`` are the numbers of
+    processes, such as the recorder, that must leave the requested CPUs.
 
     ::
 
@@ -189,13 +191,13 @@ def request(
 
 
 def probe() -> Granted:
-    """Return what ``--realtime`` would be granted; it is requested and given back at once."""
+    """Return the scheduling that ``--realtime`` would be granted, from a request undone at once."""
     with request(SchedulingRequest.realtime()) as granted:
         return granted
 
 
 class _Refused(Exception):
-    """A request was not granted: the present state, the reason, and what to type."""
+    """Error: a request was not granted, with the present state, the reason and a remedy."""
 
     def __init__(self, instead: str, reason: str, remedy: str = "") -> None:
         super().__init__(reason)
@@ -212,12 +214,12 @@ def _ask(name: str, wanted: bool, text: str, ask: _Asker, undo: contextlib.ExitS
         return Item(name, text, ask(undo), ok=True)
     except _Refused as no:
         return Item(name, text, no.instead, ok=False, reason=no.reason, remedy=no.remedy)
-    except (OSError, AttributeError, ValueError) as error:  # an unknown platform
+    except (OSError, AttributeError, ValueError) as error:  # the platform is not known
         return Item(name, text, _as_it_is(name), ok=False, reason=f"{error or _NOT_HERE}")
 
 
 def _as_it_is(name: str) -> str:
-    """The present state, without a request."""
+    """Return the present state of ``name``, as text."""
     if name == "timer slack":
         slack = _slack_ns()
         return "system default" if slack is None else f"{slack} ns"
@@ -295,7 +297,7 @@ def _lock_memory(undo: contextlib.ExitStack) -> str:
         raise _Refused("not locked", _NOT_HERE)
     remedy = f'echo "$USER - memlock unlimited" | sudo tee -a {_LIMITS}   # then log in again'
     unlimited = _may_lock_all()
-    # under a finite limit, locking future memory would make later allocations fail
+    # under a finite limit, MCL_FUTURE would make later allocations fail
     flags = _MCL_CURRENT | _MCL_FUTURE if unlimited else _MCL_CURRENT
     if libc.mlockall(flags) != 0:
         raise _Refused("not locked", _why(), remedy)
@@ -338,7 +340,7 @@ def _pin(cpus: tuple[int, ...], beside: Iterable[int]) -> _Asker:
 
 
 def _place(process: int, cpus: set[int]) -> None:
-    """Move a process to ``cpus``; do nothing if ``cpus`` is empty or the process is gone."""
+    """Move a process to ``cpus``; do nothing if ``cpus`` is empty or the process has ended."""
     with contextlib.suppress(OSError):
         os.sched_setaffinity(process, cpus)
 

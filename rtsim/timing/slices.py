@@ -13,11 +13,11 @@ import platform
 import sys
 
 _CALLS = {"x86_64": (314, 315), "aarch64": (274, 275), "riscv64": (274, 275)}
-"""Numbers of sched_setattr and sched_getattr; the C library has no name for them."""
+"""System call numbers of sched_setattr and sched_getattr, which the C library does not wrap."""
 
 
 class Attributes(ctypes.Structure):
-    """``struct sched_attr``, as of its first version."""
+    """The first version of ``struct sched_attr``."""
 
     _fields_ = (
         ("size", ctypes.c_uint32),
@@ -32,10 +32,10 @@ class Attributes(ctypes.Structure):
 
 
 def slice_ns() -> int:
-    """The time slice of the calling thread [ns]; 0 for the system default.
+    """Return the time slice of the calling thread [ns]; 0 for the system default.
 
-    It is 0 before Linux 6.12 and in other scheduling classes.  Raises :class:`OSError` if the
-    system has no time slices.
+    The result is 0 before Linux 6.12 and in other scheduling classes. Raises :class:`OSError` if
+    the system has no time slices.
     """
     return int(_attributes().runtime)
 
@@ -43,7 +43,8 @@ def slice_ns() -> int:
 def set_slice(ns: int) -> None:
     """Request time slices of ``ns`` (0: system default); Linux accepts 100 us to 100 ms unchanged.
 
-    Raises :class:`OSError` if the system has no time slices, or for another scheduling class.
+    Raises :class:`OSError` if the system has no time slices, or if the thread's scheduling class
+    has none.
     """
     libc, (number, _) = _here()
     attributes = _attributes()

@@ -1,8 +1,8 @@
 """Statistics of any number of samples in fixed memory.
 
-They consist of a log-spaced histogram with bins 1 % wide, and of the exact minimum and maximum.  A
-percentile is the middle of its bin (within 0.5 %), limited to the range of the samples.  It is not
-available if there are too few samples for one of them to lie beyond it.
+The statistics consist of a log-spaced histogram with bins 1 % wide, and of the exact minimum and
+maximum.  A percentile is the middle of its bin (within 0.5 %), limited to the range of the samples.
+A percentile is not available if there are so few samples that none lies beyond it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Summary:
     p99_9: int | None
     max: int | None
     histogram: tuple[tuple[int, int, int], ...]
-    """(low, high, count) of each bin that is not empty; low <= sample <= high."""
+    """(low, high, count) of each bin that is not empty; each sample is in low <= sample <= high."""
 
 
 class Spread:
@@ -48,7 +48,7 @@ class Spread:
         self.max: int | None = None
 
     def add(self, samples: Samples) -> None:
-        """Add samples (n,).  256 samples take about 20 us, so call it outside the frame."""
+        """Add samples (n,); 256 samples take about 20 us, so call this outside the frame."""
         if samples.size == 0:
             return
         size = np.abs(samples).astype(np.float64)
@@ -60,7 +60,7 @@ class Spread:
         self.count += int(samples.size)
 
     def quantile(self, p: float) -> int | None:
-        """The p-quantile [ns], 0 <= p <= 1; None if too few samples lie beyond it."""
+        """Return the p-quantile [ns], 0 <= p <= 1; None if too few samples lie beyond it."""
         if self.count == 0 or self.min is None or self.max is None:
             return None
         beyond = min(p, 1.0 - p)
@@ -81,7 +81,7 @@ class Spread:
         return Summary(self.count, self.min, max=self.max, histogram=bins, **quantiles)
 
     def _edges(self, k: int) -> tuple[int, int]:
-        """The least and greatest integer in bin ``k``, limited to the range of the samples."""
+        """Return the least and greatest integer in bin ``k``, within the range of the samples."""
         assert self.min is not None
         assert self.max is not None
         low, high = _bounds(k)
@@ -89,7 +89,7 @@ class Spread:
 
 
 def _bounds(k: int) -> tuple[float, float]:
-    """Bin 0 is zero; bin k > 0 is [r^(k-1), r^k), and -k its mirror image."""
+    """Return the bounds of bin ``k``: 0 for 0, [r^(k-1), r^k) for k > 0, and mirrored for -k."""
     if k == 0:
         return 0.0, 0.0
     low, high = RATIO ** (abs(k) - 1), RATIO ** abs(k)

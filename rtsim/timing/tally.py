@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 CLASSES = 24
-"""Class 0 is below 1 us, class k from 2^(k-1) us to 2^k us, the last one everything beyond."""
+"""Number of classes: class 0 ends at 1 us, class k at 2^k us, and the last class has no end."""
 MOST_LINKS = 64
-"""Links beyond this number are not counted."""
+"""The most links; further links are not counted."""
 
 
 class Tally:
@@ -31,12 +31,12 @@ class Tally:
 
 
 def upper_us(index: int) -> int:
-    """The upper end of class ``index`` [us]."""
+    """Return the upper limit of class ``index`` [us]."""
     return 1 << index
 
 
 def quantile_us(counts: list[int], p: float) -> int | None:
-    """Upper end [us] of the class with the p-quantile; ``None`` if nothing was counted."""
+    """Return the upper limit [us] of the p-quantile's class; ``None`` if all counts are 0."""
     rank = sum(counts) * p
     seen = 0
     for index, count in enumerate(counts):

@@ -83,10 +83,12 @@ def test_a_law_that_leaves_its_vectors(law: Function) -> None:
         with pytest.raises(ControllerError) as raised:
             simulate(steered(law), compile=compile)
         text = str(raised.value)
-        assert text.startswith(f"law {law.__name__} of controller raised at 0.000000000 s: ")
+        assert text.startswith(
+            f"control function {law.__name__} of controller raised at 0.000000000 s: "
+        )
         where = "OutOfBounds: " if compile == "checked" else f"({__file__}:"
         assert where in text
-        assert text.endswith("its vectors have u: 1, s: 1, p: 0, y: 1")
+        assert text.endswith("the sizes of its vectors are u: 1, s: 1, p: 0, y: 1")
 
 
 def of(**functions: Any) -> Scenario:
@@ -256,7 +258,9 @@ def does_not_compile(t: Any, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: A
 
 def test_a_plain_run_compiles_no_controller() -> None:
     simulate(steered(does_not_compile), compile=False)
-    with pytest.raises(ModelError, match="law does_not_compile of controller does not compile"):
+    with pytest.raises(
+        ModelError, match="function does_not_compile of controller does not compile"
+    ):
         simulate(steered(does_not_compile))
 
 
@@ -289,7 +293,7 @@ def test_the_command_checks_throughout(tmp_path: Path, monkeypatch: pytest.Monke
     for how in ("--checked", "--plain"):
         done = CliRunner().invoke(main, ["run", "far.py", how, "-o", f"{how[2:]}.mcap"])
         assert done.exit_code == 2
-        assert "law law of controller raised at 0.500000000 s: " in done.output
+        assert "control function law of controller raised at 0.500000000 s: " in done.output
         again = CliRunner().invoke(main, ["replay", f"{how[2:]}.mcap"])
         assert again.output.startswith("replayed 0.5 s: all ")
     assert Recording.open("checked.mcap").header["checked"] is True
@@ -307,4 +311,4 @@ def test_a_far_write_ends_with_a_message_and_not_with_a_signal(tmp_path: Path) -
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "law law of controller raised at 0.000000000 s: IndexError" in done.stderr
+    assert "control function law of controller raised at 0.000000000 s: IndexError" in done.stderr

@@ -78,11 +78,11 @@ def test_keys_without_an_address(tmp_path: Path) -> None:
         ),
         (
             HEAD + FALL + "def law(t, u, s, p, y):\n    y[0] = u[3]\n" + END,
-            "mine.py:5 in law); its vectors have u: 1, s: 0, p: 0, y: 1",
+            "mine.py:5 in law); the sizes of its vectors are u: 1, s: 0, p: 0, y: 1",
         ),
         (
             HEAD + FALL + "def law(t, u, s, p, y):\n    y[0] = {}['gain']\n" + END,
-            "law law of controller raised at 0.000000000 s: KeyError: 'gain' (",
+            "control function law of controller raised at 0.000000000 s: KeyError: 'gain' (",
         ),
         ("import nowhere_at_all\n" + END, "mine.py:1 import nowhere_at_all"),
         ("x = 1\ny = 1 / (x - 1)\n", "mine.py raised ZeroDivisionError: division by zero\n"),

@@ -193,7 +193,7 @@ def test_late_may_end_the_run() -> None:
     one = after(4, None, late="fail")
     one.tick(0)
     with pytest.raises(
-        ControllerError, match=r"no answer .*\(request of 0.0+ s\); allow more time, or"
+        ControllerError, match=r"no answer .*\(request of 0.0+ s\); allow a longer latency, or"
     ):
         one.due()
     assert one.told == [(4, "Late")]

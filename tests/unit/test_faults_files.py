@@ -133,7 +133,7 @@ ONE = '[[fault]]\nname = "f"\nwhere = "controller.u"\nkind = "offset"\namount = 
         ('[[fault]]\nname="f"\nwhere="a.to_board"\nkind="board_reset"\n', 3, "did you mean board?"),
         (
             '[[fault]]\nname="f"\nwhere="a.board"\nkind="board_reset"\ncount=2\n', 5,
-            "board_reset has no count: it acts only once",
+            "board_reset takes no count: it acts only once",
         ),
         ('[[fault]]\nname="f"\nwhere="a"\nkind="burst"\nlength=0\n', 5, "length = 0; write"),
         ('[[fault]]\nname="f"\nwhere="a"\nkind="burst"\nlength=2\ncount=3\n', 6, "length sets how"),

@@ -92,6 +92,45 @@ def folder(flown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path
 
 
+SLOW = """
+from rtsim import Model, PythonController, Scenario, Signals
+
+def motion(t, x, z, u, p, dx):
+    dx[0] = u[0]
+
+def law(t, u, s, p, y):
+    y[0] = -u[0]
+
+def scenario():
+    out = Scenario("cart", until=1)
+    states, force = Signals("x [m] = 1"), Signals("force [m/s]")
+    cart = Model(name="cart", states=states, inputs=force, derivative=motion)
+    out.plant("cart", cart, step=0.1, inputs={"force": "brake.force"})
+    brake = PythonController(law, inputs=Signals("x [m]"), outputs=force)
+    out.controller("brake", brake, period=0.1, inputs={"x": "cart.x"})
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("latency", "noted"), [("0.3", True), ("0.1", False), ("gamma:2,0.3", False)]
+)
+def test_a_latency_beyond_the_period_is_noted(
+    latency: str, noted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cart.py").write_text(SLOW)
+    done = rtsim("run", "cart.py", "--latency", latency, "--no-record", "--plain", "--json")
+    assert done.exit_code == 0, done.output
+    note = (
+        "note: --latency is longer than a sample period (brake: 0.3 s exceeds the period of "
+        "0.1 s), so ticks will be Missed; give a shorter latency\n"
+    )
+    assert (note in done.stderr) == noted
+    assert done.stderr.count("note:") == noted
+    json.loads(done.stdout)
+
+
 @pytest.mark.realtime
 def test_the_design_flies_with_what_the_live_c_took(folder: Path) -> None:
     told = rtsim("run", "scenario.py", "--latency", "from:live.mcap", "-o", "desk.mcap")

@@ -145,7 +145,7 @@ CASES = {
     "update": (with_update, "box.update", ModelError),
     "derivative": (with_derivative, "box (model m)", ModelError),
     "reset": (with_reset, "reset of box (model m)", ModelError),
-    "law": (with_law, "law part of controller", ControllerError),
+    "law": (with_law, "control function part of controller", ControllerError),
     "object": (with_object, "controller helm", ControllerError),
     "device": (with_device, "the device of input helm", ModelError),
     "process": (with_process, "a process of shop", ModelError),
@@ -273,7 +273,7 @@ def test_the_command_says_so_and_exits_2(
     Path("quits.py").write_text(FILE.format(raises=raises))
     done = rtsim("run", "quits.py", "-o", "run.mcap")
     assert done.exit_code == 2
-    assert "law law of controller raised at 0.300000000 s: " in done.output
+    assert "control function law of controller raised at 0.300000000 s: " in done.output
     assert "quits.py:12 in law" in done.output
     told = rtsim("run", "quits.py", "-o", "again.mcap", "--strict", "--json")
     assert told.exit_code == 2

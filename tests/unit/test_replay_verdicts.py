@@ -204,7 +204,11 @@ def test_two_recordings_that_died_otherwise_part_where_the_first_does() -> None:
         ("ModelError", "the device of input stick raised at 0.3 s: OSError: pulled out", False),
         ("OSError", "pulled out", False),
         ("OverrunError", "overrun at 0.3 s", False),
-        ("ModelError", "law law of c raised at 0.3 s: FileNotFoundError: gain.txt", True),
+        (
+            "ModelError",
+            "control function f of c raised at 0.3 s: FileNotFoundError: gain.txt",
+            True,
+        ),
     ],
 )
 def test_an_error_of_a_device_is_not_asked_for_again(kind: str, text: str, asked: bool) -> None:

@@ -141,7 +141,7 @@ def test_forgotten_steps_are_counted_in_the_refusal() -> None:
         steps_of(saved, 2, "law")
     assert str(raised.value).startswith(
         "law cannot be restored: it ran 2049 steps, and the inputs of the first 2048 were not kept "
-        "(at most 256 MB are)"
+        "(at most 256 MB are kept)"
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,6 +51,18 @@ def test_wrong_length_and_range_are_refused() -> None:
 def test_unreadable_declarations_are_refused(bad: object) -> None:
     with pytest.raises((ScenarioError, TypeError)):
         Signals(bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", ["a", "1.5", None, ("a", 1.0), [None, 1.0]])
+def test_an_initial_value_that_is_no_number_is_refused(bad: Any) -> None:
+    with pytest.raises(ScenarioError, match=r"initial value .* of signal gain is not a number"):
+        Signal("gain", initial=bad, shape=(2,) if isinstance(bad, tuple | list) else ())
+
+
+def test_an_initial_value_can_be_any_number() -> None:
+    numbers: list[Any] = [1, True, Fraction(1), np.float64(1), np.int64(1)]
+    for good in numbers:
+        assert Signals(Signal("gain", initial=good)).initial().tolist() == [1.0]
 
 
 def test_declared_twice() -> None:

@@ -1,1 +1,1 @@
-"""Checkpoints, the state of a run at a tag: take, keep, write and read them."""
+"""Take, keep, write and read checkpoints, which hold the state of a run at a tag."""

@@ -1,4 +1,4 @@
-"""Checkpoints, the state of a run at a tag, and their files (docs/checkpoints.md).
+"""Checkpoints, which hold the state of a run at a tag, and their files (docs/checkpoints.md).
 
 A file has 8 bytes that name the format, its version (2 bytes), the length of the body (8 bytes),
 the SHA-256 of the body (32 bytes), and the body, one MessagePack map.  The body is decoded only if
@@ -29,12 +29,12 @@ MOST_BYTES = 1 << 31
 _HEAD = struct.Struct("<8sHQ32s")
 _LIMITS = Limits(depth=12, values=4_000_000)
 _FOREIGN = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
-"""Exceptions that the restore of a wrong state can raise."""
+"""Exceptions that can arise when the restored state does not fit the scenario."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of a run at a tag; ``state`` is from :meth:`rtsim.engine.system.System.save`."""
+    """The state of a run at a tag; :meth:`rtsim.engine.system.System.save` returns ``state``."""
 
     ns: int
     header: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Checkpoint:
     """Number of rows of each track since the start of the run."""
     events: int = 0
     source: str = "memory"
-    """The file that it was read from."""
+    """The file from which the checkpoint was read."""
 
     @property
     def tag(self) -> Tag:
@@ -52,7 +52,7 @@ class Checkpoint:
 
     @cached_property
     def body(self) -> bytes:
-        """The body of the file, as MessagePack."""
+        """The contents of the checkpoint file after its head, as MessagePack."""
         return pack(
             {
                 "ns": self.ns,
@@ -69,7 +69,7 @@ class Checkpoint:
         return hashlib.sha256(self.body).hexdigest()
 
     def save(self, path: Path) -> Path:
-        """Write the file atomically; it may replace an older checkpoint but no other file."""
+        """Write the file atomically; overwrite only a file that is a checkpoint."""
         head = _HEAD.pack(MAGIC, VERSION, len(self.body), bytes.fromhex(self.digest))
         try:
             _refuse_to_overwrite(path)
@@ -107,7 +107,7 @@ class Checkpoint:
                 f"{path} has unexpected contents ({type(error).__name__}: {error}); "
                 "it was not written by rtsim"
             ) from error
-        # The digest is that of the file, even if this version would write other bytes.
+        # The digest is that of the file's bytes; this version of rtsim might write other bytes.
         out.__dict__["digest"] = hashlib.sha256(body).hexdigest()
         return out
 
@@ -130,7 +130,7 @@ class Checkpoint:
             )
 
     def reference(self) -> dict[str, Any]:
-        """Return a reference for the header of the recording that continues from here."""
+        """Return a reference to this checkpoint for the header of the continued run's recording."""
         return {
             "checkpoint": self.source,
             "sha256": self.digest,
@@ -146,11 +146,13 @@ def _refuse_to_overwrite(path: Path) -> None:
     with path.open("rb") as file:
         start = file.read(len(MAGIC))
     if start not in (b"", MAGIC):
-        raise CheckpointError(f"{path} is not a checkpoint and is not overwritten; move it away")
+        raise CheckpointError(
+            f"{path} is not a checkpoint and is not overwritten; move the file to another folder"
+        )
 
 
 def _others(path: Path) -> str:
-    """Return a hint that lists the checkpoints of the same run; empty if there are none."""
+    """Return a hint that lists other checkpoints of the run of ``path``; empty if none exist."""
     flight, at, _ = path.name.rpartition("@")
     there = [p.name for p in path.parent.glob(f"*{SUFFIX}")] if at else []
     beside = sorted((n for n in there if n.startswith(f"{flight}@")), key=lambda n: (len(n), n))
@@ -162,7 +164,7 @@ def _others(path: Path) -> str:
 
 
 def _body(path: Path) -> bytes:
-    """Return the body of the file; raises :class:`CheckpointError` if it is damaged."""
+    """Return the body of the checkpoint file; raises :class:`CheckpointError` if it is damaged."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD.size)
@@ -180,7 +182,7 @@ def _body(path: Path) -> bytes:
             if version < 1 or size > MOST_BYTES or there > size:
                 raise CheckpointError(f"{path} is damaged: its first {_HEAD.size} bytes are wrong")
             if there < size:
-                raise CheckpointError(f"{path} is cut off: {there} of {size} bytes are there")
+                raise CheckpointError(f"{path} is cut off: only {there} of {size} bytes remain")
             body = file.read(size)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}{_others(path)}") from error

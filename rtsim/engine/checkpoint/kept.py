@@ -9,11 +9,11 @@ from rtsim.core.tag import NS_PER_S, Duration, to_ns
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
 
 MOST_FILES = 100_000
-"""Most checkpoints that one run can write."""
+"""The largest number of checkpoint files that one run can write."""
 
 
 class Ring:
-    """Checkpoints of the last ``seconds`` of a run, in memory, to go back to."""
+    """A ring in memory with the checkpoints of the last ``seconds`` of a run."""
 
     most = None
 
@@ -23,14 +23,14 @@ class Ring:
 
     def keep(self, checkpoint: Checkpoint) -> None:
         kept = self._kept
-        while kept and kept[-1].ns >= checkpoint.ns:  # the run went back and continued from there
+        while kept and kept[-1].ns >= checkpoint.ns:  # the run went back past these
             kept.pop()
         kept.append(checkpoint)
         while len(kept) > 1 and kept[1].ns <= checkpoint.ns - self._span_ns:
             kept.popleft()
 
     def finish(self) -> None:
-        """Do nothing: the checkpoints stay in memory."""
+        """Do nothing, because a ring writes no files."""
 
     def forget_after(self, ns: int) -> None:
         """Remove the checkpoints after ``ns``, because the run went back to ``ns``."""
@@ -41,12 +41,12 @@ class Ring:
         return len(self._kept)
 
     def before(self, ns: int) -> Checkpoint | None:
-        """Return the latest checkpoint at or before ``ns``; ``None`` if there is none."""
+        """Return the latest checkpoint at or before ``ns``, or ``None``."""
         return next((c for c in reversed(self._kept) if c.ns <= ns), None)
 
 
 class Files:
-    """One file for each checkpoint next to the recording, such as ``run@12.340.checkpoint``.
+    """The checkpoint files of a run, next to its recording, such as ``run@12.340.checkpoint``.
 
     :meth:`finish` writes the files.  ``start`` is the checkpoint from which the run continued.  Its
     file is never replaced, because the recording refers to it by its SHA-256.
@@ -74,11 +74,11 @@ class Files:
             self._written.append((checkpoint.ns, path))
 
     def forget_after(self, ns: int) -> None:
-        """Forget the checkpoints after ``ns``, because the run went back; their files stay."""
+        """Forget the checkpoints after ``ns``, to which the run went back; keep their files."""
         self._written = [(at, path) for at, path in self._written if at <= ns]
 
     def between(self, after: int, ns: int) -> Checkpoint | None:
-        """Return the latest checkpoint after ``after``, up to ``ns``; ``None`` if there is none."""
+        """Return the latest checkpoint in the interval ``after < t <= ns``, or ``None``."""
         held = max((c for c in self._waiting if after < c.ns <= ns), key=_at, default=None)
         on_file = max((w for w in self._written if after < w[0] <= ns), default=None)
         if on_file is None or (held is not None and held.ns >= on_file[0]):
@@ -91,13 +91,13 @@ def _at(checkpoint: Checkpoint) -> int:
 
 
 def path_beside(recording: Path, ns: int) -> Path:
-    """Return the path of the checkpoint at ``ns`` of the run that ``recording`` records."""
+    """Return the path of the checkpoint at ``ns`` of the run in the file ``recording``."""
     decimals = f"{ns % NS_PER_S:09d}".rstrip("0").ljust(3, "0")
     return recording.with_name(f"{recording.stem}@{ns // NS_PER_S}.{decimals}{SUFFIX}")
 
 
 def beside(recording: Path) -> list[Path]:
-    """Return the checkpoint files next to ``recording``, in no order."""
+    """Return the checkpoint files next to ``recording``, unsorted."""
     start = f"{recording.stem}@"
     folder = recording.parent
     if not folder.is_dir():

@@ -9,15 +9,15 @@ from rtsim.engine.checkpoint.kept import Files, Ring
 
 _KEPT = 100
 _SHORTEST_NS = NS_PER_S // 10
-"""Most checkpoints in a ring, and the shortest interval between two of them."""
+"""The most checkpoints in a ring, and the shortest interval between two checkpoints, ns."""
 
 
 class CheckpointHistory:
-    """Checkpoints of all segments of a run; each time the run goes back, a segment begins.
+    """The checkpoints of all segments of a run; a new segment begins when the run goes back.
 
-    ``seconds``: span of a ring in memory.  ``start``: the checkpoint from which the first segment
-    continued.  ``first``: also keep the initial state.  ``if_savable``: keep nothing if a component
-    cannot be saved.
+    ``seconds``: time span of a ring in memory. ``start``: the checkpoint from which the first
+    segment continued. ``first``: also keep the initial state. ``if_savable``: keep nothing if the
+    state of a component cannot be saved.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class CheckpointHistory:
     ) -> None:
         self.if_savable = if_savable
         self.lacks_first = first and start is None
-        """Whether the initial state is still to be kept."""
+        """True if the initial state is wanted and has not been kept yet."""
         self.ring = None if seconds is None else Ring(seconds)
         self.every_ns: int | None = None
         """Interval between two checkpoints in the ring, ns."""
@@ -43,27 +43,27 @@ class CheckpointHistory:
         self._start = start
 
     def add(self, files: Files) -> None:
-        """Add the files of the segment that begins."""
+        """Add the checkpoint files of the segment that begins."""
         self._files.append(files)
 
     def begin(self, ns: int) -> None:
-        """Begin a segment at ``ns``; later checkpoints are forgotten."""
+        """Begin a segment at ``ns``; forget the checkpoints after ``ns``."""
         if self.ring is not None:
             self.ring.forget_after(ns)
         for files in self._files:
             files.forget_after(ns)
 
     def keep(self, checkpoint: Checkpoint) -> None:
-        """Add ``checkpoint`` to the ring, if there is one."""
+        """Add ``checkpoint`` to the ring, if the run has a ring."""
         if self.lacks_first:
             self._start, self.lacks_first = checkpoint, False
         if self.ring is not None:
             self.ring.keep(checkpoint)
 
     def before(self, ns: int) -> Checkpoint | None:
-        """Return the latest checkpoint at or before ``ns``; ``None`` if there is none.
+        """Return the latest checkpoint at or before ``ns``, or ``None``.
 
-        Raises :class:`CheckpointError` if its file cannot be read.
+        Raises :class:`CheckpointError` if a checkpoint file cannot be read.
         """
         held = None if self.ring is None else self.ring.before(ns)
         found = [c for c in (held, self._start) if c is not None and c.ns <= ns]

@@ -1,4 +1,4 @@
-"""Decides when checkpoints of a run are taken."""
+"""Decide at which tags of a run checkpoints are taken."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _TRUST = 64
 
 
 _KEPT = "rtsim.engine.checkpoint.kept"
-if not TYPE_CHECKING:  # else a type checker would accept any name
+if not TYPE_CHECKING:  # without this, a type checker would accept any name
     __getattr__ = names_moved(
         __name__, dict.fromkeys(("MOST_FILES", "Files", "Ring", "beside", "path_beside"), _KEPT)
     )
 
 
 class Keeper(Protocol):
-    """Stores checkpoints; called between two tags, so it must be fast."""
+    """Stores checkpoints; the loop calls it between two tags, so it must be fast."""
 
     @property
     def most(self) -> int | None:
-        """Most checkpoints of one run; ``None`` for no limit."""
+        """The most checkpoints of one run; ``None`` for no limit."""
         ...
 
     def keep(self, checkpoint: Checkpoint) -> None: ...
 
     def finish(self) -> None:
-        """Finish slow work: the run has ended, is paused, or is not paced."""
+        """Do slow work, such as writing files; called when the run has time for it."""
         ...
 
 
@@ -59,7 +59,7 @@ class Taking:
 
     In a paced run a frame without slack postpones a regular checkpoint to a later tag, but never a
     checkpoint at a time of ``at``.  ``keeper`` stores the checkpoints; without one, commands cannot
-    take a checkpoint.  ``past`` also gets every checkpoint, and more for its ring.
+    take a checkpoint.  ``past`` also gets every checkpoint, and further checkpoints for its ring.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Taking:
         self._ring_every = None if past is None else past.every_ns
         ring = past is not None and past.every_ns is not None and not past.if_savable
         self.wanted = every is not None or bool(at) or ring
-        """Whether checkpoints are wanted before the run starts; commands can take more."""
+        """True if checkpoints are wanted before the run starts; commands can request more."""
         self.postponed = 0
         """Number of tags at which a regular checkpoint was postponed."""
         self.next_ns = NEVER.ns
@@ -103,7 +103,7 @@ class Taking:
         until_ns: int,
         clock: Callable[[], int],
     ) -> None:
-        """Prepare for a run from ``ns`` to ``until_ns``; ``clock`` (ns) times the checkpoints."""
+        """Prepare for a run from ``ns`` to ``until_ns``; ``clock`` [ns] times the checkpoints."""
         most = None if self.keeper is None else self.keeper.most
         every = self._every
         if every is not None and most is not None and (until_ns - ns) // every > most:
@@ -150,7 +150,7 @@ class Taking:
             self.postponed += 1
             self._cost_ns -= (
                 self._cost_ns // _TRUST
-            )  # the measured cost may include an interruption
+            )  # the measured cost can include a time in which the loop was interrupted
             return
         began = self._clock()
         rows, events = self._source.position()
@@ -169,7 +169,7 @@ class Taking:
         self._cost_ns = self._clock() - began
 
     def ask(self, ns: int) -> None:
-        """Request a checkpoint after all events at ``ns``."""
+        """Request a checkpoint at ``ns``, to be taken after all events at that time."""
         if self.keeper is None:
             raise CheckpointError(
                 "checkpoints are stored next to a recording, and this run writes no recording"
@@ -177,13 +177,13 @@ class Taking:
         most = self.keeper.most
         if most is not None and self.taken >= most:
             raise CheckpointError(
-                f"this run has already written {most} checkpoints, the most that it may"
+                f"this run has already written {most} checkpoints; a run can write no more"
             )
         self._at.appendleft(ns)
         self._look_ahead()
 
     def write(self) -> None:
-        """Write waiting files while the run is paused."""
+        """Write the checkpoint files that are still in memory; called while the run is paused."""
         self.finish()
 
     def finish(self) -> None:

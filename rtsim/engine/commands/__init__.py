@@ -1,1 +1,1 @@
-"""Commands to a run in progress, which act at tags."""
+"""Commands to a run in progress; each command acts at a tag."""

@@ -1,7 +1,7 @@
 """The command handler: it executes commands at existing tags, so that commands add no tags.
 
-Another thread or process puts commands into :attr:`CommandHandler.inbox` and gets their outcome.  A
-replay puts the recorded commands there, by tag.
+Another thread or process puts commands into :attr:`CommandHandler.inbox` and receives the outcome
+of each command. A replay puts the recorded commands into the inbox, each with its tag.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from rtsim.timing.pacing import Pacer
 
 _LOOK_S = 1.0
 ALONE = "Unreachable"
-"""Kind of the event at the tag from which clients cannot reach the run any more."""
+"""Kind of the event that records from which tag on clients cannot reach the run."""
 AT_A_TAG = ("set", "inject", "fault", "mark")
-"""Commands that act at a tag and are repeated in a replay; others concern only the wall clock."""
+"""Kinds of commands that act at a tag and are repeated in a replay; other commands do neither."""
 
 
 class CommandHandler:
@@ -44,18 +44,18 @@ class CommandHandler:
         self.inbox = inbox
         self.quitting = False
         self.restored: Checkpoint | None = None
-        """The checkpoint from which another run continues; this run then ends."""
+        """The checkpoint from which the next segment continues; this segment then ends."""
         self.checkpoints = checkpoints
         self._system, self._pacer, self._trace = system, pacer, trace
         self._standing = inbox.standing
         self._until_ns: int | None = None
-        """Simulated time at which a step by command ends, ns."""
+        """Simulated time at which a commanded step ends, ns."""
         self._tags = 0
-        """Number of tags that a step by command still has to take."""
+        """Number of tags that remain of a commanded step."""
         self._changes: list[Change] = []
         self._alone = False
         self._between_ns: int | None = None
-        """Simulated time in a wait for the next tag, ns; ``None`` outside of waits."""
+        """Simulated time during a wait for the next tag, ns; ``None`` outside a wait."""
         self._follow: dict[str, Callable[[Command, Tag], None]] = {
             "pause": self._pause, "resume": self._resume, "step": self._step, "rate": self._rate,
             "set": self._set, "inject": self._inject, "mark": self._mark, "quit": self._quit,
@@ -66,7 +66,7 @@ class CommandHandler:
     # -- within a tag
 
     def latch(self, tag: Tag) -> list[Change]:
-        """Execute the commands that have arrived; returns the changes that act at this tag."""
+        """Execute the commands that have arrived; return the changes that act at this tag."""
         self.inbox.poll()
         if self.inbox.trouble and not self._alone:
             self._alone = True
@@ -166,7 +166,7 @@ class CommandHandler:
         self._trace.event(tag, RESTORED, "", text, {"ns": float(found.ns)})
 
     def _mark(self, command: Command, tag: Tag) -> None:
-        """Do nothing: the recorded command is the mark."""
+        """Do nothing; the recording of the command is its only effect."""
 
     def _quit(self, command: Command, tag: Tag) -> None:  # noqa: ARG002
         self.quitting = True
@@ -211,17 +211,18 @@ class CommandHandler:
     # -- between tags
 
     def begin(self, ns: int, next_ns: int = 0) -> None:
-        """Pause after the tag at ``ns``, if a command asked for it.
+        """Pause after the tag at ``ns``, if a command requested a pause.
 
-        The run begins at ``ns``, or its wait for the tag at ``next_ns`` ended early.
+        This is called when the run begins at ``ns``, or when its wait for the tag at ``next_ns``
+        ended early.
         """
         if next_ns and self.checkpoints is not None:
-            self.checkpoints.observe(ns)  # a command may have requested a checkpoint just now
+            self.checkpoints.observe(ns)  # a command can have requested a checkpoint at this tag
         if self._standing and not self.quitting:
             self._stand(ns, next_ns)
 
     def after(self, ns: int) -> None:
-        """Pause after the tag at ``ns``, if a command asked for it, until another command."""
+        """Pause after the tag at ``ns``, if a command requested it, until another command."""
         if self._tags:
             self._tags -= 1
             self._standing = self._standing or self._tags == 0
@@ -232,9 +233,9 @@ class CommandHandler:
         self.inbox.after(ns, standing=False)
 
     def overhear(self, ns: int, next_ns: int) -> bool:
-        """Execute commands in a long wait after the tag at ``ns``; True if the wait must end.
+        """Execute commands in a long wait after the tag at ``ns``; return True to end the wait.
 
-        Commands that act at a tag are only checked now, and act at ``next_ns``.
+        Commands that act at a tag are only checked now; they act at ``next_ns``.
         """
         inbox, later, cut = self.inbox, list[PendingCommand](), False
         inbox.poll()
@@ -261,7 +262,7 @@ class CommandHandler:
         return max(ns, min(clock.simulated(clock.now()), next_ns))
 
     def _keep(self, later: list[PendingCommand]) -> None:
-        """Keep the commands in ``later`` for the next tag; a restore drops them."""
+        """Keep the commands in ``later`` for the next tag; drop them if the run goes back."""
         if self.restored is None:
             self.inbox.waiting.extendleft(reversed(later))
 
@@ -273,7 +274,7 @@ class CommandHandler:
         self._stood(self._pacer.go_on(ns))
 
     def frozen(self, ns: int) -> None:
-        """Wait after the tag at ``ns``, where an overrun froze the run, until a command resumes it.
+        """Wait after the tag at ``ns``, at which an overrun froze the run, until it is resumed.
 
         Raises :class:`OverrunError` after the timeout of the policy.
         """
@@ -304,7 +305,7 @@ class CommandHandler:
         self._keep(later)
 
     def _stood(self, ns: int) -> None:
-        """Add the pause of ``ns`` to the times of open requests, so that they are not late."""
+        """Add the duration ``ns`` of a pause to the send times of open requests."""
         for task in self._system.controllers:
             if task.request is not None:
                 task.request.sent += ns
@@ -312,7 +313,7 @@ class CommandHandler:
     def _put_off(
         self, waiting: PendingCommand, tag: Tag, next_ns: int = NEXT_TAG
     ) -> list[PendingCommand]:
-        """Check a command between two tags; returns it for the next tag if it is valid."""
+        """Check a command between two tags; return it, for the next tag, if it is valid."""
         command, wrong = waiting.command, ""
         try:
             if command.kind == "set":
@@ -329,7 +330,7 @@ class CommandHandler:
 
 
 def _wanted_ns(command: Command, now: int) -> int:
-    """Return the time to which the command ``restore`` goes back, ns."""
+    """Return the time to which the command ``restore`` takes the run back, ns."""
     arguments = command.arguments
     if "at" in arguments:
         ns = to_ns(float(arguments["at"]), "time to go back to")  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
 """The commands to a run in progress, as plain data that is checked before use.
 
 A command has a kind and named arguments.  It has three time stamps: *initiated*, when the client
-gave it; *completed*, when it reached the run; *arrival*, the tag at which it acts.  The first two
-are in ns of the wall clock of the client and of the run.
+gave the command; *completed*, when it reached the run; *arrival*, the tag at which it acts.  The
+first two are in ns of the wall clock of the client and of the run.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Any
 from rtsim.core.errors import RtsimError, UnknownName
 
 MOST_NUMBERS = 4096
-"""Most elements of one value."""
+"""The most elements of one value."""
 MOST_TEXT = 1000
-"""Most characters of one text."""
+"""The most characters of one text."""
 MOST_TAGS = 10**9
-"""Most tags of one command ``step``."""
+"""The most tags of one command ``step``."""
 SLOWEST, FASTEST = 0.01, 1e6
-"""Limits of rates; a slower run would react to its next command only after minutes."""
+"""Lowest and highest rate; a slower run would take minutes to react to its next command."""
 Argument = float | str | tuple[float, ...]
 
 
 class CommandError(RtsimError):
-    """A command is invalid or cannot be executed by this run; it has changed nothing."""
+    """Error: a command is invalid, or this run cannot execute it; the run has not changed."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """One of :data:`KINDS`, with its arguments checked."""
+    """A command of one of the :data:`KINDS`, with checked arguments."""
 
     kind: str
     arguments: Mapping[str, Argument] = field(default_factory=dict)
@@ -100,7 +100,7 @@ def _rate(value: object) -> Argument:
 
 
 def _values(value: object) -> Argument:
-    """Check a number or a list of numbers; the signal checks their range and shape later."""
+    """Return a number or a list of numbers; the signal later checks range and shape."""
     if isinstance(value, list | tuple):
         if not 1 <= len(value) <= MOST_NUMBERS:
             raise CommandError(f"expected 1 to {MOST_NUMBERS} numbers, got {len(value)}")
@@ -125,7 +125,7 @@ def _start_or_clear(value: object) -> Argument:
 class CommandKind:
     """The arguments of a kind of command.
 
-    ``needs`` are required, at most one of ``choice`` is allowed, ``may`` are optional.
+    ``needs`` are required. At most one of ``choice`` is allowed. ``may`` are optional.
     """
 
     says: str
@@ -164,7 +164,7 @@ KINDS: dict[str, CommandKind] = {
 def read_command(data: object) -> Command:
     """Return the command from ``{"kind": ..., arguments}``; raises :class:`CommandError`."""
     if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str):
-        raise CommandError("a command must be a map with its kind and its arguments")
+        raise CommandError("a command must be a map with the kind and the arguments of the command")
     name = str(data["kind"])
     if name not in KINDS:
         raise CommandError(str(UnknownName("command", name[:MOST_TEXT], KINDS)))

@@ -1,7 +1,7 @@
 """A queue of commands between the client that sends them and the command handler of the loop.
 
 The client is another thread or process, and receives the outcome of each command.  A replay puts
-the commands of the recording here, by tag.
+the recorded commands into the queue, each with its tag.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from rtsim.engine.trace import Trace
 from rtsim.timing.pacing import Pacer
 
 MOST_WAITING = 1024
-"""Most commands that can wait for a tag; more are refused."""
+"""The most commands that can wait for a tag; further commands are refused."""
 NEXT_TAG = -1
-"""Instead of a time: the run is paused, and the command acts when the run continues."""
+"""Stands for a time if the run is paused: the command acts at the next tag after the pause."""
 
 Answer = Callable[[str, int], None]
-"""Called by the loop with (error text or "", time in ns of the tag at which the command acts)."""
+"""A function that the loop calls with the outcome: an error text or "", and the tag's time, ns."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class PendingCommand:
     command: Command
     answer: Answer | None = None
     ns: int = 0
-    """Time of its tag if it acts at a later tag, ns."""
+    """Time of the tag at which the command acts, ns; 0 for the next tag."""
 
 
 class Inbox:
@@ -43,25 +43,25 @@ class Inbox:
         self.waiting: deque[PendingCommand] = deque(fed)
         self.wake = Wake()
         self.closed = ""
-        """Why commands are refused; empty if they are accepted."""
+        """Reason why commands are refused; empty if commands are accepted."""
         self.trouble = ""
-        """Why clients cannot reach the run any more; empty if they can."""
+        """Reason why clients cannot reach the run any more; empty if they can."""
         self.unrecorded = ""
-        """Since when the run is not recorded, and why; empty if it is recorded."""
+        """Time from which on the run is not recorded, and the reason; empty if it is recorded."""
         self.standing = False
-        """Whether the run starts paused, because it was restored while it was paused."""
+        """True if the run starts paused, because it was paused when it was restored."""
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
-        """Prepare for a run; called before its first tag."""
+        """Prepare for a run; called before the run's first tag."""
 
     def poll(self) -> None:
-        """Read new commands, for example from a pipe; called at each tag."""
+        """Read new commands, for example from a pipe; the loop calls this at each tag."""
 
     def goes_on(self, **about: object) -> None:
-        """Note that the run was restored and continues; ``about`` has the changed properties."""
+        """Note that the run was restored and continues; ``about`` has its new properties."""
 
     def lose_recording(self, since: str) -> None:
-        """Note that the run is not recorded any more, so that clients can be told."""
+        """Note that the run is not recorded any more, so that clients can be informed."""
         self.unrecorded = since
 
     def figures(self) -> dict[str, Any]:
@@ -69,21 +69,21 @@ class Inbox:
         return {}
 
     def after(self, ns: int, standing: bool) -> None:
-        """Report progress: the tag at ``ns`` is done, or the run is paused there (``standing``)."""
+        """Report that the tag at ``ns`` is done; ``standing``: that the run is paused after it."""
 
     def wait(self, seconds: float) -> None:
-        """Wait for a command while the run is paused, at most ``seconds``."""
+        """Wait at most ``seconds`` for a command while the run is paused."""
         self.wake.clear()
         if not self.waiting:
             self.wake.wait(seconds)
 
     def give(self, command: Command, answer: Answer | None = None) -> None:
-        """Queue a command; :class:`CommandError` if the queue is full or closed."""
+        """Queue a command; raises :class:`CommandError` if the queue is full or closed."""
         if self.closed:
             raise CommandError(f"{command.kind}: {self.closed}")
         if len(self.waiting) >= MOST_WAITING:
             raise CommandError(
-                f"{MOST_WAITING} commands are waiting for the run; send them more slowly"
+                f"{MOST_WAITING} commands are waiting for the run; send commands more slowly"
             )
         self.waiting.append(PendingCommand(command, answer))
         self.wake.set()

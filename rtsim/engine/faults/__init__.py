@@ -1,4 +1,4 @@
-"""Injected faults of signals, messages, lines and the loop, described as data."""
+"""Injected faults of signals, messages, lines and the real-time loop, described as data."""
 
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.kind import Fault, FaultError

@@ -1,4 +1,4 @@
-"""When a fault acts: its trigger, and the length of an activation.
+"""Decide when a fault acts, from its trigger and the length of an activation.
 
 ``strikes(ns)`` is called once for each item in order of time.  For ``probability`` it draws one
 number from its own random stream for each item that could begin an activation.
@@ -30,28 +30,28 @@ class Activity:
         self.fault = fault
         self.stream = stream
         self.began = _NEVER
-        """Start of the present activation, ns; -1 if there is none."""
+        """Start of the present activation, ns; -1 if the fault is not active."""
         self.since = 0
         """Start of the latest activation, ns."""
         self.items = 0
         """Number of items that the latest activation acted on."""
         self.activations = 0
         self.begins = False
-        """Whether the latest item is the first of an activation."""
+        """True if the latest item is the first of an activation."""
         self.ended = 0
         """Number of items of the activation that ended at the latest item; 0 if none ended."""
         self.ended_ns = 0
-        """When that activation ended, ns: at the item or before it."""
+        """Time at which that activation ended, ns: the time of the latest item, or earlier."""
         self._holds = holds
         self._held = False
         self._taken = _NEVER
-        """The latest time trigger that was used, ns."""
+        """The latest trigger time that has begun an activation, ns."""
         self._asked = _NEVER
-        """When a command requested an activation that has no item yet, ns; -1 if none did."""
+        """Start of a commanded activation that has no item yet, ns; -1 if there is none."""
         self.by_hand = False
-        """Whether a command began the activation; its trigger then does not end it."""
+        """True if a command began the activation; the trigger then does not end the activation."""
         self.cleared = False
-        """Whether a command has cleared the fault, and no other has started it again."""
+        """True if a command cleared the fault and no later command started the fault again."""
 
     def strikes(self, ns: int) -> bool:
         """Return whether the fault acts on the item at ``ns``."""
@@ -83,7 +83,7 @@ class Activity:
             self._asked = ns
 
     def clear(self) -> None:
-        """End the activation at the next item by command; no trigger begins another one."""
+        """End the activation by command at the next item; triggers then begin no other one."""
         self.cleared, self._asked = True, _NEVER
 
     def _now_holds(self, ns: int) -> bool:
@@ -104,7 +104,7 @@ class Activity:
         return fault.when is not None and fault.count is None and not holds
 
     def _triggered(self, ns: int, holds: bool) -> int:
-        """Return the start of the activation that has the item at ``ns``; -1 if none has."""
+        """Return the start of the activation that contains the item at ``ns``, or -1."""
         fault = self.fault
         rising, self._held = holds and not self._held, holds
         if self._asked != _NEVER:
@@ -134,7 +134,7 @@ class Activity:
         return _NEVER if k < 0 else fault.every.tick(k, first)
 
     def next_edge(self, ns: int) -> int:
-        """Return the next time after ``ns`` at which it begins or ends by itself, or FAR_NS."""
+        """Return the fault's next scheduled begin or end after ``ns``; FAR_NS if there is none."""
         fault = self.fault
         edges = [fault.at_ns or 0, FAR_NS if fault.until_ns is None else fault.until_ns]
         if fault.every is not None:

@@ -15,31 +15,31 @@ from rtsim.engine.faults.present import Present
 
 @runtime_checkable
 class HasLine(Protocol):
-    """A controller with a line whose bytes can be corrupted."""
+    """A controller with a serial line whose bytes faults can corrupt."""
 
     def spoil(self, line: LineFaults) -> None:
-        """Apply the faults ``line`` to all bytes from now on."""
+        """Apply the faults ``line`` to all later bytes."""
         ...
 
 
 class LineFaults:
-    """The faults of one line, in the order in which they act."""
+    """The faults of one line, in the order in which they are applied."""
 
     def __init__(self, activities: Sequence[Activity], present: Present) -> None:
         self._activities = tuple(activities)
         self._present = present
 
     def at(self, end: str) -> tuple[Activity, ...]:
-        """Return the faults at ``end``: ``to_board``, ``from_board`` or ``board``."""
+        """Return the faults at ``end``, which is ``to_board``, ``from_board`` or ``board``."""
         return tuple(a for a in self._activities if a.fault.signal == end)
 
     @property
     def now_ns(self) -> int:
-        """Present simulated time, ns; -1 before the run, when no fault acts yet."""
+        """Present simulated time, ns; -1 before the run, when no fault is active yet."""
         return self._present.ns
 
     def began(self, activity: Activity, ns: int, text: str, values: Mapping[str, float]) -> None:
-        """Record that an activation began to act at ``ns`` of the line's own time."""
+        """Record that an activation began at ``ns`` of the line's own time."""
         self._present.began(activity.fault, min(ns, self.now_ns), text, values)
 
     def ended(self, activity: Activity) -> None:

@@ -1,8 +1,8 @@
 """Faults of timing: they make the loop late, or make a task miss a tick.
 
 An item is a tag of the loop, one execution of a job, the end of a wait, or a tick of a task.  A
-lost tick changes the results, and a replay computes it again.  The other faults take time of the
-clock; a replay has no clock and repeats only their events.
+lost tick changes the results, so a replay loses the tick again.  The other faults take wall-clock
+time; a replay has no clock and repeats only their events.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ UNPACED = "as fast as possible nothing is late; give --pace 1"
 
 
 Moment = Literal["frame", "wake", "job", "tick"]
-"""When a fault acts in a frame: before the wait, after the wait, in a job, at a tick."""
+"""The place of a fault in a frame: before the wait, after the wait, in a job, or at a tick."""
 _WITH_JOB: dict[Moment, tuple[bool, ...]] = {
     "frame": (False,), "wake": (False,), "job": (True,), "tick": (False, True),
 }  # fmt: skip
-"""Whether ``where`` has the name of a job or task after ``loop.``."""
+"""For each moment: whether ``where`` may, or must, name a job or task after ``loop.``."""
 
 
 _AMOUNT = Parameter("amount", "seconds")
 
 
 class LoopFault(FaultKind):
-    """One fault of the loop; a subclass sets ``moment`` and can define :meth:`takes`."""
+    """One fault of the loop; a subclass sets ``moment`` and can override :meth:`takes`."""
 
     level: ClassVar[Level] = "loop"
     example: ClassVar[str] = LOOP
     moment: ClassVar[Moment]
-    """When it acts.  At a ``tick`` the tick is lost; at other moments the fault takes time."""
+    """The place in a frame at which the fault acts. A fault at a ``tick`` drops the tick; at other
+    moments the fault takes time."""
 
     def __init__(self, activity: Activity) -> None:
         self.fault = activity.fault
@@ -77,7 +78,7 @@ class LoopFault(FaultKind):
         super().check_kind()
         if getattr(cls, "moment", None) not in _WITH_JOB:
             raise ScenarioError(
-                f"fault kind {cls.name!r}: {cls.__name__} needs a moment; choose one of "
+                f"fault kind {cls.name!r}: {cls.__name__} needs an attribute moment; choose one of "
                 f"{', '.join(_WITH_JOB)}"
             )
         if cls.takes is LoopFault.takes and cls.takes_time() and _AMOUNT not in cls.parameters:
@@ -88,11 +89,11 @@ class LoopFault(FaultKind):
 
     @classmethod
     def takes_time(cls) -> bool:
-        """Return whether the kind takes time; if so, it does not change the results."""
+        """Return whether the kind takes wall-clock time and so does not change the results."""
         return cls.moment != "tick"
 
     def takes(self) -> int:
-        """Return how long the fault takes each time that it acts, ns of the clock."""
+        """Return the duration of the fault each time that it acts, ns of the clock."""
         return int(self.fault.parameters["amount"])
 
     def save(self) -> dict[str, Any]:
@@ -123,7 +124,7 @@ class LateWake(LoopFault):
 
 
 class LostTick(LoopFault):
-    """A tick of a task does nothing."""
+    """A task does nothing at its tick."""
 
     name = "lost_tick"
     does = "does not tick"
@@ -157,7 +158,7 @@ LOOP_KINDS = (Stall, LateWake, LostTick, SlowJob, Load)
 
 
 class LoopFaults:
-    """The faults of one loop by their moment, sorted by name."""
+    """The faults of one loop, grouped by their moment and sorted by name."""
 
     def __init__(self, faults: Sequence[LoopFault], present: Present, tasks: Sequence[str]) -> None:
         self._faults = tuple(faults)
@@ -174,7 +175,7 @@ class LoopFaults:
                 self._lost[fault.fault.signal].append(fault)
         self.loses = bool(self._lost)
         self.told_again = False
-        """Whether the run is a replay, which only repeats events of faults that take time."""
+        """True in a replay, which only repeats the events of faults that take time."""
 
     @property
     def late(self) -> list[Fault]:
@@ -182,7 +183,7 @@ class LoopFaults:
         return [f.fault for f in self._faults if f.takes_time()]
 
     def takes(self, at_work: LoopFault, ns: int) -> int:
-        """Return the time that the fault takes at the item at ``ns``, ns of the clock."""
+        """Return the duration of ``fault`` at the item at ``ns``, ns of the clock."""
         activity, fault = at_work.activity, at_work.fault
         struck = activity.strikes(ns)
         amount = 0
@@ -199,7 +200,7 @@ class LoopFaults:
         """Return whether the tick of ``task`` at ``ns`` is lost."""
         lost = False
         if task not in self._tasks:
-            return lost  # the task of a fault
+            return lost  # a task that belongs to a fault has no faults itself
         for fault in (*self._lost.get(ALL_TICKS, ()), *self._lost.get(task, ())):
             activity = fault.activity
             struck = activity.strikes(ns)
@@ -239,7 +240,7 @@ class DisturbedPacer(Pacer):
         super().lap(name)
 
     def wait(self, ns: int, wake: Wake | None = None, overhear: Overhear = None) -> bool:
-        begun = not (self.frozen or self.frame.closed)  # a freeze is between two frames
+        begun = not (self.frozen or self.frame.closed)  # a freeze lies between two frames
         if self._disturbs and begun and self._disturbed_ns != self.frame.tag_ns:
             self._disturbed_ns = self.frame.tag_ns  # once per frame, even if the wait is repeated
             for fault in self._faults.jobs.get(NEXT, ()):

@@ -1,7 +1,7 @@
 """Faults at messages: a decorator of the latency model of a link, like Loss and Duplicate.
 
-Loss and Duplicate draw from the random stream of the link, for every message.  A fault has its own
-times and its own stream, so it does not change the numbers that the link draws.
+Loss and Duplicate draw from the random stream of the link for every message.  A fault has a trigger
+and a stream of its own, so it does not change the numbers that are drawn for the link.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Delays = tuple[int, ...]
 
 
 class MessageFault(FaultKind):
-    """One fault at the messages of one sender; a subclass writes :meth:`spoil`."""
+    """One fault at the messages of one sender; a subclass defines :meth:`spoil`."""
 
     level: ClassVar[Level] = "message"
     example: ClassVar[str] = "controller"
@@ -50,10 +50,10 @@ class MessageFault(FaultKind):
 
     @abstractmethod
     def spoil(self, delays: Delays) -> Delays:
-        """Return the delays (ns) with the fault, from the delays (ns) without the fault."""
+        """Return the delays (ns) that the fault makes of the delays (ns) without the fault."""
 
     def ns(self, parameter: str) -> int:
-        """Return a parameter that is a time, ns; 0 if it is not given."""
+        """Return the value of a time parameter, ns; 0 if the parameter is not given."""
         return int(self.fault.parameters.get(parameter, 0))
 
     def save(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Drop(MessageFault):
 
 
 class Burst(Drop):
-    """The message is lost with the ``length - 1`` messages after it."""
+    """The message and the ``length - 1`` messages after it are lost."""
 
     name = "burst"
     does = "is lost with those after it"
@@ -83,7 +83,7 @@ class Burst(Drop):
 
 
 class Delay(MessageFault):
-    """The message takes ``delay`` s longer; later messages wait for it."""
+    """The message takes ``delay`` s longer; later messages do not overtake it."""
 
     name = "delay"
     does = "takes longer"
@@ -105,7 +105,7 @@ class DuplicateFault(MessageFault):
 
 
 class ReorderFault(MessageFault):
-    """The message is held back for ``extra`` s, and later messages may overtake it."""
+    """The message takes ``extra`` s longer; later messages can overtake it."""
 
     name = "reorder"
     does = "may be overtaken"
@@ -120,7 +120,7 @@ MESSAGE_KINDS = (Drop, Delay, DuplicateFault, ReorderFault, Burst)
 
 
 class FaultyTransport:
-    """The latency model ``inner`` with faults; an item is a message that is sent."""
+    """The latency model ``inner`` with faults; each sent message is an item."""
 
     def __init__(
         self, inner: LatencyModel, faults: Sequence[MessageFault], present: Present
@@ -133,7 +133,7 @@ class FaultyTransport:
 
     @property
     def ordered(self) -> bool:
-        """Whether later messages cannot overtake the latest one; they can if it is held back."""
+        """False if a fault lets later messages overtake the latest message."""
         return self._inner.ordered and not self._held_back
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:

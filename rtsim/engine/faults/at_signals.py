@@ -1,7 +1,8 @@
-"""Faults at signals: a reader gets another value.
+"""Faults at signals: readers of a signal get a changed value.
 
-An item is a sample of the signal by a controller or a sensor; for the inputs of a plant it is a
-tick of the fault itself.  The decision and the random numbers of an item apply until the next item.
+An item is a sample of the signal by a controller or a sensor; for the inputs of a plant, an item is
+a tick of the fault itself.  The decision and the random numbers of an item apply until the next
+item.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rtsim.engine.faults.kind import Fault
 
 MOST_TOLD = 8
-"""Most elements of a vector in the text of an event."""
+"""The most elements of a vector that the text of an event shows."""
 
 
 class SignalFault(FaultKind):
@@ -32,7 +33,7 @@ class SignalFault(FaultKind):
     example: ClassVar[str] = "f16.alpha"
     entries: ClassVar[tuple[str, ...]] = ("period",)
     changes_alone: ClassVar[bool] = False
-    """Whether the value changes at each item even if the signal does not."""
+    """True if the result changes at each item even if the signal does not."""
 
     @classmethod
     def check_where(cls, where: str) -> None:
@@ -48,13 +49,13 @@ class SignalFault(FaultKind):
         self.present = present
         self.columns = columns
         self.drawn = np.zeros(len(columns))
-        """A captured value, or an amount to add, until the next item."""
+        """A captured value, or an amount to add, that applies until the next item."""
         self.active = False
         self._ns = -1
         self._parameters = activity.fault.parameters
 
     def item(self, ns: int, value: Vector) -> None:
-        """Decide, once at each time, whether and how the sampled ``value`` (n,) is changed."""
+        """Decide, once at each time, whether and how the fault changes ``value`` (n,)."""
         if ns == self._ns:
             return
         self._ns = ns
@@ -95,7 +96,7 @@ class SignalFault(FaultKind):
 
     @abstractmethod
     def apply(self, value: Vector) -> None:
-        """Change ``value`` (n,) in place; called for each reading while the fault acts."""
+        """Change ``value`` (n,) in place; called at each reading while the fault is active."""
 
     def save(self) -> dict[str, Any]:
         return {
@@ -112,7 +113,7 @@ class SignalFault(FaultKind):
 
 
 class Stuck(SignalFault):
-    """The signal keeps the value of the first item, or ``value`` if that is given."""
+    """The signal keeps the value of the first item, or takes the parameter ``value`` if given."""
 
     name = "stuck"
     does = "stays"
@@ -179,7 +180,7 @@ class NoiseFault(SignalFault):
 
 
 class Quantised(SignalFault):
-    """Rounds to the nearest multiple of ``step``; ties go to the even multiple."""
+    """Rounds the signal to the nearest multiple of ``step``; ties go to the even multiple."""
 
     name = "quantised"
     does = "moves in steps"
@@ -207,8 +208,8 @@ SIGNAL_KINDS = (Stuck, OffsetFault, Scale, Drift, NoiseFault, Quantised, NotANum
 class FaultyWiring(Wiring):
     """A wiring with faults that change elements when they are read.
 
-    ``items``: each reading is an item of the faults.  It is False for a plant, which reads whenever
-    its solver needs the inputs.
+    ``items``: count each reading as an item of the faults.  ``items`` is False for a plant, which
+    reads whenever its solver needs the inputs.
     """
 
     def __init__(
@@ -240,7 +241,7 @@ class FaultyWiring(Wiring):
             fault.spoil(value)
 
     def look(self, which: SignalFault) -> None:
-        """Make an item of fault ``which``, although no reader reads the signal now."""
+        """Make an item of fault ``which`` although no reader reads the signal now."""
         self.into[:] = self._constants
         super().gather()
         for fault, value in self._faults:

@@ -1,4 +1,4 @@
-"""A condition on signals, such as ``f16.altitude_msl > 3000``; it is parsed, never run as code.
+"""A condition on signals, such as ``f16.altitude_msl > 3000``; the text is parsed, not run as code.
 
 ::
 
@@ -30,12 +30,12 @@ _EXAMPLE = "write, for example, 'f16.altitude_msl > 3000'; join several with 'an
 _LONGEST = 500
 
 Operand = float | str
-"""A number, or ``component.signal``."""
+"""An operand of a comparison: a number, or ``component.signal``."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Comparisons (left, operator, right) that must all be true."""
+    """A condition: comparisons (left, operator, right) that must all be true."""
 
     text: str
     comparisons: tuple[tuple[Operand, str, Operand], ...]

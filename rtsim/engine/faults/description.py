@@ -1,4 +1,4 @@
-"""A fault as data: where it acts, kind, parameters, trigger, duration, seed.
+"""Read a fault from data: its place, kind, parameters, trigger, duration and seed.
 
 =============  ===========================================================================
 ``at``         s; alone it is a trigger, else the other triggers start at this time
@@ -8,9 +8,9 @@
 =============  ===========================================================================
 
 Without a trigger the fault begins with the run.  An activation lasts ``duration`` s or ``count``
-items.  Without these entries it lasts one item (``probability``), while the condition is true
-(``when``), or to the end of the run.  ``every`` needs one of these entries, unless the kind ends by
-itself.  The fault does not act from ``until`` on.
+items.  Without these entries an activation lasts one item (``probability``), while the condition is
+true (``when``), or to the end of the run.  ``every`` needs one of these entries, unless the kind
+ends by itself.  The fault does not act from ``until`` on.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Reader:
             raise FaultError.of("kind", str(UnknownName("kind", name, KINDS)))
         try:
             return KINDS[name]
-        except ScenarioError as error:  # the package of this kind is broken
+        except ScenarioError as error:  # the package that provides this kind cannot be loaded
             raise FaultError.of("kind", str(error)) from None
 
     def _trigger(self, kind: type[FaultKind]) -> None:
@@ -96,7 +96,7 @@ class _Reader:
             raise FaultError.of("count", "both duration and count are given; give only one of them")
         if lasting and (kind.once or kind.has_length):
             instead = "length sets how long it lasts" if kind.has_length else "it acts only once"
-            raise FaultError.of(lasting[0], f"{kind.name} has no {lasting[0]}: {instead}")
+            raise FaultError.of(lasting[0], f"{kind.name} takes no {lasting[0]}: {instead}")
         ends = lasting or kind.once or kind.brief or kind.has_length
         if "every" in self.given and not ends:
             raise FaultError.of("every", "every needs an end; give duration (s) or count (items)")
@@ -185,7 +185,7 @@ class _Reader:
 
 
 def _shown(value: object) -> str:
-    """Return a short text of ``value``; a number of very many digits has no ``repr``."""
+    """Return a short text of ``value``, also of numbers that are too long for ``repr``."""
     try:
         text = repr(value)
     except ValueError:

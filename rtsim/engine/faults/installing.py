@@ -24,7 +24,7 @@ from rtsim.engine.faults.schedule import FaultTask, Schedule
 
 
 class Installer(Places):
-    """Puts the faults of one run in place; an unknown name is an error."""
+    """Installs the faults of one run; raises an error for an unknown name."""
 
     _bus: Bus
 
@@ -51,7 +51,10 @@ class Installer(Places):
         controllers: Mapping[str, Controller],
         tasks: Sequence[str] = (),
     ) -> Schedule:
-        """Put all faults in place, after all components are built.  Raises :class:`FaultError`."""
+        """Install all faults; call it after all components are built.
+
+        Raises :class:`FaultError`.
+        """
         self._ports, self._wirings, self._plants = ports, wirings, plants
         self._bus, self._controllers, self._tasks = bus, controllers, tasks
         for fault in self._faults:
@@ -92,7 +95,7 @@ class Installer(Places):
         return activity
 
     def at_signal(self, fault: Fault, kind: type[SignalFault]) -> None:
-        """Put a fault at one input, or at all readers of another signal."""
+        """Install a fault at one input, or at all readers of another signal."""
         sampled = self._wirings.get(fault.part)
         if sampled is not None and _names(sampled.signals, fault.signal):
             base, at = _element(sampled.signals, fault.signal)
@@ -124,7 +127,7 @@ class Installer(Places):
         self._look_for_plants(fault, made, [owner for owner, *_ in readers])
 
     def _look_for_plants(self, fault: Fault, made: SignalFault, owners: Sequence[str]) -> None:
-        """Add a task with ticks of the fault, because plants read whenever their solver needs."""
+        """Add a task that makes items of the fault, because a plant reads at irregular times."""
         plants = [self._plants[name] for name in dict.fromkeys(owners) if name in self._plants]
         if plants:
             every = plants[0].step if fault.period is None else fault.period
@@ -137,7 +140,7 @@ class Installer(Places):
         if fault.where in self._ports:
             raise ScenarioError(
                 f"{fault.where} sends no messages, because its signals are read directly; add a "
-                f"sensor, or give one of its signals: where = '{fault.where}.NAME'"
+                f"sensor, or name one of its signals: where = '{fault.where}.NAME'"
             )
         raise UnknownName("sender of messages", fault.where, sorted(bus.topics))
 
@@ -157,7 +160,7 @@ def _names(signals: Signals, name: str) -> bool:
 
 
 def _element(signals: Signals, name: str) -> tuple[str, slice]:
-    """Return the signal and the slice of its elements that ``name`` (``position_1``) means."""
+    """Return the signal and the slice of its elements to which ``name`` (``position_1``) refers."""
     if name in signals:
         return name, slice(0, signals[name].size)
     for signal in signals:

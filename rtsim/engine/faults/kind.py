@@ -36,7 +36,7 @@ _LARGEST = 1e300
 
 
 def passes(check: Check, value: object) -> bool:
-    """Return whether ``value`` of a fault file is valid for a parameter with ``check``."""
+    """Return whether ``value``, from a fault file, is valid for a parameter with ``check``."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     if abs(value) > _LARGEST or not math.isfinite(value):
@@ -48,10 +48,10 @@ def passes(check: Check, value: object) -> bool:
 
 
 class FaultError(ScenarioError):
-    """A fault is invalid; the text names the fault, its file, and the valid entries."""
+    """Error: a fault is invalid. The text names the fault, its file and the valid entries."""
 
     key = ""
-    """The wrong entry."""
+    """Name of the wrong entry."""
 
     @classmethod
     def of(cls, key: str, text: str) -> FaultError:
@@ -62,7 +62,7 @@ class FaultError(ScenarioError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kind; ``needed``: it has no default."""
+    """One parameter of a kind; if ``needed``, it has no default."""
 
     name: str
     check: Check
@@ -71,7 +71,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Fault:
-    """A checked description; times in ns, ``parameters`` in the units of the signal."""
+    """A fault with checked entries; times in ns, ``parameters`` in the units of the signal."""
 
     name: str
     where: str
@@ -85,12 +85,12 @@ class Fault:
     duration_ns: int | None = None
     count: int | None = None
     period: Period | None = None
-    """Period of the fault's items, for signals that a plant reads."""
+    """Period of the fault's items at the inputs of a plant."""
     seed: int | None = None
     given: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """The entries as they were written, times as exact text."""
+    """The entries as the user wrote them, with times as exact text."""
     place: str = field(default="", compare=False)
-    """``file:line`` if it is from a file."""
+    """``file:line`` of a fault that was read from a file."""
 
     @property
     def part(self) -> str:
@@ -101,74 +101,74 @@ class Fault:
         return self.where.partition(".")[2]
 
     def error(self, problem: object) -> FaultError:
-        """Return an error for this fault with the text ``problem``."""
+        """Return an error with the text ``problem``, which names this fault."""
         before = f"{self.place}: " if self.place else ""
         return FaultError(f"{before}fault {self.name}: {problem}")
 
     def describe(self) -> dict[str, Any]:
-        """Return plain data for the recording, which :func:`fault_of` can read."""
+        """Return plain data for the recording; :func:`fault_of` reads these data."""
         return dict(self.given)
 
 
 class Places(ABC):
-    """Puts the faults of a run in place, with one method for each level.
+    """Installs the faults of a run, with one method for each level.
 
     ``kind`` is the class of the level: ``SignalFault``, ``MessageFault`` or ``LoopFault``.
     """
 
     @abstractmethod
     def at_signal(self, fault: Fault, kind: Any) -> None:
-        """Put a fault between a signal and its readers."""
+        """Install a fault between a signal and its readers."""
 
     @abstractmethod
     def at_messages(self, fault: Fault, kind: Any) -> None:
-        """Put a fault into the link of a sender of messages."""
+        """Install a fault in the link of a sender of messages."""
 
     @abstractmethod
     def at_line(self, fault: Fault) -> None:
-        """Pass a fault to the controller that has the line."""
+        """Give a fault to the controller that has the line."""
 
     @abstractmethod
     def in_loop(self, fault: Fault, kind: Any) -> None:
-        """Put a fault into the real-time loop."""
+        """Install a fault in the real-time loop."""
 
 
 class FaultKind(ABC):
     """A kind of fault: its entries in a fault file, and its effect in a run."""
 
     name: ClassVar[str]
-    """Its name in a fault file: ``kind = "NAME"``."""
+    """Name of the kind in a fault file: ``kind = "NAME"``."""
     level: ClassVar[Level]
     does: ClassVar[str]
-    """Its effect, for the text of an event: ``message 7 DOES``."""
+    """Effect of the kind, for the text of an event: ``message 7 DOES``."""
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     entries: ClassVar[tuple[str, ...]] = ()
-    """Entries that all kinds of this level have, besides those that every fault has."""
+    """Entries of all kinds of this level, in addition to the entries of every fault."""
     example: ClassVar[str]
     """An example of ``where``, for error messages."""
     once: ClassVar[bool] = False
-    """Whether it acts only once and has no duration or count."""
+    """True if a fault of this kind acts only once and takes no duration or count."""
     brief: ClassVar[bool] = False
-    """Whether an activation is one item by default."""
+    """True if an activation is one item by default."""
     has_length: ClassVar[bool] = False
-    """Whether ``length`` sets the items of an activation, instead of duration or count."""
+    """True if ``length``, not duration or count, sets the items of an activation."""
 
     @classmethod
     @abstractmethod
     def check_where(cls, where: str) -> None:
-        """Raise :class:`FaultError` for a place at which the kind cannot act."""
+        """Raise :class:`FaultError` if the kind cannot act at the place ``where``."""
 
     @classmethod
     @abstractmethod
     def put(cls, fault: Fault, places: Places) -> None:
-        """Install ``fault`` by calling the method of ``places`` for the level of this kind."""
+        """Install ``fault`` with the method of ``places`` for the level of this kind."""
 
     @classmethod
     def check_kind(cls) -> None:
         """Raise :class:`ScenarioError` if the class itself is incomplete."""
         if cls.has_length and Parameter("length", "natural") not in cls.parameters:
             raise ScenarioError(
-                f"fault kind {cls.name!r} has has_length but no such parameter; add "
+                f"fault kind {cls.name!r} has has_length = True but no parameter length; add "
                 "Parameter('length', 'natural')"
             )
 
@@ -179,9 +179,10 @@ class FaultKind(ABC):
 
 
 def check_part_signal(kind: type[FaultKind], where: str, what: str) -> str:
-    """Return ``SIGNAL`` of a ``where`` ``COMPONENT.SIGNAL``; raises :class:`FaultError` otherwise.
+    """Return the part ``SIGNAL`` of ``where`` if that is ``COMPONENT.SIGNAL``.
 
-    ``what`` is the word for ``SIGNAL`` in the error message.
+    ``what`` is the word for ``SIGNAL`` in the error message. Raises :class:`FaultError` for another
+    form.
     """
     part, dot, signal = where.partition(".")
     if not dot or not part.isidentifier() or not signal:

@@ -1,4 +1,4 @@
-"""Every kind of fault that a fault file can name: rtsim's own, and those of other packages.
+"""The kinds of faults that a fault file can name: kinds of rtsim and of other packages.
 
 To add a kind, write a subclass of ``SignalFault``, ``MessageFault``, ``LineFault``, ``BoardFault``
 or ``LoopFault`` and register it in :data:`KINDS`, by the entry point ``rtsim.faults`` or by
@@ -61,7 +61,7 @@ def _check_parameters(kind: type[FaultKind]) -> None:
             )
         if parameter.check not in WANTED:
             raise ScenarioError(
-                f"fault kind {kind.name!r}: parameter {parameter.name} is checked for "
+                f"fault kind {kind.name!r}: parameter {parameter.name} has the check "
                 f"{parameter.check!r}; choose one of {', '.join(WANTED)}"
             )
         taken.append(parameter.name)
@@ -74,10 +74,10 @@ OWN_KINDS: dict[str, type[FaultKind]] = {
 KINDS: ExtensionPoint[type[FaultKind]] = ExtensionPoint(
     "rtsim.faults", "fault kind", OWN_KINDS, _checked
 )
-"""The class of every kind by its name in a fault file."""
+"""The class of every kind, by the kind's name in a fault file."""
 
 
 def add_fault_kind(kind: type[K]) -> type[K]:
-    """Register a kind for this process; usable as a decorator of the class."""
+    """Register a kind for this process; it can be used as a decorator of the class."""
     KINDS.add(kind.name, kind)
     return kind

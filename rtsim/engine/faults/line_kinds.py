@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from rtsim.engine.faults.kind import Fault
 
 Timed = tuple[int, int]
-"""A byte: (time on the line in ticks of the link's own time, value)."""
+"""A byte on the line: (time in ticks of the link's own time, value)."""
 _BITS_PER_BYTE = 10
 
 
 class _AtLine(FaultKind):
-    """A kind at one of the ends of a line."""
+    """A kind of fault at one end of a line."""
 
     level: ClassVar[Level] = "line"
     ends: ClassVar[tuple[str, ...]]
@@ -50,21 +50,21 @@ class _AtLine(FaultKind):
 
 
 class BoardFault(_AtLine):
-    """One fault at a board itself; a subclass defines :meth:`strike`."""
+    """One fault at a board itself, not at bytes; a subclass defines :meth:`strike`."""
 
     example: ClassVar[str] = "controller.board"
     ends: ClassVar[tuple[str, ...]] = ("board",)
     once: ClassVar[bool] = True
     needs: ClassVar[str]
-    """The method of the link that :meth:`strike` calls."""
+    """Name of the link's method that :meth:`strike` calls."""
 
     @classmethod
     def check_kind(cls) -> None:
         super().check_kind()
         if not isinstance(getattr(cls, "needs", None), str):
             raise ScenarioError(
-                f"fault kind {cls.name!r}: {cls.__name__} needs a text needs = '...', the method "
-                "of the link that strike calls"
+                f"fault kind {cls.name!r}: {cls.__name__} needs an attribute needs = '...' with "
+                "the name of the link's method that strike() calls"
             )
 
     @classmethod
@@ -90,7 +90,7 @@ class LineFault(_AtLine):
         self._line, self._ns_at = line, ns_at
 
     def take(self, arriving: list[Timed]) -> list[Timed]:
-        """Return the bytes that are on the line instead of ``arriving``, in order."""
+        """Return the bytes on the line that replace the bytes ``arriving``, in order."""
         out: list[Timed] = []
         for ticks, value in arriving:
             self.count += 1
@@ -101,7 +101,7 @@ class LineFault(_AtLine):
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         """Append to ``out`` the bytes that replace the byte ``value`` at ``ticks``.
 
-        Call :meth:`struck` once for each item, and :meth:`tell` if it returns True.
+        Call :meth:`struck` once for each item, and :meth:`tell` if :meth:`struck` returns True.
         """
 
     def struck(self, ticks: int) -> bool:
@@ -115,7 +115,7 @@ class LineFault(_AtLine):
         return struck
 
     def tell(self, ticks: int, text: str, **values: float) -> None:
-        """Report the effect ``text`` if an activation begins with this item."""
+        """Report the effect ``text`` as an event if an activation begins with this item."""
         if self.activity.begins:
             values = {"byte": float(self.count), **values}
             self._line.began(self.activity, self._ns_at(ticks), text, values)
@@ -124,7 +124,7 @@ class LineFault(_AtLine):
 
 
 class BitFlip(LineFault):
-    """Flips bit ``bit``, or a random bit."""
+    """Flips the bit number ``bit`` of a byte, or a random bit."""
 
     name = "bit_flip"
     does = "has a bit flipped"
@@ -154,7 +154,7 @@ class Silence(LineFault):
 
 
 class SlowLine(LineFault):
-    """Each byte takes ten bit times at ``baud``, after the byte before it."""
+    """Each byte takes ten bit times at ``baud``, and waits until the previous byte is through."""
 
     name = "slow_line"
     does = "is slow"
@@ -180,20 +180,20 @@ class SlowLine(LineFault):
 
 
 class OfFrames(LineFault):
-    """A fault whose item is a frame; it is decided at the first byte of the frame."""
+    """A fault whose item is a protocol frame; the frame's first byte decides if it acts."""
 
     def __init__(
         self, activity: Activity, line: LineFaults, ns_at: Callable[[int], int], rate: int
     ) -> None:
         super().__init__(activity, line, ns_at, rate)
         self.place = 0
-        """Place of the current byte within its frame."""
+        """Index of the current byte within its frame."""
         self.hit = False
         """True if the fault acts on the current frame."""
 
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.place == 0:
-            if value == 0:  # an extra delimiter ends no frame
+            if value == 0:  # a zero byte between two frames is not a frame
                 out.append((ticks, value))
                 return
             self.hit = self.struck(ticks)
@@ -202,11 +202,11 @@ class OfFrames(LineFault):
 
     @abstractmethod
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
-        """As :meth:`one`, for a byte of a frame; if :attr:`hit`, the fault acts on this frame."""
+        """Append the bytes that replace a byte of a frame; :attr:`hit`: the fault acts on it."""
 
 
 class Truncation(OfFrames):
-    """A fault that cuts a frame after ``keep`` bytes; its final 0 is lost as well."""
+    """A fault that truncates a frame after ``keep`` bytes; the final 0 is lost as well."""
 
     name = "truncation"
     does = "is cut"
@@ -255,7 +255,7 @@ LINE_KINDS = (BitFlip, Truncation, LineNoise, Silence, SlowLine, BoardReset)
 def faults_at(
     end: str, line: LineFaults, ns_at: Callable[[int], int], rate: int
 ) -> list[LineFault]:
-    """Return the faults at the bytes of ``end``, in the order in which they act."""
+    """Return the faults at the bytes of ``end``, in the order in which they are applied."""
     out = []
     for activity in line.at(end):
         kind = activity.fault.kind

@@ -23,7 +23,7 @@ class Present:
         self.event: EventSink = _unrecorded
 
     def began(self, fault: Fault, ns: int, text: str, values: Mapping[str, float]) -> None:
-        """Record that an activation of ``fault`` began to act."""
+        """Record the start of an activation of ``fault``."""
         what = f"{fault.kind.name} at {fault.where}: {text}"
         self.event(Tag(ns), FAULT, fault.name, what, {k: float(v) for k, v in values.items()})
 
@@ -39,4 +39,4 @@ def seconds(ns: float) -> float:
 
 
 def _unrecorded(tag: Tag, kind: str, source: str, text: str, values: dict[str, float]) -> None:
-    """Drop an event, before the run is recorded."""
+    """Ignore an event that occurs before the run is recorded."""

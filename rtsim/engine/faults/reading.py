@@ -1,4 +1,4 @@
-"""The fault file: TOML with a ``[[fault]]`` table for each fault."""
+"""Read a fault file: TOML with a table ``[[fault]]`` for each fault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TWICE = "another fault has the same name; give it another name"
 _EXAMPLE = "begin each fault with a line [[fault]]"
 
 Given = str | Path | Fault | Mapping[str, Any]
-"""A fault file, a fault, or the entries of a fault."""
+"""The path of a fault file, a fault, or the entries of a fault."""
 
 
 def read_faults(path: str | Path) -> tuple[Fault, ...]:
@@ -59,7 +59,7 @@ def read_faults(path: str | Path) -> tuple[Fault, ...]:
 
 
 def gather(given: Iterable[Given]) -> tuple[Fault, ...]:
-    """Return the faults of files, faults and dicts; their names must differ."""
+    """Return the faults of files, faults and dicts; raises if two names are equal."""
     out: list[Fault] = []
     for one in given:
         if isinstance(one, Fault):
@@ -79,7 +79,10 @@ def gather(given: Iterable[Given]) -> tuple[Fault, ...]:
 
 
 def all_different(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Return the faults sorted by name, as they act; raises :class:`FaultError` for equal names."""
+    """Return the faults sorted by name, the order in which they act.
+
+    Raises :class:`FaultError` if two faults have the same name.
+    """
     by_name: dict[str, Fault] = {}
     for fault in faults:
         if fault.name in by_name:
@@ -116,7 +119,7 @@ class _Places:
         self._path = path
         self._lines = text.split("\n")
         starts = [n for n, line in enumerate(self._lines) if _HEADER.match(line)]
-        # With fault = [{...}], or a header within a text, only the name of the file is known.
+        # For fault = [{...}], or a header within a text, no line number is known.
         self._starts = starts if len(starts) == count else []
 
     def of(self, number: int, key: str = "") -> str:

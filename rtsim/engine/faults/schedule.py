@@ -1,4 +1,4 @@
-"""The faults of one run, and their reactions to time and to commands."""
+"""The faults of one run: how they follow simulated time and commands."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rtsim.record.event import Event
 from rtsim.record.fault_marks import FAULT_IDLE
 
 FIRST = -(2**62)
-"""Priority of fault tasks, which come before all readers."""
+"""Priority of fault tasks, which run before all readers."""
 
 
 class FaultTask:
-    """Makes items of a fault at inputs of plants: at its starts and ends, and at its ticks."""
+    """Makes items of a fault at inputs of plants: at the fault's start, end and ticks."""
 
     period: Period | None = None
     priority = FIRST
@@ -47,11 +47,11 @@ class FaultTask:
         return 0 if ns < self._offset == 0 else self._fault.activity.next_edge(ns)
 
     def ticked(self) -> None:
-        """Do nothing: :meth:`react` sets the next tick."""
+        """Do nothing, because :meth:`react` sets the next tick."""
 
     def told(self, ns: int) -> None:
         """Make an item after a command: now, or at the end of the present step."""
-        self._offset, self._k = ns, 0  # its ticks start at this time
+        self._offset, self._k = ns, 0  # the ticks of the fault start at this time
         busy = [plant.target_ns for plant in self._plants if plant.ns != ns]
         self.next_ns = min(busy, default=ns)
         if not busy:
@@ -78,7 +78,7 @@ class FaultTask:
 
 
 class Schedule:
-    """All faults of a run, and the data that they share."""
+    """All faults of a run, and their shared data."""
 
     def __init__(self, faults: Sequence[Fault], present: Present) -> None:
         self.faults = tuple(faults)
@@ -89,9 +89,9 @@ class Schedule:
         self.tasks: list[FaultTask] = []
         self.activities: dict[str, Activity] = {}
         self.own_streams: dict[str, RandomStreams] = {}
-        """Random streams of faults with their own seed, by name."""
+        """Random streams of the faults that have a seed of their own, by name."""
         self.idle: dict[str, str] = {}
-        """Why a fault cannot act in this run, by the name of the fault."""
+        """Reason why a fault cannot act in this run, by the name of the fault."""
         self.loop: LoopFaults | None = None
         self._fed: list[Event] | None = None
         self._told: list[str] = []
@@ -102,7 +102,7 @@ class Schedule:
         return {f.name: self.activities[f.name].activations for f in self.faults}
 
     def check(self, name: str) -> Activity:
-        """Return the state of fault ``name``; raises an error if it cannot act."""
+        """Return the activity of fault ``name``; raises an error if the fault cannot act."""
         if name not in self.activities:
             raise UnknownName("fault", name, self.activities, "this run")
         if name in self.idle and self._fed is None:
@@ -110,7 +110,7 @@ class Schedule:
         return self.activities[name]
 
     def command(self, name: str, do: str, ns: int) -> None:
-        """Start or clear fault ``name`` at ``ns``; :meth:`follow` applies it to plants."""
+        """Start or clear fault ``name`` at ``ns``; :meth:`follow` applies the change to plants."""
         activity = self.check(name)
         if do == "start":
             activity.start(ns)
@@ -119,7 +119,7 @@ class Schedule:
         self._told.append(name)
 
     def follow(self, ns: int) -> None:
-        """Apply the commands at ``ns`` to the inputs of plants."""
+        """Apply the commands given at ``ns`` to the inputs of plants."""
         if self._told:
             told, self._told = set(self._told), []
             for task in self.tasks:
@@ -130,7 +130,7 @@ class Schedule:
         self.present.event = event
 
     def feed(self, events: Sequence[Event]) -> None:
-        """Take the recorded ``events`` of line and timing faults, which a replay only repeats."""
+        """Set the recorded ``events`` of line and timing faults, which a replay only repeats."""
         gone = {fault.name for fault in self.faults if fault.kind.level == "line"}
         if self.loop is not None:
             self.loop.told_again = True
@@ -156,7 +156,7 @@ class Schedule:
         return told
 
     def over(self, ns: int) -> None:
-        """Repeat the remaining recorded events up to ``ns``, at the end of the run."""
+        """Repeat, at the end of the run, the remaining recorded events up to ``ns``."""
         self._say_again(ns)
 
     def _say_again(self, ns: int) -> None:
@@ -180,7 +180,7 @@ class Schedule:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the output of :meth:`save`, with the same faults."""
+        """Restore the data from :meth:`save`, with the same faults."""
         self.present.ns = saved["ns"]
         for fault, state in zip(self.signals, saved["signals"], strict=True):
             fault.restore(state)

@@ -1,4 +1,4 @@
-"""Write a fault file, which :func:`rtsim.engine.faults.read_faults` reads with exact times."""
+"""Write a fault file that :func:`rtsim.engine.faults.read_faults` reads with exact times."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def write_faults(
 ) -> None:
     """Write ``faults`` to the fault file ``path``; ``about``: comment lines at its head.
 
-    ``force``: overwrite an existing fault file.  Other files are never overwritten.  Raises
-    :class:`ScenarioError` if the file cannot be written.
+    ``force``: overwrite an existing fault file.  Files of other kinds are never overwritten.
+    Raises :class:`ScenarioError` if the file cannot be written.
     """
     path = Path(path)
     if len(faults) > MOST_FAULTS:
@@ -56,14 +56,14 @@ def _refuse_to_overwrite(path: Path) -> None:
 
 
 def _toml(value: Any) -> str:
-    """Return ``value`` as TOML; a JSON string is also a TOML string."""
+    """Return ``value`` as TOML; a text is written as JSON, which is valid TOML."""
     if isinstance(value, str):
         return json.dumps(_decimal(value))
     return repr(value)
 
 
 def _decimal(text: str) -> str:
-    """Return an exact time as a decimal number if possible: 0.03 for 3/100."""
+    """Return an exact time as a decimal number if possible, such as 0.03 for 3/100."""
     try:
         exact = Fraction(text) * 10**9
     except (ValueError, ZeroDivisionError):

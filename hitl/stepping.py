@@ -47,8 +47,8 @@ class Outputs(dict[str, Any]):
 class Sil:
     """A running controller in C, which :func:`sil` starts.
 
-    Step k happens at tick k of the interface's period.  An input that a step does not get keeps its
-    last value; before the first step this is its initial value.
+    Step k happens at tick k of the interface's period.  An input that is not given in a step keeps
+    its last value; before the first step it has its initial value.
     """
 
     def __init__(self, controller: SilController) -> None:
@@ -153,7 +153,7 @@ def _known(inputs: Signals, name: str) -> Signal:
 
 
 def _shaped(signal: Signal, value: Any, before: tuple[int, ...]) -> Vector:
-    """``value`` as ``before`` + (size,) doubles."""
+    """Return ``value`` as doubles of shape ``before`` + (size,)."""
     expected = before + signal.shape
     if value.shape != expected:
         raise ShapeError(f"input {signal.name} has shape {value.shape}; expected {expected}")

@@ -1,12 +1,12 @@
-"""Back-to-back test: does the C code do what its reference model does, in open and in closed loop?
+"""Back-to-back test: compares C code with its reference model, in open and in closed loop.
 
 1. The scenario runs with the reference model.
 2. Open loop: the recorded inputs go step by step through the reference model and the C code.
 3. Closed loop: the scenario runs with the C code, with the same latency and external inputs.
    Its recording is compared with that of the reference model.
 
-A second translation, such as the same C code on a board, is compared with the first in the same
-way.  In this package the reference model is called ``design``, and the C code or the board
+A second translation, such as the same C code on a board, is compared with the first translation in
+the same way.  In this package the reference model is called ``design``, and the C code or the board
 ``translation``.
 """
 
@@ -71,12 +71,13 @@ __all__ = [
 
 
 class Rung(NamedTuple):
-    """One level of a comparison: its name in reports, and its controllers by component."""
+    """One level of a comparison: its name in reports, and its controllers by component name."""
 
     name: str
     controllers: Mapping[str, Controller]
     flying: Mapping[str, Controller] | None = None
-    """The controllers of the closed loop, if they differ: a board paced by the wall clock."""
+    """The controllers for the closed loop, if they differ: a board paced by the wall clock.
+    """
 
 
 def back_to_back(
@@ -93,18 +94,19 @@ def back_to_back(
     recorder: FileRecorder | None = None,
     watch: ProgressWatch | None = None,
 ) -> BackToBack:
-    """Compare ``controllers``, by the component that each replaces, with the scenario's.
+    """Compare ``controllers`` with the reference models of the scenario that they replace.
 
-    ``latency`` is the time in which both sides may answer: s, or a measured latency, for all
-    controllers or by name; ``None`` takes the scenario's own.  ``until`` is the end time, s.
+    ``controllers`` are given by the name of the component that each replaces.  ``latency`` is the
+    compute latency of both sides: a number of s or a measured latency, for all controllers or by
+    controller name; ``None`` takes the latencies of the scenario.  ``until`` is the end time, s.
     ``tolerances`` are (absolute, relative) by signal pattern (:mod:`hitl.comparison.tolerances`).
-    ``recording`` gives the inputs of the open loop.  The closed loop is compared with a new run of
-    the reference model in any case, so that both have the same settings, seed and latency.
-    ``pace`` and ``recorder`` apply to the run with the C code.  ``closed=False`` omits the closed
-    loop.
+    ``recording`` is the recording from which the open loop takes its inputs.  The closed loop is
+    always compared with a new run of the reference model, so that both runs have the same options,
+    seed and latency.  ``pace`` and ``recorder`` apply to the run with the C code.  ``closed=False``
+    omits the closed loop.
 
-    Returns the verdict; a C that crashes, hangs or answers wrongly is part of it.  Raises an
-    :class:`RtsimError` if the comparison cannot be made.
+    Returns the verdict.  If the C code crashes, hangs or answers wrongly, no error is raised, and
+    the verdict is failed.  Raises an :class:`RtsimError` if the comparison cannot be made.
     """
     (pair,) = climb(
         scenario, [Rung(Sides().translation, controllers)], pace=pace, latency=latency,
@@ -130,11 +132,11 @@ def climb(
     recorder: FileRecorder | None = None,
     watch: ProgressWatch | None = None,
 ) -> Ladder:
-    """Compare the first of ``rungs`` with the reference model, and each further one with the last.
+    """Compare the first level with the reference model, and each further level with the one before.
 
-    ``pace`` and ``recorder`` apply to the run with the last rung; all other runs are as fast as
-    possible.  ``late`` and ``failure`` are the policies for late answers and failures in all runs.
-    The other arguments are those of :func:`back_to_back`.
+    ``rungs`` are the levels.  ``pace`` and ``recorder`` apply to the run with the last level; all
+    other runs are as fast as possible.  ``late`` and ``failure`` are the policies for late answers
+    and failures in all runs.  The other arguments are those of :func:`back_to_back`.
     """
     last = rungs[-1]
     conditions = Conditions(
@@ -232,7 +234,7 @@ class _Pair:
         return Sides(self.below.name, self.above.name)
 
     def drive(self, name: str, source: Recording) -> OpenLoop:
-        """The open loop of controller ``name``, on the inputs that ``source`` recorded for it."""
+        """Run the open loop of controller ``name`` on the inputs of it that ``source`` recorded."""
         conditions = self.conditions
         conditions.watch.stage(f"{name}: {self.above.name} step by step")
         below, above = self.below.controllers[name], self.above.controllers[name]
@@ -251,7 +253,7 @@ class _Pair:
         )
 
     def flight(self) -> LoopComparison:
-        """The closed loop: the run of ``above`` compared with the run of ``below``."""
+        """Compare the closed-loop run of ``above`` with the closed-loop run of ``below``."""
         designs = self.conditions.designs()
         outputs = {name: design.outputs.columns for name, design in designs.items()}
         above, flown = self.above.controllers.values(), self.above.flown
@@ -286,7 +288,7 @@ class _Pair:
         )
 
     def faults(self, design: LoopRun | None) -> tuple[Acted, ...]:
-        """How often each fault acted, in the run with the translation or else the reference's."""
+        """Return how often each fault acted in the run with the translation or the reference."""
         flown = self.above.flown or design
         if flown is not None:
             described = fault_marks.described(flown.recording.header)
@@ -295,7 +297,7 @@ class _Pair:
         return tuple(fault_marks.rows((), declared))
 
     def _execution(self, started: Mapping[str, Controller]) -> dict[str, Execution]:
-        """Execution times by controller, of controllers that measure their steps."""
+        """Return the execution times by controller name, if a controller measures its steps."""
         out = {}
         for name, controller in started.items():
             took = took_ns_of(controller) or ()
@@ -310,7 +312,7 @@ class _Pair:
         return {name: target for name, target in found.items() if target is not None}
 
     def notes(self, given: Recording | None) -> tuple[str, ...]:
-        """Notes on the comparison: mismatches, long latencies, incomplete recordings."""
+        """Return notes on the comparison: mismatches, long latencies, incomplete recordings."""
         out: list[str] = []
         for name, above in self.above.controllers.items():
             period = self.conditions.part(name).period
@@ -326,7 +328,7 @@ class _Pair:
 def _refuse_unknown(
     rules: dict[str, Tolerance], translations: list[_Side], flown: Recording | None
 ) -> None:
-    """Raise for a tolerance that matches neither an output nor a recorded signal."""
+    """Raise an error for a tolerance that matches neither an output nor a recorded signal."""
     outputs = [
         n for side in translations for name, c in side.controllers.items()
         for n in _outputs_of(name, c)
@@ -335,7 +337,7 @@ def _refuse_unknown(
 
 
 def _refuse_unknown_in_files(translations: list[_Side], flown: Recording | None) -> None:
-    """The same for the tolerances of interface files; the error names the line."""
+    """Raise an error if a tolerance of an interface file matches no signal; it names the line."""
     recorded = signals_of(flown) if flown else []
     for side in translations:
         for name, controller in side.controllers.items():

@@ -1,4 +1,4 @@
-"""What a comparison exercised and what it did not: a signal that never moved proves nothing."""
+"""Determines what a comparison exercised; the verdict covers no signal that never moved."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from rtsim.record.verdict import SignalResult, short
 
 @dataclass(frozen=True)
 class Exercise:
-    """The inputs and outputs of one controller that moved, according to its reference model."""
+    """The inputs and outputs that moved in the steps of one controller's reference model."""
 
     still_outputs: tuple[str, ...] = ()
     """Names of the output columns that never moved."""
     still_inputs: tuple[str, ...] = ()
     """Names of the input columns that never changed."""
     any: bool = True
-    """True if some output had a value that an output which is never written does not have."""
+    """True if an output moved, or had a value other than 0 and other than its initial value."""
 
     @classmethod
     def of(
         cls, design: Controller, inputs: NDArray[np.float64], outputs: NDArray[np.float64]
     ) -> Exercise:
-        """Make it from the inputs (k, m) and outputs (k, n) of all steps of ``design``."""
+        """Return what the inputs (k, m) and outputs (k, n) of all steps of ``design`` exercise."""
         still = _still(design.outputs.columns, outputs)
         # C that does nothing answers 0.
         away = (outputs != 0.0) & (outputs != design.outputs.initial())
@@ -42,7 +42,7 @@ class Exercise:
 
     @property
     def nothing(self) -> str:
-        """A sentence on why nothing was exercised."""
+        """A sentence that says why nothing was exercised."""
         outputs = ", ".join(self.still_outputs)
         return (
             f"the reference model never moves {outputs} in these steps, so C that does nothing "
@@ -52,7 +52,7 @@ class Exercise:
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences on what was not exercised; empty if everything was."""
+        """Sentences on what was not exercised; empty if everything was exercised."""
         out = []
         if self.still_outputs:
             out.append(f"outputs that never moved: {', '.join(self.still_outputs)}")
@@ -69,7 +69,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Effects:
-    """How many answers of one controller took effect in a run."""
+    """The numbers of a controller's requests and answers in a run, and whether they had effect."""
 
     asked: int
     """Number of requests."""
@@ -77,7 +77,7 @@ class Effects:
     arrived: int
     """Number of answers that took effect before the end."""
     away: bool
-    """True if some answer of the reference model differs from the value held before the first."""
+    """True if an answer of the reference model differs from the outputs before its first answer."""
 
     @classmethod
     def of(cls, name: str, design: Controller, baseline: Recording, flown: Recording) -> Effects:
@@ -98,7 +98,7 @@ class Effects:
         return self.arrived > 0 and self.away
 
     def nothing(self, name: str) -> str:
-        """A sentence on why this controller had no effect in the run; empty if it had one."""
+        """Return why this controller had no effect in the run; empty if it had an effect."""
         if not self.arrived:
             return (
                 f"no answer of {name} took effect before the end; use a smaller --latency or a "
@@ -129,7 +129,7 @@ class FlightCoverage:
     def of(
         cls, results: Sequence[SignalResult], paired: Recording, flights: Mapping[str, Recording]
     ) -> FlightCoverage:
-        """Make it from the rows that both runs have (``paired``) and the recordings by side."""
+        """Return the coverage of the rows that both runs have (``paired``)."""
         tracks = [t for t in paired.tracks.values() if t.spec.deterministic and len(t)]
         last = max((int(t.ns.max()) for t in tracks), default=-1)
         ends = {side: RunEnding.of(flight).in_brief for side, flight in flights.items()}
@@ -155,13 +155,13 @@ class FlightCoverage:
 
 
 def _effective(answers: TrackData, end_ns: int) -> NDArray[np.bool_]:
-    """A mask (n,) of the answers that arrived before the end."""
+    """Return a mask (n,) of the answers that arrived before the end of the run."""
     arrival = answers.integer("arrival")
     return np.asarray((arrival >= 0) & (arrival <= end_ns))
 
 
 def _moves(answers: TrackData, end_ns: int, design: Controller) -> bool:
-    """True if an answer arrives that differs from the initial outputs."""
+    """Return True if an answer that arrived differs from the initial outputs of ``design``."""
     known, held = design.outputs, design.outputs.initial()
     rows = answers.rows.floats[_effective(answers, end_ns)]
     return any(

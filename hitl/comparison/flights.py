@@ -1,12 +1,12 @@
 """Compares two runs of one scenario: pairs their rows, then compares the values.
 
 Two rows form a pair if they have the same tag; for messages, if their requests have the same tag.
-A plant's x- is recorded at every committed tag.  Its x+ is recorded only if a change had an effect,
-which can depend on one bit, so it is compared only where both runs have it.  Any other row that
-only one run has is a failure of its track.
+A plant's x- is recorded at every committed tag.  Its x+ is recorded only if a discrete change
+altered the state, which can depend on a single bit.  Therefore x+ is compared only at tags at which
+both runs recorded it.  Any other row that only one run has is a failure of its track.
 
 A run that ends early is compared up to its end.  A run with a Late answer is compared up to the
-request of that answer, because the inputs of the runs differ from there on.
+request of that answer, because after it the inputs of both runs differ.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import Index, SignalResult, Tolerance, short
 
 LATE = "Late"
-"""Kind of the event of an answer that was not there when it was due."""
+"""Kind of event that is recorded if an answer has not arrived when it is due."""
 MISSED = "Missed"
-"""Kind of the event of a request that was not sent because the last one was still pending."""
+"""Kind of event that is recorded if no request is sent because the last one is still pending."""
 OVERLAP = "overlap"
-"""Name of the result that a run fails by if it is too short."""
+"""Name of the failed result that reports a run that is too short."""
 _STEPS = ("initiated_step", "step")
 _SIDE = "side"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The verdict, and the rows of both runs that it compares: the same tags in both."""
+    """The verdict, and the compared rows of both runs, which have the same tags."""
 
     comparison: Comparison
     baseline: Recording
@@ -89,7 +89,7 @@ def compare_flights(
 
 
 def first_late(flown: Recording) -> int | None:
-    """The time (ns) of the first request whose answer was late and was not waited for."""
+    """Return the time (ns) of the first request whose answer was late and was not waited for."""
     asked = [
         e.tag.ns - int(e.values["allowed"])
         for e in flown.events
@@ -99,7 +99,7 @@ def first_late(flown: Recording) -> int | None:
 
 
 def _answered(flown: Recording, controller: str, ns: int) -> bool:
-    """True if the request at ``ns`` was answered, as under the policy that stretches time."""
+    """Return True if the request at ``ns`` has an answer, as it has with the policy ``stretch``."""
     track = flown.tracks.get(f"messages/{controller}")
     return track is not None and bool((track.ns == ns).any())
 
@@ -107,7 +107,7 @@ def _answered(flown: Recording, controller: str, ns: int) -> bool:
 def _overlap(
     end: int, reached: int, flown: Recording, cut: int | None, sides: Sides
 ) -> SignalResult:
-    """The failure of a run that is too short to be compared up to the end."""
+    """Return the failed result for a run that is too short to be compared up to its end."""
     if cut is None:
         flight = f"the run with the {sides.translation}"
         reason = f"{flight} ends at {short(Tag(reached))} of {short(Tag(end))}"
@@ -124,13 +124,13 @@ def _overlap(
 
 
 def _end(recording: Recording) -> int:
-    """The last time (ns) of the deterministic tracks; -1 if they have no rows."""
+    """Return the time (ns) of the last row of all deterministic tracks; -1 if they have no rows."""
     tracks = [t for t in recording.tracks.values() if t.spec.deterministic and len(t)]
     return max((int(t.ns.max()) for t in tracks), default=-1)
 
 
 def _had_rows(recording: Recording, signal: str) -> bool:
-    """True if the track of ``signal`` has rows; column names contain no dot."""
+    """Return True if the track of ``signal`` has rows; column names contain no dot."""
     track = recording.tracks.get(signal.rpartition(".")[0])
     return track is not None and len(track) > 0
 
@@ -151,21 +151,21 @@ def _only(track: TrackData, rows: Index) -> TrackData:
 
 
 def _keys(track: TrackData) -> NDArray[np.int64]:
-    """(n, 3): ns, microstep, side."""
+    """Return the keys (n, 3) by which rows are paired: ns, microstep, and 1 for x+."""
     ns = track.ns
     step = next((track.integer(name) for name in _STEPS if name in track.integers), 0 * ns)
     return np.stack([ns, step, _sides(track)], axis=1)
 
 
 def _sides(track: TrackData) -> NDArray[np.int64]:
-    """(n,): 1 for x+."""
+    """Return a vector (n,) that is 1 for rows of x+, and 0 for other rows."""
     return track.integer(_SIDE) if _SIDE in track.integers else 0 * track.ns
 
 
 def _problem(
     a: TrackData, left: Index, b: TrackData, right: Index, sides: Sides
 ) -> SignalResult | None:
-    """The failure of a track in which only one run has some rows, except rows of x+."""
+    """Return the failed result if some rows, apart from rows of x+, exist in one run only."""
     name = f"{a.name} (rows)"
     missing = np.setdiff1d(np.flatnonzero(_sides(a) == 0), left)
     if len(missing):
@@ -188,7 +188,10 @@ def _tag(track: TrackData, rows: Index) -> Tag:
 
 
 def _together(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[Index, Index]:
-    """Indices of rows with equal keys, in the order of ``a``; equal keys are paired in order."""
+    """Return the indices of rows with equal keys in ``a`` and ``b``, in the order of ``a``.
+
+    If several rows have the same key, they are paired in order.
+    """
     _, ids = np.unique(np.concatenate([a, b]), axis=0, return_inverse=True)
     ids = ids.reshape(-1)
     most = len(ids) + 1
@@ -199,7 +202,7 @@ def _together(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[Index, Index]
 
 
 def _occurrence(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each id, the number of equal ids before it."""
+    """Return, for each id, the number of equal ids before it."""
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
     starts = np.searchsorted(ordered, ordered)

@@ -13,7 +13,7 @@ _FAILED = "Failed"
 
 
 def spoiled_by(flown: LoopRun) -> Spoiled | None:
-    """The failure of the environment that affected a run; ``None`` if there was none.
+    """Return the failure of the environment that affected a run; ``None`` if there was none.
 
     In real time a controller on this host is late if the host is slow, which says nothing about
     the target.  A board has a processor of its own, so its late answers are its own.

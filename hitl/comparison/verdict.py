@@ -17,7 +17,7 @@ from rtsim.record.fault_marks import Acted
 from rtsim.record.verdict import Outcome, short
 
 _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
-"""The process and the tag in an error message."""
+"""Matches the process id and the tag in an error message."""
 
 
 class Undecided(RtsimError):
@@ -40,7 +40,7 @@ class BackToBack:
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """This comparison alone; :class:`Ladder` has several pairs under the same name."""
+        """A tuple of this comparison only; a :class:`Ladder` has a tuple of several pairs."""
         return (self,)
 
     @property
@@ -56,7 +56,7 @@ class BackToBack:
 
     @property
     def closed(self) -> Comparison | None:
-        """The verdict on each signal in closed loop; ``None`` without one."""
+        """The verdict on each signal in closed loop; ``None`` if there was no closed loop."""
         return None if self.flight is None else self.flight.comparison
 
     @property
@@ -88,7 +88,7 @@ class BackToBack:
     def closed_in_words(self) -> str:
         """A sentence on the first failure in closed loop; empty if there is none.
 
-        The last output of a process is left out if the open loop shows the same error.
+        The text that a process printed is left out if the open loop shows the same error.
         """
         flight = self.flight
         if flight is None or flight.ok:
@@ -182,7 +182,7 @@ class BackToBack:
         refuse(self.outcome, self.in_words)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; what is not finite is ``None``."""
+        """Return plain data; a number that is not finite becomes ``None``."""
         return {
             "scenario": self.scenario,
             "sides": list(self.sides),
@@ -199,7 +199,7 @@ class BackToBack:
 
 
 def refuse(outcome: Outcome, told: str) -> None:
-    """Raise the error of an outcome that is not ``PASSED``, with the text ``told``."""
+    """Raise the error of an outcome that is not ``PASSED``, with the message ``text``."""
     __tracebackhide__ = True
     if outcome is Outcome.FAILED:
         raise AssertionError(told)
@@ -208,17 +208,17 @@ def refuse(outcome: Outcome, told: str) -> None:
 
 
 def headline(error: str) -> str:
-    """The first line of an error: without the process's output, its inputs and its case."""
+    """Return the first line of an error, without the process's output, the inputs and the case."""
     return error.partition("\n")[0].removesuffix("; it said:")
 
 
 def _alike(error: str, told: str) -> bool:
-    """True if both errors are the same, apart from the process and the step."""
+    """Return True if both errors are the same, apart from the process and the step."""
     return _WHICH.sub("", error) in _WHICH.sub("", told)
 
 
 def _what_the_loop_adds(flight: LoopComparison) -> str:
-    """Why the closed loop may fail although each step agrees in open loop."""
+    """Return why the closed loop may fail although each step agrees in open loop."""
     if flight.held_up or (flight.error and flight.outcome is Outcome.UNDECIDED):
         who = flight.sides.translation
         return f"this host, not the {who}, ended the run early: {flight.error}"
@@ -236,7 +236,7 @@ def _what_the_loop_adds(flight: LoopComparison) -> str:
 
 
 def _when(loop: OpenLoop) -> tuple[int, int]:
-    """The tag of the first failure of ``loop``; that of its last step if no step fails."""
+    """Return the tag of the first failure of ``loop``, or of its last step if no step fails."""
     first = loop.first
     ns, microstep = loop.tag(loop.steps - 1 if first is None else first.step)
     return ns, microstep

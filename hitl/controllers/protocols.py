@@ -92,7 +92,7 @@ class Surrounded(Protocol):
 
     @property
     def environment(self) -> bool:
-        """True if the environment failed and not the C code."""
+        """True if the environment of the controller failed, and not its C code."""
         ...
 
 
@@ -105,7 +105,7 @@ def name_of(controller: object) -> str:
 
 
 def warnings_of(controller: object) -> str:
-    """Return the warnings of its compiler; empty for a controller that is not compiled."""
+    """Return the compiler warnings of a controller; empty if it is not compiled."""
     return controller.warnings if isinstance(controller, Compiled) else ""
 
 
@@ -115,7 +115,7 @@ def took_ns_of(controller: object) -> Sequence[int] | None:
 
 
 def kind_of_build(controller: object) -> str:
-    """Return the kind of its build; ``plain`` if it has no build."""
+    """Return the kind of a controller's build; ``plain`` if it has no build."""
     return controller.build.kind if isinstance(controller, FromBuild) else PLAIN
 
 

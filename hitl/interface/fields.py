@@ -1,4 +1,4 @@
-"""A signal of an interface file: read and check its row, and keep its place in the C code."""
+"""Reads and checks the signals of an interface file, with their variables in C."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Field:
     bias: float = 0.0
     overflow: str = "error"
     given: bool = True
-    """True if the file gives an initial value; a parameter without one keeps the C's value."""
+    """True if the file gives an initial value; a parameter without it keeps the value in C."""
     set_by_caller: bool = False
     """True for a parameter that the caller must set: the C code gives it no meaningful value."""
 
@@ -143,8 +143,8 @@ def _signal(name: str, row: Mapping[str, Any], real: str) -> Signal:
 def _check_initial(place: Field) -> None:
     """Check the initial value.
 
-    A parameter without one is checked with 0, which a board gets from the tools that drive it
-    without a scenario.
+    A parameter without an initial value is checked with 0, because tools that drive a board without
+    a scenario send 0.
     """
     signal = place.signal
     hint = "" if place.given else "; give initial = ..."

@@ -10,7 +10,7 @@ _LOOKED_AT = 4096
 
 
 def check_result(path: Path, mark: bytes, kind: str) -> None:
-    """Raise :class:`RecordingError` before a run if ``path`` cannot take its result.
+    """Raise :class:`RecordingError` before a run if its result cannot be written to ``path``.
 
     An existing file is accepted if it is empty or has ``mark`` in its first 4096 bytes.  ``kind``
     names the file in the error, such as "a report".

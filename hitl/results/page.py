@@ -28,7 +28,7 @@ from rtsim.record.thinning import BUCKETS
 from rtsim.record.verdict import Outcome, short
 
 MOST_PLOTS = 12
-"""Most signals of the closed loop that are drawn: failures, C outputs, largest differences."""
+"""Most closed-loop signals to plot: failures first, then C outputs, then large differences."""
 _OWN_STYLE = """
 .ok { color: #1b7f4b; } .no { color: #c62828; font-weight: 600; }
 .undecided { color: #9a6700; font-weight: 600; }
@@ -43,7 +43,7 @@ def write_page(result: BackToBack | Ladder, path: str | Path) -> None:
 
 
 def render(result: BackToBack | Ladder) -> str:
-    """The page as HTML text.  Names, errors and texts from files are escaped."""
+    """Return the page as HTML text.  Names, errors and texts from files are escaped."""
     pairs = result.pairs
     sections = [("verdict", "Verdict", _verdict(result))]
     for i, name in enumerate(pairs[0].open):
@@ -89,7 +89,7 @@ def _verdict(result: BackToBack | Ladder) -> str:
 
 
 def _open(loops: Sequence[OpenLoop]) -> str:
-    """The table of an open loop, and below it a plot of each output, the worst first."""
+    """Return the table of an open loop, followed by a plot of each output, the worst first."""
     columns, rows = open_table(loops)
     results = table([c.name for c in columns], rows)
     plots = "".join(_plot(loops, row[0]) for row in rows)
@@ -119,7 +119,7 @@ def _plot(loops: Sequence[OpenLoop], output: str) -> str:
 
 
 def _cost(loop: OpenLoop, several: bool) -> str:
-    """A table of the worst step of each output, with its inputs."""
+    """Return a table of the worst step of each output, with the inputs of that step."""
     rows = [_worst(loop, s, s.worst_step) for s in loop.worst_first() if s.worst_step is not None]
     who = f"{text(loop.sides.gap)}: " if several else ""
     if not rows:

@@ -50,7 +50,7 @@ class Peer(ABC):
 
     @abstractmethod
     def stop(self) -> WorkerEnding:
-        """Ask the worker to terminate, make sure that it ends, and return its end."""
+        """Ask the worker to terminate, make sure that it ends, and return how it ended."""
 
     @abstractmethod
     def kill(self) -> None:

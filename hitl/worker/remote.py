@@ -20,10 +20,10 @@ from rtsim.core.tag import NS_PER_S
 
 
 class RemoteWorker(Peer):
-    """A worker behind the address ``endpoint``; the server starts a process for each of them.
+    """A worker at the address ``endpoint``; that server starts a process for each worker.
 
     ``patience`` is the timeout for the server's answer, s of the wall clock.  Raises
-    :class:`ControllerError` if no server answers there or it refuses.
+    :class:`ControllerError` if no server answers there, or if it refuses the connection.
     """
 
     def __init__(

@@ -59,15 +59,15 @@ class _WithPage:
         :class:`hitl.comparison.verdict.Undecided` if the comparison is undecided.
         """
         __tracebackhide__ = True
-        refuse(self.outcome, self.told)
+        refuse(self.outcome, self.in_brief)
 
     @property
-    def told(self) -> str:
+    def in_brief(self) -> str:
         return self.in_words if self.page is None else f"{self.in_words}\npage: {self.page}"
 
     def __repr__(self) -> str:
         """Return the text that a failing ``assert result.ok`` shows."""
-        return f"<{self.told}>"
+        return f"<{self.in_brief}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,16 +176,16 @@ def pitl(
         firmware=firmware,
         cases=cases,
     )
-    flown = made(beside(folder, scenario), {**(settings or {}), **more_settings})
-    flown.faults(*faults_beside(folder, faults))
+    built = made(beside(folder, scenario), {**(settings or {}), **more_settings})
+    built.faults(*faults_beside(folder, faults))
     if closed:
-        check_faults(flown, both.board, board)
+        check_faults(built, both.board, board)
 
     def met() -> None:
         meet(both.board)
 
     result = climb(
-        flown,
+        built,
         both.rungs,
         pace=own,
         latency=latency,
@@ -202,7 +202,7 @@ def pitl(
 
 
 def _reported(kind: type[_Kind], result: BackToBack | Ladder, page: Path | None) -> _Kind:
-    """Return ``result`` as an object of ``kind``, after its page is written if it did not pass."""
+    """Return ``result`` as an object of ``kind``; write its page first if it did not pass."""
     values: dict[str, Any] = {f.name: getattr(result, f.name) for f in fields(result)}
     if result.ok or page is None:
         return kind(**values)

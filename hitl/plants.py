@@ -48,7 +48,7 @@ def made(reference: Reference, settings: Mapping[str, object]) -> Scenario:
             raise ScenarioError(
                 f"the arguments {', '.join(arguments)} cannot be set, because scenario "
                 f"{reference.name} is made already; give the function that makes the scenario, or "
-                "set values by part: **{'plant.mass': 2.0}"
+                "set parameters by name: **{'plant.mass': 2.0}"
             )
         scenario = reference.copy()
     else:
@@ -113,7 +113,7 @@ def _check_named(controllers: object) -> None:
 
 
 def plant(scenario: Reference, /, **settings: object) -> PlantFixture:
-    """Return a scenario to run in a test; ``settings`` are arguments, and values by name::
+    """Return a scenario to run in a test; ``settings`` are its arguments and parameters::
 
     with plant("scenario.py", setpoint=80.0) as motor:
         recording = motor.fly({"controller": "motor.toml"}, until=1.5)
@@ -176,8 +176,8 @@ class PlantFixture:
         """
         scenario = made(self._reference, self._settings)
         scenario.faults(*faults_beside(self._folder, faults))
-        flown = in_c(controllers or {}, build, self._cases, self._folder)
-        for name, controller in flown.items():
+        run_in_c = in_c(controllers or {}, build, self._cases, self._folder)
+        for name, controller in run_in_c.items():
             scenario.replace_controller(
                 name, controller, latency=latency_of(name, latency), late=late, failure=failure
             )

@@ -137,8 +137,8 @@ class Sil:
         given = {_known(self.inputs, n).name: np.asarray(v) for n, v in inputs.items()}
         lengths = {n: len(v) if v.ndim else 0 for n, v in given.items()}
         if len(set(lengths.values())) != 1 or not all(v.ndim for v in given.values()):
-            told = ", ".join(f"{n}: {v.shape}" for n, v in given.items()) or "none"
-            raise ScenarioError(f"run() takes arrays of the same length k; got {told}")
+            shapes = ", ".join(f"{n}: {v.shape}" for n, v in given.items()) or "none"
+            raise ScenarioError(f"run() takes arrays of the same length k; got {shapes}")
         steps = next(iter(lengths.values()))
         table = np.tile(self._held, (steps, 1))
         for name, value in given.items():

@@ -86,9 +86,9 @@ class Driven:
             if not translation.restart():
                 return None
             for step in range(min(self.answered, MOST_AGAIN)):
-                told = self._different(step, self._answer(step))
-                if told:
-                    return Check(INITIALIZED_AGAIN, told)
+                problem = self._different(step, self._answer(step))
+                if problem:
+                    return Check(INITIALIZED_AGAIN, problem)
         except ControllerError as error:
             if error.environment:
                 self._failed(step, error)
@@ -99,7 +99,7 @@ class Driven:
         return Check(INITIALIZED_AGAIN)
 
     def _different(self, step: int, answer: Vector) -> str:
-        """Return a sentence on the first output that differs the second time, or ""."""
+        """Return how ``answer`` differs from the answer of the first time, as a sentence, or ""."""
         before = self.given[step]
         same = (answer == before) | (np.isnan(answer) & np.isnan(before))
         if same.all():

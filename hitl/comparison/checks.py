@@ -66,13 +66,13 @@ def _other_values(name: str, design: Controller, interface: Interface, own: Vect
     scenario sets.
     """
     theirs = parameters_of(design)
-    declared, flown = theirs.initial({}), theirs.initial(values_of(design))
+    declared, used = theirs.initial({}), theirs.initial(values_of(design))
     for place in interface.parameter_fields:
         signal = place.signal
         if signal.name not in theirs or place.set_by_caller:
             continue
         here = own[interface.parameters.slice(signal.name)]
-        wanted = [v[theirs.slice(signal.name)] for v in (declared, flown)]
+        wanted = [v[theirs.slice(signal.name)] for v in (declared, used)]
         if here.any() and not any(_same(place, here, values) for values in wanted):
             at = int(np.argmin([_same(place, here[k], wanted[0][k]) for k in range(len(here))]))
             return (

@@ -100,8 +100,8 @@ class Conditions:
             name, _, parameter = change["target"].partition(".")
             if name in self.parts:
                 raise ScenarioError(
-                    f"parameter {change['target']} changes at {change['ns'] / 1e9:g} s, but C that "
-                    f"replaces {name} gets its parameters only once, before its first step; make "
+                    f"parameter {change['target']} changes at {change['ns'] / 1e9:g} s, but the C "
+                    f"code of {name} gets its parameters only once, before its first step; make "
                     f"{parameter} an input of {name} and wire it to a source"
                 )
 
@@ -162,7 +162,7 @@ class Conditions:
                     f"type --latency {enough:g} (latency={enough:g}), or run with --pace max"
                 )
 
-    def fly_design(self) -> Recording:
+    def run_reference(self) -> Recording:
         """Run the scenario with its reference models and return the recording.
 
         Errors of a reference model are raised, because no comparison is possible without it.
@@ -177,7 +177,7 @@ class Conditions:
         _not_interrupted(result)
         return result.recording()
 
-    def fly(
+    def run_with(
         self,
         controllers: Mapping[str, Controller],
         baseline: Recording,

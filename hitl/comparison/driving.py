@@ -71,8 +71,9 @@ def fresh(name: str, controller: Controller) -> Controller:
     """Return a new controller like ``controller``; raises an error if it has no ``fresh()``."""
     if not isinstance(controller, Fresh):
         raise ScenarioError(
-            f"{name}: a {type(controller).__name__} cannot be started again, as a back-to-back "
-            "test does; give it a method fresh() that returns a new controller in its initial state"
+            f"{name}: a back-to-back test starts a controller several times, but a "
+            f"{type(controller).__name__} has no method fresh(); add fresh(), which returns a new "
+            "controller in its initial state"
         )
     return controller.fresh()
 
@@ -87,7 +88,7 @@ def closed(controller: Controller) -> ControllerError | None:
 
 
 class _Dead:
-    """A stand-in for a controller that could not be started; each of its steps raises the error."""
+    """A stand-in for a controller that failed to start; each of its steps raises this failure."""
 
     outside = False
 

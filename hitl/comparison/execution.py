@@ -1,6 +1,6 @@
 """Execution times of the steps of C code, on the host or on a board.
 
-The times were observed.  A step can also take longer than the longest observed one.
+These times are observations.  A later step can take longer than the longest observed step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STEP, EXCHANGE = "execution time per step", "time of an exchange"
 HOST, TARGET = "host time", "target clock"
 """The clock that measured the times: the clock of this machine or of the board."""
 MODELLED = "modelled by execution, firmware and wire time"
-"""Used for exchanges in real time: an answer is read when due, so its arrival is not measured."""
+"""The clock of exchanges in real time: their times are modelled, not measured."""
 LABEL = f"{STEP}, {HOST}"
 FEWEST_FOR_P99 = 100
 
@@ -59,7 +59,7 @@ class Execution:
         what: str = STEP,
         clock: str = HOST,
     ) -> Execution | None:
-        """Return the statistics of the steps' durations ``took_ns`` (k,), or ``None``."""
+        """Return the statistics of the durations ``took_ns`` (k,); ``None`` if there are none."""
         took = np.array(took_ns, np.int64)
         if not len(took):
             return None

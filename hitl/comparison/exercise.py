@@ -1,4 +1,4 @@
-"""Determines what a comparison exercised; the verdict covers no signal that never moved."""
+"""Determines which signals moved in a comparison, and which answers took effect."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Exercise:
     ) -> Exercise:
         """Return what the inputs (k, m) and outputs (k, n) of all steps of ``design`` exercise."""
         still = _still(design.outputs.columns, outputs)
-        # C that does nothing answers 0.
+        # C code that does nothing answers 0.
         away = (outputs != 0.0) & (outputs != design.outputs.initial())
         some = len(still) < design.outputs.size or bool(away.any())
         return cls(still, _still(design.inputs.columns, inputs), some)
@@ -45,9 +45,9 @@ class Exercise:
         """A sentence that says why nothing was exercised."""
         outputs = ", ".join(self.still_outputs)
         return (
-            f"the reference model never moves {outputs} in these steps, so C that does nothing "
-            "agrees too; change the scenario so that the outputs move, for example with a longer "
-            "--until or another setpoint"
+            f"the reference model never moves {outputs} in these steps, so C code that does "
+            "nothing agrees too; change the scenario so that the outputs move, for example with a "
+            "longer --until or another setpoint"
         )
 
     @property
@@ -69,7 +69,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Effects:
-    """The numbers of a controller's requests and answers in a run, and whether they had effect."""
+    """The number of requests of a controller in a run, and of its answers that took effect."""
 
     asked: int
     """Number of requests."""
@@ -80,15 +80,20 @@ class Effects:
     """True if an answer of the reference model differs from the outputs before its first answer."""
 
     @classmethod
-    def of(cls, name: str, design: Controller, baseline: Recording, flown: Recording) -> Effects:
-        """The effects of controller ``name`` in ``flown``; ``baseline`` is the reference's run."""
-        answers = flown.tracks.get(f"messages/{name}")
-        requests = flown.tracks.get(f"messages/{request_topic(name)}")
+    def of(
+        cls, name: str, design: Controller, baseline: Recording, candidate: Recording
+    ) -> Effects:
+        """Return the effects of controller ``name`` in the run ``candidate``.
+
+        ``baseline`` is the run with the reference.
+        """
+        answers = candidate.tracks.get(f"messages/{name}")
+        requests = candidate.tracks.get(f"messages/{request_topic(name)}")
         wanted = baseline.tracks.get(f"messages/{name}")
         return cls(
             0 if requests is None else len(requests),
             0 if answers is None else len(answers),
-            0 if answers is None else int(_effective(answers, flown.end_ns).sum()),
+            0 if answers is None else int(_effective(answers, candidate.end_ns).sum()),
             wanted is not None and _moves(wanted, baseline.end_ns, design),
         )
 

@@ -1,4 +1,4 @@
-"""Comparison of the closed-loop run with the translation and the run with the reference."""
+"""Compares the closed-loop run of the C code or board with the run of its reference."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LoopComparison:
 
     comparison: Comparison
     baseline: Recording
-    flown: Recording
+    candidate: Recording
     paired: tuple[Recording, Recording]
     """The rows of both runs that were compared."""
     error: str = ""
@@ -95,7 +95,7 @@ class LoopComparison:
         """Return True if ``result`` fails because of the environment, not of the translation."""
         if result.ok or not self._excused:
             return False
-        since = self.flown.end_ns if self.spoiled is None else self.spoiled.since_ns
+        since = self.candidate.end_ns if self.spoiled is None else self.spoiled.since_ns
         first = result.first_failed
         return result.name == OVERLAP or (first is not None and first.ns >= since)
 
@@ -126,7 +126,7 @@ class LoopComparison:
         return f"{text}, allowed {allowance(result)}"
 
     def values(self, result: SignalResult) -> tuple[str, str] | None:
-        """The values of both runs at the first failure, as text; ``None`` if there are none."""
+        """Return the values of both runs at the first failure, as text; ``None`` without values."""
         name, _, signal = result.name.rpartition(".")
         a, b = (recording.tracks.get(name) for recording in self.paired)
         if result.first_failed is None or a is None or b is None or signal not in a.signals:
@@ -155,7 +155,7 @@ class LoopComparison:
 
 
 def allowance(result: SignalResult) -> str:
-    """The tolerance as text: ``max(1e-06 V, 1e-09 of the reference's value)``."""
+    """Return the tolerance as text: ``max(1e-06 V, 1e-09 of the reference's value)``."""
     absolute, relative = result.tolerance
     unit = "" if result.unit in ("", "1") else f" {result.unit}"
     if relative == 0.0:
@@ -177,7 +177,7 @@ def time_needed(flight: LoopComparison) -> str:
     longest = max(exchange.max for exchange in exchanges)
     if any(exchange.clock == MODELLED for exchange in exchanges):
         return f"execution, firmware and wire alone take up to {duration(longest)}: {more}"
-    tenths = -(-longest * 105 // 10_000_000)  # of ms, and 5 % more
+    tenths = -(-longest * 105 // 10_000_000)  # tenths of a ms, with a margin of 5 %
     return (
         f"the longest exchange observed took {duration(longest)}: allow more time, such as "
         f"--latency {tenths / 10_000:g}"

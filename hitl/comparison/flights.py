@@ -40,85 +40,88 @@ class Compared:
 
     comparison: Comparison
     baseline: Recording
-    flown: Recording
+    candidate: Recording
 
 
 class _Track(NamedTuple):
     """The paired rows of a track in both runs, and the problem if some rows have no pair."""
 
     baseline: TrackData
-    flown: TrackData
+    candidate: TrackData
     problem: SignalResult | None
 
 
 def compare_flights(
     baseline: Recording,
-    flown: Recording,
+    candidate: Recording,
     rules: Mapping[str, Tolerance],
     controllers: Collection[str],
     sides: Sides = C_AGAINST_DESIGN,
 ) -> Compared:
-    """Compare ``flown`` with ``baseline``; ``controllers`` are the names of the controllers that
-    are replaced in ``flown``.
+    """Compare the run ``candidate`` with the run ``baseline``, row by row.
 
-    ``rules`` are the tolerances of :func:`rtsim.record.comparison.compare`.  ``sides`` names both
-    runs in texts.
+    ``controllers`` are the names of the controllers that are replaced in ``candidate``.  ``rules``
+    are the tolerances of :func:`rtsim.record.comparison.compare`.  ``sides`` names both runs in
+    texts.
     """
-    end, reached = _end(baseline), _end(flown)
-    early, cut = reached < end, first_late(flown)
-    problems = [_overlap(end, reached, flown, cut, sides)] if early or cut is not None else []
-    ours, theirs = dict(baseline.tracks), dict(flown.tracks)
+    end, reached = _end(baseline), _end(candidate)
+    early, cut = reached < end, first_late(candidate)
+    problems = [_overlap(end, reached, candidate, cut, sides)] if early or cut is not None else []
+    ours, theirs = dict(baseline.tracks), dict(candidate.tracks)
     lacking: set[str] = set()
     for name, track in sorted(baseline.tracks.items()):
         if not track.spec.deterministic:
             continue
         other = theirs.get(name, replace(track, words=track.words[:0]))
         paired = _paired(track, other, end, cut, sides)
-        ours[name], theirs[name] = paired.baseline, paired.flown
+        ours[name], theirs[name] = paired.baseline, paired.candidate
         source = name.removeprefix("messages/")
-        # In the order of names a controller's answers come before its requests.
-        told = source in controllers if early else source.removesuffix(".inputs") not in lacking
-        if paired.problem is not None and told:
+        # The tracks are sorted by name: a controller's answers come before its requests.
+        counts = source in controllers if early else source.removesuffix(".inputs") not in lacking
+        if paired.problem is not None and counts:
             problems.append(paired.problem)
             lacking.add(source)
-    pair = replace(baseline, tracks=ours), replace(flown, tracks=theirs)
+    pair = replace(baseline, tracks=ours), replace(candidate, tracks=theirs)
     found = compare(*pair, rules)
     kept = [r for r in found.results if r.rows or not _had_rows(baseline, r.name)]
-    held = replace(found, results=[*problems, *kept], undecided=[])  # runs report that themselves
+    held = replace(
+        found, results=[*problems, *kept], undecided=[]
+    )  # the run's own fields say whether it was undecided
     return Compared(held, *pair)
 
 
-def first_late(flown: Recording) -> int | None:
+def first_late(candidate: Recording) -> int | None:
     """Return the time (ns) of the first request whose answer was late and was not waited for."""
     asked = [
         e.tag.ns - int(e.values["allowed"])
-        for e in flown.events
-        if e.kind == LATE and not _answered(flown, e.source, e.tag.ns - int(e.values["allowed"]))
+        for e in candidate.events
+        if e.kind == LATE
+        and not _answered(candidate, e.source, e.tag.ns - int(e.values["allowed"]))
     ]
     return min(asked, default=None)
 
 
-def _answered(flown: Recording, controller: str, ns: int) -> bool:
-    """Return True if the request at ``ns`` has an answer, as it has with the policy ``stretch``."""
-    track = flown.tracks.get(f"messages/{controller}")
+def _answered(candidate: Recording, controller: str, ns: int) -> bool:
+    """Return True if the request at ``ns`` has an answer; the policy ``stretch`` waits for it."""
+    track = candidate.tracks.get(f"messages/{controller}")
     return track is not None and bool((track.ns == ns).any())
 
 
 def _overlap(
-    end: int, reached: int, flown: Recording, cut: int | None, sides: Sides
+    end: int, reached: int, candidate: Recording, cut: int | None, sides: Sides
 ) -> SignalResult:
     """Return the failed result for a run that is too short to be compared up to its end."""
     if cut is None:
         flight = f"the run with the {sides.translation}"
         reason = f"{flight} ends at {short(Tag(reached))} of {short(Tag(end))}"
         if reached < 0:
-            reason = f"{flight} has no rows; they must reach {short(Tag(end))}"
+            reason = f"{flight} has no rows; expected rows up to {short(Tag(end))}"
         return SignalResult(OVERLAP, "s", reason=reason)
-    count = sum(e.kind == LATE for e in flown.events)
+    count = sum(e.kind == LATE for e in candidate.events)
     answers = "1 answer was Late" if count == 1 else f"{count} answers were Late"
     reason = (
-        f"{answers}; compared up to the request of the first, at {short(Tag(cut))} of "
-        f"{short(Tag(end))}"
+        f"{answers}; compared up to the request of the first late answer, at "
+        f"{short(Tag(cut))} of {short(Tag(end))}"
     )
     return SignalResult(OVERLAP, "s", reason=reason)
 

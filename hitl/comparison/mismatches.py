@@ -19,12 +19,12 @@ def mismatches(
     """Yield sentences on the differences between both versions of controller ``name``.
 
     If the scenario's ``period`` is given, a different period in the interface file is reported too.
-    A comparison does not give it, because :mod:`hitl.comparison.checks` checks the period.
+    A comparison does not give ``period``, because :mod:`hitl.comparison.checks` checks the period.
     """
     interface = interface_of(translation)
     if interface is not None and period is not None:
         yield from filter(None, [another_period(name, interface, period)])
-    # A setting of a parameter that only one side has does not reach the other side.
+    # The other side never gets the value of a parameter that only one side has.
     ours, theirs = (parameters_of(c).names for c in (design, translation))
     sides = ((REFERENCE_MODEL, ours, theirs), ("interface file", theirs, ours))
     for whose, here, there in sides:

@@ -70,7 +70,7 @@ def rungs(
     firmware: Path | None = None,
     cases: Path | None = CASES,
 ) -> OnBoards:
-    """Build the C code for this host and for the board at ``url``, without starting it.
+    """Build the C code for this host and for the board at ``url``, but start nothing.
 
     ``controllers`` are interface files by the component that each replaces.  With ``paced``
     the closed loop on the board is paced by the wall clock; the open loop is in lockstep in any
@@ -94,7 +94,7 @@ def rungs(
         check_posix()
         pyserial()
     interfaces = {name: load_interface(reference) for name, reference in controllers.items()}
-    for interface in interfaces.values() if emulated else ():  # a real one reports its types
+    for interface in interfaces.values() if emulated else ():  # a real board reports its types
         check_processor(interface, at.description)
     images = {}
     if emulated and firmware is None:

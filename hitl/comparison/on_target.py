@@ -27,7 +27,7 @@ class OnTarget:
     budget: Budget
     """Time budget of the longest protocol frames and the longest observed step."""
     cycles: NDArray[np.int64]
-    """(k,): processor cycles of each step."""
+    """Processor cycles of each step (k,)."""
     execution: Execution | None
     """Execution times of the steps; ``None`` if no step was answered."""
     exchange: Execution | None
@@ -84,7 +84,7 @@ class OnTarget:
         return {k: v for k, v in counts.items() if v}
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: times in ns, execution also in cycles."""
+        """Return plain data: times in ns, execution also in cycles."""
         few = self.cycles if len(self.cycles) else np.zeros(1, np.int64)
         return {
             "url": self.url,
@@ -113,7 +113,7 @@ def _clock(one: Any) -> str:
     """Return which clock measures the exchanges of the board controller ``one``."""
     if one.paced:
         return MODELLED
-    # The time of an emulated board in lockstep is its cycles.
+    # An emulated board in lockstep measures time in its cycles.
     return TARGET if one.url.startswith("board:") else HOST
 
 

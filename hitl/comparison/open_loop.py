@@ -43,7 +43,7 @@ from rtsim.record.verdict import Outcome, Tolerance, short
 
 
 class First(NamedTuple):
-    """The first step that fails, and the output that fails in it."""
+    """The first step that fails, and the output that fails in this step."""
 
     signal: str
     step: int
@@ -74,9 +74,9 @@ class OpenLoop:
     about: Mapping[str, Any] = field(default_factory=dict)
     sides: Sides = C_AGAINST_DESIGN
     target: OnTarget | None = None
-    """What the board reported, if the translation ran on one."""
+    """What the board reported, if the translation ran on a board."""
     warnings: str = ""
-    """Compiler warnings about the translation's C."""
+    """Compiler warnings about the C code of the translation."""
     environment: bool = False
     """True if the error belongs to the environment, such as a host without memory."""
     checks: tuple[Check, ...] = ()
@@ -216,14 +216,14 @@ def open_loop(
 ) -> OpenLoop:
     """Compare two running controllers on ``inputs`` (k, m), in the order of the design's inputs.
 
-    ``tags`` (k, 2) are ns and microstep; without them step i happens at tick i of ``period``
+    ``tags`` (k, 2) are ns and microstep; without ``tags``, step i happens at tick i of ``period``
     (default: the period of the translation).  ``tolerances`` are explained in
     :mod:`hitl.comparison.tolerances`; the default depends on the type of the C output.  ``labels``
     gives the units and kinds of the outputs, for a ``design`` that is itself C code and does not
     state them.  ``observe`` is called after each step.
 
     Returns the verdict on each output.  A :class:`ControllerError` of the translation is part of
-    the result; errors of the design are raised.  Raises :class:`ShapeError` for inputs or tags of
+    the result; errors of ``design`` are raised.  Raises :class:`ShapeError` for inputs or tags of
     another shape, :class:`ScenarioError` for tolerances that match no output.
     """
     name = name or name_of(translation)
@@ -333,7 +333,9 @@ def _table(inputs: ArrayLike, layout: Signals) -> Table:
 def _tags(tags: ArrayLike | None, steps: int, period: Period | None) -> NDArray[np.int64]:
     if tags is None:
         if period is None:
-            raise ScenarioError("the times of the steps are unknown; give tags= (k, 2), or period=")
+            raise ScenarioError(
+                "the times of the steps are unknown; give the argument tags (k, 2) or period"
+            )
         return np.array([(period.tick(k), 0) for k in range(steps)], np.int64)
     given = np.asarray(tags, np.int64)
     if given.shape != (steps, 2):

@@ -38,7 +38,7 @@ class OutputResult(SignalResult):
     first_step: int | None = None
     """The first step that differs at all; its tag is ``first``."""
     kind: Kind = "scalar"
-    """``angle`` for angles, which wrap; elements of a quaternion are compared one by one."""
+    """``angle`` for an angle, which wraps around; quaternions are compared element by element."""
 
     def pair(self, tags: NDArray[np.int64]) -> ComparedSignal:
         """Return the object that measures the differences at the steps with these tags (n, 2)."""
@@ -66,7 +66,7 @@ class StepMoment(NamedTuple):
     tag: Tag
     design: float
     translation: float | None
-    """``None`` if there is no answer."""
+    """The value of the translation; ``None`` if there is no answer."""
     allowed: float
     """The allowed difference at this step, in the output's unit."""
     inputs: dict[str, float]
@@ -154,7 +154,7 @@ def missing(column: str, unit: str) -> OutputResult:
 
 
 def lined_up(wanted: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return quaternions ``given`` (n, 4), each negated if that brings it nearer to ``wanted``."""
+    """Return quaternions ``given`` (n, 4), each negated if its negative is nearer to ``wanted``."""
     flipped = np.abs(wanted + given).max(axis=1) < np.abs(wanted - given).max(axis=1)
     return np.where(flipped[:, None], -given, given)
 

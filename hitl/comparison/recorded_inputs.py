@@ -61,15 +61,15 @@ def signals_of(recording: Recording) -> list[str]:
     ]
 
 
-def in_terms_of(designs: Mapping[str, Controller], flown: Recording) -> Recording:
+def in_terms_of(designs: Mapping[str, Controller], recording: Recording) -> Recording:
     """Return ``recording`` with units and kinds of the reference models where C states none."""
-    tracks = dict(flown.tracks)
+    tracks = dict(recording.tracks)
     for name, design in designs.items():
         for topic, layout in ((name, design.outputs), (request_topic(name), design.inputs)):
             track = tracks.get(f"messages/{topic}")
             if track is not None:
                 tracks[track.name] = _relabelled(track, layout)
-    return replace(flown, tracks=tracks)
+    return replace(recording, tracks=tracks)
 
 
 def _relabelled(track: TrackData, layout: Signals) -> TrackData:

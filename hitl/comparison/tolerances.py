@@ -66,7 +66,7 @@ def scale_of(values: Values, signal: Signal) -> float:
 
 
 def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
-    """Return the default tolerance of a C output; for floating-point outputs as shares."""
+    """Return the default tolerance of a C output; for floating-point types it is in shares."""
     if signal.type == "float64":
         return DOUBLE
     if signal.type == "float32":
@@ -133,7 +133,7 @@ def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iter
 
 
 def one_after_the_other(*rules: Mapping[str, Tolerance]) -> dict[str, Tolerance]:
-    """Return all rules in order; a repeated pattern is moved to the position of the last one."""
+    """Return all rules in order; of a repeated pattern only the last rule is kept."""
     out: dict[str, Tolerance] = {}
     for some in rules:
         for pattern, tolerance in some.items():
@@ -209,7 +209,7 @@ def fitting(rules: Mapping[str, Tolerance], names: Iterable[str]) -> dict[str, T
 
 
 def refuse_unknown(patterns: Iterable[str], known: Iterable[str], where: str = "") -> None:
-    """Raise :class:`ScenarioError` for a pattern that matches no name, with ``where`` in front."""
+    """Raise an error, with ``where`` in front of its text, for a pattern that matches no name."""
     names = list(dict.fromkeys(known))
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):

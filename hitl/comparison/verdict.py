@@ -46,8 +46,8 @@ class BackToBack:
     @property
     def outcome(self) -> Outcome:
         """The outcome of the open loops and of the closed loop together."""
-        flown = [] if self.flight is None else [self.flight.outcome]
-        return Outcome.of_all([*(loop.outcome for loop in self.open.values()), *flown])
+        closed = [] if self.flight is None else [self.flight.outcome]
+        return Outcome.of_all([*(loop.outcome for loop in self.open.values()), *closed])
 
     @property
     def ok(self) -> bool:
@@ -77,7 +77,7 @@ class BackToBack:
             where = headline(failed.in_words) if failed.error or moment is None else moment.where
             return f"The open loop already fails: {where}"
         if not all(loop.ok for loop in self.open.values()):
-            return "The open loop could not be decided, so it does not show where this comes from"
+            return "The open loop could not be decided, so it does not show the cause"
         agreed = "; ".join(loop.in_words for loop in self.open.values())
         return (
             f"The open loop agrees ({agreed}), so the closed loop causes the difference: "
@@ -98,8 +98,8 @@ class BackToBack:
         if not flight.error:
             return flight.failure(flight.first or flight.comparison.failures[0])
         first = headline(flight.error)
-        told = any(_alike(first, headline(loop.error)) for loop in self.open.values())
-        return first if told else flight.error
+        reported = any(_alike(first, headline(loop.error)) for loop in self.open.values())
+        return first if reported else flight.error
 
     @property
     def in_words(self) -> str:
@@ -153,8 +153,8 @@ class BackToBack:
             for signal in loop.signals
             if signal.remark
         ]
-        flown = [] if self.flight is None else self.flight.comparison.results
-        return [*out, *(result.name for result in flown if result.remark)]
+        closed = [] if self.flight is None else self.flight.comparison.results
+        return [*out, *(result.name for result in closed if result.remark)]
 
     @property
     def unexercised(self) -> list[str]:
@@ -198,13 +198,13 @@ class BackToBack:
         }
 
 
-def refuse(outcome: Outcome, told: str) -> None:
+def refuse(outcome: Outcome, text: str) -> None:
     """Raise the error of an outcome that is not ``PASSED``, with the message ``text``."""
     __tracebackhide__ = True
     if outcome is Outcome.FAILED:
-        raise AssertionError(told)
+        raise AssertionError(text)
     if outcome is Outcome.UNDECIDED:
-        raise Undecided(told)
+        raise Undecided(text)
 
 
 def headline(error: str) -> str:
@@ -212,9 +212,9 @@ def headline(error: str) -> str:
     return error.partition("\n")[0].removesuffix("; it said:")
 
 
-def _alike(error: str, told: str) -> bool:
+def _alike(error: str, other: str) -> bool:
     """Return True if both errors are the same, apart from the process and the step."""
-    return _WHICH.sub("", error) in _WHICH.sub("", told)
+    return _WHICH.sub("", error) in _WHICH.sub("", other)
 
 
 def _what_the_loop_adds(flight: LoopComparison) -> str:
@@ -223,7 +223,7 @@ def _what_the_loop_adds(flight: LoopComparison) -> str:
         who = flight.sides.translation
         return f"this host, not the {who}, ended the run early: {flight.error}"
     if flight.error:
-        return f"the run ended early, at {short(Tag(flight.flown.end_ns))}"
+        return f"the run ended early, at {short(Tag(flight.candidate.end_ns))}"
     if flight.late or flight.missed:
         counts = f"{flight.late} answers were late and {flight.missed} requests missed"
         return f"{counts}; {time_needed(flight)}"

@@ -16,7 +16,7 @@ from hitl.boards.urls import parse_url
 from hitl.controllers.board_line import CycleLine, line_to
 from hitl.controllers.board_link import build_of, link_of
 from hitl.controllers.case import Case
-from hitl.controllers.conversation import Conversation, told, wait_ns
+from hitl.controllers.conversation import Conversation, as_failure, wait_ns
 from hitl.controllers.evidence import Evidence
 from hitl.controllers.sil import CASES
 from hitl.interface import Interface, load_interface
@@ -130,7 +130,7 @@ class BoardController:
 
     @property
     def board(self) -> HelloReply | None:
-        """The board's reply to HELLO; ``None`` before it is connected."""
+        """The board's reply to HELLO; ``None`` before the connection."""
         return self._session.board
 
     @property
@@ -174,7 +174,7 @@ class BoardController:
             if link is not None:
                 link.close()
             if isinstance(error, LinkError):
-                raise told(error, f"{self.name} on {self.url}: ") from None
+                raise as_failure(error, f"{self.name} on {self.url}: ") from None
             raise
         return out
 
@@ -309,7 +309,7 @@ class BoardController:
         if took > budget.execution_ns:
             self._budget = budget = self._budgeted(took)
             talk.repeat_ns = max(2 * budget.exchange_ns, talk.line.repeat_ns)
-        # An answer that is read when it is due: its arrival follows from line and step.
+        # An answer that was read when it was due has no time stamp, so compute its times.
         ended = ns - budget.reply_ns if self._stamped else self._sent_ns + budget.request_ns + took
         self._answer = _Answer(step.outputs, modelled, (self._sent_ns, ended - took, ended, ns))
 
@@ -320,22 +320,22 @@ class BoardController:
         return Budget.of(self.interface, self.baud, execution_ns, clock_hz, self._line)
 
     def _waited(self, first_ns: int) -> int:
-        """Return the total time of the latest request's repeats, the first after ``first_ns``."""
+        """Return how long the latest request's repeats have waited, the first for ``first_ns``."""
         talk = self._running()
         return sum(wait_ns(first_ns, k, talk.most_ns) for k in range(talk.repeats))
 
     def silent(self, tag: Tag) -> ControllerError:
         """Return the error for a request that was not answered within ``silence``."""
         text = (
-            f"the board did not answer within {self.silence:g} s of its time; look for an endless "
-            "loop in the C code"
+            f"the board did not answer within {self.silence:g} s of its own time; look for an "
+            "endless loop in the C code"
         )
         return self.explained(tag, SilentBoard(text))
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         """Return ``error`` with the inputs of its step, and how to repeat the step on the host."""
         if isinstance(error, BoardReset):
-            self._evidence.again = "to repeat its inputs on the host, where nothing resets it"
+            self._evidence.again = "to repeat the steps on the host, without the reset"
         by = "" if self._spoiled is None else self._spoiled.reset_by
         if by and isinstance(error, BoardReset) and not self._evidence.failed:
             text = str(error).rpartition("; ")[0]  # the injected fault is the cause

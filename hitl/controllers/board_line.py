@@ -4,7 +4,7 @@
 
     CycleLine     an emulated board in lockstep: its cycles, which advance only on request
     WallLine      a board that runs by itself, in real time: the host's monotonic clock
-    └── ModelLine the same in lockstep: the execution time that the board reports, plus wire time
+    └── ModelLine this board in lockstep: the execution time that it reports, plus wire time
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class BoardLine(Protocol):
         """Let time pass up to ``until_ns``, or up to the first bytes that arrive; return the bytes.
 
         ``rest_ns`` is the least time between the first byte of a reply and its end.  The line may
-        wait for that time at once.  If ``rest_ns`` is ``None``, time passes up to ``until_ns`` even
-        if bytes arrive.
+        wait this long without checking for bytes.  If ``rest_ns`` is ``None``, time passes up to
+        ``until_ns`` even if bytes arrive.
         """
         ...
 
@@ -162,7 +162,7 @@ class WallLine:
 
 
 class ModelLine(WallLine):
-    """The line in lockstep to a board that runs by itself; the host's clock judges nothing."""
+    """The line in lockstep to a board that runs by itself; lateness ignores the host's clock."""
 
     repeat_ns = 50_000_000
 
@@ -171,7 +171,7 @@ class ModelLine(WallLine):
         self._silence_ns = silence_ns
 
     def until(self, tag: Tag, allowed_ns: int) -> int:  # noqa: ARG002
-        return stopwatch() + 2 * self._silence_ns  # the session's patience ends before that
+        return stopwatch() + 2 * self._silence_ns  # the session's timeout ends the wait before that
 
     def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:
         return modelled_ns <= allowed_ns

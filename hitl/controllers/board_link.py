@@ -65,8 +65,8 @@ def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> 
 
 
 def build_of(interface: Interface, url: str) -> int | None:
-    """Return the build that the board at ``url`` must report; ``None`` if any is accepted."""
+    """Return the build that the board at ``url`` must report; ``None`` if it may report any."""
     at = parse_url(url)
     if at.emulated or not interface.sources:
-        return None  # it runs the given image; or its firmware is not of a C controller
+        return None  # the given image, or firmware without a C controller
     return sketch_of(interface, board=at.description).build

@@ -30,8 +30,8 @@ class CaseError(RtsimError):
 class Case:
     """Steps of one controller from its start; the last step failed.
 
-    ``parameters`` are values by name.  ``tags`` (k, 2) are ns and microstep, ``inputs`` (k, m) the
-    inputs of each step.  ``error`` is the message of the failure.
+    ``parameters`` are values by name.  ``tags`` (k, 2) are ns and microstep, ``inputs`` (k, m) are
+    the inputs of each step.  ``error`` is the message of the failure.
     """
 
     interface: str

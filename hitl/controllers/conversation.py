@@ -20,7 +20,7 @@ def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
     return min(first_ns << repeats, max(first_ns, most_ns))
 
 
-def told(error: LinkError, before: str = "") -> BoardFailure:
+def as_failure(error: LinkError, before: str = "") -> BoardFailure:
     """Return a line error as a controller error, whose text begins with ``before``."""
     out = BoardFailure(f"{before}{error}")
     out.environment = error.environment
@@ -72,10 +72,10 @@ class Conversation:
         try:
             self._speak(self.session.outgoing(), now_ns)
         except LinkError as error:
-            self.error = told(error)
+            self.error = as_failure(error)
 
     def listen(self, until_ns: int) -> None:
-        """Let time pass until the request is answered, an error occurs, or ``until_ns`` comes."""
+        """Let time pass until the request is answered, an error occurs, or ``until_ns`` passes."""
         self._pass(until_ns, stop=True)
 
     def drift(self, until_ns: int) -> None:
@@ -96,7 +96,7 @@ class Conversation:
                 if line.reached(until_ns):
                     return
         except LinkError as error:
-            self.error = told(error)
+            self.error = as_failure(error)
 
     def _next_ns(self) -> int:
         """Return the time at which to repeat the request if nothing arrives."""

@@ -28,7 +28,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 
 _OWN_NAMES_FIRST = os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0)
-"""The library's own names take precedence over names of the C library, such as ``index``."""
+"""Flags for loading: the library's own names come before names of the C library (``index``)."""
 
 _FLUSHING = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
 """A library that was linked with one of these flags changes the processor's mode when loaded."""

@@ -41,7 +41,7 @@ class Compiled(Protocol):
 
 @runtime_checkable
 class FromBuild(Protocol):
-    """A controller that was built on this machine, with one of the kinds of build."""
+    """A controller that was built on this machine, and reports the kind of its build."""
 
     @property
     def build(self) -> Build: ...
@@ -62,7 +62,7 @@ class Restartable(Protocol):
     """A controller whose C code can be initialised a second time."""
 
     def restart(self) -> bool:
-        """Initialise again; return False if the C code has no entry point for that."""
+        """Initialise the C code again; return False if it has no entry point for that."""
         ...
 
 

@@ -70,7 +70,7 @@ def limits(type: str) -> tuple[int, int]:
 
 
 def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: str) -> Field:
-    """Read the signal ``name`` of ``[table]`` from ``row``; ``real`` is its default type.
+    """Read the signal ``name`` of ``[table]`` from ``row``; ``real`` is the type if it gives none.
 
     Raises ValueError, TypeError or RtsimError without file and line, which the caller adds.
     """
@@ -105,7 +105,7 @@ def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: s
     by_caller = row.get("set_by_caller", False)
     if not isinstance(by_caller, bool) or ("set_by_caller" in row and table != "parameters"):
         raise ValueError(
-            f"set_by_caller = {by_caller!r}; only a parameter has this key; write true or false"
+            f"set_by_caller = {by_caller!r}; give true or false, and only to a parameter"
         )
     given = "initial" in row
     where = lvalue.strip(), "c" not in row, line

@@ -22,10 +22,10 @@
     [parameters]
     gain = { c = "pid.Kp", type = "float32", initial = 2.0 }
 
-Entry points are C statements, as a caller would write them, so any calling convention is possible.
-A signal is a C lvalue (``c``); without ``c`` the generated code declares a variable with the
-signal's name.  The generator (:mod:`hitl.building.unit`) makes the compiler check every type and
-size, and the compiler's errors name the lines of the interface file.
+Entry points are C statements that call the controller, so any calling convention is possible.  A
+signal is a C lvalue (``c``); without ``c`` the generated code declares a variable with the signal's
+name.  The generator (:mod:`hitl.building.unit`) makes the compiler check every type and size, and
+the compiler's errors name the lines of the interface file.
 """
 
 from __future__ import annotations

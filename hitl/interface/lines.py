@@ -18,7 +18,7 @@ _TOKEN = re.compile(
 
 
 class InterfaceError(ScenarioError):
-    """An interface file has an error; the message begins with ``file:line:``."""
+    """Raised for an error in an interface file; the message begins with ``file:line:``."""
 
 
 class Lines:

@@ -126,7 +126,7 @@ def _closed_row(flights: Sequence[LoopComparison], name: str) -> tuple[str, ...]
         next((r for r in flight.comparison.results if r.name == name), None) for flight in flights
     ]
     known = [r for r in results if r is not None]
-    told = [
+    verdicts_by_side = [
         (flight.sides.translation, r.verdict)
         for flight, r in zip(flights, results, strict=True)
         if r is not None
@@ -136,7 +136,7 @@ def _closed_row(flights: Sequence[LoopComparison], name: str) -> tuple[str, ...]
         known[-1].unit,
         *("" if r is None else _gap_cell(r) for r in results),
         tolerance(known[-1]),
-        verdicts(told),
+        verdicts(verdicts_by_side),
     )
 
 
@@ -160,9 +160,9 @@ def flights_of(pairs: Sequence[BackToBack]) -> list[LoopComparison]:
     return [pair.flight for pair in pairs if pair.flight is not None]
 
 
-def verdicts(told: Sequence[tuple[str, str]]) -> str:
+def verdicts(verdicts_by_side: Sequence[tuple[str, str]]) -> str:
     """Return ``ok``, or the failures with the names of their sides."""
-    return "; ".join(f"{who}: {why}" for who, why in told if why != "ok") or "ok"
+    return "; ".join(f"{who}: {why}" for who, why in verdicts_by_side if why != "ok") or "ok"
 
 
 def tolerance(result: SignalResult) -> str:

@@ -22,7 +22,7 @@ def all_acted(pairs: Sequence[BackToBack]) -> bool:
 
 def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
     """Return the faults as plain data, as in the summary of a run; empty if there were none."""
-    told = {
+    faults = {
         fault.name: {
             "kind": fault.kind,
             "where": fault.where,
@@ -31,7 +31,7 @@ def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
         }
         for fault in faults_of(pairs)
     }
-    return {"faults": told} if told else {}
+    return {"faults": faults} if faults else {}
 
 
 def notes(pairs: Sequence[BackToBack]) -> list[str]:

@@ -16,9 +16,7 @@ def check_result(path: Path, mark: bytes, kind: str) -> None:
     names the file in the error, such as "a report".
     """
     if not path.parent.is_dir():
-        raise RecordingError(
-            f"the folder {path.parent} for {path.name} does not exist; create it, or give another"
-        )
+        raise RecordingError(f"the folder {path.parent} for {path.name} does not exist; create it")
     if path.is_dir():
         raise RecordingError(f"{path} is a folder; give the name of a file in it")
     if not path.exists():

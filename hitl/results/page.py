@@ -19,7 +19,7 @@ from hitl.results.figures import traces_html
 from hitl.results.files import write
 from hitl.results.on_boards import boards_html
 from hitl.results.table import executions
-from hitl.results.traces import flown_traces, stepped_traces
+from hitl.results.traces import loop_traces, stepped_traces
 from hitl.results.warnings import warnings_of
 from rtsim.record import figures
 from rtsim.record.markup import block, table, text
@@ -83,9 +83,9 @@ def _verdict(result: BackToBack | Ladder) -> str:
     if lines[1:]:
         out += f"<pre>{text(chr(10).join(lines[1:]))}</pre>"
     out += "".join(f"<div class=warn>{text(note)}</div>" for note in result.notes)
-    told = [("compared", t) for t in result.coverage]
-    told += [("not exercised", t) for t in result.unexercised]
-    return out + table(("", ""), told)
+    rows = [("compared", t) for t in result.coverage]
+    rows += [("not exercised", t) for t in result.unexercised]
+    return out + table(("", ""), rows)
 
 
 def _open(loops: Sequence[OpenLoop]) -> str:
@@ -151,7 +151,7 @@ def _closed(pairs: Pairs) -> str:
     words = "\n".join(f"{p.closed_in_words}\n{p.explanation}" for p in failed)
     out = f"<pre>{text(words)}</pre>" if words else ""
     out += f"<div class=scroll>{table([_long(c.name) for c in columns], rows)}</div>"
-    for traces in flown_traces(flights, list(pairs[0].open), MOST_PLOTS):
+    for traces in loop_traces(flights, list(pairs[0].open), MOST_PLOTS):
         plot = traces_html(traces, when_opened=True)
         fails = any(pair.first_failed is not None for pair in traces.chain)
         mark = " <span class=no>fails</span>" if fails else ""
@@ -166,8 +166,8 @@ def _faults(pairs: Pairs) -> str:
     heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
     who = pairs[-1].sides.translation if pairs[-1].flight is not None else pairs[0].sides.reference
     about = f"In the run with the {who}."
-    told = "".join(f"<div class=warn>{text(note)}</div>" for note in notes(pairs))
-    return f"<p class=soft>{text(about)}</p>{table(heads, faults, numeric=4)}{told}"
+    remarks = "".join(f"<div class=warn>{text(note)}</div>" for note in notes(pairs))
+    return f"<p class=soft>{text(about)}</p>{table(heads, faults, numeric=4)}{remarks}"
 
 
 def _long(head: str) -> str:

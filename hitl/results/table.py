@@ -91,8 +91,8 @@ def _faults(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
     """Yield the table of faults, and lines on faults that could not act or never acted."""
     rows = [(f.name, f.kind, f.where, str(f.activations)) for f in faults_of(pairs)]
     if rows:
-        flown = pairs[-1].flight is not None
-        who = pairs[-1].sides.translation if flown else pairs[0].sides.reference
+        closed = pairs[-1].flight is not None
+        who = pairs[-1].sides.translation if closed else pairs[0].sides.reference
         where = f"Faults in the run with the {who}"
         yield fitted(where, FAULT_COLUMNS, rows, width)
         yield from _lines(*notes(pairs))
@@ -115,7 +115,7 @@ def _times(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
             for name, loop, one in times
         ]
         columns = list(_TIMES)
-        if title != times[0][-1].what:  # the title names the one clock
+        if title != times[0][-1].what:  # the title already names the clock
             del columns[_CLOCK]
             rows = [row[:_CLOCK] + row[_CLOCK + 1 :] for row in rows]
         yield fitted(title[:1].upper() + title[1:], columns, rows, width)

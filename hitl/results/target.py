@@ -67,8 +67,8 @@ def histogram(
 ) -> list[tuple[float, float, int]]:
     """Return bins as (from, to, count); the range also includes the values in ``seen``.
 
-    Bins have equal widths; ``logarithmic``: equal ratios, for values above 0.  If all values are
-    equal, there is one bin.
+    Bins have equal widths, or with ``logarithmic`` equal ratios (for values above 0).  If all
+    values are equal, there is one bin.
     """
     numbers = np.asarray(values, np.float64)
     if not len(numbers):

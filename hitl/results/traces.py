@@ -53,7 +53,7 @@ def _distance(
     return gap, measured.allowed[:, 0]
 
 
-def flown_traces(
+def loop_traces(
     flights: Sequence[LoopComparison], controllers: list[str], most: int
 ) -> list[Traces]:
     """Return traces of at most ``most`` signals: failures, C outputs, large differences."""

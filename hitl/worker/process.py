@@ -101,7 +101,7 @@ class Worker(Peer):
         return WorkerEnding(code, _tail(self._out), _tail(self._err), unresponsive, silent)
 
     def stop(self) -> WorkerEnding:
-        """Ask the worker to terminate; kill it if it does not within :data:`END_S`.
+        """Ask the worker to terminate; kill it if it has not ended after :data:`END_S`.
 
         Returns how it ended.  Raises :class:`Died` if it had ended before.
         """

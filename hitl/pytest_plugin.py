@@ -82,7 +82,7 @@ def faults(request: pytest.FixtureRequest) -> Callable[..., tuple[Fault, ...]]:
 
 @pytest.fixture
 def back_to_back(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Reported]:
-    """``back_to_back("scenario.py", {"controller": "pid.toml"}).assert_ok()``.
+    """Compare C code: ``back_to_back("scenario.py", {"controller": "pid.toml"}).assert_ok()``.
 
     A comparison that does not pass writes a page below ``tmp_path``; the test's report names it.
     """
@@ -106,7 +106,7 @@ def board(request: pytest.FixtureRequest) -> Iterator[BoardUnderTest]:
 def pitl(
     request: pytest.FixtureRequest, tmp_path: Path, board: BoardUnderTest
 ) -> Callable[..., ReportedLadder]:
-    """``pitl("scenario.py", {"controller": "pid.toml:single"}).assert_ok()``, on ``--board``.
+    """Compare a board: ``pitl("scenario.py", {"controller": "pid.toml:single"}).assert_ok()``.
 
     A comparison that does not pass writes a page below ``tmp_path``; the test's report names it.
     """

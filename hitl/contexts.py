@@ -39,7 +39,7 @@ from rtsim.runs.pace import MAX, Pace
 
 
 class _WithPage:
-    """A result that names its HTML page if it did not pass.  Leaving its context does nothing."""
+    """A result that names its HTML page if it did not pass."""
 
     page: Path | None
     ok: bool
@@ -50,7 +50,7 @@ class _WithPage:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Do nothing: everything was closed before the result was made."""
+        """Do nothing, because everything was closed before the result was made."""
 
     def assert_ok(self) -> None:
         """Raise :class:`AssertionError` if the comparison failed.
@@ -59,15 +59,15 @@ class _WithPage:
         :class:`hitl.comparison.verdict.Undecided` if the comparison is undecided.
         """
         __tracebackhide__ = True
-        refuse(self.outcome, self.told)
+        refuse(self.outcome, self.in_brief)
 
     @property
-    def told(self) -> str:
+    def in_brief(self) -> str:
         return self.in_words if self.page is None else f"{self.in_words}\npage: {self.page}"
 
     def __repr__(self) -> str:
-        """The text that a failing ``assert result.ok`` shows."""
-        return f"<{self.told}>"
+        """Return the text that a failing ``assert result.ok`` shows."""
+        return f"<{self.in_brief}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,15 +75,15 @@ class Reported(_WithPage, BackToBack):
     """The result of :func:`back_to_back`: C code compared with its reference model."""
 
     page: Path | None = None
-    """The HTML page; ``None`` if all agree or no page was requested."""
+    """Path of the HTML page; ``None`` if all signals agree or no page was requested."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportedLadder(_WithPage, Ladder):
-    """The result of :func:`pitl`: C code against its reference model, a board against C code."""
+    """The result of :func:`pitl`: C code and reference model compared, then board and C code."""
 
     page: Path | None = None
-    """The HTML page; ``None`` if all agree or no page was requested."""
+    """Path of the HTML page; ``None`` if all signals agree or no page was requested."""
 
 
 _Kind = TypeVar("_Kind", Reported, ReportedLadder)
@@ -110,11 +110,11 @@ def back_to_back(
 ) -> Reported:
     """Compare C code with the reference models of ``scenario``, in open and in closed loop.
 
-    ``controllers`` are interface files by the name of the part that each replaces.  Other keywords
-    are settings of the scenario; use ``settings`` for names that are arguments of this function.
-    ``build`` is the kind of build.  ``page`` is an HTML page, written if the comparison does not
-    pass.  Files are relative to ``folder``.  The other arguments and the errors are those of
-    :func:`hitl.comparison.back_to_back.back_to_back`::
+    ``controllers`` are interface files by the name of the component that each replaces.  Other
+    keyword arguments set arguments and parameters of the scenario; use ``settings`` for names that
+    are also arguments of this function.  ``build`` is the kind of build.  ``page`` is an HTML page,
+    written if the comparison does not pass.  Files are relative to ``folder``.  The other arguments
+    and the errors are those of :func:`hitl.comparison.back_to_back.back_to_back`::
 
         with back_to_back("scenario.py", {"controller": "motor.toml"}) as result:
             result.assert_ok()
@@ -160,10 +160,10 @@ def pitl(
     """Compare the C code with its reference models, and controllers on a board with the C code.
 
     ``board`` is the board's URL.  ``firmware`` is an Intel HEX file for an emulated board; without
-    it the board runs the firmware of the interface.  ``late`` and ``failure`` are the policies of a
-    scenario.  ``faults`` are fault files or entries, which apply to all runs.  The other arguments
-    are those of :func:`back_to_back`.  Raises an error if the board cannot be reached, or is not
-    the expected one::
+    it the board runs the firmware of the interface.  ``late`` and ``failure`` are the scenario's
+    policies for late answers and for failed controllers.  ``faults`` are fault files or entries,
+    which apply to all runs.  The other arguments are those of :func:`back_to_back`.  Raises an
+    error if the board cannot be reached, or is not the expected one::
 
         with pitl("scenario.py", {"controller": "motor.toml:float"}, latency=0.005) as result:
             result.assert_ok()
@@ -176,16 +176,16 @@ def pitl(
         firmware=firmware,
         cases=cases,
     )
-    flown = made(beside(folder, scenario), {**(settings or {}), **more_settings})
-    flown.faults(*faults_beside(folder, faults))
+    built = made(beside(folder, scenario), {**(settings or {}), **more_settings})
+    built.faults(*faults_beside(folder, faults))
     if closed:
-        check_faults(flown, both.board, board)
+        check_faults(built, both.board, board)
 
     def met() -> None:
         meet(both.board)
 
     result = climb(
-        flown,
+        built,
         both.rungs,
         pace=own,
         latency=latency,
@@ -202,7 +202,7 @@ def pitl(
 
 
 def _reported(kind: type[_Kind], result: BackToBack | Ladder, page: Path | None) -> _Kind:
-    """``result`` as ``kind``; its page is written if it did not pass."""
+    """Return ``result`` as an object of ``kind``; write its page first if it did not pass."""
     values: dict[str, Any] = {f.name: getattr(result, f.name) for f in fields(result)}
     if result.ok or page is None:
         return kind(**values)
@@ -211,7 +211,7 @@ def _reported(kind: type[_Kind], result: BackToBack | Ladder, page: Path | None)
 
 
 class BoardUnderTest:
-    """The board that tests use, by its URL; links that it opens are closed with ``stack``."""
+    """The board that tests use; ``stack`` closes the connections that the board opens."""
 
     def __init__(self, url: str, stack: ExitStack, folder: Path = HERE) -> None:
         self.url = url
@@ -222,7 +222,7 @@ class BoardUnderTest:
 
     @property
     def emulated(self) -> bool:
-        """True for an emulated board."""
+        """True if the board is emulated."""
         return parse_url(self.url).emulated
 
     def open(self, runs: str | Path) -> BoardLink:

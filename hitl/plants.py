@@ -29,13 +29,15 @@ HERE = Path()
 Reference = str | Path | Scenario | Callable[..., Scenario]
 """A scenario: a built-in name, FILE.py[:FUNCTION], a Scenario, or a function that makes one."""
 InPlace = Mapping[str, str | Path | Controller]
-"""Interface file or controller, by the name of the part that it replaces."""
+"""Interface file or controller, by the name of the component that it replaces."""
 
 
 def made(reference: Reference, settings: Mapping[str, object]) -> Scenario:
-    """A copy of the scenario with ``settings``: arguments (``case``) and values (``f16.cg``).
+    """Return a copy of the scenario with ``settings``: arguments and parameters, by name.
 
-    Raises :class:`ScenarioError` for arguments if the scenario is an object already.
+    Arguments have plain names (``case``); parameters have a component's name (``f16.cg``).
+
+    Raises :class:`ScenarioError` for arguments if the scenario is already an object.
     """
     if isinstance(reference, str | Path):
         return load_scenario(str(reference), {k: _text(v) for k, v in settings.items()})
@@ -46,7 +48,7 @@ def made(reference: Reference, settings: Mapping[str, object]) -> Scenario:
             raise ScenarioError(
                 f"the arguments {', '.join(arguments)} cannot be set, because scenario "
                 f"{reference.name} is made already; give the function that makes the scenario, or "
-                "set values by part: **{'plant.mass': 2.0}"
+                "set parameters by name: **{'plant.mass': 2.0}"
             )
         scenario = reference.copy()
     else:
@@ -57,7 +59,7 @@ def made(reference: Reference, settings: Mapping[str, object]) -> Scenario:
 
 
 def _text(value: object) -> str:
-    """``value`` as a text for ``--set``, with every bit."""
+    """Return ``value`` as a text for ``--set``, without loss of bits."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -73,14 +75,14 @@ def beside(folder: Path, reference: Reference) -> Reference:
 
 
 def faults_beside(folder: Path, given: Given | Sequence[Given]) -> tuple[Fault, ...]:
-    """Faults from files or entries, checked; files are relative to ``folder``."""
+    """Return checked faults from files or entries; files are relative to ``folder``."""
     single = isinstance(given, str | Path | Fault | Mapping)
     several: Sequence[Given] = [given] if single else given  # type: ignore[assignment,list-item]
     return gather(folder / one if isinstance(one, str | Path) else one for one in several)
 
 
 def interface_beside(folder: Path, reference: str | Path) -> str:
-    """The path of an interface file relative to ``folder``; a shipped file keeps its name."""
+    """Return an interface file's path relative to ``folder``; a shipped file keeps its name."""
     ships = str(reference).startswith("firmware/") and not (folder / "firmware").exists()
     return str(reference) if ships else str(folder / reference)
 
@@ -88,7 +90,7 @@ def interface_beside(folder: Path, reference: str | Path) -> str:
 def in_c(
     controllers: InPlace, kind: str = PLAIN, cases: Path = CASES, folder: Path = HERE
 ) -> dict[str, Controller]:
-    """Controllers by part name, built but not started; files are relative to ``folder``.
+    """Return controllers by component name, not started; files are relative to ``folder``.
 
     Entries that are controllers already are returned as they are.  ``kind`` is the kind of build,
     ``cases`` the folder for steps that fail.
@@ -111,7 +113,7 @@ def _check_named(controllers: object) -> None:
 
 
 def plant(scenario: Reference, /, **settings: object) -> PlantFixture:
-    """A scenario to run in a test; ``settings`` are its arguments, and values as ``part.name``::
+    """Return a scenario to run in a test; ``settings`` are its arguments and parameters::
 
     with plant("scenario.py", setpoint=80.0) as motor:
         recording = motor.fly({"controller": "motor.toml"}, until=1.5)
@@ -166,16 +168,16 @@ class PlantFixture:
     ) -> Recording:
         """Run the scenario and return its recording, which is in memory.
 
-        ``controllers`` are interface files by the name of the part that each replaces; without
+        ``controllers`` are interface files by the name of the component that each replaces; without
         them the reference models run.  ``until`` is the end time, s.  ``latency`` (s), ``late`` and
         ``failure`` are those of :meth:`Scenario.replace_controller`, ``faults`` those of
-        :meth:`Scenario.faults`.  ``build`` is the kind of build.  Errors of the run are raised;
-        the recording up to the error is then in ``self.recording``.
+        :meth:`Scenario.faults`.  ``build`` is the kind of build.  Errors of the run are raised; the
+        recording up to the error is then in ``self.recording``.
         """
         scenario = made(self._reference, self._settings)
         scenario.faults(*faults_beside(self._folder, faults))
-        flown = in_c(controllers or {}, build, self._cases, self._folder)
-        for name, controller in flown.items():
+        run_in_c = in_c(controllers or {}, build, self._cases, self._folder)
+        for name, controller in run_in_c.items():
             scenario.replace_controller(
                 name, controller, latency=latency_of(name, latency), late=late, failure=failure
             )

@@ -1,9 +1,9 @@
 """pytest fixtures for users' own tests of C code: ``sil``, ``plant``, ``back_to_back``, ``faults``,
-``pitl`` and ``board``.  The option ``--board=URL`` sets the board of the last two.
+``pitl`` and ``board``.  The option ``--board=URL`` sets the board of the last two fixtures.
 
 ``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`.  Files
-are relative to the test file; steps that fail are saved below ``tmp_path``.  Every pytest of the
-environment loads this module, so it imports other modules only when a fixture is used.
+are relative to the test file; steps that fail are saved below ``tmp_path``.  Every run of pytest in
+the environment loads this module, so it imports other modules only when a fixture is used.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Plant
 
 @pytest.fixture
 def faults(request: pytest.FixtureRequest) -> Callable[..., tuple[Fault, ...]]:
-    """``faults("faults.toml")``, or faults as dicts, for ``plant(...).fly(faults=...)``."""
+    """Read faults from files or dicts: ``plant(...).fly(faults=faults("faults.toml"))``."""
     from hitl.plants import faults_beside
 
     folder = request.path.parent
@@ -82,7 +82,7 @@ def faults(request: pytest.FixtureRequest) -> Callable[..., tuple[Fault, ...]]:
 
 @pytest.fixture
 def back_to_back(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Reported]:
-    """``back_to_back("scenario.py", {"controller": "pid.toml"}).assert_ok()``.
+    """Compare C code: ``back_to_back("scenario.py", {"controller": "pid.toml"}).assert_ok()``.
 
     A comparison that does not pass writes a page below ``tmp_path``; the test's report names it.
     """
@@ -93,7 +93,7 @@ def back_to_back(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...
 
 @pytest.fixture
 def board(request: pytest.FixtureRequest) -> Iterator[BoardUnderTest]:
-    """The board of ``--board``; ``board.open("pid.toml:single")`` opens its line."""
+    """The board of the option ``--board``; ``board.open("pid.toml:single")`` opens its line."""
     from hitl.boards.known import DEFAULT_URL
     from hitl.contexts import BoardUnderTest
 
@@ -106,7 +106,7 @@ def board(request: pytest.FixtureRequest) -> Iterator[BoardUnderTest]:
 def pitl(
     request: pytest.FixtureRequest, tmp_path: Path, board: BoardUnderTest
 ) -> Callable[..., ReportedLadder]:
-    """``pitl("scenario.py", {"controller": "pid.toml:single"}).assert_ok()``, on ``--board``.
+    """Compare a board: ``pitl("scenario.py", {"controller": "pid.toml:single"}).assert_ok()``.
 
     A comparison that does not pass writes a page below ``tmp_path``; the test's report names it.
     """
@@ -122,7 +122,7 @@ def _reporting(
     title: str,
     **defaults: object,
 ) -> Callable[..., Any]:
-    """``compare`` with files relative to the test file, and cases and pages below ``tmp_path``."""
+    """Return ``compare`` with files relative to the test, and cases and pages in ``tmp_path``."""
     stem = title.replace(" ", "-")
     pages = (tmp_path / f"{stem}-{number}.html" for number in count(1))
 

@@ -47,8 +47,8 @@ class Outputs(dict[str, Any]):
 class Sil:
     """A running controller in C, which :func:`sil` starts.
 
-    Step k happens at tick k of the interface's period.  An input that a step does not get keeps its
-    last value; before the first step this is its initial value.
+    Step k happens at tick k of the interface's period.  An input that is not given in a step keeps
+    its last value; before the first step it has its initial value.
     """
 
     def __init__(self, controller: SilController) -> None:
@@ -137,8 +137,8 @@ class Sil:
         given = {_known(self.inputs, n).name: np.asarray(v) for n, v in inputs.items()}
         lengths = {n: len(v) if v.ndim else 0 for n, v in given.items()}
         if len(set(lengths.values())) != 1 or not all(v.ndim for v in given.values()):
-            told = ", ".join(f"{n}: {v.shape}" for n, v in given.items()) or "none"
-            raise ScenarioError(f"run() takes arrays of the same length k; got {told}")
+            shapes = ", ".join(f"{n}: {v.shape}" for n, v in given.items()) or "none"
+            raise ScenarioError(f"run() takes arrays of the same length k; got {shapes}")
         steps = next(iter(lengths.values()))
         table = np.tile(self._held, (steps, 1))
         for name, value in given.items():
@@ -153,7 +153,7 @@ def _known(inputs: Signals, name: str) -> Signal:
 
 
 def _shaped(signal: Signal, value: Any, before: tuple[int, ...]) -> Vector:
-    """``value`` as ``before`` + (size,) doubles."""
+    """Return ``value`` as doubles of shape ``before`` + (size,)."""
     expected = before + signal.shape
     if value.shape != expected:
         raise ShapeError(f"input {signal.name} has shape {value.shape}; expected {expected}")

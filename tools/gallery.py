@@ -150,7 +150,7 @@ def controller_in_c(example: str) -> Any:
     files = {"controller": f"{example}.toml"}
     flight = back_to_back(f"{example}.py", files, folder=EXAMPLES).flight
     assert flight is not None
-    sides = ((flight.baseline, "reference", BLUE, 3.5), (flight.flown, "C", "#ffc94d", 1))
+    sides = ((flight.baseline, "reference", BLUE, 3.5), (flight.candidate, "C", "#ffc94d", 1))
     for recording, label, colour, width in sides:
         plot(speed, recording, "motor.speed", color=colour, linewidth=width, label=label)
         plot(voltage, recording, "motor.voltage", True, color=colour, linewidth=width)

@@ -118,7 +118,7 @@ def draw_back_to_back(path: Path) -> None:
     stepped = loop.tags[:, 0] / 1e9
     columns: tuple[tuple[str, Trace, Trace], ...] = (
         ("open loop: voltage (V)", (stepped, loop.design[:, 0]), (stepped, loop.translation[:, 0])),
-        ("closed loop: speed (rad/s)", speed(flight.baseline), speed(flight.flown)),
+        ("closed loop: speed (rad/s)", speed(flight.baseline), speed(flight.candidate)),
     )
     figure, axes = plt.subplots(
         2, 2, figsize=(10, 4.2), sharex=True, height_ratios=(2, 1), layout="constrained"

@@ -1,12 +1,12 @@
-"""Back-to-back test: does the C code do what its reference model does, in open and in closed loop?
+"""Back-to-back test: compares C code with its reference model, in open and in closed loop.
 
 1. The scenario runs with the reference model.
-2. Open loop: the recorded inputs go step by step through the reference model and the C code.
+2. Open loop: the reference model and the C code get the recorded inputs, step by step.
 3. Closed loop: the scenario runs with the C code, with the same latency and external inputs.
    Its recording is compared with that of the reference model.
 
-A second translation, such as the same C code on a board, is compared with the first in the same
-way.  In this package the reference model is called ``design``, and the C code or the board
+A second translation, such as the same C code on a board, is compared with the first translation in
+the same way.  In this package the reference model is called ``design``, and the C code or the board
 ``translation``.
 """
 
@@ -71,12 +71,13 @@ __all__ = [
 
 
 class Rung(NamedTuple):
-    """One level of a comparison: its name in reports, and its controllers by component."""
+    """One level of a comparison: its name in reports, and its controllers by component name."""
 
     name: str
     controllers: Mapping[str, Controller]
-    flying: Mapping[str, Controller] | None = None
-    """The controllers of the closed loop, if they differ: a board paced by the wall clock."""
+    in_loop: Mapping[str, Controller] | None = None
+    """The controllers for the closed loop, if they are not those in ``controllers``.
+    """
 
 
 def back_to_back(
@@ -93,18 +94,19 @@ def back_to_back(
     recorder: FileRecorder | None = None,
     watch: ProgressWatch | None = None,
 ) -> BackToBack:
-    """Compare ``controllers``, by the component that each replaces, with the scenario's.
+    """Compare ``controllers`` with the reference models of the scenario that they replace.
 
-    ``latency`` is the time in which both sides may answer: s, or a measured latency, for all
-    controllers or by name; ``None`` takes the scenario's own.  ``until`` is the end time, s.
+    ``controllers`` are given by the name of the component that each replaces.  ``latency`` is the
+    compute latency of both sides: a number of s or a measured latency, for all controllers or by
+    controller name; ``None`` takes the latencies of the scenario.  ``until`` is the end time, s.
     ``tolerances`` are (absolute, relative) by signal pattern (:mod:`hitl.comparison.tolerances`).
-    ``recording`` gives the inputs of the open loop.  The closed loop is compared with a new run of
-    the reference model in any case, so that both have the same settings, seed and latency.
-    ``pace`` and ``recorder`` apply to the run with the C code.  ``closed=False`` omits the closed
-    loop.
+    ``recording`` is the recording from which the open loop takes its inputs.  The closed loop is
+    always compared with a new run of the reference model, so that both runs have the same options,
+    seed and latency.  ``pace`` and ``recorder`` apply to the run with the C code.  ``closed=False``
+    omits the closed loop.
 
-    Returns the verdict; a C that crashes, hangs or answers wrongly is part of it.  Raises an
-    :class:`RtsimError` if the comparison cannot be made.
+    Returns the verdict.  If the C code crashes, hangs or answers wrongly, no error is raised, and
+    the verdict is failed.  Raises an :class:`RtsimError` if the comparison cannot be made.
     """
     (pair,) = climb(
         scenario, [Rung(Sides().translation, controllers)], pace=pace, latency=latency,
@@ -130,11 +132,11 @@ def climb(
     recorder: FileRecorder | None = None,
     watch: ProgressWatch | None = None,
 ) -> Ladder:
-    """Compare the first of ``rungs`` with the reference model, and each further one with the last.
+    """Compare the first level with the reference model, and each other level with the one before.
 
-    ``pace`` and ``recorder`` apply to the run with the last rung; all other runs are as fast as
-    possible.  ``late`` and ``failure`` are the policies for late answers and failures in all runs.
-    The other arguments are those of :func:`back_to_back`.
+    ``rungs`` are the levels.  ``pace`` and ``recorder`` apply to the run with the last level; all
+    other runs are as fast as possible.  ``late`` and ``failure`` are the policies for late answers
+    and failures in all runs.  The other arguments are those of :func:`back_to_back`.
     """
     last = rungs[-1]
     conditions = Conditions(
@@ -149,17 +151,17 @@ def climb(
     )
     own = Pace.of(pace) if not isinstance(pace, Pace) else pace
     if closed:
-        conditions.refuse_no_time(own, last.flying or last.controllers)
+        conditions.refuse_no_time(own, last.in_loop or last.controllers)
     rules = checked(tolerances)
     given = Recording.open(recording) if isinstance(recording, str | Path) else recording
     design = _Side(DESIGN, conditions.designs(), {})
     sides = [design, *(_Side.of(rung, conditions) for rung in rungs)]
     conditions.watch.checked()
     if closed or given is None:
-        design.flown = LoopRun(conditions.fly_design(), {})
-    flown = design.recording if design.flown else given
-    _refuse_unknown(rules, sides[1:], flown if closed else None)
-    _refuse_unknown_in_files(sides[1:], flown)
+        design.result = LoopRun(conditions.run_reference(), {})
+    recorded = design.recording if design.result else given
+    _refuse_unknown(rules, sides[1:], recorded if closed else None)
+    _refuse_unknown_in_files(sides[1:], recorded)
     settings = {
         "seed": seed,
         "until_s": conditions.until_ns / 1e9,
@@ -176,8 +178,8 @@ def climb(
         flight = None
         if closed:
             conditions.watch.stage(f"run with the {above.name}")
-            above.flown = conditions.fly(
-                above.flying,
+            above.result = conditions.run_with(
+                above.in_loop,
                 design.recording,
                 own if uppermost else MAX,
                 recorder if uppermost else None,
@@ -191,7 +193,7 @@ def climb(
                 notes=pair.notes(given),
                 settings={**settings, "pace": str(pace)} if uppermost else settings,
                 sides=pair.sides,
-                faults=pair.faults(design.flown),
+                faults=pair.faults(design.result),
             )
         )
     return Ladder(tuple(pairs))
@@ -203,19 +205,19 @@ class _Side:
 
     name: str
     controllers: Mapping[str, Controller]
-    flying: Mapping[str, Controller]
-    flown: LoopRun | None = None
+    in_loop: Mapping[str, Controller]
+    result: LoopRun | None = None
 
     @classmethod
     def of(cls, rung: Rung, conditions: Conditions) -> _Side:
         stepped = conditions.taking_over(rung.controllers)
-        flying = stepped if rung.flying is None else conditions.taking_over(rung.flying)
-        return cls(rung.name, stepped, flying)
+        in_loop = stepped if rung.in_loop is None else conditions.taking_over(rung.in_loop)
+        return cls(rung.name, stepped, in_loop)
 
     @property
     def recording(self) -> Recording:
-        assert self.flown is not None
-        return self.flown.recording
+        assert self.result is not None
+        return self.result.recording
 
 
 @dataclass
@@ -232,7 +234,7 @@ class _Pair:
         return Sides(self.below.name, self.above.name)
 
     def drive(self, name: str, source: Recording) -> OpenLoop:
-        """The open loop of controller ``name``, on the inputs that ``source`` recorded for it."""
+        """Run the open loop of controller ``name`` on its inputs in the recording ``source``."""
         conditions = self.conditions
         conditions.watch.stage(f"{name}: {self.above.name} step by step")
         below, above = self.below.controllers[name], self.above.controllers[name]
@@ -251,51 +253,51 @@ class _Pair:
         )
 
     def flight(self) -> LoopComparison:
-        """The closed loop: the run of ``above`` compared with the run of ``below``."""
+        """Compare the closed-loop run of ``above`` with the closed-loop run of ``below``."""
         designs = self.conditions.designs()
         outputs = {name: design.outputs.columns for name, design in designs.items()}
-        above, flown = self.above.controllers.values(), self.above.flown
-        assert flown is not None
+        above, result = self.above.controllers.values(), self.above.result
+        assert result is not None
         baseline = in_terms_of(designs, self.below.recording)
         shares = in_the_loop(t for c in above for t in defaults(c, floating=True).values())
         known = signals_of(baseline)
         theirs = for_tracks(declared(above), outputs, known)
         stated = for_tracks(one_after_the_other(declared(above), self.rules), outputs, known)
         rules = one_after_the_other(of_signals(shares, baseline, theirs), stated)
-        recording = in_terms_of(designs, flown.recording)
+        recording = in_terms_of(designs, result.recording)
         compared = compare_flights(baseline, recording, rules, designs, self.sides)
-        flights = {self.below.name: self.below.recording, self.above.name: flown.recording}
+        flights = {self.below.name: self.below.recording, self.above.name: result.recording}
         return LoopComparison(
             comparison=compared.comparison,
             baseline=self.below.recording,
-            flown=flown.recording,
-            paired=(compared.baseline, compared.flown),
-            error=flown.error,
-            held_up=flown.held_up,
-            late=flown.count(LATE),
-            missed=flown.count(MISSED),
-            execution=self._execution(flown.started),
+            candidate=result.recording,
+            paired=(compared.baseline, compared.candidate),
+            error=result.error,
+            held_up=result.held_up,
+            late=result.count(LATE),
+            missed=result.count(MISSED),
+            execution=self._execution(result.started),
             sides=self.sides,
-            targets=self._targets(flown.started),
-            spoiled=spoiled_by(flown),
+            targets=self._targets(result.started),
+            spoiled=spoiled_by(result),
             effects={
-                name: Effects.of(name, design, baseline, flown.recording)
+                name: Effects.of(name, design, baseline, result.recording)
                 for name, design in designs.items()
             },
             covered=FlightCoverage.of(compared.comparison.results, compared.baseline, flights),
         )
 
     def faults(self, design: LoopRun | None) -> tuple[Acted, ...]:
-        """How often each fault acted, in the run with the translation or else the reference's."""
-        flown = self.above.flown or design
-        if flown is not None:
-            described = fault_marks.described(flown.recording.header)
-            return tuple(fault_marks.rows(flown.recording.events, described))
+        """Return how often each fault acted in the run with the translation or the reference."""
+        result = self.above.result or design
+        if result is not None:
+            described = fault_marks.described(result.recording.header)
+            return tuple(fault_marks.rows(result.recording.events, described))
         declared = [fault.describe() for fault in self.conditions.scenario.declared_faults]
         return tuple(fault_marks.rows((), declared))
 
     def _execution(self, started: Mapping[str, Controller]) -> dict[str, Execution]:
-        """Execution times by controller, of controllers that measure their steps."""
+        """Return the execution times of each controller that measures its steps, by name."""
         out = {}
         for name, controller in started.items():
             took = took_ns_of(controller) or ()
@@ -310,7 +312,7 @@ class _Pair:
         return {name: target for name, target in found.items() if target is not None}
 
     def notes(self, given: Recording | None) -> tuple[str, ...]:
-        """Notes on the comparison: mismatches, long latencies, incomplete recordings."""
+        """Return notes on the comparison: mismatches, long latencies, incomplete recordings."""
         out: list[str] = []
         for name, above in self.above.controllers.items():
             period = self.conditions.component(name).period
@@ -324,19 +326,19 @@ class _Pair:
 
 
 def _refuse_unknown(
-    rules: dict[str, Tolerance], translations: list[_Side], flown: Recording | None
+    rules: dict[str, Tolerance], translations: list[_Side], recording: Recording | None
 ) -> None:
-    """Raise for a tolerance that matches neither an output nor a recorded signal."""
+    """Raise an error for a tolerance that matches neither an output nor a recorded signal."""
     outputs = [
         n for side in translations for name, c in side.controllers.items()
         for n in _outputs_of(name, c)
     ]  # fmt: skip
-    refuse_unknown(rules, [*outputs, *(signals_of(flown) if flown else ())])
+    refuse_unknown(rules, [*outputs, *(signals_of(recording) if recording else ())])
 
 
-def _refuse_unknown_in_files(translations: list[_Side], flown: Recording | None) -> None:
-    """The same for the tolerances of interface files; the error names the line."""
-    recorded = signals_of(flown) if flown else []
+def _refuse_unknown_in_files(translations: list[_Side], recording: Recording | None) -> None:
+    """Raise an error with file and line if an interface file's tolerance matches no signal."""
+    recorded = signals_of(recording) if recording else []
     for side in translations:
         for name, controller in side.controllers.items():
             interface = interface_of(controller)

@@ -1,6 +1,7 @@
-"""Drives a reference model and its translation step by step with the same inputs.
+"""Runs a reference model and its translation on the same inputs, step by step (open loop).
 
-The translation is then initialised a second time, and has to repeat its first answers.
+The translation, such as C code, is then initialised a second time. It must give the same answers
+again.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from rtsim.record.verdict import short
 
 Table = NDArray[np.float64]
 Observer = Callable[[int, int], None]
-"""Called after each step with the number of steps done and the number of all steps."""
+"""A function that is called after each step with the number of steps done and of all steps."""
 MOST_AGAIN = 1000
-"""Most steps that are repeated after the second initialisation."""
+"""The largest number of steps that are repeated after the second initialisation."""
 
 
 class Driven:
-    """Two running controllers, and their answers to one table of inputs.
+    """A reference model and its translation, both running, and their answers to the same inputs.
 
-    ``inputs`` (k, m) are in the order of the design's inputs; ``tags`` (k, 2) are ns and microstep.
+    ``inputs`` (k, m) has one row for each step, with columns in the order of the reference model's
+    inputs. ``tags`` (k, 2) has the simulated time in ns and the microstep of each step.
     """
 
     def __init__(
@@ -47,14 +49,14 @@ class Driven:
         self.answered = 0
         self.error = ""
         self.environment = False
-        """The failure belongs to the environment, not to the translation."""
+        """True if the environment failed, and not the translation."""
         self._before = len(took_ns_of(translation) or ())
         self._exchanges: list[int] = []
         self._into = [i for i, c in enumerate(design.outputs.columns) if c in self.columns]
         self._of = list(self.columns.values())
 
     def run(self, observe: Observer | None) -> None:
-        """Run every step on both; stop running the translation after its first error."""
+        """Run every step on both controllers, but stop the translation after its first error."""
         for step, row in enumerate(self.inputs):
             self.wanted[step] = _exchange(self.design, self._tag(step), row)
             if not self.error:
@@ -71,9 +73,10 @@ class Driven:
                 observe(step + 1, len(self.inputs))
 
     def again(self) -> Check | None:
-        """Initialise the translation a second time, and check that its first answers are the same.
+        """Initialise the translation a second time, and check that it gives the same answers again.
 
-        ``None`` if the translation has no initialisation, cannot be restarted, or failed already.
+        Returns ``None`` if the translation has no function to initialise it, cannot be restarted,
+        or has failed already.
         """
         translation = self.translation
         if not isinstance(translation, Restartable) or self.error:
@@ -83,9 +86,9 @@ class Driven:
             if not translation.restart():
                 return None
             for step in range(min(self.answered, MOST_AGAIN)):
-                told = self._different(step, self._answer(step))
-                if told:
-                    return Check(INITIALIZED_AGAIN, told)
+                problem = self._different(step, self._answer(step))
+                if problem:
+                    return Check(INITIALIZED_AGAIN, problem)
         except ControllerError as error:
             if error.environment:
                 self._failed(step, error)
@@ -96,7 +99,7 @@ class Driven:
         return Check(INITIALIZED_AGAIN)
 
     def _different(self, step: int, answer: Vector) -> str:
-        """A sentence on the first output that differs from the first time; empty if none does."""
+        """Return how ``answer`` differs from the answer of the first time, as a sentence, or ""."""
         before = self.given[step]
         same = (answer == before) | (np.isnan(answer) & np.isnan(before))
         if same.all():
@@ -124,7 +127,10 @@ class Driven:
         return Execution.of(took, period, clock=clock_of(self.translation))
 
     def _answer(self, step: int) -> Vector:
-        """(n,) in the order of the design's outputs; NaN for outputs that the answer lacks."""
+        """Return the translation's answer (n,) to ``step``, in the order of ``design.outputs``.
+
+        Outputs of the reference model that the translation does not have are NaN.
+        """
         answer = _exchange(self.translation, self._tag(step), self.inputs[step][self.sent])
         out = np.full(self.design.outputs.size, np.nan)
         out[self._into] = answer[self._of]
@@ -157,7 +163,7 @@ def _exchange(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
 
 
 def _order(ours: Signals, theirs: Signals) -> list[int]:
-    """The index in ``ours`` of each column of ``theirs``."""
+    """Return the index in ``ours`` of each column of ``theirs``."""
     for column in theirs.columns:
         if column not in ours.columns:
             raise UnknownName("input", column, ours.columns, "the reference model")

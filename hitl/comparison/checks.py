@@ -1,4 +1,4 @@
-"""Checks of a translation besides its answers: its period, its parameters, its initialisation."""
+"""Checks of C code other than its answers: its period, its parameters, its initialisation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INITIALIZED_AGAIN = "a second initialisation gives the same answers"
 
 
 class Check(NamedTuple):
-    """A condition ``what`` that has to hold; ``problem`` says why it fails, else it is empty."""
+    """A condition ``what`` that must hold; ``problem`` says why it does not hold, or is empty."""
 
     what: str
     problem: str = ""
@@ -30,10 +30,10 @@ class Check(NamedTuple):
 def of_interface(
     name: str, design: Controller, translation: Controller, period: Period | None
 ) -> Iterator[Check]:
-    """The checks of translation ``name``; none if it has no interface file.
+    """Yield the checks of translation ``name``; none if it has no interface file.
 
-    ``period`` is that of the scenario.  The translation has to be started, since only a running C
-    tells its own parameters.
+    ``period`` is the period of the scenario.  The translation must be running, because only running
+    C code reports the values that it gives its parameters.
     """
     interface = interface_of(translation)
     if interface is None:
@@ -47,7 +47,7 @@ def of_interface(
 
 
 def another_period(name: str, interface: Interface, period: Period) -> str:
-    """A sentence if the interface file's period is not the scenario's ``period``; else empty."""
+    """Return why the period in the interface file is wrong; empty if it equals ``period``."""
     if interface.period == period or interface.any_period:
         return ""
     return (
@@ -59,19 +59,20 @@ def another_period(name: str, interface: Interface, period: Period) -> str:
 
 
 def _other_values(name: str, design: Controller, interface: Interface, own: Vector) -> str:
-    """A sentence on the first parameter whose value in the C code is not the reference model's.
+    """Return a sentence on the first parameter whose value in C differs from the reference model's.
 
-    A parameter that is 0 in the C code is assumed to be set by the C's caller.  The value in the C
-    code may be the one that the reference model declares, or the one that the scenario sets.
+    A parameter that is 0 in the C code is assumed to be set by the C's caller.  Any other value in
+    the C code must equal the value that the reference model declares, or the value that the
+    scenario sets.
     """
     theirs = parameters_of(design)
-    declared, flown = theirs.initial({}), theirs.initial(values_of(design))
+    declared, used = theirs.initial({}), theirs.initial(values_of(design))
     for place in interface.parameter_fields:
         signal = place.signal
         if signal.name not in theirs or place.set_by_caller:
             continue
         here = own[interface.parameters.slice(signal.name)]
-        wanted = [v[theirs.slice(signal.name)] for v in (declared, flown)]
+        wanted = [v[theirs.slice(signal.name)] for v in (declared, used)]
         if here.any() and not any(_same(place, here, values) for values in wanted):
             at = int(np.argmin([_same(place, here[k], wanted[0][k]) for k in range(len(here))]))
             return (
@@ -85,7 +86,7 @@ def _other_values(name: str, design: Controller, interface: Interface, own: Vect
 
 
 def _same(place: Field, here: Vector, wanted: Vector) -> bool:
-    """True if both are equal, apart from rounding to the type of the C code."""
+    """Return True if both values are equal, apart from rounding to the type of the C code."""
     if place.scaled or "int" in place.signal.type:
         allowed = abs(place.scale) if place.scaled else 0.0
         return bool((np.abs(here - wanted) <= allowed * (1.0 + 1e-9)).all())

@@ -32,44 +32,44 @@ from rtsim.scenario.scenario import Scenario
 class ProgressWatch:
     """Callbacks that report the progress of a comparison.
 
-    ``stage`` gets a text on what begins now, ``flight`` the progress of a run, and ``steps`` the
-    number of open-loop steps done and of all steps.
+    ``stage`` is called with the name of each stage that begins, ``flight`` with the progress of a
+    run, and ``steps`` with the number of open-loop steps done and of all steps.
     """
 
     stage: Callable[[str], None] = lambda _: None
     flight: Callable[[Progress], None] | None = None
     steps: Observer | None = None
     met: Callable[[str, Controller], None] = lambda *_: None
-    """Called with the name of a controller that was started, and the controller."""
+    """A function that is called for each started controller, with its name and the controller."""
     checked: Callable[[], None] = lambda: None
-    """Called before the first run, when no mistake was found in the arguments."""
+    """A function that is called before the first run, after the arguments were found correct."""
 
 
 class LoopRun(NamedTuple):
-    """The result of a run."""
+    """The result of one run in a comparison."""
 
     recording: Recording
     started: dict[str, Controller]
     """The controllers that replaced the reference models in this run, by name."""
     error: str = ""
     held_up: bool = False
-    """This host fell behind the clock, which ended the run."""
+    """True if the run ended because this host fell behind the wall clock."""
     environment: bool = False
-    """The error belongs to the environment of a controller, not to the controller."""
+    """True if the error belongs to the environment of a controller, not to the controller."""
     paced: bool = False
-    """The run was paced by the wall clock."""
+    """True if the run was paced by the wall clock."""
 
     def count(self, kind: str) -> int:
-        """Number of recorded events of ``kind``."""
+        """Return the number of recorded events of ``kind``."""
         return sum(event.kind == kind for event in self.recording.events)
 
 
 @dataclass
 class Conditions:
-    """The scenario, and the conditions of all runs that replace the controllers ``components``.
+    """The scenario and the conditions that all runs of a comparison share.
 
-    ``latency``, ``until``, ``seed``, ``late`` and ``failure`` are those of
-    :func:`hitl.comparison.back_to_back.climb`.
+    ``components`` are the names of the controllers to replace. ``latency``, ``until``, ``seed``,
+    ``late`` and ``failure`` are the arguments of :func:`hitl.comparison.back_to_back.climb`.
     """
 
     scenario: Scenario
@@ -95,13 +95,13 @@ class Conditions:
         self.until_ns = declared if self.until is None else to_ns(self.until, "until")
 
     def _refuse_changes(self) -> None:
-        """Refuse changes of parameters during the run: C gets its parameters once, at the start."""
+        """Refuse changes of parameters during a run, because C code gets its parameters once."""
         for change in self.scenario.describe()["changes"]:
             name, _, parameter = change["target"].partition(".")
             if name in self.components:
                 raise ScenarioError(
-                    f"parameter {change['target']} changes at {change['ns'] / 1e9:g} s, but C that "
-                    f"replaces {name} gets its parameters only once, before its first step; make "
+                    f"parameter {change['target']} changes at {change['ns'] / 1e9:g} s, but the C "
+                    f"code of {name} gets its parameters only once, before its first step; make "
                     f"{parameter} an input of {name} and wire it to a source"
                 )
 
@@ -113,24 +113,24 @@ class Conditions:
                 raise fault.error(UnknownName("controller", fault.part, sorted(known)))
 
     def component(self, name: str) -> ControllerComponent:
-        """The component of controller ``name``; :class:`ScenarioError` if it is no controller."""
+        """Return the component of controller ``name``; raises an error if it is no controller."""
         return self.scenario.controller_component(
             name, f"{name} is not a controller, so C cannot replace it"
         )
 
     def compute(self, name: str) -> LatencyModel:
-        """The latency within which ``name`` may answer."""
+        """Return the compute latency of controller ``name``: the given one, or the scenario's."""
         given = latency_of(name, self.latency)
         return self.component(name).compute if given is None else allowing(given)
 
     def designs(self) -> dict[str, Controller]:
-        """The reference models by the name of their component."""
+        """Return the reference models, by the name of their component."""
         return {name: self.component(name).controller for name in self.components}
 
     def taking_over(self, controllers: Mapping[str, Controller]) -> dict[str, Controller]:
         """Return ``controllers`` with the parameters of the reference models.
 
-        Each of them calls ``watch.met`` when it starts.
+        Each controller calls ``watch.met`` when it starts.
         """
         taken = {n: taking_over(n, self.component(n).controller, c) for n, c in controllers.items()}
         return {name: self._announcing(name, controller) for name, controller in taken.items()}
@@ -144,7 +144,7 @@ class Conditions:
         return _started_by(controller, announced)
 
     def refuse_no_time(self, pace: Pace, controllers: Mapping[str, Controller]) -> None:
-        """Raise if a controller outside this process has no latency in a run in real time."""
+        """Raise an error if, in real time, a controller outside this process has no latency."""
         for name, controller in controllers.items():
             compute = self.component(name).compute
             none = isinstance(compute, Fixed) and compute.constant == (0,)
@@ -162,7 +162,7 @@ class Conditions:
                     f"type --latency {enough:g} (latency={enough:g}), or run with --pace max"
                 )
 
-    def fly_design(self) -> Recording:
+    def run_reference(self) -> Recording:
         """Run the scenario with its reference models and return the recording.
 
         Errors of a reference model are raised, because no comparison is possible without it.
@@ -177,7 +177,7 @@ class Conditions:
         _not_interrupted(result)
         return result.recording()
 
-    def fly(
+    def run_with(
         self,
         controllers: Mapping[str, Controller],
         baseline: Recording,
@@ -217,20 +217,23 @@ class Conditions:
         return LoopRun(_recorded(recorder), started, error, held_up, environment, paced)
 
     def _request(self, scenario: Scenario, recorder: FileRecorder | MemoryRecorder) -> RunRequest:
-        """The request of a run under these conditions."""
+        """Return the request that describes a run under these conditions."""
         live = Connections(observe=self.watch.flight)
         return RunRequest(scenario, self.seed, until=self.until, output=Output(recorder), live=live)
 
 
 def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:
-    """The recording of a run; empty if the run ended before its first tag."""
+    """Return the recording of a run; it is empty if the run ended before its first tag."""
     if isinstance(recorder, FileRecorder):
         return Recording.open(recorder.path) if recorder.started else MemoryRecorder().recording()
     return recorder.recording()
 
 
 def _remembered(name: str, controller: Controller, started: dict[str, Controller]) -> Controller:
-    """A copy of ``controller`` that stores in ``started`` what it starts, for runs that fail."""
+    """Return a copy of ``controller`` that adds each controller that it starts to ``started``.
+
+    The started controllers are then known even if the run fails.
+    """
 
     def kept() -> Controller:
         started[name] = fresh(name, controller)
@@ -240,7 +243,7 @@ def _remembered(name: str, controller: Controller, started: dict[str, Controller
 
 
 def _started_by(controller: Controller, make: Callable[[], Controller]) -> Controller:
-    """A copy of ``controller`` with ``make`` as its ``fresh``."""
+    """Return a copy of ``controller`` whose method ``fresh`` is ``make``."""
     if not hasattr(controller, "fresh"):
         return controller
     out = copy(controller)

@@ -1,4 +1,4 @@
-"""Starts controllers for an open loop, and closes them; their errors are part of the result."""
+"""Starts two controllers for the open loop, and closes them; errors become part of the result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def drive(
     """Start both controllers, run :func:`open_loop` on them, and close them.
 
     The arguments are those of :func:`open_loop`.  If the translation fails to initialise, or fails
-    when it is closed, the result has that error.
+    when it is closed, the result contains that error.
     """
     with ExitStack() as stack:
         ours = stack.enter_context(closing(fresh(name, design)))
@@ -68,17 +68,18 @@ def drive(
 
 
 def fresh(name: str, controller: Controller) -> Controller:
-    """A new controller like ``controller``; :class:`ScenarioError` if it has no ``fresh()``."""
+    """Return a new controller like ``controller``; raises an error if it has no ``fresh()``."""
     if not isinstance(controller, Fresh):
         raise ScenarioError(
-            f"{name}: a {type(controller).__name__} cannot be started again, as a back-to-back "
-            "test does; give it a method fresh() that returns a new controller in its initial state"
+            f"{name}: a back-to-back test starts a controller several times, but a "
+            f"{type(controller).__name__} has no method fresh(); add fresh(), which returns a new "
+            "controller in its initial state"
         )
     return controller.fresh()
 
 
 def closed(controller: Controller) -> ControllerError | None:
-    """Close the controller; the error if that fails, else ``None``."""
+    """Close the controller; return the error of closing it, or ``None``."""
     try:
         controller.close()
     except ControllerError as error:
@@ -87,7 +88,7 @@ def closed(controller: Controller) -> ControllerError | None:
 
 
 class _Dead:
-    """A controller that could not be started: each step raises the reason."""
+    """A stand-in for a controller that failed to start; each of its steps raises this failure."""
 
     outside = False
 

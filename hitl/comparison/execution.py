@@ -1,6 +1,6 @@
 """Execution times of the steps of C code, on the host or on a board.
 
-The times were observed.  A step can also take longer than the longest observed one.
+These times are observations.  A later step can take longer than the longest observed step.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from rtsim.record.markup import duration
 
 STEP, EXCHANGE = "execution time per step", "time of an exchange"
 HOST, TARGET = "host time", "target clock"
-"""The clock that measured: that of this machine, or that of the board."""
+"""The clock that measured the times: the clock of this machine or of the board."""
 MODELLED = "modelled by execution, firmware and wire time"
-"""For exchanges in real time: an answer is read when it is due, so its arrival is not measured."""
+"""The clock of exchanges in real time: their times are modelled, not measured."""
 LABEL = f"{STEP}, {HOST}"
 FEWEST_FOR_P99 = 100
 
 
 def p99(values: NDArray[Any]) -> Any:
-    """The 99th percentile of sorted ``values`` (k,): the least one that at most 1 % exceed."""
+    """Return the 99th percentile of sorted ``values`` (k,): at most 1 % of them are greater."""
     return values[math.ceil(0.99 * len(values)) - 1]
 
 
 @dataclass(frozen=True)
 class Execution:
-    """Durations of the steps of one run [ns of ``clock``]."""
+    """Statistics of the durations of the steps of one run, in ns of ``clock``."""
 
     steps: int
     min: int
     mean: float
     p99: int | None
-    """``None`` for fewer than 100 steps."""
+    """The 99th percentile; ``None`` for fewer than 100 steps."""
     max: int
     """The longest observed time."""
     max_step: int
@@ -59,7 +59,7 @@ class Execution:
         what: str = STEP,
         clock: str = HOST,
     ) -> Execution | None:
-        """Make it from the times of all steps, ``took_ns`` (k,), ns; ``None`` without steps."""
+        """Return the statistics of the durations ``took_ns`` (k,); ``None`` if there are none."""
         took = np.array(took_ns, np.int64)
         if not len(took):
             return None
@@ -78,7 +78,7 @@ class Execution:
 
     @property
     def label(self) -> str:
-        """Return a text on what was measured and by which clock."""
+        """Return a text that says what was measured and by which clock."""
         return f"{self.what}, {self.clock}"
 
     @property
@@ -97,7 +97,7 @@ class Execution:
         )
 
     def cells(self) -> tuple[str, ...]:
-        """Texts of a table row: min, mean, p99, max, the step of the max, share of the period."""
+        """Return the texts of a table row: min, mean, p99, max, step of max, share of period."""
         return (
             duration(self.min),
             duration(self.mean),
@@ -108,7 +108,7 @@ class Execution:
         )
 
     def to_json(self) -> dict[str, object]:
-        """Plain data; ``clock`` is ``host``, ``target`` or, for an exchange, ``modelled``."""
+        """Return plain data; ``clock`` is ``host``, ``target`` or ``modelled`` (exchanges only)."""
         return {
             "clock": self.clock.partition(" ")[0],
             "steps": self.steps,
@@ -122,7 +122,7 @@ class Execution:
 
 
 def timed(controller: object) -> bool:
-    """False for instrumented builds (sanitize, coverage): their times are not meaningful."""
+    """Return False for an instrumented build (sanitize, coverage), whose times mean nothing."""
     return kind_of_build(controller) == PLAIN
 
 
@@ -132,5 +132,5 @@ def clock_of(controller: object) -> str:
 
 
 def on_board(controller: object) -> bool:
-    """True if the controller runs on a board, and counts its steps in processor cycles."""
+    """Return True if the controller runs on a board, where a step is timed in processor cycles."""
     return hasattr(controller, "cycles")

@@ -1,4 +1,4 @@
-"""What a comparison exercised and what it did not: a signal that never moved proves nothing."""
+"""Determines which signals moved in a comparison, and which answers took effect."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ from rtsim.record.verdict import SignalResult, short
 
 @dataclass(frozen=True)
 class Exercise:
-    """The inputs and outputs of one controller that moved, according to its reference model."""
+    """The inputs and outputs that moved in the steps of one controller's reference model."""
 
     still_outputs: tuple[str, ...] = ()
     """Names of the output columns that never moved."""
     still_inputs: tuple[str, ...] = ()
     """Names of the input columns that never changed."""
     any: bool = True
-    """True if some output had a value that an output which is never written does not have."""
+    """True if an output moved, or had a value other than 0 and other than its initial value."""
 
     @classmethod
     def of(
         cls, design: Controller, inputs: NDArray[np.float64], outputs: NDArray[np.float64]
     ) -> Exercise:
-        """Make it from the inputs (k, m) and outputs (k, n) of all steps of ``design``."""
+        """Return what the inputs (k, m) and outputs (k, n) of all steps of ``design`` exercise."""
         still = _still(design.outputs.columns, outputs)
-        # C that does nothing answers 0.
+        # C code that does nothing answers 0.
         away = (outputs != 0.0) & (outputs != design.outputs.initial())
         some = len(still) < design.outputs.size or bool(away.any())
         return cls(still, _still(design.inputs.columns, inputs), some)
 
     @property
     def nothing(self) -> str:
-        """A sentence on why nothing was exercised."""
+        """A sentence that says why nothing was exercised."""
         outputs = ", ".join(self.still_outputs)
         return (
-            f"the reference model never moves {outputs} in these steps, so C that does nothing "
-            "agrees too; change the scenario so that the outputs move, for example with a longer "
-            "--until or another setpoint"
+            f"the reference model never moves {outputs} in these steps, so C code that does "
+            "nothing agrees too; change the scenario so that the outputs move, for example with a "
+            "longer --until or another setpoint"
         )
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences on what was not exercised; empty if everything was."""
+        """Sentences on what was not exercised; empty if everything was exercised."""
         out = []
         if self.still_outputs:
             out.append(f"outputs that never moved: {', '.join(self.still_outputs)}")
@@ -69,7 +69,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Effects:
-    """How many answers of one controller took effect in a run."""
+    """The number of requests of a controller in a run, and of its answers that took effect."""
 
     asked: int
     """Number of requests."""
@@ -77,18 +77,23 @@ class Effects:
     arrived: int
     """Number of answers that took effect before the end."""
     away: bool
-    """True if some answer of the reference model differs from the value held before the first."""
+    """True if an answer of the reference model differs from the outputs before its first answer."""
 
     @classmethod
-    def of(cls, name: str, design: Controller, baseline: Recording, flown: Recording) -> Effects:
-        """The effects of controller ``name`` in ``flown``; ``baseline`` is the reference's run."""
-        answers = flown.tracks.get(f"messages/{name}")
-        requests = flown.tracks.get(f"messages/{request_topic(name)}")
+    def of(
+        cls, name: str, design: Controller, baseline: Recording, candidate: Recording
+    ) -> Effects:
+        """Return the effects of controller ``name`` in the run ``candidate``.
+
+        ``baseline`` is the run with the reference.
+        """
+        answers = candidate.tracks.get(f"messages/{name}")
+        requests = candidate.tracks.get(f"messages/{request_topic(name)}")
         wanted = baseline.tracks.get(f"messages/{name}")
         return cls(
             0 if requests is None else len(requests),
             0 if answers is None else len(answers),
-            0 if answers is None else int(_effective(answers, flown.end_ns).sum()),
+            0 if answers is None else int(_effective(answers, candidate.end_ns).sum()),
             wanted is not None and _moves(wanted, baseline.end_ns, design),
         )
 
@@ -98,7 +103,7 @@ class Effects:
         return self.arrived > 0 and self.away
 
     def nothing(self, name: str) -> str:
-        """A sentence on why this controller had no effect in the run; empty if it had one."""
+        """Return why this controller had no effect in the run; empty if it had an effect."""
         if not self.arrived:
             return (
                 f"no answer of {name} took effect before the end; use a smaller --latency or a "
@@ -129,7 +134,7 @@ class FlightCoverage:
     def of(
         cls, results: Sequence[SignalResult], paired: Recording, flights: Mapping[str, Recording]
     ) -> FlightCoverage:
-        """Make it from the rows that both runs have (``paired``) and the recordings by side."""
+        """Return the coverage of the rows that both runs have (``paired``)."""
         tracks = [t for t in paired.tracks.values() if t.spec.deterministic and len(t)]
         last = max((int(t.ns.max()) for t in tracks), default=-1)
         ends = {side: RunEnding.of(flight).in_brief for side, flight in flights.items()}
@@ -155,13 +160,13 @@ class FlightCoverage:
 
 
 def _effective(answers: TrackData, end_ns: int) -> NDArray[np.bool_]:
-    """A mask (n,) of the answers that arrived before the end."""
+    """Return a mask (n,) of the answers that arrived before the end of the run."""
     arrival = answers.integer("arrival")
     return np.asarray((arrival >= 0) & (arrival <= end_ns))
 
 
 def _moves(answers: TrackData, end_ns: int, design: Controller) -> bool:
-    """True if an answer arrives that differs from the initial outputs."""
+    """Return True if an answer that arrived differs from the initial outputs of ``design``."""
     known, held = design.outputs, design.outputs.initial()
     rows = answers.rows.floats[_effective(answers, end_ns)]
     return any(

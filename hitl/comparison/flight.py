@@ -1,4 +1,4 @@
-"""The closed loop: the run with the translation compared with the run of the reference."""
+"""Compares the closed-loop run of the C code or board with the run of its reference."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Spoiled(NamedTuple):
     since_ns: int
     why: str
     slow: bool = False
-    """This host was too slow."""
+    """True if the reason is that this host was too slow."""
     ended: bool = True
-    """If an error ended the run, that error is not a failure of the translation."""
+    """True if an error that ended the run is not to be counted as a failure of the translation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +36,13 @@ class LoopComparison:
 
     comparison: Comparison
     baseline: Recording
-    flown: Recording
+    candidate: Recording
     paired: tuple[Recording, Recording]
     """The rows of both runs that were compared."""
     error: str = ""
-    """The error that ended the run early; else empty."""
+    """The error that ended the run early; empty if there was none."""
     held_up: bool = False
-    """The run ended early because this host fell behind the clock."""
+    """True if the run ended early because this host fell behind the wall clock."""
     late: int = 0
     missed: int = 0
     execution: Mapping[str, Execution] = field(default_factory=dict)
@@ -50,9 +50,9 @@ class LoopComparison:
     targets: Mapping[str, OnTarget] = field(default_factory=dict)
     """What each board reported and measured, by controller."""
     spoiled: Spoiled | None = None
-    """The environment failure that affected the run, if there was one."""
+    """The environment failure that affected the run, or ``None``."""
     effects: Mapping[str, Effects] = field(default_factory=dict)
-    """How many answers of each controller took effect."""
+    """The numbers of requests and effective answers of each controller."""
     covered: FlightCoverage = FlightCoverage()
 
     @property
@@ -73,13 +73,13 @@ class LoopComparison:
 
     @property
     def slipped(self) -> int:
-        """Time that emulated boards in real time lost, ns, because this host was too slow."""
+        """Time (ns) by which emulated boards fell behind the wall clock on this slow host."""
         paced = [t.pacing for t in self.targets.values() if t.pacing is not None]
         return sum(pacing.slipped_ns for pacing in paced if pacing.slips)
 
     @property
     def too_slow(self) -> bool:
-        """True if this host did not keep up with the clock."""
+        """True if this host did not keep up with the wall clock."""
         return self.held_up or self.slipped > 0 or (self.spoiled is not None and self.spoiled.slow)
 
     @property
@@ -88,20 +88,20 @@ class LoopComparison:
 
     @property
     def _charged(self) -> list[SignalResult]:
-        """The failures that belong to the translation."""
+        """The failures for which the translation is responsible."""
         return [r for r in self.comparison.failures if not self.excuses(r)]
 
     def excuses(self, result: SignalResult) -> bool:
-        """True if ``result`` fails because of the environment, not because of the translation."""
+        """Return True if ``result`` fails because of the environment, not of the translation."""
         if result.ok or not self._excused:
             return False
-        since = self.flown.end_ns if self.spoiled is None else self.spoiled.since_ns
+        since = self.candidate.end_ns if self.spoiled is None else self.spoiled.since_ns
         first = result.first_failed
         return result.name == OVERLAP or (first is not None and first.ns >= since)
 
     @property
     def undecided(self) -> str:
-        """A sentence on why the outcome is undecided; else empty."""
+        """A sentence that says why the outcome is undecided; empty if it is not."""
         if self.outcome is not Outcome.UNDECIDED:
             return ""
         if self._excused:
@@ -116,7 +116,7 @@ class LoopComparison:
         return min(failed, key=lambda r: r.first_failed or (0, 0), default=None)
 
     def failure(self, result: SignalResult) -> str:
-        """A sentence on where a signal fails first, with the values of both runs there."""
+        """Return a sentence on where ``result`` fails first, with the values of both runs."""
         text = f"{result.name}: {result.reason}"
         pair = self.values(result)
         if pair is None:
@@ -126,7 +126,7 @@ class LoopComparison:
         return f"{text}, allowed {allowance(result)}"
 
     def values(self, result: SignalResult) -> tuple[str, str] | None:
-        """The values of both runs at the first failure, as text; ``None`` if there are none."""
+        """Return the values of both runs at the first failure, as text; ``None`` without values."""
         name, _, signal = result.name.rpartition(".")
         a, b = (recording.tracks.get(name) for recording in self.paired)
         if result.first_failed is None or a is None or b is None or signal not in a.signals:
@@ -155,7 +155,7 @@ class LoopComparison:
 
 
 def allowance(result: SignalResult) -> str:
-    """The tolerance as text: ``max(1e-06 V, 1e-09 of the reference's value)``."""
+    """Return the tolerance as text: ``max(1e-06 V, 1e-09 of the reference's value)``."""
     absolute, relative = result.tolerance
     unit = "" if result.unit in ("", "1") else f" {result.unit}"
     if relative == 0.0:
@@ -164,7 +164,7 @@ def allowance(result: SignalResult) -> str:
 
 
 def time_needed(flight: LoopComparison) -> str:
-    """A sentence on what to do about late answers."""
+    """Return a sentence that says what to do about late answers."""
     if flight.slipped:
         return (
             f"this host was too slow for the emulator, which lost {duration(flight.slipped)} "
@@ -177,7 +177,7 @@ def time_needed(flight: LoopComparison) -> str:
     longest = max(exchange.max for exchange in exchanges)
     if any(exchange.clock == MODELLED for exchange in exchanges):
         return f"execution, firmware and wire alone take up to {duration(longest)}: {more}"
-    tenths = -(-longest * 105 // 10_000_000)  # of ms, and 5 % more
+    tenths = -(-longest * 105 // 10_000_000)  # tenths of a ms, with a margin of 5 %
     return (
         f"the longest exchange observed took {duration(longest)}: allow more time, such as "
         f"--latency {tenths / 10_000:g}"

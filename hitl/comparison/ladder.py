@@ -1,4 +1,4 @@
-"""Several levels, each compared with the one before: reference model, C on the host, board."""
+"""Several levels, each compared with the level before: reference model, C on the host, board."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Ladder:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of the last run; the runs before it are as fast as possible."""
+        """The options of the last run; the runs before it are as fast as possible."""
         return self.pairs[-1].settings
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The notes of all pairs, each once."""
+        """The notes of all pairs, without repetitions."""
         return tuple(dict.fromkeys(note for pair in self.pairs for note in pair.notes))
 
     @property
@@ -52,17 +52,17 @@ class Ladder:
 
     @property
     def unexercised(self) -> list[str]:
-        """Sentences on everything that was not exercised, each once."""
+        """Sentences on everything that was not exercised, without repetitions."""
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.unexercised))
 
     @property
     def in_words(self) -> str:
-        """The verdict, and below it the first failures of each pair that fails."""
+        """The verdict, followed by the first failures of each pair that fails."""
         verdicts = ", and ".join(pair.statement for pair in self.pairs)
         loops = but = ""
         if self.ok:
-            flown = self.pairs[-1].flight is not None
-            loops = ", in open and in closed loop" if flown else ", in open loop"
+            closed = self.pairs[-1].flight is not None
+            loops = ", in open and in closed loop" if closed else ", in open loop"
             but = reservation(text for pair in self.pairs for text in pair.reserved)
         lines = [f"{self.scenario}: {verdicts}{loops}{but}"]
         for pair in self.pairs:
@@ -70,11 +70,11 @@ class Ladder:
         return "\n".join(lines)
 
     def assert_ok(self) -> None:
-        """Raise as :meth:`BackToBack.assert_ok` does."""
+        """Raise the same errors as :meth:`BackToBack.assert_ok`."""
         refuse(self.outcome, self.in_words)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; what is not finite is ``None``."""
+        """Return plain data; a number that is not finite becomes ``None``."""
         return {
             "scenario": self.scenario,
             "ok": self.ok,

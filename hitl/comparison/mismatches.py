@@ -16,15 +16,15 @@ from rtsim.core.tag import Period
 def mismatches(
     name: str, design: Controller, translation: Controller, period: Period | None = None
 ) -> Iterator[str]:
-    """Sentences on what the two versions of controller ``name`` do not share.
+    """Yield sentences on the differences between both versions of controller ``name``.
 
-    With the scenario's ``period``, this includes another period in the interface file.  A
-    comparison leaves ``period`` out, because it has a check for it (:mod:`hitl.comparison.checks`).
+    If the scenario's ``period`` is given, a different period in the interface file is reported too.
+    A comparison does not give ``period``, because :mod:`hitl.comparison.checks` checks the period.
     """
     interface = interface_of(translation)
     if interface is not None and period is not None:
         yield from filter(None, [another_period(name, interface, period)])
-    # A setting of a parameter that only one side has does not reach the other side.
+    # The other side never gets the value of a parameter that only one side has.
     ours, theirs = (parameters_of(c).names for c in (design, translation))
     sides = ((REFERENCE_MODEL, ours, theirs), ("interface file", theirs, ours))
     for whose, here, there in sides:
@@ -33,7 +33,7 @@ def mismatches(
 
 
 def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterator[str]:
-    """A sentence on a latency that is longer than the period."""
+    """Yield a sentence if the latency is longer than the period."""
     if isinstance(latency, Fixed) and period is not None and latency.constant[0] > period.ns:
         yield (
             f"{name}: a latency of {latency.constant[0] / 1e9:g} s is longer than its period of "
@@ -43,6 +43,6 @@ def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterato
 
 
 def reservation(reserved: Iterable[str]) -> str:
-    """The end of a passed verdict that has reservations: ``; but ...``; else empty."""
+    """Return the end of a passed verdict: ``; but ...`` if it has reservations, else empty."""
     text = "; ".join(dict.fromkeys(reserved))
     return f"; but {text}" if text else ""

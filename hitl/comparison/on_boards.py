@@ -37,7 +37,7 @@ class OnBoards(NamedTuple):
 
     rungs: list[Rung]
     images: dict[str, Firmware]
-    """By controller, the firmware of emulated boards whose image was not given."""
+    """The firmware that was built for emulated boards, by controller."""
 
     @property
     def board(self) -> Rung:
@@ -55,7 +55,7 @@ class OnBoards(NamedTuple):
 
 
 class Met(NamedTuple):
-    """The identity of a board that was contacted before the first run, and its time budget."""
+    """A board that was contacted before the first run: its identity and its time budget."""
 
     board: HelloReply
     budget: Budget
@@ -70,7 +70,7 @@ def rungs(
     firmware: Path | None = None,
     cases: Path | None = CASES,
 ) -> OnBoards:
-    """Build the C code for this host and for the board at ``url``, without starting anything.
+    """Build the C code for this host and for the board at ``url``, but start nothing.
 
     ``controllers`` are interface files by the component that each replaces.  With ``paced``
     the closed loop on the board is paced by the wall clock; the open loop is in lockstep in any
@@ -94,7 +94,7 @@ def rungs(
         check_posix()
         pyserial()
     interfaces = {name: load_interface(reference) for name, reference in controllers.items()}
-    for interface in interfaces.values() if emulated else ():  # a real one reports its types
+    for interface in interfaces.values() if emulated else ():  # a real board reports its types
         check_processor(interface, at.description)
     images = {}
     if emulated and firmware is None:
@@ -123,7 +123,7 @@ def rungs(
 
 
 def own_values(host: SilController) -> dict[str, object]:
-    """The parameters whose values only the C code has, by name, to be sent to a board."""
+    """Return the values of the parameters that only the C code has, by name, for the board."""
     names = unnamed(host.interface, host.values)
     if not names:
         return {}
@@ -133,7 +133,7 @@ def own_values(host: SilController) -> dict[str, object]:
 
 
 def check_faults(scenario: Scenario, board: Rung, url: str) -> None:
-    """:class:`ScenarioError` for a reset that the board at ``url`` would have to make itself."""
+    """Raise :class:`ScenarioError` for a fault that this host cannot cause on the board."""
     for fault in () if parse_url(url).emulated else scenario.declared_faults:
         if issubclass(fault.kind, BoardFault) and fault.part in board.controllers:
             raise ScenarioError(
@@ -143,7 +143,7 @@ def check_faults(scenario: Scenario, board: Rung, url: str) -> None:
 
 
 def check_processor(interface: Interface, board: BoardDescription = DEFAULT_BOARD) -> None:
-    """:class:`InterfaceError` for a type that ``board`` lacks, with the variant that fits."""
+    """Raise :class:`InterfaceError`, with a variant that fits, for a type that ``board`` lacks."""
     try:
         check_target(interface, board.target)
     except InterfaceError as error:
@@ -155,7 +155,7 @@ def check_processor(interface: Interface, board: BoardDescription = DEFAULT_BOAR
 
 
 def _fitting(interface: Interface, board: BoardDescription) -> list[str]:
-    """The variants whose types the board has."""
+    """Return the variants of the interface file whose types the board has."""
     out = []
     for variant in tomllib.loads(interface.path.read_text(encoding="utf-8")).get("variants", {}):
         try:
@@ -167,7 +167,7 @@ def _fitting(interface: Interface, board: BoardDescription) -> list[str]:
 
 
 def in_words(image: Firmware) -> str:
-    """One line on an image: its origin, its compiler and its size."""
+    """Return one line about an image: its origin, its compiler and its size."""
     made = "shipped with rtsim" if image.prebuilt else "built here"
     return (
         f"{made} ({image.compiler}), {image.flash_bytes} bytes of flash, {image.ram_bytes} bytes "

@@ -19,7 +19,7 @@ from rtsim.core.tag import Period
 
 @dataclass(frozen=True, eq=False)
 class OnTarget:
-    """One run of a controller on a board."""
+    """What a board reported and measured in one run of its controller."""
 
     url: str
     board: HelloReply
@@ -27,25 +27,25 @@ class OnTarget:
     budget: Budget
     """Time budget of the longest protocol frames and the longest observed step."""
     cycles: NDArray[np.int64]
-    """(k,): processor cycles of each step."""
+    """Processor cycles of each step (k,)."""
     execution: Execution | None
-    """``None`` if no step was answered."""
+    """Execution times of the steps; ``None`` if no step was answered."""
     exchange: Execution | None
     """Time of an exchange, from the first byte of a request to the last byte of its reply.
 
-    In lockstep the board's clock measures it; the host's clock does so while the host waits for
-    the answer.  In real time an answer is read when it is due, so the time is modelled
+    In lockstep, the cycles of an emulated board measure this time; for a real board, the host's
+    clock does.  In real time an answer is read when it is due, so the time is modelled
     (``MODELLED``): execution, plus the firmware's own time, plus the longest frames on the wire.
     """
     stack: int
-    """The most bytes of stack that were ever in use."""
+    """The largest number of bytes of stack that were in use."""
     counts: EventCounts
     pacing: Timing | None = None
-    """How well an emulated board in real time kept up with the clock."""
+    """How well an emulated board in real time kept up with the wall clock."""
 
     @classmethod
     def of(cls, controller: object, period: Period | None = None) -> OnTarget | None:
-        """From a controller after its run; ``None`` if it was never connected to a board."""
+        """Return the data of ``controller`` after its run; ``None`` if it never reached a board."""
         board: HelloReply | None = board_of(controller)
         if board is None:
             return None
@@ -77,14 +77,14 @@ class OnTarget:
 
     @property
     def counted(self) -> dict[str, int]:
-        """Counts of messages that are no answers, by kind; only counts above 0."""
+        """Counts of messages other than answers, by kind, without counts of 0."""
         counts = {k: v for k, v in asdict(self.counts).items() if isinstance(v, int)}
         counts["garbage"] = sum(self.counts.garbage.values())
         del counts["frames"]
         return {k: v for k, v in counts.items() if v}
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: times in ns, execution also in cycles."""
+        """Return plain data: times in ns, execution also in cycles."""
         few = self.cycles if len(self.cycles) else np.zeros(1, np.int64)
         return {
             "url": self.url,
@@ -110,15 +110,15 @@ class OnTarget:
 
 
 def _clock(one: Any) -> str:
-    """The clock that measures the exchanges of ``one``."""
+    """Return which clock measures the exchanges of the board controller ``one``."""
     if one.paced:
         return MODELLED
-    # The time of an emulated board in lockstep is its cycles.
+    # An emulated board in lockstep measures time in its cycles.
     return TARGET if one.url.startswith("board:") else HOST
 
 
 def _exchanges(one: Any) -> NDArray[np.int64]:
-    """(k,): ns of each exchange."""
+    """Return the duration of each exchange (k,), ns."""
     if not one.paced:
         return np.array(one.exchange_ns, np.int64)
     budget: Budget = one.budget
@@ -127,7 +127,7 @@ def _exchanges(one: Any) -> NDArray[np.int64]:
 
 
 def hello(board: HelloReply) -> str:
-    """A board's reply to HELLO in one line."""
+    """Return a board's reply to HELLO as one line of text."""
     return (
         f"protocol {board.version}, build {board.build:08x}, schema {board.schema:016x}, "
         f"{board.clock_hz / 1e6:g} MHz, double of {board.double_bytes} bytes, payload up to "

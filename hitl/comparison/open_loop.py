@@ -43,7 +43,7 @@ from rtsim.record.verdict import Outcome, Tolerance, short
 
 
 class First(NamedTuple):
-    """The first step that fails, and the output that fails in it."""
+    """The first step that fails, and the output that fails in this step."""
 
     signal: str
     step: int
@@ -55,32 +55,32 @@ class OpenLoop:
 
     name: str
     signals: list[OutputResult]
-    """The result of each output of the design, by column."""
+    """The verdict on each output of the reference model, by column name."""
     input_names: tuple[str, ...]
     inputs: Table
-    """(k, m), in the order of the design's inputs."""
+    """The inputs (k, m), in the order of the reference model's inputs."""
     tags: NDArray[np.int64]
-    """(k, 2): ns and microstep."""
+    """The tag of each step (k, 2): ns and microstep."""
     design: Table
-    """(k, n): the outputs of the design."""
+    """The outputs of the reference model (k, n)."""
     translation: Table
-    """(k, n): the outputs of the translation, in the order of the design's outputs."""
+    """The outputs of the translation (k, n), in the order of the reference model's outputs."""
     answered: int
     """Number of steps that the translation answered."""
     execution: Execution | None = None
-    """``None`` for an instrumented build, and if no step was answered."""
+    """Execution times; ``None`` for an instrumented build, and if no step was answered."""
     error: str = ""
-    """Why the translation stopped answering, or failed when it was closed; else empty."""
+    """Why the translation stopped answering or failed when it was closed; empty if it did not."""
     about: Mapping[str, Any] = field(default_factory=dict)
     sides: Sides = C_AGAINST_DESIGN
     target: OnTarget | None = None
-    """What the board reported, if the translation ran on one."""
+    """What the board reported, if the translation ran on a board."""
     warnings: str = ""
-    """Compiler warnings about the translation's C."""
+    """Compiler warnings about the C code of the translation."""
     environment: bool = False
-    """The error belongs to the environment, such as a host without memory."""
+    """True if the error belongs to the environment, such as a host without memory."""
     checks: tuple[Check, ...] = ()
-    """The checks of the translation besides its answers."""
+    """Checks of the translation other than its answers."""
     exercise: Exercise = Exercise()
 
     @property
@@ -105,7 +105,7 @@ class OpenLoop:
 
     @property
     def first(self) -> First | None:
-        """The first failure; of several outputs in one step, the output declared first."""
+        """The first failure; if several outputs fail in that step, the output declared first."""
         failing = [(s.step, i, s.name) for i, s in enumerate(self.signals) if s.step is not None]
         return First(min(failing)[2], min(failing)[0]) if failing else None
 
@@ -115,15 +115,15 @@ class OpenLoop:
         return [s for s in self.signals if not s.ok]
 
     def worst_first(self) -> list[OutputResult]:
-        """Return the outputs: first those that fail, then by how much of the tolerance they use."""
+        """Return the outputs: failures first, then the others by their share of the tolerance."""
         return sorted(self.signals, key=lambda s: (s.ok, -s.share, -s.max_rel))
 
     def tag(self, step: int) -> Tag:
-        """The tag of a step."""
+        """Return the tag of a step."""
         return Tag(int(self.tags[step][0]), int(self.tags[step][1]))
 
     def moment(self, signal: OutputResult, step: int) -> StepMoment:
-        """The values, the tolerance and the inputs of an output at a step."""
+        """Return the values, the tolerance and the inputs of an output at a step."""
         column = self.signals.index(signal)
         absolute, relative = signal.tolerance
         size = abs(float(self.design[step, column]))
@@ -148,7 +148,7 @@ class OpenLoop:
 
     @property
     def in_words(self) -> str:
-        """Return a sentence: that the steps agree, or where the first failure is."""
+        """Return a sentence that says that all steps agree, or where the first failure is."""
         if self.error:
             return f"{self.name}: {self.error}"
         if self.failures:
@@ -177,7 +177,7 @@ class OpenLoop:
         return f"{self.name}: {outputs}, {inputs}, {steps}, {span}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, without the values of each step."""
+        """Return plain data, without the values of the single steps."""
         first = self.first
         return {
             "ok": self.ok,
@@ -214,16 +214,16 @@ def open_loop(
     sides: Sides = C_AGAINST_DESIGN,
     labels: Signals | None = None,
 ) -> OpenLoop:
-    """Give ``inputs`` (k, m), in the order of the design's inputs, to two running controllers.
+    """Compare two running controllers on ``inputs`` (k, m), in the order of the design's inputs.
 
-    ``tags`` (k, 2) are ns and microstep; without them step i happens at tick i of ``period``
-    (default: the translation's own).  ``tolerances`` are explained in
+    ``tags`` (k, 2) are ns and microstep; without ``tags``, step i happens at tick i of ``period``
+    (default: the period of the translation).  ``tolerances`` are explained in
     :mod:`hitl.comparison.tolerances`; the default depends on the type of the C output.  ``labels``
-    gives the units and kinds of the outputs if ``design`` is a translation itself, which leaves
-    them open.  ``observe`` is called after each step.
+    gives the units and kinds of the outputs, for a ``design`` that is itself C code and does not
+    state them.  ``observe`` is called after each step.
 
     Returns the verdict on each output.  A :class:`ControllerError` of the translation is part of
-    the result; errors of the design are raised.  Raises :class:`ShapeError` for inputs or tags of
+    the result; errors of ``design`` are raised.  Raises :class:`ShapeError` for inputs or tags of
     another shape, :class:`ScenarioError` for tolerances that match no output.
     """
     name = name or name_of(translation)
@@ -261,7 +261,7 @@ def open_loop(
 
 
 def _limits(driven: Driven, rules: Mapping[str, Tolerance], name: str) -> dict[str, Tolerance]:
-    """The tolerance of each output, by column."""
+    """Return the tolerance of each output, by column."""
     out = {}
     default, known = defaults(driven.translation), driven.design.outputs.columns
     for signal in driven.translation.outputs:
@@ -273,9 +273,9 @@ def _limits(driven: Driven, rules: Mapping[str, Tolerance], name: str) -> dict[s
 
 
 def defaults(translation: Controller, floating: bool = False) -> dict[str, Tolerance]:
-    """The default tolerance by output column, as :func:`by_type` gives it.
+    """Return the default tolerance of each output column, as :func:`by_type` gives it.
 
-    With ``floating``, only of floating-point outputs.
+    With ``floating``, only floating-point outputs are included.
     """
     interface = interface_of(translation)
     fields = () if interface is None else interface.output_fields
@@ -310,7 +310,7 @@ def _results(
 
 
 def _about_it(name: str, problem: str) -> str:
-    """``problem`` with the controller's name in front."""
+    """Return ``problem`` with the controller's name in front."""
     return problem if problem.startswith(f"{name}:") else f"{name}: {problem}"
 
 
@@ -333,7 +333,9 @@ def _table(inputs: ArrayLike, layout: Signals) -> Table:
 def _tags(tags: ArrayLike | None, steps: int, period: Period | None) -> NDArray[np.int64]:
     if tags is None:
         if period is None:
-            raise ScenarioError("the times of the steps are unknown; give tags= (k, 2), or period=")
+            raise ScenarioError(
+                "the times of the steps are unknown; give the argument tags (k, 2) or period"
+            )
         return np.array([(period.tick(k), 0) for k in range(steps)], np.int64)
     given = np.asarray(tags, np.int64)
     if given.shape != (steps, 2):

@@ -17,7 +17,7 @@ from rtsim.record.schema import TrackSpec
 from rtsim.record.verdict import ComparedSignal, SignalResult, Tolerance, short
 
 Pairs = tuple[Vector, Vector]
-"""Values of the design and of the translation, (n,) each."""
+"""Values of the reference model and of the translation, (n,) each."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class OutputResult(SignalResult):
     type: str = "float64"
     """Type of the C output."""
     max_ulp: float = 0.0
-    """Largest distance in units in the last place of a float32, or else of a float64."""
+    """Largest distance in units in the last place: of ``float32`` for that type, else ``float64``.
+    """
     step: int | None = None
     """The first step that fails; its tag is ``first_failed``."""
     worst_step: int | None = None
@@ -37,10 +38,10 @@ class OutputResult(SignalResult):
     first_step: int | None = None
     """The first step that differs at all; its tag is ``first``."""
     kind: Kind = "scalar"
-    """``angle`` for angles, which wrap; elements of a quaternion are compared one by one."""
+    """``angle`` for an angle, which wraps around; quaternions are compared element by element."""
 
     def pair(self, tags: NDArray[np.int64]) -> ComparedSignal:
-        """The object that measures the differences at the steps with these tags (n, 2)."""
+        """Return the object that measures the differences at the steps with these tags (n, 2)."""
         return _pair(self.name, self.unit, self.kind, self.tolerance, tags)
 
     def to_json(self) -> dict[str, object]:
@@ -65,7 +66,7 @@ class StepMoment(NamedTuple):
     tag: Tag
     design: float
     translation: float | None
-    """``None`` if there is no answer."""
+    """The value of the translation; ``None`` if there is no answer."""
     allowed: float
     """The allowed difference at this step, in the output's unit."""
     inputs: dict[str, float]
@@ -105,7 +106,7 @@ def judged(
     tags: NDArray[np.int64],
     sides: Sides = C_AGAINST_DESIGN,
 ) -> OutputResult:
-    """The verdict on an output with these ``values``, (n,) of each side.
+    """Return the verdict on an output with these ``values``, (n,) of each side.
 
     ``type`` is the type of the C output.  ``tags`` (k, 2) are the tags of all steps, k >= n.  If
     n < k, the missing answers fail.
@@ -148,21 +149,21 @@ def _pair(
 
 
 def missing(column: str, unit: str) -> OutputResult:
-    """The verdict on an output that the translation does not have."""
+    """Return the verdict on an output that the translation does not have."""
     return OutputResult(column, unit, reason="missing in the translation", share=math.inf)
 
 
 def lined_up(wanted: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return quaternions ``given`` (n, 4), each negated if that brings it nearer to ``wanted``."""
+    """Return quaternions ``given`` (n, 4), each negated if its negative is nearer to ``wanted``."""
     flipped = np.abs(wanted + given).max(axis=1) < np.abs(wanted - given).max(axis=1)
     return np.where(flipped[:, None], -given, given)
 
 
 def ulps(a: Vector, b: Vector, type: str) -> Vector:
-    """Distance of ``a`` and ``b`` (n,), counted in steps between adjacent numbers of ``type``.
+    """Return the distance of ``a`` and ``b`` (n,), in steps between adjacent numbers of ``type``.
 
-    ``type`` is ``float32``; any other name counts in ``float64``.  The distance is infinite if one
-    of both is NaN.
+    Every ``type`` other than ``float32`` counts as ``float64``.  The distance is infinite if only
+    one of both values is NaN, and 0 if both are NaN.
     """
     whole = np.int32 if type == "float32" else np.int64
     with np.errstate(over="ignore"):
@@ -177,12 +178,12 @@ def ulps(a: Vector, b: Vector, type: str) -> Vector:
 
 
 def _ranks(values: NDArray[Any], whole: type[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """The rank of each value in the order of all floats; 0 and -0 have the same rank."""
+    """Return the rank of each value in the order of all floats; 0 and -0 have the same rank."""
     bits = np.ascontiguousarray(values).view(whole).astype(np.int64)
     return np.where(bits < 0, np.int64(np.iinfo(whole).min) - bits, bits)
 
 
 def _shares(gap: Vector, allowed: Vector) -> Vector:
-    """Difference divided by the tolerance; infinite if the tolerance is 0."""
+    """Return the difference divided by the tolerance; infinite if the tolerance is 0."""
     some = (allowed > 0) & np.isfinite(gap)
     return np.divide(gap, allowed, out=np.where(gap > 0, math.inf, 0.0), where=some)

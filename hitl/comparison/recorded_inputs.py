@@ -18,7 +18,7 @@ from rtsim.record.reading import Recording, TrackData
 def inputs_of(
     recording: Recording, name: str, layout: Signals, until_ns: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The inputs of controller ``name`` up to ``until_ns``: (k, m) in the order of ``layout``.
+    """Return the inputs of controller ``name`` up to ``until_ns``: (k, m), ordered as ``layout``.
 
     The second result (k, 2) has the tag of each step: ns and microstep.  Raises
     :class:`RecordingError` if the recording does not have these inputs.
@@ -52,7 +52,7 @@ def inputs_of(
 
 
 def signals_of(recording: Recording) -> list[str]:
-    """The names of all signals that a comparison compares."""
+    """Return the names of all signals that a comparison compares."""
     return [
         f"{t.name}.{s.name}"
         for t in recording.tracks.values()
@@ -61,15 +61,15 @@ def signals_of(recording: Recording) -> list[str]:
     ]
 
 
-def in_terms_of(designs: Mapping[str, Controller], flown: Recording) -> Recording:
-    """Return ``flown``; units and kinds that C code does not state are the reference model's."""
-    tracks = dict(flown.tracks)
+def in_terms_of(designs: Mapping[str, Controller], recording: Recording) -> Recording:
+    """Return ``recording`` with units and kinds of the reference models where C states none."""
+    tracks = dict(recording.tracks)
     for name, design in designs.items():
         for topic, layout in ((name, design.outputs), (request_topic(name), design.inputs)):
             track = tracks.get(f"messages/{topic}")
             if track is not None:
                 tracks[track.name] = _relabelled(track, layout)
-    return replace(flown, tracks=tracks)
+    return replace(recording, tracks=tracks)
 
 
 def _relabelled(track: TrackData, layout: Signals) -> TrackData:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 DESIGN = "design"
 """The name of the reference model in JSON and in the class names of JUnit files."""
 REFERENCE_MODEL = "reference model"
-"""The same in texts and plots."""
+"""The name of the reference model in texts and plots."""
 
 
 class Sides(NamedTuple):
@@ -18,7 +18,7 @@ class Sides(NamedTuple):
 
     @property
     def aim(self) -> str:
-        """What the translation has to do: ``what its reference model does``."""
+        """The aim of the translation as a clause: ``what its reference model does``."""
         whose = f"its {REFERENCE_MODEL}" if self.design == DESIGN else f"the {self.design}"
         return f"what {whose} does"
 
@@ -49,7 +49,7 @@ class Sides(NamedTuple):
 
 
 def displayed(side: str) -> str:
-    """The name of a side in texts."""
+    """Return the name of a side in texts."""
     return REFERENCE_MODEL if side == DESIGN else side
 
 

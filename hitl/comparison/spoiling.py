@@ -12,34 +12,34 @@ _FAILED = "Failed"
 """Kind of the event of a controller that failed while the run continued."""
 
 
-def spoiled_by(flown: LoopRun) -> Spoiled | None:
-    """The failure of the environment that affected a run; ``None`` if there was none.
+def spoiled_by(run: LoopRun) -> Spoiled | None:
+    """Return the failure of the environment that affected a run; ``None`` if there was none.
 
-    In real time a controller on this host is late if the host is slow, which says nothing about
-    the target.  A board has a processor of its own, so its late answers are its own.
+    In real time a controller on this host is late if the host is slow, which says nothing about the
+    target.  A board has a processor of its own, so its late answers count as failures of the board.
     """
-    end = flown.recording.end_ns
-    if flown.environment:
-        return Spoiled(end, flown.error)
+    end = run.recording.end_ns
+    if run.environment:
+        return Spoiled(end, run.error)
     killed = [
         (e.tag.ns, e.text)
-        for e in flown.recording.events
-        if e.kind == _FAILED and failed_around(flown.started.get(e.source))
+        for e in run.recording.events
+        if e.kind == _FAILED and failed_around(run.started.get(e.source))
     ]
     if killed:
         return Spoiled(*min(killed))
     late = [
         e
-        for e in flown.recording.events
-        if e.kind == LATE and not on_board(flown.started.get(e.source))
+        for e in run.recording.events
+        if e.kind == LATE and not on_board(run.started.get(e.source))
     ]
-    if not flown.paced or not late:
+    if not run.paced or not late:
         return None
     count = "1 answer was" if len(late) == 1 else f"{len(late)} answers were"
     why = (
         f"{count} late by the clock of this host, which also runs other programs: allow more "
         "time (--latency), or run with --pace max"
     )
-    first = first_late(flown.recording)
-    ended = not flown.error or any(e.text in flown.error for e in late)
+    first = first_late(run.recording)
+    ended = not run.error or any(e.text in run.error for e in late)
     return Spoiled(end if first is None else first, why, slow=True, ended=ended)

@@ -26,21 +26,21 @@ DOUBLE, SINGLE = Tolerance(1e-12, 1e-9), Tolerance(1e-6, 1e-5)
 """Default tolerances of one step on equal inputs, for C outputs in double and in float.
 
 Each is a share of the signal's range, and a share of the value; the larger one applies.  For a
-double they allow another order of a sum and another libm.  A float rounds at 6e-8, and so do its
-inputs; the difference of two near values loses two more digits.  Shares make the verdict the same
-in N m and in uN m: a rounding error is proportional to the terms that were added, and the range is
-the best available estimate of their size.  A scaled integer may differ by one count; other integers
-and bool have to be equal.
+double, the defaults allow a different order of summation and a different math library.  A float has
+a rounding error of 6e-8, and so have its inputs; subtracting two nearly equal values loses two more
+digits.  Shares make the verdict the same in N m and in uN m: a rounding error is proportional to
+the terms that were added, and the range is the best available estimate of their size.  A scaled
+integer may differ by one count; other integers and bool have to be equal.
 """
 IN_THE_LOOP = 1000.0
 """Factor from the tolerance of one step to that of the closed loop, which accumulates errors."""
 _TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
 AT_REST = 1e-12
-"""A signal whose range is below this, in its unit, does not move; a smaller value counts as 0."""
+"""A signal with a smaller range, in its unit, counts as constant; a smaller value counts as 0."""
 
 
 def span_of(values: Values, signal: Signal) -> float:
-    """The largest range of an element of ``signal`` in ``values`` (n, size), of finite values."""
+    """Return the largest range of an element of ``signal`` in the finite ``values`` (n, size)."""
     turn = _TURN.get(signal.unit) if signal.kind == "angle" else None
     most = 0.0
     for column in values.T:
@@ -53,10 +53,10 @@ def span_of(values: Values, signal: Signal) -> float:
 
 
 def scale_of(values: Values, signal: Signal) -> float:
-    """The size that the shares of ``signal`` refer to: its range in ``values`` (n, size).
+    """Return the size on which tolerances depend: the range of ``signal`` in ``values`` (n, size).
 
-    If the signal does not move, this is its largest absolute value; if it is 0 throughout, 1.  The
-    verdict lists such a signal as not exercised.
+    A signal that does not move has no range.  Its size is its largest absolute value, or 1 if the
+    signal is 0 throughout.  The verdict lists such a signal as not exercised.
     """
     span = span_of(values, signal)
     if span >= AT_REST:
@@ -66,7 +66,7 @@ def scale_of(values: Values, signal: Signal) -> float:
 
 
 def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
-    """The default tolerance of a C output; for floating-point outputs as shares."""
+    """Return the default tolerance of a C output; for floating-point types it is in shares."""
     if signal.type == "float64":
         return DOUBLE
     if signal.type == "float32":
@@ -75,14 +75,17 @@ def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
 
 
 def one_step(default: Tolerance, signal: Signal, values: Values) -> Tolerance:
-    """The shares of ``default`` in the output's unit; ``values`` (n, 1) are the design's."""
+    """Return the tolerance of one step in the output's unit, from the shares ``default``.
+
+    ``values`` (n, 1) are those of the reference model.
+    """
     if not signal.type.startswith("float"):
         return default
     return Tolerance(default.absolute * scale_of(values, signal), default.relative)
 
 
 def in_the_loop(one_step: Iterable[Tolerance]) -> Tolerance:
-    """The shares of every signal in closed loop, from those of the floating-point outputs.
+    """Return the shares of every signal in closed loop, from the shares of floating-point outputs.
 
     Scaled integers are left out: only the user knows the effect of one count on other signals.
     """
@@ -93,7 +96,7 @@ def in_the_loop(one_step: Iterable[Tolerance]) -> Tolerance:
 def of_signals(
     shares: Tolerance, baseline: Recording, stated: Mapping[str, Tolerance]
 ) -> dict[str, Tolerance]:
-    """The default tolerance of each signal in closed loop, by signal name.
+    """Return the default tolerance of each signal in closed loop, by signal name.
 
     ``shares`` are those of :func:`in_the_loop`.  The absolute tolerance is a share of the signal's
     range.  ``stated`` are the rules of the interface files, as :func:`for_tracks` makes them.  If a
@@ -117,7 +120,7 @@ def of_signals(
 
 
 def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iterator[float]:
-    """For each message that a rule matches: the tolerance as a share of the message's range."""
+    """Return the tolerance of each message that a rule matches, as a share of its range."""
     for name, track in baseline.tracks.items():
         for signal in track.signals if name.startswith("messages/") else ():
             names = [f"{name}.{signal.name}"]
@@ -130,7 +133,7 @@ def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iter
 
 
 def one_after_the_other(*rules: Mapping[str, Tolerance]) -> dict[str, Tolerance]:
-    """All rules in order; a pattern that is repeated keeps its last place."""
+    """Return all rules in order; of a repeated pattern only the last rule is kept."""
     out: dict[str, Tolerance] = {}
     for some in rules:
         for pattern, tolerance in some.items():
@@ -140,7 +143,7 @@ def one_after_the_other(*rules: Mapping[str, Tolerance]) -> dict[str, Tolerance]
 
 
 def checked(tolerances: Tolerances | None) -> dict[str, Tolerance]:
-    """``tolerances`` by pattern; raises :class:`ScenarioError` for a negative or NaN tolerance."""
+    """Return ``tolerances`` by pattern; raises :class:`ScenarioError` for a negative or NaN one."""
     out = {}
     for pattern, values in (tolerances or {}).items():
         if len(values) != 2 or any(not v >= 0 for v in values):
@@ -153,7 +156,7 @@ def checked(tolerances: Tolerances | None) -> dict[str, Tolerance]:
 
 
 def declared(controllers: Iterable[object]) -> dict[str, Tolerance]:
-    """The rules of the controllers' interface files; rules of the command line come after them."""
+    """Return the rules of interface files, which come before the rules of the command line."""
     out: dict[str, Tolerance] = {}
     for controller in controllers:
         interface = interface_of(controller)
@@ -164,14 +167,14 @@ def declared(controllers: Iterable[object]) -> dict[str, Tolerance]:
 
 
 def names_of(controller: str, column: str) -> tuple[str, ...]:
-    """The names by which a rule can match an output."""
+    """Return the names by which a rule can match an output."""
     return column, f"{controller}.{column}", f"messages/{controller}.{column}"
 
 
 def of_output(
     rules: Mapping[str, Tolerance], controller: str, column: str, default: Tolerance
 ) -> Tolerance:
-    """The last rule that matches the output, or the default."""
+    """Return the last rule that matches the output, or the default."""
     names = names_of(controller, column)
     fitting = [t for pattern, t in rules.items() if fnmatch.filter(names, pattern)]
     return fitting[-1] if fitting else default
@@ -180,7 +183,7 @@ def of_output(
 def for_tracks(
     rules: Mapping[str, Tolerance], outputs: Mapping[str, Iterable[str]], known: Iterable[str]
 ) -> dict[str, Tolerance]:
-    """The rules as :func:`rtsim.record.comparison.compare` takes them.
+    """Return the rules in the form that :func:`rtsim.record.comparison.compare` takes.
 
     ``outputs`` are the columns of each controller, ``known`` the names of all signals.
     """
@@ -200,15 +203,13 @@ def for_tracks(
 
 
 def fitting(rules: Mapping[str, Tolerance], names: Iterable[str]) -> dict[str, Tolerance]:
-    """The rules that match one of ``names``."""
+    """Return the rules that match one of ``names``."""
     known = list(names)
     return {pattern: t for pattern, t in rules.items() if fnmatch.filter(known, pattern)}
 
 
 def refuse_unknown(patterns: Iterable[str], known: Iterable[str], where: str = "") -> None:
-    """Raise :class:`ScenarioError` for a pattern that matches no name; its text begins with
-    ``where``.
-    """
+    """Raise an error, with ``where`` in front of its text, for a pattern that matches no name."""
     names = list(dict.fromkeys(known))
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):

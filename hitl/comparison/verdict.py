@@ -17,7 +17,7 @@ from rtsim.record.fault_marks import Acted
 from rtsim.record.verdict import Outcome, short
 
 _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
-"""The process and the tag in an error message."""
+"""Matches the process id and the tag in an error message."""
 
 
 class Undecided(RtsimError):
@@ -40,14 +40,14 @@ class BackToBack:
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """This comparison alone; :class:`Ladder` has several pairs under the same name."""
+        """A tuple of this comparison only; a :class:`Ladder` has a tuple of several pairs."""
         return (self,)
 
     @property
     def outcome(self) -> Outcome:
         """The outcome of the open loops and of the closed loop together."""
-        flown = [] if self.flight is None else [self.flight.outcome]
-        return Outcome.of_all([*(loop.outcome for loop in self.open.values()), *flown])
+        closed = [] if self.flight is None else [self.flight.outcome]
+        return Outcome.of_all([*(loop.outcome for loop in self.open.values()), *closed])
 
     @property
     def ok(self) -> bool:
@@ -56,7 +56,7 @@ class BackToBack:
 
     @property
     def closed(self) -> Comparison | None:
-        """The verdict on each signal in closed loop; ``None`` without one."""
+        """The verdict on each signal in closed loop; ``None`` if there was no closed loop."""
         return None if self.flight is None else self.flight.comparison
 
     @property
@@ -77,7 +77,7 @@ class BackToBack:
             where = headline(failed.in_words) if failed.error or moment is None else moment.where
             return f"The open loop already fails: {where}"
         if not all(loop.ok for loop in self.open.values()):
-            return "The open loop could not be decided, so it does not show where this comes from"
+            return "The open loop could not be decided, so it does not show the cause"
         agreed = "; ".join(loop.in_words for loop in self.open.values())
         return (
             f"The open loop agrees ({agreed}), so the closed loop causes the difference: "
@@ -88,7 +88,7 @@ class BackToBack:
     def closed_in_words(self) -> str:
         """A sentence on the first failure in closed loop; empty if there is none.
 
-        The last output of a process is left out if the open loop shows the same error.
+        The text that a process printed is left out if the open loop shows the same error.
         """
         flight = self.flight
         if flight is None or flight.ok:
@@ -98,8 +98,8 @@ class BackToBack:
         if not flight.error:
             return flight.failure(flight.first or flight.comparison.failures[0])
         first = headline(flight.error)
-        told = any(_alike(first, headline(loop.error)) for loop in self.open.values())
-        return first if told else flight.error
+        reported = any(_alike(first, headline(loop.error)) for loop in self.open.values())
+        return first if reported else flight.error
 
     @property
     def in_words(self) -> str:
@@ -153,8 +153,8 @@ class BackToBack:
             for signal in loop.signals
             if signal.remark
         ]
-        flown = [] if self.flight is None else self.flight.comparison.results
-        return [*out, *(result.name for result in flown if result.remark)]
+        closed = [] if self.flight is None else self.flight.comparison.results
+        return [*out, *(result.name for result in closed if result.remark)]
 
     @property
     def unexercised(self) -> list[str]:
@@ -182,7 +182,7 @@ class BackToBack:
         refuse(self.outcome, self.in_words)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; what is not finite is ``None``."""
+        """Return plain data; a number that is not finite becomes ``None``."""
         return {
             "scenario": self.scenario,
             "sides": list(self.sides),
@@ -198,32 +198,32 @@ class BackToBack:
         }
 
 
-def refuse(outcome: Outcome, told: str) -> None:
-    """Raise the error of an outcome that is not ``PASSED``, with the text ``told``."""
+def refuse(outcome: Outcome, text: str) -> None:
+    """Raise the error of an outcome that is not ``PASSED``, with the message ``text``."""
     __tracebackhide__ = True
     if outcome is Outcome.FAILED:
-        raise AssertionError(told)
+        raise AssertionError(text)
     if outcome is Outcome.UNDECIDED:
-        raise Undecided(told)
+        raise Undecided(text)
 
 
 def headline(error: str) -> str:
-    """The first line of an error: without the process's output, its inputs and its case."""
+    """Return the first line of an error, without the process's output, the inputs and the case."""
     return error.partition("\n")[0].removesuffix("; it said:")
 
 
-def _alike(error: str, told: str) -> bool:
-    """True if both errors are the same, apart from the process and the step."""
-    return _WHICH.sub("", error) in _WHICH.sub("", told)
+def _alike(error: str, other: str) -> bool:
+    """Return True if both errors are the same, apart from the process and the step."""
+    return _WHICH.sub("", error) in _WHICH.sub("", other)
 
 
 def _what_the_loop_adds(flight: LoopComparison) -> str:
-    """Why the closed loop may fail although each step agrees in open loop."""
+    """Return why the closed loop may fail although each step agrees in open loop."""
     if flight.held_up or (flight.error and flight.outcome is Outcome.UNDECIDED):
         who = flight.sides.translation
         return f"this host, not the {who}, ended the run early: {flight.error}"
     if flight.error:
-        return f"the run ended early, at {short(Tag(flight.flown.end_ns))}"
+        return f"the run ended early, at {short(Tag(flight.candidate.end_ns))}"
     if flight.late or flight.missed:
         counts = f"{flight.late} answers were late and {flight.missed} requests missed"
         return f"{counts}; {time_needed(flight)}"
@@ -236,7 +236,7 @@ def _what_the_loop_adds(flight: LoopComparison) -> str:
 
 
 def _when(loop: OpenLoop) -> tuple[int, int]:
-    """The tag of the first failure of ``loop``; that of its last step if no step fails."""
+    """Return the tag of the first failure of ``loop``, or of its last step if no step fails."""
     first = loop.first
     ns, microstep = loop.tag(loop.steps - 1 if first is None else first.step)
     return ns, microstep

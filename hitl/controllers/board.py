@@ -16,7 +16,7 @@ from hitl.boards.urls import parse_url
 from hitl.controllers.board_line import CycleLine, line_to
 from hitl.controllers.board_link import build_of, link_of
 from hitl.controllers.case import Case
-from hitl.controllers.conversation import Conversation, told, wait_ns
+from hitl.controllers.conversation import Conversation, as_failure, wait_ns
 from hitl.controllers.evidence import Evidence
 from hitl.controllers.sil import CASES
 from hitl.interface import Interface, load_interface
@@ -43,7 +43,7 @@ _CLOCKS = {
 class _Answer(NamedTuple):
     outputs: Vector
     modelled_ns: int
-    """Time on the wire, execution and repeats, ns: its cost if no clock measures it."""
+    """Modelled time of the exchange, ns: wire time, execution and repeats."""
     stamps: tuple[int, int, int, int]
 
 
@@ -52,16 +52,16 @@ class BoardController:
 
     ``values``: parameters by name.  ``url``: the board, ``board:NAME`` or ``serial://PORT``.
     ``firmware``: an Intel HEX file for an emulated board (``None``: the firmware of the interface).
-    ``link``: opens another line than that of ``url``.  ``silence``: longest time in which a request
-    has to be answered, s.  ``patience``: longest time for connecting, starting and stopping, s.
-    ``cases``: folder in which a step that fails is saved (``None``: it is not saved).  ``build``:
-    the build that the board has to report (``None``: at a port, the build of the interface's
-    sources).  ``warnings``: compiler warnings about the C code, for reports.  ``kept``: values of
-    the parameters that only the C code has, by name.
+    ``link``: a function that opens the line, instead of the line of ``url``.  ``silence``: longest
+    time without an answer to a request, s.  ``patience``: longest time for connecting, starting and
+    stopping, s.  ``cases``: folder in which a step that fails is saved (``None``: it is not saved).
+    ``build``: the build that the board must report (``None``: a board at a port must report the
+    build of the interface's sources).  ``warnings``: compiler warnings about the C code, for
+    reports.  ``kept``: values of the parameters that only the C code has, by name.
 
-    With ``paced`` the wall clock decides whether an answer is late.  Without it the run is in
-    lockstep and the board's own time decides (``own_time``): the cycles of an emulated board; for
-    a real board, the execution time that it reports plus the bytes on the wire.
+    With ``paced`` the wall clock decides whether an answer is late.  Without ``paced`` the run is
+    in lockstep and the board's own time decides (``own_time``): the cycles of an emulated board;
+    for a real board, the execution time that it reports plus the bytes on the wire.
     """
 
     outside = True
@@ -88,8 +88,8 @@ class BoardController:
         self.parameters: Signals = self.interface.parameters
         self.values: dict[str, object] = dict(values or {})
         self.kept: dict[str, object] = dict(kept or {})
-        """Values of the parameters that only the C code has, by name.  A board is sent every
-        parameter, and 0 for a parameter without any value."""
+        """Values of the parameters that only the C code has, by name.  The board receives every
+        parameter, and 0 for a parameter without a value."""
         self.p = self.parameters.initial({**self.kept, **self.values})
         self.name = self.interface.name
         self.url, self.firmware, self.link = url, firmware, link
@@ -99,12 +99,13 @@ class BoardController:
         at = parse_url(url)
         self._line = at.description.line
         self._stamped = not paced and at.emulated
-        """Each byte is stamped with the cycle in which it arrived."""
+        """True if each received byte is stamped with the processor cycle in which it arrived."""
         self.took_ns, self.cycles, self.exchange_ns = array("q"), array("q"), array("q")
-        """For each step: execution time, ns of the board's clock; the same in cycles; time of the
-        exchange, from the first byte of the request to the last byte of the reply, ns."""
+        """For each step: the execution time in ns of the board's clock, the execution time in
+        cycles, and the time of the exchange in ns, from the first byte of the request to the last
+        byte of the reply."""
         self.stack = 0
-        """The most bytes of stack that were ever in use."""
+        """The largest number of bytes of stack that were in use."""
         self.baud = at.rate
         self._cases, self._build = cases, build
         self._evidence = Evidence(
@@ -129,7 +130,7 @@ class BoardController:
 
     @property
     def board(self) -> HelloReply | None:
-        """The board's reply to HELLO; ``None`` before it is connected."""
+        """The board's reply to HELLO; ``None`` before the connection."""
         return self._session.board
 
     @property
@@ -139,21 +140,21 @@ class BoardController:
 
     @property
     def counts(self) -> EventCounts:
-        """Counts of received messages besides answers, since the controller was started."""
+        """Counts of received messages other than answers, since the controller was started."""
         return self._session.counts
 
     @property
     def pacing(self) -> Timing | None:
-        """How well an emulated board in real time kept up with the clock; ``None`` until closed."""
+        """How well an emulated board kept up with the wall clock; ``None`` until it is closed."""
         return getattr(self._link, "pacing", None)
 
     @property
     def begun_ns(self) -> list[int]:
-        """When each copy of the latest request began on the line, ns since the request was sent."""
+        """When each copy of the latest request began on the line, ns after the request was sent."""
         return [ns - self._sent_ns for ns in self._running().begun_ns]
 
     def fresh(self) -> BoardController:
-        """A new controller on a new connection, initialised with the parameters.
+        """Return a new controller on a new connection, initialised with the parameters.
 
         Raises :class:`ControllerError` if the board cannot be reached or is not the expected one.
         """
@@ -173,12 +174,12 @@ class BoardController:
             if link is not None:
                 link.close()
             if isinstance(error, LinkError):
-                raise told(error, f"{self.name} on {self.url}: ") from None
+                raise as_failure(error, f"{self.name} on {self.url}: ") from None
             raise
         return out
 
     def describe(self) -> dict[str, object]:
-        """A description for the header of a recording."""
+        """Return a description for the header of a recording."""
         return {
             "type": type(self).__name__,
             **self.interface.describe(),
@@ -191,7 +192,7 @@ class BoardController:
         }
 
     def open_link(self) -> BoardLink:
-        """Open the line of ``url``; a fault on the line wraps it."""
+        """Open the line to the board at ``url``."""
         return link_of(self.interface, self.url, self.firmware, self.paced)
 
     def _meet(self, link: BoardLink) -> None:
@@ -214,7 +215,7 @@ class BoardController:
         line.zero()
 
     def spoil(self, line: LineFaults) -> None:
-        """Apply faults to the bytes of the line; call this before the first request."""
+        """Apply faults to the bytes of the line; must be called before the first request."""
         talk = self._running()
         assert self._link is not None
         self._spoiled = faulty(self._link, line)
@@ -235,7 +236,7 @@ class BoardController:
             raise error
 
     def stamps(self) -> tuple[int, int, int, int]:
-        """Stamps of the latest answer, ns: sent, begun, ended, received.
+        """Return the times of the latest answer, ns: sent, begun, ended, received.
 
         :meth:`describe` says which clock gives each stamp.
         """
@@ -269,7 +270,7 @@ class BoardController:
             talk.ask(now)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """The answer (n,) to the request of ``tag``; ``None`` if it is not there in time.
+        """Return the answer (n,) to the request of ``tag``; ``None`` if it does not arrive in time.
 
         ``patience`` is the time to wait, s.  Raises :class:`ControllerError` if the step fails.
         """
@@ -292,7 +293,7 @@ class BoardController:
         return answer.outputs
 
     def _stepped(self, step: Stepped, ns: int) -> None:
-        """Take an answer to a step that was complete at ``ns``."""
+        """Store the answer to a step; its last byte arrived at ``ns``."""
         talk, budget = self._running(), self._budget
         assert self._session.board is not None
         took = step.cycles * NS_PER_S // self._session.board.clock_hz
@@ -308,33 +309,33 @@ class BoardController:
         if took > budget.execution_ns:
             self._budget = budget = self._budgeted(took)
             talk.repeat_ns = max(2 * budget.exchange_ns, talk.line.repeat_ns)
-        # An answer that is read when it is due: its arrival follows from line and step.
+        # An answer that was read when it was due has no time stamp, so compute its times.
         ended = ns - budget.reply_ns if self._stamped else self._sent_ns + budget.request_ns + took
         self._answer = _Answer(step.outputs, modelled, (self._sent_ns, ended - took, ended, ns))
 
     def _budgeted(self, execution_ns: int = 0) -> Budget:
-        """The time budget with the clock of the connected board."""
+        """Return the time budget, computed with the clock of the connected board."""
         assert self._session.board is not None
         clock_hz = self._session.board.clock_hz
         return Budget.of(self.interface, self.baud, execution_ns, clock_hz, self._line)
 
     def _waited(self, first_ns: int) -> int:
-        """Time of all repeats of the latest request, if the first came after ``first_ns``."""
+        """Return how long the latest request's repeats have waited, the first for ``first_ns``."""
         talk = self._running()
         return sum(wait_ns(first_ns, k, talk.most_ns) for k in range(talk.repeats))
 
     def silent(self, tag: Tag) -> ControllerError:
-        """The error for a request that was not answered within ``silence``."""
+        """Return the error for a request that was not answered within ``silence``."""
         text = (
-            f"the board did not answer within {self.silence:g} s of its time; look for an endless "
-            "loop in the C code"
+            f"the board did not answer within {self.silence:g} s of its own time; look for an "
+            "endless loop in the C code"
         )
         return self.explained(tag, SilentBoard(text))
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """``error`` with the inputs of its step, and how to repeat the step on the host."""
+        """Return ``error`` with the inputs of its step, and how to repeat the step on the host."""
         if isinstance(error, BoardReset):
-            self._evidence.again = "to repeat its inputs on the host, where nothing resets it"
+            self._evidence.again = "to repeat the steps on the host, without the reset"
         by = "" if self._spoiled is None else self._spoiled.reset_by
         if by and isinstance(error, BoardReset) and not self._evidence.failed:
             text = str(error).rpartition("; ")[0]  # the injected fault is the cause
@@ -342,11 +343,11 @@ class BoardController:
         return self._evidence.explained(tag, error)
 
     def case(self, error: str = "") -> Case:
-        """A case with all steps so far, to run them again."""
+        """Return a case with all steps so far, with which the steps can be run again."""
         return self._evidence.case(error)
 
     def save(self) -> dict[str, Any]:
-        """All steps since the start, since the memory of the board is not known."""
+        """Return all steps since the start, because the memory of the board is not known."""
         return self._evidence.history.save()
 
     def restore(self, saved: dict[str, Any]) -> None:

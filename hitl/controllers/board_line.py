@@ -4,7 +4,7 @@
 
     CycleLine     an emulated board in lockstep: its cycles, which advance only on request
     WallLine      a board that runs by itself, in real time: the host's monotonic clock
-    └── ModelLine the same in lockstep: the execution time that the board reports, plus wire time
+    └── ModelLine this board in lockstep: the execution time that it reports, plus wire time
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class BoardLine(Protocol):
     """The shortest time before a request is repeated, ns."""
 
     def now(self) -> int:
-        """The time of the line's clock, ns."""
+        """Return the time of the line's clock, ns."""
         ...
 
     def reached(self, ns: int) -> bool:
-        """True if the time ``ns`` is reached, within the resolution of this line's clock."""
+        """Return True if the time ``ns`` is reached, within the resolution of this line's clock."""
         ...
 
     def zero(self) -> None:
@@ -50,11 +50,11 @@ class BoardLine(Protocol):
         ...
 
     def until(self, tag: Tag, allowed_ns: int) -> int:
-        """The time at which to stop waiting for the answer to ``tag``."""
+        """Return the time at which to stop waiting for the answer to ``tag``."""
         ...
 
     def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:
-        """True if an answer that took ``modelled_ns`` is in time."""
+        """Return True if an answer that took ``modelled_ns`` is in time."""
         ...
 
     def send(self, data: bytes) -> None: ...
@@ -63,8 +63,8 @@ class BoardLine(Protocol):
         """Let time pass up to ``until_ns``, or up to the first bytes that arrive; return the bytes.
 
         ``rest_ns`` is the least time between the first byte of a reply and its end.  The line may
-        wait for that time at once.  If it is ``None``, continue to ``until_ns`` even if bytes
-        arrive.
+        wait this long without checking for bytes.  If ``rest_ns`` is ``None``, time passes up to
+        ``until_ns`` even if bytes arrive.
         """
         ...
 
@@ -72,7 +72,7 @@ class BoardLine(Protocol):
 
 
 class CycleLine:
-    """The line to a board in lockstep.  0 ns is the cycle in which the run began."""
+    """The line to an emulated board in lockstep. 0 ns is the cycle in which the run began."""
 
     repeat_ns = 2_000_000
 
@@ -122,7 +122,7 @@ class CycleLine:
         return pieces
 
     def _left(self, until_ns: int) -> int:
-        """Number of cycles up to ``until_ns``."""
+        """Return the number of cycles up to ``until_ns``."""
         return self._origin + until_ns * self._hz // NS_PER_S - self._board.cycles
 
 
@@ -162,7 +162,7 @@ class WallLine:
 
 
 class ModelLine(WallLine):
-    """The line to a board that runs by itself, in lockstep: the host's clock does not count."""
+    """The line in lockstep to a board that runs by itself; lateness ignores the host's clock."""
 
     repeat_ns = 50_000_000
 
@@ -171,14 +171,14 @@ class ModelLine(WallLine):
         self._silence_ns = silence_ns
 
     def until(self, tag: Tag, allowed_ns: int) -> int:  # noqa: ARG002
-        return stopwatch() + 2 * self._silence_ns  # the session's patience ends before that
+        return stopwatch() + 2 * self._silence_ns  # the session's timeout ends the wait before that
 
     def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:
         return modelled_ns <= allowed_ns
 
 
 def line_to(link: BoardLink, paced: bool, silence_ns: int) -> BoardLine:
-    """The line over ``link``; ``silence_ns`` is the longest time without an answer, ns."""
+    """Return the line over ``link``; ``silence_ns`` is the longest time without an answer, ns."""
     if paced:
         return WallLine(link)
     if hasattr(link, "advance"):

@@ -20,7 +20,7 @@ class ServedLink:
 
     def __init__(self, url: str, image: Path) -> None:
         self.pacing: Timing | None = None
-        """How well the emulator kept up with the clock; ``None`` until the line is closed."""
+        """How well the emulator kept up with the wall clock; ``None`` until the line is closed."""
         self._served = PacedBoard(url, image)
         try:
             self.baud = round(self._served.baud) or parse_url(url).rate
@@ -51,7 +51,7 @@ class ServedLink:
 
 
 def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> BoardLink:
-    """The line to the board at ``url``; an emulated board runs ``image``.
+    """Return the line to the board at ``url``; an emulated board runs ``image``.
 
     Without ``image`` an emulated board runs the firmware of ``interface``.  ``paced``: an emulated
     board runs in real time.
@@ -65,8 +65,8 @@ def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> 
 
 
 def build_of(interface: Interface, url: str) -> int | None:
-    """The build that the board at ``url`` has to report; ``None`` if every build is accepted."""
+    """Return the build that the board at ``url`` must report; ``None`` if it may report any."""
     at = parse_url(url)
     if at.emulated or not interface.sources:
-        return None  # it runs the given image; or its firmware is not of a C controller
+        return None  # the given image, or firmware without a C controller
     return sketch_of(interface, board=at.description).build

@@ -19,7 +19,7 @@ _NO_CASE = (
     OSError, EOFError, ValueError, KeyError, TypeError, AttributeError,
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""Errors of reading a file that is damaged or not a case."""
+"""Errors that Python raises if a file is damaged or is not a case."""
 
 
 class CaseError(RtsimError):
@@ -30,8 +30,8 @@ class CaseError(RtsimError):
 class Case:
     """Steps of one controller from its start; the last step failed.
 
-    ``parameters`` are values by name.  ``tags`` (k, 2) are ns and microstep, ``inputs`` (k, m) the
-    inputs of each step.  ``error`` is the message of the failure.
+    ``parameters`` are values by name.  ``tags`` (k, 2) are ns and microstep, ``inputs`` (k, m) are
+    the inputs of each step.  ``error`` is the message of the failure.
     """
 
     interface: str
@@ -43,7 +43,7 @@ class Case:
     tags: NDArray[np.int64]
     inputs: NDArray[np.float64]
     forgotten: int = 0
-    """Number of steps before these that were not saved."""
+    """Number of earlier steps that were not saved."""
     error: str = ""
 
     @property
@@ -63,7 +63,7 @@ class Case:
         return self.at(-1)
 
     def at(self, row: int) -> dict[str, float]:
-        """The inputs of step ``row``, by name."""
+        """Return the inputs of step ``row``, by name."""
         return dict(zip(self.names, self.inputs[row].tolist(), strict=True))
 
     def save(self, path: Path) -> Path:

@@ -16,12 +16,12 @@ from rtsim.core.tag import NS_PER_S
 
 
 def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
-    """Time to wait for an answer before the next repeat, ns, after ``repeats`` repeats."""
+    """Return the time (ns) between repeat number ``repeats`` of a request and the next repeat."""
     return min(first_ns << repeats, max(first_ns, most_ns))
 
 
-def told(error: LinkError, before: str = "") -> BoardFailure:
-    """Return an error of the line as an error of the controller; ``before`` begins its text."""
+def as_failure(error: LinkError, before: str = "") -> BoardFailure:
+    """Return a line error as a controller error, whose text begins with ``before``."""
     out = BoardFailure(f"{before}{error}")
     out.environment = error.environment
     return out
@@ -31,9 +31,9 @@ class Conversation:
     """A session with a board over a line; ``stepped`` gets each answer and its time of arrival.
 
     A request that is not answered after ``repeat_ns`` is sent again, with the same sequence number.
-    A board that has already answered it sends that answer again.  The board may be computing, so
-    each wait is twice as long as the last, but at most ``most_ns``, so that the session soon finds
-    out when a bad line is good again.
+    A board that has already answered the request sends its answer again.  The board may be
+    computing, so each wait is twice as long as the last, but at most ``most_ns``, so that the
+    session soon notices when a disturbed line works again.
     """
 
     def __init__(
@@ -50,7 +50,8 @@ class Conversation:
         self.repeats = 0
         """Number of repeats of the latest request."""
         self.begun_ns: list[int] = []
-        """When each copy of the latest request began on the line, after its leading zeros, ns."""
+        """When each copy of the latest request began on the line, after its leading zero bytes, ns.
+        """
         self._stepped = stepped
         self._byte_ns = self._reply_ns = 0
         self._baud = NS_PER_S
@@ -71,14 +72,14 @@ class Conversation:
         try:
             self._speak(self.session.outgoing(), now_ns)
         except LinkError as error:
-            self.error = told(error)
+            self.error = as_failure(error)
 
     def listen(self, until_ns: int) -> None:
-        """Let time pass until the request is answered, an error occurs, or it is ``until_ns``."""
+        """Let time pass until the request is answered, an error occurs, or ``until_ns`` passes."""
         self._pass(until_ns, stop=True)
 
     def drift(self, until_ns: int) -> None:
-        """Let time pass up to ``until_ns``, answered or not, unless an error occurs."""
+        """Let time pass up to ``until_ns``, even after the answer, unless an error occurs."""
         self._pass(until_ns, stop=False)
 
     def _pass(self, until_ns: int, stop: bool) -> None:
@@ -95,10 +96,10 @@ class Conversation:
                 if line.reached(until_ns):
                     return
         except LinkError as error:
-            self.error = told(error)
+            self.error = as_failure(error)
 
     def _next_ns(self) -> int:
-        """The time of the next repeat if nothing arrives."""
+        """Return the time at which to repeat the request if nothing arrives."""
         if self.session.state is SessionState.CONNECTING:
             return self.line.now() + HELLO_EVERY_NS
         return self._again_ns if self.session.waiting else FAR

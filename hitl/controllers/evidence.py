@@ -17,7 +17,7 @@ class Evidence:
 
     ``p`` (k,) are the parameters.  ``kind`` is the kind of build, which is part of the case and of
     its file name.  ``cases`` is the folder for the case (``None``: no case is saved).  ``again`` is
-    the text in front of the command that repeats the steps.
+    the text before the command that repeats the steps.
     """
 
     def __init__(
@@ -34,12 +34,12 @@ class Evidence:
 
     @property
     def latest(self) -> Vector:
-        """(m,): the inputs of the latest step."""
+        """The inputs (m,) of the latest step."""
         latest: Vector = self.history.inputs[-1]
         return latest
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """``error`` with the inputs of its step, and the command that repeats the failure."""
+        """Return ``error`` with its step's inputs and the command that repeats the failure."""
         if self.failed or not self.history.steps:
             return error
         self.failed = True
@@ -50,7 +50,7 @@ class Evidence:
         return error
 
     def _saved(self, tag: Tag, case: Case) -> list[str]:
-        """Save the case; lines on how to run it again."""
+        """Save the case; return lines that say how to run it again."""
         if self._cases is None:
             return []
         path = self._cases / f"{self._interface.name}-{tag.ns}-{self._kind}.npz"
@@ -61,7 +61,7 @@ class Evidence:
         return [f"{self.again}: rtsim sil case {path}"]
 
     def case(self, error: str = "") -> Case:
-        """A case with all steps so far."""
+        """Return a case with all steps so far."""
         interface, parameters = self._interface, self._interface.parameters
         tags, inputs = self.history.tags, self.history.inputs
         return Case(

@@ -28,7 +28,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 
 _OWN_NAMES_FIRST = os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0)
-"""The names of the controller come before those of the C library, such as ``index``."""
+"""Flags for loading: the library's own names come before names of the C library (``index``)."""
 
 _FLUSHING = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
 """A library that was linked with one of these flags changes the processor's mode when loaded."""
@@ -67,11 +67,11 @@ class InProcess:
         self._library: ctypes.CDLL | None = None
         self._pending: Tag | None = None
         self._left = False
-        """The C code has called exit(): it is not terminated, as its process would have ended."""
+        """True if the C code has called exit(), after which it must not be terminated."""
         self._history = RequestLog(self.inputs.size)
 
     def fresh(self) -> InProcess:
-        """A new controller, loaded again and initialised with the parameters.
+        """Return a new controller, loaded again and initialised with the parameters.
 
         Raises :class:`ControllerError` if the C code cannot be loaded or initialised.
         """
@@ -85,7 +85,7 @@ class InProcess:
         return self.build.warnings
 
     def describe(self) -> dict[str, object]:
-        """A description for the header of a recording."""
+        """Return a description for the header of a recording."""
         return {"type": type(self).__name__, **self.build.describe()}
 
     def _load(self) -> None:
@@ -110,7 +110,7 @@ class InProcess:
         return self.given.own
 
     def restart(self) -> bool:
-        """Initialise again; see :meth:`hitl.controllers.sil.SilController.restart`."""
+        """Initialise the C code again; see :meth:`hitl.controllers.sil.SilController.restart`."""
         if not self.interface.initialize or self._library is None:
             return False
         library, status = self._library, self._library.rtsim_guarded_terminate()
@@ -140,7 +140,7 @@ class InProcess:
         self._history.add(tag, inputs)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
-        """The outputs (n,) of the step that was sent with ``tag``."""
+        """Return the outputs (n,) of the step that was sent with ``tag``."""
         if self._pending != tag:
             raise ControllerError(
                 f"receive() was called for the request of {tag}, but the pending request is "
@@ -170,7 +170,7 @@ class InProcess:
             _ctypes.dlclose(library._handle)
 
     def save(self) -> dict[str, Any]:
-        """All steps since the start."""
+        """Return all steps since the start."""
         return self._history.save()
 
     def restore(self, saved: dict[str, Any]) -> None:

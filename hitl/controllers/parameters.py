@@ -10,7 +10,7 @@ from hitl.interface import Interface
 from rtsim.core.signals import Vector
 
 KEEP = np.array([0x7FF8727473696D21], np.uint64).view(np.float64)[0]
-"""RTSIM_KEEP of hitl/building/c/rtsim_unit.h: the parameter keeps its value in the C code."""
+"""Value of RTSIM_KEEP (rtsim_unit.h): the parameter keeps the value that the C code gives it."""
 
 
 class GivenParameters:
@@ -45,6 +45,6 @@ class GivenParameters:
 
 
 def unnamed(interface: Interface, values: Mapping[str, object]) -> list[str]:
-    """Names of the parameters that have a value neither in ``values`` nor in the interface file."""
+    """Return the parameters that have a value neither in ``values`` nor in the interface file."""
     fields = interface.parameter_fields
     return [f.signal.name for f in fields if not f.given and f.signal.name not in values]

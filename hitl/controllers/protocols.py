@@ -41,7 +41,7 @@ class Compiled(Protocol):
 
 @runtime_checkable
 class FromBuild(Protocol):
-    """A controller that was built on this machine, with one of the kinds of build."""
+    """A controller that was built on this machine, and reports the kind of its build."""
 
     @property
     def build(self) -> Build: ...
@@ -62,7 +62,7 @@ class Restartable(Protocol):
     """A controller whose C code can be initialised a second time."""
 
     def restart(self) -> bool:
-        """Initialise again; return False if the C code has no entry point for that."""
+        """Initialise the C code again; return False if it has no entry point for that."""
         ...
 
 
@@ -92,7 +92,7 @@ class Surrounded(Protocol):
 
     @property
     def environment(self) -> bool:
-        """True if the environment failed and not the C code."""
+        """True if the environment of the controller failed, and not its C code."""
         ...
 
 
@@ -105,7 +105,7 @@ def name_of(controller: object) -> str:
 
 
 def warnings_of(controller: object) -> str:
-    """Return the warnings of its compiler; empty for a controller that is not compiled."""
+    """Return the compiler warnings of a controller; empty if it is not compiled."""
     return controller.warnings if isinstance(controller, Compiled) else ""
 
 
@@ -115,7 +115,7 @@ def took_ns_of(controller: object) -> Sequence[int] | None:
 
 
 def kind_of_build(controller: object) -> str:
-    """Return the kind of its build; ``plain`` if it has no build."""
+    """Return the kind of a controller's build; ``plain`` if it has no build."""
     return controller.build.kind if isinstance(controller, FromBuild) else PLAIN
 
 

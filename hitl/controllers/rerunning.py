@@ -31,7 +31,7 @@ class Rerun:
     error: str
     """Why the case failed or could not be run; else empty."""
     environment: bool = False
-    """The error belongs to the environment, such as a host without memory."""
+    """True if the error belongs to the environment, such as a host without memory."""
 
     @property
     def outcome(self) -> Outcome:

@@ -18,10 +18,10 @@ _THE_RUN = "the recorded run"
 
 
 def sil(about: Mapping[str, Any], values: Mapping[str, object]) -> SilController:
-    """The controller that :meth:`SilController.describe` described, with parameters ``values``.
+    """Return a controller with the parameters ``values`` from its recorded description.
 
-    Raises :class:`CheckpointError` if it cannot be built again, :class:`TrustError` for C code that
-    may not be run.
+    ``about`` is the description of :meth:`SilController.describe`. Raises :class:`CheckpointError`
+    if the controller cannot be built again, :class:`TrustError` for C code that may not be run.
     """
     if "endpoint" in about:
         raise CheckpointError(
@@ -32,12 +32,12 @@ def sil(about: Mapping[str, Any], values: Mapping[str, object]) -> SilController
 
 
 def in_process(about: Mapping[str, Any], values: Mapping[str, object]) -> InProcess:
-    """The same as :func:`sil` for :class:`InProcess`."""
+    """Return an :class:`InProcess` controller from its recorded description; see :func:`sil`."""
     return InProcess(_reference(about), values, kind=_kind(about))
 
 
 def board(about: Mapping[str, Any], values: Mapping[str, object]) -> BoardController:
-    """The same as :func:`sil` for a :class:`BoardController` in lockstep."""
+    """Return a :class:`BoardController` from its recorded description; see :func:`sil`."""
     if about.get("paced"):
         raise CheckpointError(
             f"the board {about['url']} ran in real time, and its clock cannot be set back; "
@@ -50,7 +50,7 @@ def board(about: Mapping[str, Any], values: Mapping[str, object]) -> BoardContro
 
 
 def _reference(about: Mapping[str, Any]) -> str:
-    """The interface with its variant; raises :class:`TrustError` if its C code may not be run."""
+    """Return the interface file with its variant; raises an error if its C code may not be run."""
     variant = about.get("variant")
     reference = f"{about['interface']}:{variant}" if variant else str(about["interface"])
     check_c(reference, _THE_RUN, about.get("sha256"))

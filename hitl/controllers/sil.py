@@ -42,7 +42,7 @@ class SilController:
     initialise, s.  ``cases``: folder in which a step that fails is saved (``None``: it is not
     saved).  ``command``: the worker's command line, instead of the built worker.  With ``endpoint``
     (``tcp://HOST:PORT``) nothing is built, since ``rtsim sil serve`` runs the C code there;
-    ``keys`` are those of the client file that it wrote.
+    ``keys`` are those of the client file that this command wrote.
     """
 
     outside = True
@@ -81,7 +81,7 @@ class SilController:
         self.garbage = 0
         """Number of malformed messages."""
         self.took_ns = array("q")
-        """Execution time of each step on the host, ns."""
+        """Execution times of all steps on the host, ns."""
         self._keys = keys
         self._stamps = (0, 0, 0, 0)
         self._cases = cases
@@ -92,10 +92,10 @@ class SilController:
         self._unsent = False
         self._evidence = Evidence(self.interface, self.p, self.build.kind, cases)
         self.environment = False
-        """The failure belongs to the environment, such as a host without memory."""
+        """True if the failure belongs to the environment, such as a host without memory."""
 
     def fresh(self) -> SilController:
-        """A new controller in a new process, initialised with the parameters.
+        """Return a new controller in a new process, initialised with the parameters.
 
         Raises :class:`ControllerError` if the process cannot be started or initialised.
         """
@@ -132,7 +132,7 @@ class SilController:
         return self.given.own
 
     def restart(self) -> bool:
-        """Initialise the C code again, on the memory that its steps have used.
+        """Initialise the C code again, without clearing the memory that its steps have used.
 
         Returns False if the C code has no such entry point.  A step that fails afterwards is not
         saved as a case, because a case starts from new memory.
@@ -144,7 +144,7 @@ class SilController:
         return True
 
     def describe(self) -> dict[str, object]:
-        """A description for the header of a recording."""
+        """Return a description for the header of a recording."""
         served = {} if self.endpoint is None else {"endpoint": self.endpoint, "stamps": _DURATIONS}
         return {"type": type(self).__name__, **self.build.describe(), **served}
 
@@ -181,9 +181,10 @@ class SilController:
         return self._worker
 
     def stamps(self) -> tuple[int, int, int, int]:
-        """Stamps of the latest answer, ns of the monotonic clock: sent, begun, ended, received.
+        """Return the times of the latest answer, ns of the monotonic clock.
 
-        Over TCP, begun and ended are times of the other machine's clock.
+        The times are: request sent, step begun, step ended, answer received.  Over TCP, begun and
+        ended are times of the other machine's clock.
         """
         return self._stamps
 
@@ -196,7 +197,7 @@ class SilController:
         self._unsent = not worker.send(WorkerMessageKind.STEP, self._sequence, tag, inputs)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """The answer (n,) to the request of ``tag``; ``None`` if it is not there in time.
+        """Return the answer (n,) to the request of ``tag``; ``None`` if it does not arrive in time.
 
         ``patience`` is the time to wait, s.  Raises :class:`ControllerError` if the step fails.
         """
@@ -254,7 +255,7 @@ class SilController:
         return refusal(self.name, status, given, values, self.outputs)
 
     def silent(self, tag: Tag) -> ControllerError:
-        """The error for a request that was not answered within ``silence``; ends the process."""
+        """Return the error for a request that was not answered in time; end the process."""
         heard = f" (it sent {self.garbage} malformed messages)" if self.garbage else ""
         text = f"{self.name} did not answer within {self.silence:g} s{heard}; look for an endless "
         text += "loop in its step"
@@ -262,16 +263,16 @@ class SilController:
         return self.explained(tag, ControllerError(text))
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """``error`` with the inputs of its step, and the command that repeats the failure."""
+        """Return ``error`` with its step's inputs and the command that repeats the failure."""
         self.environment = self.environment or error.environment
         return self._evidence.explained(tag, error)
 
     def case(self, error: str = "") -> Case:
-        """A case with all steps so far, to run them again."""
+        """Return a case with all steps so far, with which the steps can be run again."""
         return self._evidence.case(error)
 
     def save(self) -> dict[str, Any]:
-        """All steps since the start, since the memory of the C code is not known."""
+        """Return all steps since the start, because the memory of the C code is not known."""
         return self._evidence.history.save()
 
     def restore(self, saved: dict[str, Any]) -> None:

@@ -23,12 +23,12 @@ def check_c(reference: str, source: str, recorded: object) -> None:
 
 
 def check_c_of_now(reference: str, source: str) -> None:
-    """The same as :func:`check_c` for C code as it is now, without a recorded hash."""
+    """Check C code like :func:`check_c`, but without the hash of a recording."""
     if not ships(path := _file(reference)):
         check_compiled(path, source)
 
 
 def _file(reference: str) -> Path:
-    """The path of the interface file, without its variant."""
+    """Return the path of the interface file, without its variant."""
     path, dot, _ = reference.rpartition(".toml")
     return Path(path + dot or reference)

@@ -1,4 +1,4 @@
-"""Interface files: the description of a controller in C that is known before it is built."""
+"""Interface files, which describe a controller in C before it is built."""
 
 from hitl.interface.fields import Field
 from hitl.interface.file import Interface, StepEntry, load_interface

@@ -14,11 +14,11 @@ KEYWORDS = frozenset((
     "short", "signed", "sizeof", "static", "struct", "switch", "true", "typedef", "typeof",
     "union", "unsigned", "void", "volatile", "while",
 ))  # fmt: skip
-"""Words that cannot name a variable of C."""
+"""Words that cannot be the name of a variable in C."""
 
 
 def fault_of_name(name: str) -> str:
-    """Return why ``name`` cannot name a variable of C; "" if it can."""
+    """Return why ``name`` cannot be the name of a variable in C; "" if it can."""
     if name in KEYWORDS:
         return f"{name} is a keyword of C"
     if name.lower().startswith("rtsim_"):
@@ -27,7 +27,7 @@ def fault_of_name(name: str) -> str:
 
 
 def fault_of_lvalue(text: str) -> str:
-    """Return why ``text`` is no lvalue of C; "" if it may be one."""
+    """Return why ``text`` cannot be an lvalue in C; "" if it may be one."""
     if ";" in _LITERAL.sub('""', text):
         return "it contains a ';', which ends a statement"
     if "\n" in text:
@@ -36,7 +36,7 @@ def fault_of_lvalue(text: str) -> str:
 
 
 def fault_of_statement(text: str) -> str:
-    """Return why ``text`` is no statement of C; "" if it may be one."""
+    """Return why ``text`` cannot be a statement in C; "" if it may be one."""
     if re.search(r"\breturn\b", _LITERAL.sub('""', text)):
         return "'return' would leave the generated function before it has read the outputs"
     return _fault(text)

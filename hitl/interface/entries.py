@@ -43,7 +43,7 @@ def read_parameters_first(code: Table) -> bool:
 
 
 def read_steps(code: Table) -> tuple[StepEntry, ...]:
-    """Return the step entry points, at least one; raises :class:`InterfaceError`."""
+    """Return the entry points of a step; raises :class:`InterfaceError` if there is none."""
     value = code.data.get("step", [])
     rows = value if isinstance(value, list) else [value]
     if not rows:

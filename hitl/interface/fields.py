@@ -1,4 +1,4 @@
-"""A signal of an interface file: read and check its row, and keep its place in the C code."""
+"""Reads and checks the signals of an interface file, with their variables in C."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Field:
     bias: float = 0.0
     overflow: str = "error"
     given: bool = True
-    """True if the file gives an initial value; a parameter without one keeps the C's value."""
+    """True if the file gives an initial value; a parameter without it keeps the value in C."""
     set_by_caller: bool = False
     """True for a parameter that the caller must set: the C code gives it no meaningful value."""
 
@@ -70,7 +70,7 @@ def limits(type: str) -> tuple[int, int]:
 
 
 def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: str) -> Field:
-    """Read the signal ``name`` of ``[table]`` from ``row``; ``real`` is its default type.
+    """Read the signal ``name`` of ``[table]`` from ``row``; ``real`` is the type if it gives none.
 
     Raises ValueError, TypeError or RtsimError without file and line, which the caller adds.
     """
@@ -105,7 +105,7 @@ def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: s
     by_caller = row.get("set_by_caller", False)
     if not isinstance(by_caller, bool) or ("set_by_caller" in row and table != "parameters"):
         raise ValueError(
-            f"set_by_caller = {by_caller!r}; only a parameter has this key; write true or false"
+            f"set_by_caller = {by_caller!r}; give true or false, and only to a parameter"
         )
     given = "initial" in row
     where = lvalue.strip(), "c" not in row, line
@@ -143,8 +143,8 @@ def _signal(name: str, row: Mapping[str, Any], real: str) -> Signal:
 def _check_initial(place: Field) -> None:
     """Check the initial value.
 
-    A parameter without one is checked with 0, which a board gets from the tools that drive it
-    without a scenario.
+    A parameter without an initial value is checked with 0, because tools that drive a board without
+    a scenario send 0.
     """
     signal = place.signal
     hint = "" if place.given else "; give initial = ..."

@@ -22,10 +22,10 @@
     [parameters]
     gain = { c = "pid.Kp", type = "float32", initial = 2.0 }
 
-Entry points are C statements, as a caller would write them, so any calling convention is possible.
-A signal is a C lvalue (``c``); without ``c`` the generated code declares a variable with the
-signal's name.  The generator (:mod:`hitl.building.unit`) makes the compiler check every type and
-size, and the compiler's errors name the lines of the interface file.
+Entry points are C statements that call the controller, so any calling convention is possible.  A
+signal is a C lvalue (``c``); without ``c`` the generated code declares a variable with the signal's
+name.  The generator (:mod:`hitl.building.unit`) makes the compiler check every type and size, and
+the compiler's errors name the lines of the interface file.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _TOP = (
 _TABLES = ("code", "inputs", "outputs", "parameters", "tolerance", "variants")
 _VARIANT = ("flags", "real", "sources", "include", "tolerance")
 MOST_ELEMENTS = 65_536
-"""Most elements in one direction, so that a typing error cannot request gigabytes."""
+"""Most elements in one table of signals, so that a typing error cannot request gigabytes."""
 MOST_BYTES = 1 << 20
 """Largest interface file, bytes."""
 
@@ -115,7 +115,7 @@ class Interface:
 
     @property
     def schema(self) -> int:
-        """64 bits of a hash of all signals, which both ends compare when they connect."""
+        """64 bits of a hash of all signals; both ends of a connection compare these bits."""
         parts = (self.inputs, self.outputs, self.parameters)
         text = ":".join([self.name, *(s.schema_hash for s in parts)])
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
@@ -254,7 +254,7 @@ class _Reader:
         return dict(changes)
 
     def _tolerances(self) -> dict[str, tuple[float, float]]:
-        """Return the tolerances, given such as ``aileron = 0.04`` or ``"f16.*" = [1e-3, 1e-2]``."""
+        """Return the tolerances, written as ``aileron = 0.04`` or ``"f16.*" = [1e-3, 1e-2]``."""
         out = {}
         for pattern, value in self.top.table("tolerance").items():
             pair = value if isinstance(value, list) else [value, 0.0]

@@ -18,7 +18,7 @@ _TOKEN = re.compile(
 
 
 class InterfaceError(ScenarioError):
-    """An interface file has an error; the message begins with ``file:line:``."""
+    """Raised for an error in an interface file; the message begins with ``file:line:``."""
 
 
 class Lines:
@@ -49,7 +49,7 @@ class Lines:
             at, number = self._rest(text, at, number)
 
     def _named(self, table: str, dotted: str, number: int) -> str:
-        """Note each part of a dotted key of ``table``; return the full name."""
+        """Record the line of each part of a dotted key of ``table``; return the full name."""
         for part in dotted.split("."):
             name = part.strip().strip("\"'")
             self._lines.setdefault((table, name), number)
@@ -57,7 +57,7 @@ class Lines:
         return table
 
     def _value(self, text: str, at: int, number: int, name: tuple[str, str]) -> tuple[int, int]:
-        """Go to the end of a key's value; note the lines on which elements of an array begin."""
+        """Go to the end of a key's value; record the lines on which elements of an array begin."""
         depth, array, awaited = 0, False, False
         while token := _TOKEN.match(text, at):
             word = token[0]

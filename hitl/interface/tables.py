@@ -1,4 +1,4 @@
-"""Tables of an interface file: they check their keys, and their errors name the lines."""
+"""Checks the keys in the tables of an interface file; its errors name file and line."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ TARGETS = {t.name: t for t in (Target("host"), processor("avr", double_bytes=4))
 def check_target(interface: Interface, name: str | Target) -> Target:
     """Check that a target (or the target called ``name``) has the types of all signals; return it.
 
-    Raises :class:`InterfaceError` with the line of the first signal whose type it lacks, and
-    :class:`UnknownName` for an unknown target.
+    Raises :class:`InterfaceError` with the line of the first signal whose type the target lacks,
+    and :class:`UnknownName` for an unknown target.
     """
     if isinstance(name, str) and name not in TARGETS:
         raise UnknownName("target", name, sorted(TARGETS), f"building {interface.name}")

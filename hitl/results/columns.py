@@ -36,7 +36,7 @@ Cells = list[tuple[str, ...]]
 
 
 def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
-    """Columns and rows of one controller's open loop, the worst output first."""
+    """Return columns and rows of one controller's open loop, the worst output first."""
     if len(loops) == 1:
         return _OPEN, [open_cells(s) for s in loops[0].worst_first()]
     names = [loops[0].sides.reference, *(loop.sides.translation for loop in loops)]
@@ -58,7 +58,7 @@ def _gap_columns(loop: OpenLoop) -> tuple[Column, Column]:
 
 
 def _gap_cells(loop: OpenLoop, result: OutputResult) -> tuple[str, str]:
-    """The largest difference with the first step that differs, and its share of the tolerance."""
+    """Return the largest difference with its first step, and its share of the tolerance."""
     if not loop.answered:
         return "no answer", ""
     if result.first_step is None:
@@ -67,7 +67,7 @@ def _gap_cells(loop: OpenLoop, result: OutputResult) -> tuple[str, str]:
 
 
 def _outputs(loops: Sequence[OpenLoop]) -> list[str]:
-    """Output names: failures first, then by the difference between the last two levels."""
+    """Return output names: failures first, then by the difference between the last two levels."""
     order = [s.name for loop in reversed(loops) for s in loop.worst_first()]
     failed = {s.name for loop in loops for s in loop.failures}
     return sorted(dict.fromkeys(order), key=lambda name: name not in failed)
@@ -90,7 +90,7 @@ def _open_row(loops: Sequence[OpenLoop], name: str) -> tuple[str, ...]:
 
 
 def _at(loops: Sequence[OpenLoop], name: str, step: int) -> list[str]:
-    """The values of all levels at ``step`` as texts, the reference model first."""
+    """Return the values of all levels at ``step`` as texts, the reference model first."""
     out = []
     for i, loop in enumerate(loops):
         column = [s.name for s in loop.signals].index(name)
@@ -101,7 +101,7 @@ def _at(loops: Sequence[OpenLoop], name: str, step: int) -> list[str]:
 
 
 def closed_table(flights: Sequence[LoopComparison]) -> tuple[tuple[Column, ...], Cells]:
-    """Columns and rows of the closed loop: failures first, then by the size of the difference."""
+    """Return columns and rows of the closed loop: failures first, then large differences."""
     if len(flights) == 1:
         return _CLOSED, [closed_cells(r) for r in flights[0].comparison.worst_first()]
     gaps = [flight.sides.heading for flight in flights]
@@ -126,7 +126,7 @@ def _closed_row(flights: Sequence[LoopComparison], name: str) -> tuple[str, ...]
         next((r for r in flight.comparison.results if r.name == name), None) for flight in flights
     ]
     known = [r for r in results if r is not None]
-    told = [
+    verdicts_by_side = [
         (flight.sides.translation, r.verdict)
         for flight, r in zip(flights, results, strict=True)
         if r is not None
@@ -136,12 +136,12 @@ def _closed_row(flights: Sequence[LoopComparison], name: str) -> tuple[str, ...]
         known[-1].unit,
         *("" if r is None else _gap_cell(r) for r in results),
         tolerance(known[-1]),
-        verdicts(told),
+        verdicts(verdicts_by_side),
     )
 
 
 def _gap_cell(result: SignalResult) -> str:
-    """The largest difference, and the tag of the first difference."""
+    """Return the largest difference and the tag of the first difference, as text."""
     if not result.rows:
         return ""
     if result.first is None:
@@ -150,28 +150,28 @@ def _gap_cell(result: SignalResult) -> str:
 
 
 def count_failed(flights: Sequence[LoopComparison]) -> tuple[int, int]:
-    """Number of signals that fail in any comparison, and number of all signals."""
+    """Return the number of signals that fail in any comparison, and the number of all signals."""
     failed = {r.name for flight in flights for r in flight.comparison.failures}
     return len(failed), len({r.name for flight in flights for r in flight.comparison.results})
 
 
 def flights_of(pairs: Sequence[BackToBack]) -> list[LoopComparison]:
-    """The closed loops of ``pairs``."""
+    """Return the closed loops of ``pairs``."""
     return [pair.flight for pair in pairs if pair.flight is not None]
 
 
-def verdicts(told: Sequence[tuple[str, str]]) -> str:
+def verdicts(verdicts_by_side: Sequence[tuple[str, str]]) -> str:
     """Return ``ok``, or the failures with the names of their sides."""
-    return "; ".join(f"{who}: {why}" for who, why in told if why != "ok") or "ok"
+    return "; ".join(f"{who}: {why}" for who, why in verdicts_by_side if why != "ok") or "ok"
 
 
 def tolerance(result: SignalResult) -> str:
-    """The absolute and the relative tolerance as text."""
+    """Return the absolute and the relative tolerance as text."""
     return f"{result.tolerance.absolute:g}, {result.tolerance.relative:g}"
 
 
 def open_cells(result: OutputResult) -> tuple[str, ...]:
-    """Texts: output, unit, type, differences, ULP, share of the tolerance, worst step, verdict."""
+    """Return texts: output, unit, type, differences, ULP, share of tolerance, step, verdict."""
     worst = "" if result.worst_step is None else str(result.worst_step)
     return (
         result.name,
@@ -187,13 +187,13 @@ def open_cells(result: OutputResult) -> tuple[str, ...]:
 
 
 def closed_cells(result: SignalResult) -> tuple[str, ...]:
-    """Texts: signal, unit, differences, tolerance, verdict."""
+    """Return texts: signal, unit, differences, tolerance, verdict."""
     numbers = f"{result.max_abs:.6g}", f"{result.max_rel:.6g}"
     return result.name, result.unit, *numbers, tolerance(result), result.verdict
 
 
 def verdict(result: OutputResult) -> str:
-    """``ok``, with its remark if it has one, or the first step that fails."""
+    """Return ``ok``, with a remark if there is one, or the first step that fails."""
     if result.ok:
         return result.verdict
     if result.step is None or "step" in result.reason:
@@ -202,5 +202,5 @@ def verdict(result: OutputResult) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent; ``beyond`` if it is infinite, as for a tolerance of 0."""
+    """Return a share in percent; ``beyond`` if it is infinite, as for a tolerance of 0."""
     return f"{100 * share:.3g} %" if math.isfinite(share) else "beyond"

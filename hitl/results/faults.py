@@ -11,18 +11,18 @@ from rtsim.record.fault_marks import Acted
 
 
 def faults_of(pairs: Sequence[BackToBack]) -> list[Acted]:
-    """The faults of the last comparison; empty without faults."""
+    """Return the faults of the last comparison; empty if it had none."""
     return list(pairs[-1].faults)
 
 
 def all_acted(pairs: Sequence[BackToBack]) -> bool:
-    """True if every fault acted, as ``--strict`` demands."""
+    """Return True if every fault acted, as the option ``--strict`` requires."""
     return all(fault.activations for fault in faults_of(pairs))
 
 
 def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
-    """Plain data as in the summary of a run; empty without faults."""
-    told = {
+    """Return the faults as plain data, as in the summary of a run; empty if there were none."""
+    faults = {
         fault.name: {
             "kind": fault.kind,
             "where": fault.where,
@@ -31,11 +31,11 @@ def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
         }
         for fault in faults_of(pairs)
     }
-    return {"faults": told} if told else {}
+    return {"faults": faults} if faults else {}
 
 
 def notes(pairs: Sequence[BackToBack]) -> list[str]:
-    """Return lines of text on faults that could have no effect or never acted."""
+    """Return one note on the faults that could not act, and one on the faults that never acted."""
     faults = faults_of(pairs)
     idle = {fault.name: fault.idle for fault in faults if fault.idle}
     return fault_marks.notes(idle, [f.name for f in faults if not f.activations])

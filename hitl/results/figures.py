@@ -30,7 +30,7 @@ class Traces:
     design: Vector
     translation: Vector
     gap: Vector
-    """Their difference, as the verdict measures it."""
+    """The difference of both sides, as the verdict measures it."""
     allowed: Vector
     first_failed: float | None = None
     """Time of the first failure, s; ``None`` if there is none."""
@@ -47,7 +47,7 @@ class Traces:
 
 
 def traces_html(traces: Traces, *, when_opened: bool = False) -> str:
-    """A plot of all traces, with the differences and the tolerance below on a log axis.
+    """Return a plot of all traces; below it, differences and tolerance on a logarithmic axis.
 
     With ``when_opened``, the page draws the plot only when the reader opens its section.
     """

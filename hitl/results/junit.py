@@ -34,7 +34,7 @@ def write_junit(result: BackToBack | Ladder, path: str | Path, strict: bool = Fa
 
 
 def junit_xml(result: BackToBack | Ladder, strict: bool = False) -> str:
-    """The XML document.  With ``strict``, a fault that never acted is a failure."""
+    """Return the XML document.  With ``strict``, a fault that never acted is a failure."""
     root = ET.Element("testsuites", name=_clean(f"back to back: {result.scenario}"))
     for pair in result.pairs:
         several = len(result.pairs) > 1  # each suite then names its pair
@@ -88,7 +88,7 @@ def _unexercised(sentences: Sequence[str]) -> dict[str, str]:
 
 
 def _faults(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None:
-    """A test case for each fault: skipped if it never acted, or failed with ``strict``."""
+    """Add a test case for each fault: skipped if it never acted, or failed with ``strict``."""
     found = faults_of(result.pairs)
     if not found:
         return
@@ -108,7 +108,7 @@ def _faults(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None
 
 
 def _titles(result: BackToBack, several: bool) -> tuple[str, str]:
-    """The title of a suite, and the beginning of its class names, which never change."""
+    """Return a suite's title, and the beginning of its class names (the same in all runs)."""
     if not several:
         return result.scenario, result.scenario
     key = result.sides.key.replace(" ", "_")
@@ -123,7 +123,7 @@ def _of_target(name: str, target: OnTarget, late: int = 0, missed: int = 0) -> d
 
 
 def _where(loop: OpenLoop, signal: OutputResult) -> str:
-    """Lines on the first failure: signal, step, tag, values, tolerance and inputs."""
+    """Return lines about the first failure: signal, step, tag, values, tolerance and inputs."""
     if signal.step is None:
         return signal.reason
     moment = loop.moment(signal, signal.step)

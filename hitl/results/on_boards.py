@@ -20,7 +20,7 @@ _BINS = 40
 
 
 def boards_html(pairs: Sequence[BackToBack]) -> str:
-    """The HTML of the section; empty if nothing ran on a board."""
+    """Return the HTML of the section; empty if nothing ran on a board."""
     flight = pairs[-1].flight
     late, missed = (0, 0) if flight is None else (flight.late, flight.missed)
     out = ""
@@ -31,7 +31,7 @@ def boards_html(pairs: Sequence[BackToBack]) -> str:
 
 
 def distributions_html(target: OnTarget) -> str:
-    """HTML of the histograms: time of an exchange, and processor cycles of a step."""
+    """Return the HTML of histograms: time of an exchange, and processor cycles of a step."""
     exchange = target.exchange
     if exchange is None or not len(target.cycles):
         return ""

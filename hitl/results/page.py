@@ -19,7 +19,7 @@ from hitl.results.figures import traces_html
 from hitl.results.files import write
 from hitl.results.on_boards import boards_html
 from hitl.results.table import executions
-from hitl.results.traces import flown_traces, stepped_traces
+from hitl.results.traces import loop_traces, stepped_traces
 from hitl.results.warnings import warnings_of
 from rtsim.record import figures
 from rtsim.record.markup import block, table, text
@@ -28,7 +28,7 @@ from rtsim.record.thinning import BUCKETS
 from rtsim.record.verdict import Outcome, short
 
 MOST_PLOTS = 12
-"""Most signals of the closed loop that are drawn: failures, C outputs, largest differences."""
+"""Most closed-loop signals to plot: failures first, then C outputs, then large differences."""
 _OWN_STYLE = """
 .ok { color: #1b7f4b; } .no { color: #c62828; font-weight: 600; }
 .undecided { color: #9a6700; font-weight: 600; }
@@ -43,7 +43,7 @@ def write_page(result: BackToBack | Ladder, path: str | Path) -> None:
 
 
 def render(result: BackToBack | Ladder) -> str:
-    """The page as HTML text.  Names, errors and texts from files are escaped."""
+    """Return the page as HTML text.  Names, errors and texts from files are escaped."""
     pairs = result.pairs
     sections = [("verdict", "Verdict", _verdict(result))]
     for i, name in enumerate(pairs[0].open):
@@ -83,13 +83,13 @@ def _verdict(result: BackToBack | Ladder) -> str:
     if lines[1:]:
         out += f"<pre>{text(chr(10).join(lines[1:]))}</pre>"
     out += "".join(f"<div class=warn>{text(note)}</div>" for note in result.notes)
-    told = [("compared", t) for t in result.coverage]
-    told += [("not exercised", t) for t in result.unexercised]
-    return out + table(("", ""), told)
+    rows = [("compared", t) for t in result.coverage]
+    rows += [("not exercised", t) for t in result.unexercised]
+    return out + table(("", ""), rows)
 
 
 def _open(loops: Sequence[OpenLoop]) -> str:
-    """The table of an open loop, and below it a plot of each output, the worst first."""
+    """Return the table of an open loop, followed by a plot of each output, the worst first."""
     columns, rows = open_table(loops)
     results = table([c.name for c in columns], rows)
     plots = "".join(_plot(loops, row[0]) for row in rows)
@@ -119,7 +119,7 @@ def _plot(loops: Sequence[OpenLoop], output: str) -> str:
 
 
 def _cost(loop: OpenLoop, several: bool) -> str:
-    """A table of the worst step of each output, with its inputs."""
+    """Return a table of the worst step of each output, with the inputs of that step."""
     rows = [_worst(loop, s, s.worst_step) for s in loop.worst_first() if s.worst_step is not None]
     who = f"{text(loop.sides.gap)}: " if several else ""
     if not rows:
@@ -151,7 +151,7 @@ def _closed(pairs: Pairs) -> str:
     words = "\n".join(f"{p.closed_in_words}\n{p.explanation}" for p in failed)
     out = f"<pre>{text(words)}</pre>" if words else ""
     out += f"<div class=scroll>{table([_long(c.name) for c in columns], rows)}</div>"
-    for traces in flown_traces(flights, list(pairs[0].open), MOST_PLOTS):
+    for traces in loop_traces(flights, list(pairs[0].open), MOST_PLOTS):
         plot = traces_html(traces, when_opened=True)
         fails = any(pair.first_failed is not None for pair in traces.chain)
         mark = " <span class=no>fails</span>" if fails else ""
@@ -166,8 +166,8 @@ def _faults(pairs: Pairs) -> str:
     heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
     who = pairs[-1].sides.translation if pairs[-1].flight is not None else pairs[0].sides.reference
     about = f"In the run with the {who}."
-    told = "".join(f"<div class=warn>{text(note)}</div>" for note in notes(pairs))
-    return f"<p class=soft>{text(about)}</p>{table(heads, faults, numeric=4)}{told}"
+    remarks = "".join(f"<div class=warn>{text(note)}</div>" for note in notes(pairs))
+    return f"<p class=soft>{text(about)}</p>{table(heads, faults, numeric=4)}{remarks}"
 
 
 def _long(head: str) -> str:

@@ -1,4 +1,4 @@
-"""The result tables on a terminal: narrow terminals lose columns, but names are never cut."""
+"""The result tables on a terminal: a narrow terminal hides columns, but shortens no name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rtsim.cli.faults import COLUMNS as FAULT_COLUMNS
 from rtsim.cli.tables import Column, fitted
 
 MOST = 12
-"""Most signals of the closed loop that are shown if all agree; twice as many if some fail."""
+"""Most closed-loop signals to show if all agree; twice as many if some fail."""
 
 _TIMES = (
     Column("controller"),
@@ -42,7 +42,7 @@ Part = tuple[RenderableType, int]
 
 
 class Tables:
-    """All tables of a comparison, as a renderable; print it with ``crop=False``."""
+    """Return all tables of a comparison as a renderable; print it with ``crop=False``."""
 
     def __init__(self, result: BackToBack | Ladder) -> None:
         self.result = result
@@ -73,7 +73,7 @@ class Tables:
 
 
 def _closed(flights: Sequence[LoopComparison], width: int) -> Iterator[Part]:
-    """The table of the closed loop: failures first, or else the largest differences."""
+    """Return the table of the closed loop: failures first, or else the largest differences."""
     failed, count = count_failed(flights)
     columns, rows = closed_table(flights)
     # Stamps and counts have no unit and no tolerance: show them only if they differ.
@@ -88,18 +88,18 @@ def _closed(flights: Sequence[LoopComparison], width: int) -> Iterator[Part]:
 
 
 def _faults(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
-    """The table of faults, and lines on faults that could not act or never acted."""
+    """Yield the table of faults, and lines on faults that could not act or never acted."""
     rows = [(f.name, f.kind, f.where, str(f.activations)) for f in faults_of(pairs)]
     if rows:
-        flown = pairs[-1].flight is not None
-        who = pairs[-1].sides.translation if flown else pairs[0].sides.reference
+        closed = pairs[-1].flight is not None
+        who = pairs[-1].sides.translation if closed else pairs[0].sides.reference
         where = f"Faults in the run with the {who}"
         yield fitted(where, FAULT_COLUMNS, rows, width)
         yield from _lines(*notes(pairs))
 
 
 def _times(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
-    """The tables of execution times and of exchanges with boards."""
+    """Yield the tables of execution times and of exchanges with boards."""
     exchanges = [
         (name, loop, target.exchange)
         for name, loop, target in targets_of(pairs)
@@ -115,14 +115,14 @@ def _times(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
             for name, loop, one in times
         ]
         columns = list(_TIMES)
-        if title != times[0][-1].what:  # the title names the one clock
+        if title != times[0][-1].what:  # the title already names the clock
             del columns[_CLOCK]
             rows = [row[:_CLOCK] + row[_CLOCK + 1 :] for row in rows]
         yield fitted(title[:1].upper() + title[1:], columns, rows, width)
 
 
 def whose(clock: str) -> str:
-    """The first word of a clock's name, for a column headed "clock": ``host``, ``target``."""
+    """Return the first word of a clock's name (``host``, ``target``) for the column "clock"."""
     return clock.partition(" ")[0]
 
 
@@ -139,7 +139,7 @@ def executions(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, Executio
 
 
 def _on_boards(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
-    """The table of what each board reported, and histograms of its exchanges."""
+    """Yield the table of what each board reported, and histograms of its exchanges."""
     flight = pairs[-1].flight
     late, missed = (0, 0) if flight is None else (flight.late, flight.missed)
     found = last_of(pairs)

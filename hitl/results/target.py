@@ -17,7 +17,7 @@ _BINS, _BAR = 10, 40
 
 
 def targets_of(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, OnTarget]]:
-    """Controller, loop (``open``, ``closed``) and what its board reported there."""
+    """Yield controller, loop (``open``, ``closed``) and what its board reported in that loop."""
     for pair in pairs:
         for name, loop in pair.open.items():
             if loop.target is not None:
@@ -28,12 +28,12 @@ def targets_of(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, OnTarget
 
 
 def last_of(pairs: Sequence[BackToBack]) -> dict[str, OnTarget]:
-    """What each board reported last, by controller: in closed loop if it ran there."""
+    """Return what each board reported in its last run, by controller."""
     return {name: target for name, _, target in targets_of(pairs)}
 
 
 def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
-    """Facts about a run on a board, as texts by topic.
+    """Return facts about a run on a board, as texts by topic.
 
     ``late`` and ``missed`` are the counts of the closed loop.
     """
@@ -65,10 +65,10 @@ def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
 def histogram(
     values: ArrayLike, bins: int = _BINS, seen: Sequence[float] = (), logarithmic: bool = False
 ) -> list[tuple[float, float, int]]:
-    """Bins as (from, to, count); the range also includes the values in ``seen``.
+    """Return bins as (from, to, count); the range also includes the values in ``seen``.
 
-    Bins have equal widths; ``logarithmic``: equal ratios, for values above 0.  If all values are
-    equal, there is one bin.
+    Bins have equal widths, or with ``logarithmic`` equal ratios (for values above 0).  If all
+    values are equal, there is one bin.
     """
     numbers = np.asarray(values, np.float64)
     if not len(numbers):
@@ -83,7 +83,7 @@ def histogram(
 
 
 def bars(values_ns: ArrayLike, logarithmic: bool = False, mark: str = "█") -> Iterator[str]:
-    """A histogram of durations [ns] as lines of text; a bin that is not empty has a bar."""
+    """Return a histogram of durations [ns] as lines of text; a bin that is not empty has a bar."""
     rows = histogram(values_ns, logarithmic=logarithmic)
     most = max((count for *_, count in rows), default=0)
     digits = _digits((rows[0][1] - rows[0][0]) / 1e6 if rows else 0.0)
@@ -95,5 +95,5 @@ def bars(values_ns: ArrayLike, logarithmic: bool = False, mark: str = "█") -> 
 
 
 def _digits(width: float) -> int:
-    """Number of decimals with which the edges of bins of this width differ."""
+    """Return the number of decimals with which the edges of bins of this width differ."""
     return 3 if width <= 0 else min(max(3, 1 - math.floor(math.log10(width))), 6)

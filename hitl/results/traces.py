@@ -19,7 +19,7 @@ from rtsim.record.verdict import ComparedSignal, SignalResult
 
 
 def stepped_traces(loops: Sequence[OpenLoop], signal: str) -> Traces:
-    """An output in open loop, of all pairs."""
+    """Return the traces of an output in open loop, with those of all pairs."""
     above = stepped_traces(loops[1:], signal) if loops[1:] else None
     return _stepped(loops[0], next(s for s in loops[0].signals if s.name == signal), above)
 
@@ -45,7 +45,7 @@ def _stepped(loop: OpenLoop, signal: OutputResult, above: Traces | None) -> Trac
 def _distance(
     loop: OpenLoop, signal: OutputResult, column: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Difference and tolerance of an output at each step; NaN for steps without an answer."""
+    """Return difference and tolerance of an output at each step; NaN without an answer."""
     a, b = loop.design[:, [column]], loop.translation[:, [column]]
     measured = signal.pair(loop.tags).measure(a, b)
     gap = measured.gap[:, 0]
@@ -53,10 +53,10 @@ def _distance(
     return gap, measured.allowed[:, 0]
 
 
-def flown_traces(
+def loop_traces(
     flights: Sequence[LoopComparison], controllers: list[str], most: int
 ) -> list[Traces]:
-    """At most ``most`` signals of the runs: failures, then C outputs, then largest differences."""
+    """Return traces of at most ``most`` signals: failures, C outputs, large differences."""
     said = tuple(f"messages/{name}." for name in controllers)
     found = [r for flight in reversed(flights) for r in flight.comparison.worst_first()]
     failed = {r.name for r in found if not r.ok}
@@ -79,7 +79,7 @@ def _named(flight: LoopComparison, name: str) -> list[SignalResult]:
 
 
 def _chained(pairs: list[list[Traces]]) -> list[Traces]:
-    """For each column the traces of the first pair, followed by the next pairs that have it."""
+    """Return for each column the traces of the first pair, linked to those of the next pairs."""
     some = [columns for columns in pairs if columns]
     if len(some) < 2:
         return some[0] if some else []
@@ -88,7 +88,7 @@ def _chained(pairs: list[list[Traces]]) -> list[Traces]:
 
 
 def _columns(flight: LoopComparison, result: SignalResult) -> list[Traces]:
-    """Traces of each element of the signal; none for stamps and for rows without a pair."""
+    """Return traces of each element of the signal; none for stamps and for rows without a pair."""
     name, _, signal = result.name.rpartition(".")
     a, b = (recording.tracks.get(name) for recording in flight.paired)
     if a is None or b is None or signal not in a.signals or signal not in b.signals:
@@ -118,12 +118,12 @@ def _columns(flight: LoopComparison, result: SignalResult) -> list[Traces]:
 
 
 def _turned(signal: Signal, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Quaternions with the sign of the reference's, so that equal attitudes look equal."""
+    """Return quaternions with the sign of the reference's, so that equal attitudes look equal."""
     return lined_up(x, y) if signal.kind == "quaternion" else y
 
 
 def _paired(a: TrackData, b: TrackData) -> int:
-    """Number of rows from the start that have equal times."""
+    """Return the number of rows from the start that have equal times."""
     n = min(len(a), len(b))
     differ = np.flatnonzero(a.rows.ns[:n] != b.rows.ns[:n])
     return int(differ[0]) if len(differ) else n

@@ -8,7 +8,10 @@ from hitl.comparison.verdict import BackToBack
 
 
 def warnings_of(pairs: Sequence[BackToBack]) -> Mapping[str, str]:
-    """Compiler warnings by controller; with several pairs also by side.  No entry without any."""
+    """Return compiler warnings by controller, and also by side if there are several pairs.
+
+    A controller without warnings has no entry.
+    """
     out: dict[str, str] = {}
     for pair in pairs:
         of = f" ({pair.sides.translation})" if len(pairs) > 1 else ""

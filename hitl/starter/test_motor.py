@@ -1,4 +1,4 @@
-"""Is the C the controller that was designed?  Type: pytest"""
+"""Tests that the C code does what the reference model does. Type: pytest"""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ _MEANINGS = {
     "SIGKILL": "it was killed from outside, or the memory was exhausted",
 }
 KILLED = "was ended by SIGKILL"
-"""Text about a process that was killed from outside; it marks errors that do not judge the C."""
+"""Text about a process that was killed from outside; its error does not judge the C code."""
 _REPORT = re.compile(r"^.*(?:ERROR: AddressSanitizer|runtime error: ).*", re.M)
 _AFTER_REPORT = re.compile(r"^Shadow bytes around", re.M)
 _LEFT = re.compile(r"^worker: the C called exit\(\) in its (\w+)\n?", re.M)
@@ -63,7 +63,7 @@ class WorkerEnding:
 
     @property
     def _by_whom(self) -> str:
-        """The cause of the exit status, if it is known."""
+        """The cause of the exit status as text; empty if it is not known."""
         if found := _LEFT.search(self.stderr):
             return f": the C called exit({self.code}) in its {found[1]}, which must return"
         return "" if self.code else " before it had finished: check whether the C calls _exit()"
@@ -80,7 +80,7 @@ class WorkerEnding:
 
 
 class Died(ControllerError):
-    """A worker ended although it was not asked to, or with an error."""
+    """Raised if a worker ended without being asked to, or with an error."""
 
     def __init__(self, about: str, ending: WorkerEnding) -> None:
         self.ending = ending

@@ -1,4 +1,4 @@
-"""The runtime's end of the ZeroMQ link to a worker, and the path of libzmq.
+"""The ZeroMQ link from the runtime to a worker, and the path of libzmq.
 
 Only this module and :mod:`rtsim.core.net.sockets` import zmq.
 """
@@ -22,7 +22,7 @@ from rtsim.core.net.keys import Keys
 from rtsim.core.net.sockets import LINGER_MS, MOST_BYTES, TROUBLE, check_address, feel
 
 LOOK_NS = 20_000_000
-"""Length of the pieces into which a wait for a message is divided."""
+"""Longest single wait for a message, ns; a longer wait is divided."""
 _NS_PER_MS = 1_000_000
 _LOST = zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
 _REFUSED = (
@@ -33,7 +33,7 @@ _REFUSED = (
 
 
 class WorkerLink:
-    """A connection to one other end, which sends and receives one message at a time."""
+    """A connection to one worker or server, which sends and receives one message at a time."""
 
     def __init__(self, kind: int = zmq.PAIR) -> None:
         self._folder: Path | None = None
@@ -119,9 +119,9 @@ class WorkerLink:
     def receive(self, until_ns: int = 0) -> bytes | None:
         """Return the next message, or ``None`` if none arrived.
 
-        Waits one piece of time (:data:`LOOK_NS`), at most until ``until_ns`` of the stopwatch.
-        Without a deadline in the future it does not wait.  Waits below 1 ms, the resolution of zmq,
-        are busy.
+        Waits at most :data:`LOOK_NS`, and at most until ``until_ns`` of the stopwatch.  Returns at
+        once if this time has passed.  Waits below 1 ms, the resolution of zmq, spin instead of
+        sleeping.
         """
         try:
             rest = until_ns - stopwatch() if until_ns else 0

@@ -62,7 +62,7 @@ class Heard:
 
     @property
     def text(self) -> str:
-        """The text of a FAULT."""
+        """The text of a FAULT message."""
         return self.values.tobytes().rstrip(b"\0").decode(errors="replace")
 
 

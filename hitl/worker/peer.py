@@ -50,7 +50,7 @@ class Peer(ABC):
 
     @abstractmethod
     def stop(self) -> WorkerEnding:
-        """Ask the worker to terminate, make sure that it ends, and return its end."""
+        """Ask the worker to terminate, make sure that it ends, and return how it ended."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -94,7 +94,8 @@ class Peer(ABC):
     def greeted(self, heard: Heard | MalformedMessage | None, patience: float) -> Heard:
         """Check that ``heard`` is the HELLO of a worker built from the same interface; return it.
 
-        ``patience`` is the timeout, s, for the error message.  Raises :class:`ControllerError`.
+        ``patience`` is the timeout, s, for the error message.  Raises :class:`ControllerError` if
+        it is not.
         """
         if heard is None:
             raise ControllerError(f"{self.about} did not send HELLO within {patience:g} s")

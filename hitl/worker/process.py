@@ -29,7 +29,7 @@ END_S = 2.0
 LAST_WORDS_NS = 200_000_000
 """Timeout for messages that a process sent before it ended; its BYE normally arrives at once."""
 _DYING_S = 0.1
-"""Longest time from the end of a worker's link to the end of its process, s."""
+"""Longest time from the closing of a worker's link to the end of its process, s."""
 _TAIL_BYTES = 65_536
 _SANITIZERS = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99",
@@ -101,9 +101,9 @@ class Worker(Peer):
         return WorkerEnding(code, _tail(self._out), _tail(self._err), unresponsive, silent)
 
     def stop(self) -> WorkerEnding:
-        """Ask the worker to terminate; kill it if it does not within :data:`END_S`.
+        """Ask the worker to terminate; kill it if it has not ended after :data:`END_S`.
 
-        Returns its end.  Raises :class:`Died` if it had ended before.
+        Returns how it ended.  Raises :class:`Died` if it had ended before.
         """
         if self._process.poll() is not None:
             raise Died(self.about, self._ending())
@@ -145,7 +145,7 @@ def _let_go(process: subprocess.Popen[bytes] | None, link: WorkerLink, *files: I
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment; the user's sanitizer options follow ours and so override them."""
+    """Return the worker's environment; sanitizer options of the user override those of rtsim."""
     asked = {k: ":".join(filter(None, (v, os.environ.get(k)))) for k, v in _SANITIZERS.items()}
     return {**os.environ, **asked, _PARENT: str(os.getpid())}
 

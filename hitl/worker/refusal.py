@@ -1,4 +1,4 @@
-"""The status of a generated unit in words; it is the same for a worker and a library."""
+"""Explains the status that generated code returns; a worker and a library use the same."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ from rtsim.core.tag import NS_PER_S
 
 
 class RemoteWorker(Peer):
-    """A worker behind the address ``endpoint``; the server starts a process for each of them.
+    """A worker behind the server at ``endpoint``, which starts a process for each worker.
 
     ``patience`` is the timeout for the server's answer, s of the wall clock.  Raises
-    :class:`ControllerError` if no server answers there or it refuses.
+    :class:`ControllerError` if no server answers there, or if it refuses the connection.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class RemoteWorker(Peer):
             raise
 
     def _nobody(self, patience: float) -> None:
-        self.link.lost()  # reads the news of the link
+        self.link.lost()  # reads the events of the link
         if self.link.refused:
             raise ControllerError(
-                f"{self.about} does not accept these keys; copy its .client file and give it with "
-                "--keys FILE"
+                f"{self.about} does not accept these keys; copy the .client file of the server and "
+                "give it with --keys FILE"
             )
         if self.link.reached:
             raise ControllerError(
@@ -52,7 +52,7 @@ class RemoteWorker(Peer):
                 "needs keys (--keys FILE)"
             )
         raise ControllerError(
-            f"no answer from {self.link.endpoint} within {patience:g} s; start there: "
+            f"no answer from {self.link.endpoint} within {patience:g} s; start the server: "
             f"rtsim sil serve {self.interface.path.name} --bind {self.link.endpoint}"
         )
 

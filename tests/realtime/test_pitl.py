@@ -51,7 +51,7 @@ def test_a_paced_board_is_measured_by_the_wall_and_steps_by_its_cycles(
     # not when it was due; the execution of an answer that was late counts, its exchange does not
     alone = target.wire_ns + target.budget.handling_ns
     assert target.exchange.max <= alone + target.execution.max
-    assert (target.exchange.took_ns == _measured(board.flight.flown, "controller")).all()
+    assert (target.exchange.took_ns == _measured(board.flight.candidate, "controller")).all()
     assert loop.target.execution is not None
     assert target.execution.min >= loop.target.execution.min  # a late answer may be given up
     if not board.flight.late:

@@ -102,7 +102,7 @@ def test_a_faithful_translation_agrees_bit_for_bit(good: Build, latency: float |
     assert {"plant.x", "messages/controller.force"} <= {
         r.name for r in out.flight.comparison.results
     }
-    arrival = out.flight.flown.track("messages/controller").integer("arrival")
+    arrival = out.flight.candidate.track("messages/controller").integer("arrival")
     assert arrival[1] == 100_000_000 + round(1e9 * (latency or 0.0))
     out.assert_ok()
 
@@ -154,7 +154,7 @@ def test_a_crash_is_a_result_with_its_text(tmp_path: Path) -> None:
     assert "SIGABRT" in loop.error
     assert out.flight is not None
     assert "SIGABRT" in out.flight.error
-    assert out.flight.flown.end_ns == 1_200_000_000
+    assert out.flight.candidate.end_ns == 1_200_000_000
     assert "overlap" in {r.name for r in out.flight.comparison.failures}
     assert "SIGABRT" in out.explanation
 
@@ -247,7 +247,7 @@ def test_outside_inputs_are_those_of_the_designs_flight() -> None:
     assert counter.polls > 0
     assert out.ok, out.in_words
     assert out.flight is not None
-    assert out.flight.flown["inputs/stick.position"][-1] == counter.polls
+    assert out.flight.candidate["inputs/stick.position"][-1] == counter.polls
 
 
 def test_tolerances_mean_outputs_and_trajectories(good: Build) -> None:

@@ -203,7 +203,7 @@ def test_a_reset_ends_the_run(notice: bool, allowed_ms: int, tmp_path: Path) -> 
     assert lines[0].startswith("faulty failed at 0.0")
     assert "the board has reset after step" in lines[0]
     assert lines[1].startswith("inputs: fault=")
-    once_more = "to repeat its inputs on the host, where nothing resets it: rtsim sil case "
+    once_more = "to repeat the steps on the host, without the reset: rtsim sil case "
     assert lines[2].startswith(f"{once_more}{tmp_path}/cases/faulty-")
     case = Case.load(Path(lines[2].rpartition(" ")[2]))
     assert (case.kind, case.names) == ("board", ("fault", "x"))

@@ -74,7 +74,7 @@ def test_a_flight_is_short_by_its_last_time_of_any_track() -> None:
     wall = run(wall=["timing"], plant=PLANT, timing=[(99, 1)])
     assert held(wall, run(plant=PLANT)).ok, "the wall's do not count"
     assert failed(run(plant=PLANT), run(plant=[]))[OVERLAP] == (
-        "the run with the C has no rows; they must reach 0.00000002 s"
+        "the run with the C has no rows; expected rows up to 0.00000002 s"
     )
 
 
@@ -189,7 +189,7 @@ def test_rows_before_the_request_that_was_late_are_compared(count: int, told: st
     late = [("Late", 15 + k, "law", 5) for k in range(count)]
     ours = run(plant=PLANT)
     found = failed(ours, run(late, plant=[(0, 1), (10, 9), (20, 9)]))
-    text = "; compared up to the request of the first, at 0.00000001 s of 0.00000002 s"
+    text = "; compared up to the request of the first late answer, at 0.00000001 s of 0.00000002 s"
     assert found == {OVERLAP: told + text}
     before = failed(ours, run(late, plant=[(0, 9), (10, 9), (20, 9)]))
     assert list(before) == [OVERLAP, "plant.x"]

@@ -113,17 +113,17 @@ def test_x_plus_that_only_one_flight_has_is_no_difference() -> None:
     out = held(bits)
     assert out.flight is not None
     ours, theirs = (
-        r.track("plant").integer("side").sum() for r in (out.flight.baseline, out.flight.flown)
+        r.track("plant").integer("side").sum() for r in (out.flight.baseline, out.flight.candidate)
     )
     assert (ours, theirs) == (1, STEPS), "the case is none without them"
-    assert "other tags" in str(compare(out.flight.baseline, out.flight.flown).failures)
+    assert "other tags" in str(compare(out.flight.baseline, out.flight.candidate).failures)
     assert out.ok, out.in_words
     assert out.closed is not None
     (x,) = [r for r in out.closed.results if r.name == "plant.x"]
     assert 0 < x.max_abs < 1e-12
     assert x.rows == 52, "51 of x-, and the x+ of both"
     rules = {"*": Tolerance(1e-9)}
-    swapped = compare_flights(out.flight.flown, out.flight.baseline, rules, ["law"])
+    swapped = compare_flights(out.flight.candidate, out.flight.baseline, rules, ["law"])
     assert swapped.comparison.ok, "it may be the design that has more of them"
 
 
@@ -213,7 +213,10 @@ def test_one_with_late_answers_is_compared_up_to_the_first() -> None:
     out = back_to_back(scenario(), {"law": stand}, pace=100, latency=0.004)
     assert out.flight is not None
     assert out.flight.late == 2
-    told = "2 answers were Late; compared up to the request of the first, at 0.03 s of 0.1 s"
+    told = (
+        "2 answers were Late; compared up to the request of the first late answer, "
+        "at 0.03 s of 0.1 s"
+    )
     assert {name: r.reason for name, r in failures(out).items()} == {"overlap": told}
     assert "2 answers were Late" in out.in_words
     assert "allow more time" in out.explanation

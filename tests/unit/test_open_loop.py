@@ -248,7 +248,7 @@ def test_mistakes_are_told() -> None:
         open_loop(law, same, np.ones((4, 3)), period=TENTH)
     with pytest.raises(ShapeError, match="tags of shape"):
         open_loop(law, same, inputs(), np.ones((4, 2)))
-    with pytest.raises(ScenarioError, match="period="):
+    with pytest.raises(ScenarioError, match=r"tags \(k, 2\) or period"):
         open_loop(law, same, inputs())
     with pytest.raises(ScenarioError, match="no step"):
         open_loop(law, same, np.ones((0, 2)), period=TENTH)

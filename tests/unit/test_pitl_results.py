@@ -72,7 +72,7 @@ def test_each_is_held_against_the_one_before(wrong: Ladder) -> None:
     assert host.open["controller"].signals[0].first_step is None
     assert board.flight is not None
     assert host.flight is not None
-    assert board.flight.baseline is host.flight.flown
+    assert board.flight.baseline is host.flight.candidate
     with pytest.raises(AssertionError, match=r"the board does not do what the host C does\n") as e:
         wrong.assert_ok()
     assert "board - host C, open loop: controller.force at step 9 (0.9 s): host C " in str(e.value)

@@ -266,15 +266,15 @@ def test_errors_of_a_controller_are_its_own_but_where_they_are_marked() -> None:
 
 def test_a_board_whose_cable_is_pulled_is_no_verdict_and_one_that_is_silent_is() -> None:
     from hitl.boards.contract import BoardError, BoardGone
-    from hitl.controllers.conversation import told
+    from hitl.controllers.conversation import as_failure
 
-    assert told(BoardGone("it was unplugged"), "law: ").environment
-    assert str(told(BoardGone("it was unplugged"), "law: ")) == "law: it was unplugged"
-    assert not told(BoardError("it says: an unknown instruction")).environment
+    assert as_failure(BoardGone("it was unplugged"), "law: ").environment
+    assert str(as_failure(BoardGone("it was unplugged"), "law: ")) == "law: it was unplugged"
+    assert not as_failure(BoardError("it says: an unknown instruction")).environment
 
     def unplugged(step: int, y: Vector) -> Vector:
         if step == 7:
-            raise told(BoardGone("it was unplugged"))
+            raise as_failure(BoardGone("it was unplugged"))
         return y
 
     assert back_to_back(scenario(), {"controller": Fresh(unplugged)}).outcome is Outcome.UNDECIDED

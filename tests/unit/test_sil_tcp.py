@@ -151,7 +151,9 @@ def test_a_second_client_is_told_that_it_is_busy(plain: Build, tmp_path: Path) -
 
 def test_nobody_there(plain: Build, tmp_path: Path) -> None:
     controller = client(plain, free_endpoint(), tmp_path, patience=0.1)
-    with pytest.raises(ControllerError, match=r"no answer from .*; start there: rtsim sil serve"):
+    with pytest.raises(
+        ControllerError, match=r"no answer from .*; start the server: rtsim sil serve"
+    ):
         controller.fresh()
 
 

@@ -1,7 +1,8 @@
 """Describe a board: all properties in which boards differ, as plain values.
 
-A board is a :class:`BoardDescription`, the C code of its folder ``hal``, and a command for each
-emulator.  No other code names a board.  :mod:`hitl.boards.known` finds a description by its name.
+A board needs a :class:`BoardDescription`, the C code in its folder ``hal``, and a command for each
+emulator.  All other code is the same for every board.  :mod:`hitl.boards.known` finds a description
+by its name.
 """
 
 from __future__ import annotations
@@ -140,8 +141,10 @@ class Line:
     taking: int = 300
     """Cycles that the firmware needs to take one byte from its buffer."""
     handling: tuple[int, int, int] = (2000, 15, 40)
-    """Cycles between a request's last byte and its reply's first, without the step: for an
-    exchange, for each byte of the request, and for each byte of the reply."""
+    """Cycles of the firmware for each exchange, for each byte of the request, for each reply byte.
+
+    The cycles are counted from the request's last byte to the reply's first byte, without the step.
+    """
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,7 @@ class BoardPins:
 
 @dataclass(frozen=True)
 class Uart:
-    """How the host reads the rate of the serial line from the registers of an emulated board."""
+    """The functions that read the serial line's rate from the registers of an emulated board."""
 
     registers: Window
     on: Callable[[bytes], bool]

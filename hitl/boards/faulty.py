@@ -245,5 +245,5 @@ def _at_board(activity: Activity) -> type[BoardFault]:
 
 
 def _by_request(activity: Activity) -> bool:
-    """Return True if a probability or condition, not a time, decides at each request."""
+    """Return True if each request decides by a probability or a condition, not by the time."""
     return activity.fault.probability is not None or activity.fault.when is not None

@@ -102,7 +102,7 @@ def _npm() -> list[str]:
 
 
 def install(files: Path = FILES) -> Path:
-    """Download the version that the lock file pins, unless it is installed already.
+    """Download the emulator in the version of the lock file, unless it is installed already.
 
     Returns the package's folder.  The package is downloaded to a temporary folder and then renamed.
     So two processes can install at once, and an interrupted download leaves no partial package.

@@ -60,12 +60,12 @@ class PacedPort(Protocol):
 
 @dataclass
 class Timing:
-    """How well an emulated board kept up with the clock; times in ns of the clock."""
+    """Timing of an emulated board compared with the clock; all times are ns of the clock."""
 
     wall_ns: int = 0
-    """Time of the clock that has passed."""
+    """Time that has passed by the clock."""
     board_ns: int = 0
-    """Time of the board that has passed."""
+    """Time that has passed on the board."""
     behind_ns: int = 0
     """Longest delay of the board, beyond the slice by which it trails the clock."""
     late_ns: int = 0
@@ -75,9 +75,9 @@ class Timing:
     slipped_ns: int = 0
     """Sum of all slips: time that passed for the clock but not for the board."""
     received: int = 0
-    """Bytes from the host."""
+    """Number of bytes from the host."""
     sent: int = 0
-    """Bytes from the board."""
+    """Number of bytes from the board."""
     opened: int = 0
     """Number of times at which a client opened the port."""
 
@@ -215,7 +215,7 @@ class PacedLine:
     def _not_too_far_behind(self, due: int) -> int:
         """Return the cycle that is due by the clock.
 
-        If the board is too far behind, let the board's time slip before.
+        If the board is too far behind, let the board's time slip first.
         """
         behind = self._ns(due - self._board.cycles)
         self.timing.behind_ns = max(self.timing.behind_ns, behind - SLICE_NS)

@@ -40,7 +40,7 @@ class BoardUrl:
     baud: int | None
     """Rate of the line, bit/s; ``None`` if the URL does not give the rate."""
     backend: str = ""
-    """Emulator of an emulated board."""
+    """Name of the emulator; "" stands for the first emulator of the board."""
     board: str = DEFAULT_BOARD.name
     """Name of the board."""
 

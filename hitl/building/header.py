@@ -1,6 +1,7 @@
 """Generate the C header for code that sets and reads the vectors of a unit, such as firmware.
 
-The header gives the index of each column by name, and the schema.  Both sides compare the schema.
+The header gives the index of each column by name, and the schema.  The host and the firmware
+compare their schemas.
 """
 
 from __future__ import annotations

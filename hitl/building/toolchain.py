@@ -115,9 +115,9 @@ class Toolchain:
 def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
     """Environment variables for the caches of zig; other compilers have no cache.
 
-    zig's own C library is kept in rtsim's cache folder, since the default is a home folder that
-    may be read-only.  The user's code is not kept: zig does not notice a new header that is now
-    found before the one that it has read.
+    zig's own C library is kept in rtsim's cache folder, since the default is a home folder that may
+    be read-only.  The compiled code of the user is not cached: zig does not notice a new header
+    that would be found before the header that it has read.
     """
     if compiler.family != "zig":
         yield {}

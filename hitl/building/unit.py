@@ -9,8 +9,8 @@
 
 ``rtsim_initialize`` and ``rtsim_step`` return 0, or the first element that its C type cannot hold:
 1 + its index in ``p`` or ``u``, or -(1 + its index in ``y``).  The same text is compiled into the
-worker, the shared library of the fast path and firmware.  The unit asserts every type and size.
-Its ``#line`` directives make compiler errors name the interface file.
+worker, the shared library of the fast path and firmware.  Static assertions in the unit check every
+type and size.  Its ``#line`` directives make compiler errors name the interface file.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ class ClockFit:
     """A fitted clock: ``board = host + offset + drift * (host - reference)``, times in ns.
 
     Uncertainties (``..._sigma``) are one standard deviation.  ``asymmetry_ns`` bounds an additional
-    error of the offset: a constant difference between the delays of the two directions.
+    error of the offset, which a constant difference between the delays of the two directions
+    causes.
     """
 
     reference_ns: int

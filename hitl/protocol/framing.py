@@ -124,7 +124,7 @@ class Parser:
         return bool(self._held)
 
     def _hold(self, piece: bytes) -> None:
-        """Buffer ``piece``, up to one byte above the limit as a mark of a longer frame."""
+        """Buffer ``piece``; one byte beyond the limit shows that the frame is too long."""
         self._held += piece[: self._longest + 1 - len(self._held)]
 
     def _event(self, held: bytes) -> ProtocolFrame | GarbageBytes:

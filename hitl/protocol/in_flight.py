@@ -82,7 +82,7 @@ class InFlight:
         data = encode_message(message, self.sequence)
         self.pending = PendingRequest(message, self.sequence, now_ns, data, tag, values)
         if self._repeated:
-            # The board may have lost the end of a repeated frame; this zero ends its beginning.
+            # The board may have lost the end of a repeated frame; this zero ends the frame.
             self._out += b"\0"
             self._repeated = False
         self._out += data
@@ -94,7 +94,7 @@ class InFlight:
         self._out += b"\0" + request.data
 
     def abandon(self) -> None:
-        """Stop waiting for the pending request; if its reply still comes, it is stale."""
+        """Stop waiting for the pending request; a reply that arrives later is stale."""
         if self.pending is not None:
             self.pending = None
             self.counts.abandoned += 1

@@ -100,7 +100,7 @@ def nominal(actual: float) -> int:
 
 
 def in_words(baud: int, clock_hz: int, line: Line = _LINE) -> str:
-    """Return the rate as text; without its error if no divider makes the rate, as over USB."""
+    """Return the rate and its error as text; only the rate if no divider makes it (as over USB)."""
     try:
         return str(BaudRate(baud, clock_hz, line))
     except ScenarioError:

@@ -198,7 +198,7 @@ class Session:
         self._flight.repeat(self._flight.pending)
 
     def abandon(self) -> None:
-        """Stop waiting for the pending request; if its reply still comes, it is stale."""
+        """Stop waiting for the pending request; a reply that arrives later is stale."""
         self._flight.abandon()
 
     def leave(self) -> None:
@@ -222,10 +222,7 @@ class Session:
         return []
 
     def receive(self, data: bytes, now_ns: int) -> list[Event]:
-        """Return the events that the bytes ``data``, received by ``now_ns``, complete.
-
-        Never raises.
-        """
+        """Return the events from the bytes ``data``, which arrived by ``now_ns``.  Never raises."""
         events: list[Event] = []
         for found in self._parser.feed(data):
             if isinstance(found, ProtocolFrame):

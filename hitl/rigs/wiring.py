@@ -1,10 +1,10 @@
 """Wire emulated boards pin to pin; together they act as one board, the I/O node.
 
 All boards advance together, in slices.  A change of a pin reaches the other end of its wire exactly
-one slice later.  Within a slice no board depends on another, so none waits for another and the
-order of the boards does not matter.  Voltages and the duty of a PWM are computed at the end of each
-slice and hold for the next one.  Slices begin at multiples of their length since power-on, so stops
-of a run at other times (a received byte, a tag of the simulation) do not matter.
+one slice later.  Within a slice no board depends on another board, so the order of the boards does
+not matter.  Voltages and the duty of a PWM are computed at the end of each slice, and are held for
+the next slice.  Slices begin at multiples of their length since power-on, so stops of a run at
+other times (a received byte, a tag of the simulation) do not matter.
 
 The other end of a wire reads low while the driving pin is not driven.
 """
@@ -177,7 +177,7 @@ class WiredBoards:
             self._set_level(line, level)
 
     def _measure(self) -> None:
-        """Compute the voltages at the end of a slice, which hold for the next one."""
+        """Compute the voltages at the end of a slice, which are held for the next slice."""
         registers: dict[str, bytes] = {}
         for line in self._lines:
             if line.capacitor is None:

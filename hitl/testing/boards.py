@@ -1,4 +1,4 @@
-"""Check a board against the contract that all boards fulfil, those of other packages too."""
+"""Check that a board fulfils the contract of boards, also a board of another package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract of boards: a line of bytes; an emulated board also has pins and time in cycles.
+"""Define the interfaces of boards: a line of bytes, and for an emulated board also pins and cycles.
 
 ::
 
@@ -15,13 +15,13 @@ from rtsim.core.errors import RtsimError
 
 
 class BoardError(RtsimError):
-    """A board that cannot be reached, died, went silent or gave an impossible answer.
+    """Error of a board that cannot be reached, stopped, went silent or gave an impossible answer.
 
-    The message says what to type.
+    The error message says what the user can do.
     """
 
     environment: bool = False
-    """True if the failure lies outside the board (its cable, for example), not in its program."""
+    """True if the cause of the error is outside the board, for example in its cable."""
 
 
 class BoardGone(BoardError):
@@ -31,9 +31,10 @@ class BoardGone(BoardError):
 
 
 class BoardLink(Protocol):
-    """A line of bytes to a board.
+    """A line that carries bytes to and from a board.
 
-    It knows neither frames nor messages.  ``hitl.testing.check_link`` checks an implementation.
+    The link does not interpret the bytes as frames or messages.  ``hitl.testing.check_link`` checks
+    an implementation of this class.
     """
 
     def send(self, data: bytes) -> None:
@@ -106,7 +107,7 @@ class Pins(Protocol):
         ...
 
     def edges(self) -> list[Edge]:
-        """Return all edges since the last call, in order, except those that a timer makes."""
+        """Return all edges since the last call, in order, except the edges that a timer makes."""
         ...
 
     def pwm(self, pin: str) -> Pwm | None:
@@ -134,14 +135,14 @@ class Board(BoardLink, Protocol):
     def pins(self) -> Pins: ...
 
     def advance(self, cycles: int) -> None:
-        """Run ``cycles`` more cycles.
+        """Run the board for ``cycles`` more cycles.
 
-        Several calls have the same effect as one call with their sum.
+        Several calls have the same effect as one call with the sum of their cycles.
         """
         ...
 
     def take(self) -> list[Stamped]:
-        """Return the received bytes as ``receive`` does, each with its cycle."""
+        """Return all bytes that arrived since the last call, each with its cycle of arrival."""
         ...
 
     def reset(self) -> None:

@@ -1,7 +1,8 @@
-"""The description of a board: all properties in which boards differ, as plain values.
+"""Describe a board: all properties in which boards differ, as plain values.
 
-A board is a :class:`BoardDescription`, the C code of its folder ``hal``, and a command for each
-emulator.  No other code names a board.  :mod:`hitl.boards.known` finds a description by its name.
+A board needs a :class:`BoardDescription`, the C code in its folder ``hal``, and a command for each
+emulator.  All other code is the same for every board.  :mod:`hitl.boards.known` finds a description
+by its name.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ class CTypes:
 
 @dataclass(frozen=True)
 class Memory:
-    """Flash and RAM, bytes, and the names of the memories in the linker's messages."""
+    """Sizes and addresses of flash and RAM, bytes, and their names in the linker's messages."""
 
     flash: int
     ram: int
     flash_begins: int = 0
     """First address of the flash in an Intel HEX file."""
     boot_loader: int = 0
-    """Flash that the boot loader uses."""
+    """Flash that the boot loader uses, bytes."""
     least_stack: int = 64
-    """RAM that static data must leave free for the stack."""
+    """RAM that static data must leave free for the stack, bytes."""
     flash_sections: tuple[str, ...] = ("text", "data")
     """Sections of the program that take flash, without their leading dot."""
     ram_sections: tuple[str, ...] = ("data", "bss", "noinit")
@@ -49,7 +50,7 @@ class Memory:
 
     @property
     def room(self) -> int:
-        """Bytes of flash that are available for a program: all but the boot loader."""
+        """Flash that is available for a program, bytes: all flash except the boot loader's."""
         return self.flash - self.boot_loader
 
 
@@ -59,7 +60,7 @@ class ArduinoCore:
 
     folder: str
     variable: str
-    """Environment variable that names another folder."""
+    """Environment variable that replaces :attr:`folder`."""
     variant: str
 
     @property
@@ -70,10 +71,13 @@ class ArduinoCore:
 
 @dataclass(frozen=True)
 class Compiler:
-    """A gcc and its flags.  ``{hal}`` in a flag of ``link`` is the folder of the HAL's files."""
+    """A gcc compiler and its flags.
+
+    ``{hal}`` in the flags ``link`` is replaced by the folder of the HAL's files.
+    """
 
     prefix: str
-    """Prefix of the programs: avr- for avr-gcc, avr-g++, avr-objcopy."""
+    """Prefix of the names of the programs, such as ``avr-`` in avr-gcc and avr-objcopy."""
     install: str
     """Command that installs the compiler, for error messages."""
     machine: tuple[str, ...]
@@ -88,7 +92,7 @@ class Compiler:
     core: ArduinoCore | None = None
 
     def tool(self, name: str) -> str:
-        """Return the program for ``name``, such as avr-gcc for gcc."""
+        """Return the board's program for ``name``, such as avr-gcc for gcc."""
         return self.prefix + name
 
 
@@ -119,9 +123,10 @@ class Flasher:
 
 @dataclass(frozen=True)
 class Line:
-    """The serial line: how its rate follows from the clock, and the firmware's time for each byte.
+    """The serial line: the rates that the board's UART can make, and the firmware's time per byte.
 
-    The rate is ``clock / (samples * n)``, with ``n`` in steps of ``1 / fractions`` up to ``most``.
+    A rate is ``clock / (samples * n)``.  The divider ``n`` has steps of ``1 / fractions``, and is
+    at most ``most``.
     """
 
     baud: int = 500_000
@@ -132,12 +137,14 @@ class Line:
     fractions: int = 1
     most: int = 65_536
     other_samples: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    """By clock, Hz, and rate, bit/s: the number of samples where it is not :attr:`samples`."""
+    """Exceptions from :attr:`samples`: the number of samples by clock, Hz, and rate, bit/s."""
     taking: int = 300
-    """Cycles in which the firmware takes a byte from its buffer."""
+    """Cycles that the firmware needs to take one byte from its buffer."""
     handling: tuple[int, int, int] = (2000, 15, 40)
-    """Cycles between a request's last byte and its reply's first, without the step: for an
-    exchange, for each byte of the request, and for each byte of the reply."""
+    """Cycles of the firmware for each exchange, for each byte of the request, for each reply byte.
+
+    The cycles are counted from the request's last byte to the reply's first byte, without the step.
+    """
 
 
 @dataclass(frozen=True)
@@ -154,20 +161,20 @@ def _no_pwm(pin: str, registers: bytes) -> Pwm | None:  # noqa: ARG001
 
 @dataclass(frozen=True)
 class BoardPins:
-    """The pins by the names printed on the board."""
+    """The pins of a board, by the names that are printed on the board."""
 
     numbers: Mapping[str, int]
-    """Number of a pin in the messages to and from the emulator."""
+    """Number of each pin in the messages to and from the emulator."""
     channels: Mapping[str, int] = field(default_factory=dict)
     """ADC channel of each pin that has one."""
     count: int = 32
-    """The numbers of pins are below this, and at most 256."""
+    """Upper limit of the pin numbers; each number is below ``count``, which is at most 256."""
     volts: float = 5.0
-    """Supply: the voltage of a high level and the highest voltage at the ADC, V."""
+    """Supply voltage, V: a high level has this voltage, and the ADC measures up to this voltage."""
     registers: Window = Window(0, 0)
     """The registers from which ``pwm`` is computed."""
     pwm: Callable[[str, bytes], Pwm | None] = _no_pwm
-    """Returns the PWM signal of a timer at a pin, from the registers."""
+    """Function that returns the PWM signal of a timer at a pin, from the registers."""
 
     @property
     def names(self) -> dict[int, str]:
@@ -177,13 +184,13 @@ class BoardPins:
 
 @dataclass(frozen=True)
 class Uart:
-    """How the host reads the rate of the serial line from the registers of an emulated board."""
+    """The functions that read the serial line's rate from the registers of an emulated board."""
 
     registers: Window
     on: Callable[[bytes], bool]
-    """True once the firmware has switched the serial line on."""
+    """Function that returns True once the firmware has switched the serial line on."""
     rate: Callable[[bytes, int], float]
-    """The rate, bit/s, from the registers and the clock, Hz."""
+    """Function that returns the rate, bit/s, from the registers and the clock, Hz."""
 
 
 @dataclass(frozen=True)
@@ -191,24 +198,30 @@ class Emulator:
     """A program that emulates the board and speaks the messages of :mod:`hitl.boards.wire`."""
 
     command: Callable[[], list[str | Path]]
-    """Returns the command that starts it.  Raises :class:`BoardError` if it is not installed."""
+    """Function that returns the command to start the emulator.
+
+    The function raises :class:`BoardError` if the emulator is not installed.
+    """
     install: Callable[[], Path] | None = None
-    """Downloads it and returns its folder; ``None`` if ``rtsim board install`` cannot do that."""
+    """Function that downloads the emulator and returns its folder.
+
+    ``None`` if ``rtsim board install`` cannot download the emulator.
+    """
 
 
 @dataclass(frozen=True)
 class BoardDescription:
-    """One board.  ``hitl.testing.boards.check_board`` checks a description."""
+    """Description of one board.  ``hitl.testing.boards.check_board`` checks a description."""
 
     name: str
     """Name in URLs and options: lower-case letters, digits, - and _."""
     title: str
     """Name in headings and help texts."""
     phrase: str
-    """Name with its article, inside of a sentence."""
+    """Name with its article, for use inside a sentence, such as ``a Mega``."""
     mcu: str
     processor: str
-    """Family of processors: the name of a target of ``rtsim sil check``."""
+    """Family of the processor, which is also the name of a target of ``rtsim sil check``."""
     clock_hz: int
     types: CTypes
     memory: Memory
@@ -216,7 +229,7 @@ class BoardDescription:
     hal: Path
     """Folder of the C and C++ files for this board."""
     main: str
-    """File of ``hal`` with ``setup`` and ``loop``, or with ``main``."""
+    """File in ``hal`` that defines ``setup`` and ``loop``, or ``main``."""
     line: Line = Line()
     flasher: Flasher | None = None
     usb: tuple[tuple[int, int], ...] = ()
@@ -230,7 +243,7 @@ class BoardDescription:
 
     @property
     def target(self) -> Target:
-        """The processor, with the types that its compiler lacks."""
+        """The processor as a target, with the types that its compiler lacks."""
         return processor(self.processor, self.types.double_bytes)
 
     @property
@@ -249,7 +262,7 @@ class BoardDescription:
         return tuple(sorted(path for path in self.hal.iterdir() if path.is_file()))
 
     def emulator(self, name: str) -> Emulator:
-        """Return the emulator ``name``; raises :class:`BoardError` if the board has no such one."""
+        """Return the emulator ``name``; raises :class:`BoardError` for an unknown name."""
         if name not in self.emulators:
             known = ", ".join(self.emulators) or "none"
             raise BoardError(f"{self.phrase} has no emulator {name!r}; known: {known}")

@@ -14,7 +14,7 @@ from hitl.boards.process import EmulatorProcess
 from hitl.boards.wire import In, Input, Out, WireEvent
 
 SLICE = 1_600_000
-"""Most cycles per request: the emulator answers so often that a hang is told from work."""
+"""Most cycles per request: a working emulator answers often, so a hang can be detected."""
 _MOST_KEPT = 1 << 20
 _OTHER_BITS = 0x5A
 
@@ -62,15 +62,15 @@ class EmulatedPins:
 
 
 class EmulatedBoard:
-    """A :class:`hitl.boards.contract.Board` whose processor an emulator's process emulates.
+    """A :class:`hitl.boards.contract.Board` whose processor runs in an emulator's process.
 
-    ``image`` is the program from address 0, and ``command`` starts the emulator, which error
-    messages call ``name``.  ``baud`` is the rate of the host's end of the line in bit/s; ``None``
-    means the rate that the firmware sets.  If the two rates differ by more than 4.5 %, the bytes of
-    both directions are garbled and counted.  A byte takes ten bit times.  ``patience`` is the
-    timeout for one answer of the emulator, s of the wall clock.  ``description`` is that of the
-    emulated board (``None``: the default board's).  Raises :class:`BoardError` if the
-    emulator cannot be started or does not accept the image.
+    ``image`` is the program from address 0.  ``command`` starts the emulator, and ``name`` is the
+    emulator's name in error messages.  ``baud`` is the rate of the host's end of the line in bit/s
+    (``None``: the rate that the firmware sets).  If the rates of the two ends differ by more than
+    4.5 %, the bytes of both directions are garbled and counted.  A byte takes ten bit times.
+    ``patience`` is the timeout for one answer of the emulator, s of the wall clock.
+    ``description`` describes the emulated board (``None``: the default board).  Raises
+    :class:`BoardError` if the emulator cannot be started or does not accept the image.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class EmulatedBoard:
         self._arrived: deque[Stamped] = deque(maxlen=_MOST_KEPT)
         self._pins = EmulatedPins(self)
         self.lost = 0
-        """Bytes that the board's receiver dropped because it was full or switched off."""
+        """Number of bytes that the board's receiver dropped because it was full or switched off."""
         self.garbled = 0
-        """Bytes of the board that were sent and received at different baud rates."""
+        """Number of the board's bytes that were sent and received at different baud rates."""
         self.restarts = 0
-        """Resets of the board by its own watchdog."""
+        """Number of resets of the board by its own watchdog."""
         try:
             self._process.ask("L", image)
             if baud is not None:

@@ -1,8 +1,8 @@
-"""Fault injection on a line: a link wraps a link, a board wraps a board.
+"""Inject faults into the bytes of a link or a board, by an object that wraps the link or the board.
 
-Faults act on single bytes, at the time at which the byte is on the line.  That time is counted in
-cycles for an emulated board, and by the wall clock for any other.  The result does not depend on
-the lengths of the caller's ``advance`` and ``wait`` calls.
+A fault acts on single bytes, at the time at which the byte is on the line.  For an emulated board
+this time is counted in cycles; for any other link it is read from the wall clock.  The result does
+not depend on the lengths of the caller's ``advance`` and ``wait`` calls.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from rtsim.engine.faults.line_kinds import BoardFault, Timed, faults_at
 def faulty(link: BoardLink, line: LineFaults) -> FaultyLink:
     """Wrap ``link`` so that the faults of ``line`` act on it.
 
-    A :class:`hitl.boards.contract.Board` stays a board.  Raises :class:`BoardError` if a fault
-    resets the board and ``link`` has no ``reset``.
+    The result for a :class:`hitl.boards.contract.Board` is a board, too.  Raises
+    :class:`BoardError` if a fault resets the board and ``link`` has no ``reset``.
     """
     if hasattr(link, "advance"):
         return FaultyBoard(link, line)  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ class FaultyLink:
         self._origin: int | None = None
         self._out: deque[Timed] = deque()
         self._in: deque[Timed] = deque()
-        # Bytes are sent at a tag.  Rounded to cycles they could pass a fault that begins there.
+        # Bytes are sent at a tag.  A time rounded to cycles could lie before a fault of this tag.
         self._to_board = faults_at("to_board", line, lambda _: line.now_ns, self.rate)
         self._from_board = faults_at("from_board", line, self.ns_at, self.rate)
         resets = line.at("board")
@@ -133,7 +133,7 @@ class FaultyLink:
         return self.ticks - self._line.now_ns
 
     def _next_stop(self) -> int:
-        """Return the tick of the next event that no byte of the board announces."""
+        """Return the tick of the next reset or delayed byte for the board."""
         stops = [self._out[0][0]] if self._out else []
         if self._reset_ns < FAR_NS:
             stops.append(self._ticks_at(self._reset_ns))
@@ -199,7 +199,7 @@ class FaultyBoard(FaultyLink):
         return self._board.cycles
 
     def _begun_at(self) -> int:
-        # Between the handshake and the first request no cycle passes: 0 s is here.
+        # No cycle passes between the handshake and the first request, so this cycle is 0 s.
         return self._board.cycles
 
     @property
@@ -245,5 +245,5 @@ def _at_board(activity: Activity) -> type[BoardFault]:
 
 
 def _by_request(activity: Activity) -> bool:
-    """True if the fault is decided at each request (probability, when), not by its time."""
+    """Return True if each request decides by a probability or a condition, not by the time."""
     return activity.fault.probability is not None or activity.fault.when is not None

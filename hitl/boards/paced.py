@@ -38,13 +38,13 @@ class Status:
     baud: float
     """Rate of the line, set by the URL or by the firmware, bit/s."""
     unread: int
-    """Bytes of the board that no client read."""
+    """Number of the board's bytes that no client read."""
     lost: int
-    """Bytes that the board's receiver dropped."""
+    """Number of bytes that the board's receiver dropped."""
     garbled: int
-    """Bytes of the board that were sent and received at different baud rates."""
+    """Number of the board's bytes that were sent and received at different baud rates."""
     restarts: int
-    """Resets of the board by its own watchdog."""
+    """Number of resets of the board by its own watchdog."""
 
     def to_json(self) -> dict[str, object]:
         more = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "timing"}
@@ -67,7 +67,7 @@ class PacedBoard:
     ``url`` names an emulated board, ``firmware`` an Intel HEX file, and ``link`` a symbolic link
     that will point to the port.  ``patience`` is the timeout for an answer of the process, s.
     Opening ``port`` resets the board, as DTR does at a real board.  Raises :class:`BoardError` if
-    the board cannot be served; that is always so on Windows, which has no pseudo-terminals.
+    the board cannot be served; on Windows it never can, because Windows has no pseudo-terminals.
     """
 
     def __init__(

@@ -1,11 +1,12 @@
-"""Keep an emulated board in step with a clock and connect its serial line to a port.
+"""Run an emulated board by a clock, and connect its serial line to a port.
 
-``due`` is the clock's time in cycles, ``reached`` the board's::
+``due`` is the clock's time, and ``reached`` is the time that the board has reached, both in cycles
+of the board::
 
-    reached <= due           The line is quiet.  The board trails the clock by one slice at most,
-                             so its time has not passed the arrival of the next byte.
-    reached <= due + AHEAD   An answer is expected.  It is computed before it is due, and its
-                             bytes are held back until they are due.
+    reached <= due           The line is quiet.  The board is at most one slice behind the clock,
+                             so its time never passes the arrival of the next byte.
+    reached <= due + AHEAD   An answer is expected.  It is computed early, and its bytes are
+                             held back until they are due.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from hitl.boards.contract import Stamped
 from rtsim.core.clock import Clock, Wake
 
 SLICE_NS = 500_000
-"""Time by which a quiet board trails the clock."""
+"""Time by which the board runs behind the clock while the line is quiet."""
 AHEAD_NS = 400_000
-"""Time by which a board runs ahead of the clock while an answer is expected."""
+"""Time by which the board may run ahead of the clock while an answer is expected."""
 AHEAD_SLICE_NS = 200_000
 """Length of a slice while an answer is expected."""
 MOST_BEHIND_NS = 20_000_000
-"""Longest delay that a board catches up with; after a longer one the board's time slips."""
+"""Longest delay that the board makes up for; after a longer delay the board's time slips."""
 ON_LINE_NS = 5_000_000
-"""Most transmission time of bytes in the emulator; more bytes of the host wait here."""
+"""Most bytes that the emulator gets in advance, as transmission time; further bytes are queued."""
 BOOT_NS = 2_000_000
-"""Time after a reset without bytes for the board, because booting firmware has its UART off."""
+"""Time after a reset in which the board gets no bytes: booting firmware has its UART off."""
 _AWAITED_NS = 50_000_000
-"""Timeout for the beginning of an answer; a later answer may be a slice late."""
+"""Time for which an answer is expected; an answer that begins later may be a slice late."""
 _LOOK_AT_BAUD_NS = 50_000_000
 
 
@@ -59,30 +60,30 @@ class PacedPort(Protocol):
 
 @dataclass
 class Timing:
-    """How well an emulated board kept up with the clock; times in ns of the clock."""
+    """Timing of an emulated board compared with the clock; all times are ns of the clock."""
 
     wall_ns: int = 0
-    """Time that passed for the clock."""
+    """Time that has passed by the clock."""
     board_ns: int = 0
-    """Time that passed for the board."""
+    """Time that has passed on the board."""
     behind_ns: int = 0
     """Longest delay of the board, beyond the slice by which it trails the clock."""
     late_ns: int = 0
     """Longest delay of a byte that the board sent."""
     slips: int = 0
-    """How often the board was too far behind to catch up."""
+    """Number of times at which the board was too far behind to catch up."""
     slipped_ns: int = 0
     """Sum of all slips: time that passed for the clock but not for the board."""
     received: int = 0
-    """Bytes from the host."""
+    """Number of bytes from the host."""
     sent: int = 0
-    """Bytes from the board."""
+    """Number of bytes from the board."""
     opened: int = 0
-    """How often a client opened the port."""
+    """Number of times at which a client opened the port."""
 
     @property
     def rate(self) -> float:
-        """Board seconds per second of the clock; 1.0 if the board kept up."""
+        """Seconds of the board's time per second of the clock; 1.0 if the board kept up."""
         return self.board_ns / self.wall_ns if self.wall_ns else 1.0
 
     @property
@@ -92,7 +93,7 @@ class Timing:
 
     @property
     def in_words(self) -> str:
-        """The timing in one sentence."""
+        """Text of one sentence that describes the timing."""
         return (
             f"{self.rate:.4f} board seconds per second; at most {self.behind_ns / 1e6:.2f} ms "
             f"behind the clock, bytes at most {self.late_ns / 1e6:.2f} ms late; slipped "
@@ -135,7 +136,7 @@ class PacedLine:
         return not self._inbox
 
     def turn(self) -> None:
-        """Let the board run one slice towards the clock, and move bytes in both directions."""
+        """Run the board one slice towards the clock, and move bytes in both directions."""
         if self._port.opened():  # opening a real board's port resets it by DTR
             self.timing.opened += 1
             self.reset()
@@ -163,7 +164,7 @@ class PacedLine:
         self._booted = self._board.cycles + self._cycles(BOOT_NS)
 
     def wait(self, wake: Wake) -> None:
-        """Wait until a turn is due or ``wake`` is set."""
+        """Wait until the next call of ``turn`` is due, or until ``wake`` is set."""
         ahead, grain = self._manner()
         until = self._board.cycles + grain - ahead
         if self._kept:
@@ -212,7 +213,10 @@ class PacedLine:
         return max(1, round(10 * self._board.clock_hz / self.baud))
 
     def _not_too_far_behind(self, due: int) -> int:
-        """Return the due cycle; let time slip first if the board is too far behind."""
+        """Return the cycle that is due by the clock.
+
+        If the board is too far behind, let the board's time slip first.
+        """
         behind = self._ns(due - self._board.cycles)
         self.timing.behind_ns = max(self.timing.behind_ns, behind - SLICE_NS)
         if behind <= MOST_BEHIND_NS:
@@ -223,7 +227,7 @@ class PacedLine:
         return self._due()
 
     def _advance(self, goal: int) -> None:
-        """Run at most one slice, so that a board that is behind still serves its port."""
+        """Run the board for at most one slice, so that a late board still serves its port."""
         before = self._board.cycles
         self._board.advance(min(goal - before, self._cycles(SLICE_NS)))
         taken = self._board.take()
@@ -237,7 +241,7 @@ class PacedLine:
             self._awaited = False
 
     def _release(self, due: int) -> None:
-        """Write the bytes to the port that the board has sent by the cycle ``due``."""
+        """Write to the port the bytes that the board has sent by the cycle ``due``."""
         if not self._kept or self._kept[0].cycle > due:
             return
         self.timing.late_ns = max(self.timing.late_ns, self._ns(due - self._kept[0].cycle))
@@ -248,7 +252,7 @@ class PacedLine:
         self._port.write(bytes(out))
 
     def _look_at_baud(self) -> None:
-        """Read the firmware's rate again on a quiet line; that takes as long as a slice."""
+        """Read the firmware's rate again while the line is quiet; this takes as long as a slice."""
         reached = self._board.cycles
         due = reached - self._looked > self._cycles(_LOOK_AT_BAUD_NS)
         if due and self._baud is None and not self._awaited:

@@ -1,7 +1,7 @@
 """The process that serves a board: ``python -m hitl.boards.paced_server OPTIONS`` (JSON).
 
-It writes one line of JSON when the port exists, one for each ``status`` that it reads, and one if
-it fails.  It ends when its stdin is closed or its parent process has ended.
+The process writes one line of JSON when the port exists, one for each command ``status``, and one
+if it fails.  The process ends when its stdin is closed or its parent process has ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BOOT_SLICE_S = 0.001
 
 
 class _Anything(Wake):
-    """A wake-up that is set while bytes of the client or of the parent process are waiting."""
+    """A wake-up that is set while bytes of the client or of the parent process wait to be read."""
 
     def __init__(self, terminal: Terminal, line: PacedLine, control: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A pseudo-terminal; any program can open its far end as a serial port.  POSIX only."""
+"""A pseudo-terminal: any program can open its far end as a serial port.  POSIX only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Terminal:
     """The near end of a pseudo-terminal; a client opens the far end as a serial port.
 
     ``link`` is a symbolic link that will point to the port.  The port is raw and does not echo.
-    This side keeps no descriptor of the far end, because only then can it see that no client has
+    This process keeps no descriptor of the far end; otherwise it could not see that no client has
     the port open.  Raises :class:`BoardError` on Windows, or if the link cannot be made.
     """
 
@@ -92,7 +92,7 @@ class Terminal:
             self._near = -1
 
     def _forget(self) -> None:
-        """Drop the bytes that the last client left unread, so that the next gets none of them."""
+        """Drop the bytes that the last client left unread; the next client must not get them."""
         if sys.platform != "win32":
             import termios
 
@@ -104,7 +104,7 @@ class Terminal:
                     os.close(far)
 
     def _point(self, link: Path) -> None:
-        """Make ``link`` point to the port; replace a broken link, which a killed server leaves."""
+        """Make ``link`` point to the port; replace a broken link that a killed server left."""
         try:
             if link.is_symlink() and not link.exists():
                 link.unlink()

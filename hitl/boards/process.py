@@ -1,4 +1,4 @@
-"""An emulator in a process of its own: start it, send requests, watch it, end it."""
+"""Run an emulator in a process of its own: start it, send requests, detect failures, end it."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class EmulatorProcess:
         self.check()
         if len(body) > wire.MOST_BODY:
             raise BoardError(
-                f"{len(body)} bytes in one request to {self._name}; at most {wire.MOST_BODY} are "
-                "possible: send fewer bytes at a time"
+                f"a request to {self._name} has {len(body)} bytes; at most {wire.MOST_BODY} are "
+                "allowed: send fewer bytes at a time"
             )
         self._asked = stopwatch()
         try:
@@ -123,7 +123,7 @@ class EmulatorProcess:
         return data
 
     def _watch(self) -> None:
-        """Kill an emulator that hangs, so that the blocked read ends (pipes have no timeout)."""
+        """Kill an emulator that hangs, to end the blocked read; pipes have no timeout."""
         while not self._closing.wait(self._patience / 4):
             asked = self._asked
             if asked is not None and stopwatch() - asked > self._patience * 1e9:
@@ -154,7 +154,7 @@ class EmulatorProcess:
         raise self._error()
 
     def _error(self) -> BoardError:
-        """Return the failure as an error: :class:`BoardGone` if the process was killed."""
+        """Return the error for the failure: :class:`BoardGone` if the process was killed."""
         text = self._failed or ""
         return BoardGone(text) if KILLED in text else BoardError(text)
 

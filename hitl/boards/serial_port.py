@@ -15,7 +15,8 @@ _INSTALL = "pip install 'rtsim[pitl]'"
 def pyserial() -> Any:
     """Return the module ``serial``.
 
-    Raises :class:`BoardError` if pyserial is not installed; the message says what to type.
+    Raises :class:`BoardError` if pyserial is not installed; the message gives the command to
+    install it.
     """
     try:
         import serial

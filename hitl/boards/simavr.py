@@ -1,4 +1,4 @@
-"""The emulator simavr: a program of rtsim that uses simavr's library and is built when needed."""
+"""The emulator simavr: a program with simavr's library, which rtsim compiles at its first use."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _INSTALL = "sudo apt install libsimavr-dev gcc"
 
 
 def command() -> list[str | Path]:
-    """Return the command that starts the emulator, after building the emulator if necessary.
+    """Return the command that starts the emulator; compile the emulator first if necessary.
 
-    Raises :class:`BoardError` if simavr's library or a compiler is missing; the message says what
-    to type.
+    Raises :class:`BoardError` if simavr's library or a compiler is missing; the message gives the
+    command to install it.
     """
     try:
         return [_built() / _PROGRAM]

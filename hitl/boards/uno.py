@@ -31,7 +31,7 @@ NUMBERS = (
 )
 """Number of a pin: 8 * port + bit."""
 REGISTERS = (0x44, 0x79)
-"""First address and count of the bytes that :func:`pwm` needs: Timer 0 to the end of Timer 2."""
+"""First address and number of the registers that :func:`pwm` needs: Timer 0 to Timer 2."""
 
 _FIRST = 0x44
 _TCCR0A, _TCCR1A, _TCCR2A = 0x44, 0x80, 0xB0
@@ -108,8 +108,8 @@ UNO = BoardDescription(
         flash=32 * 1024,
         ram=2048,
         boot_loader=512,  # optiboot
-        least_stack=64,  # an interrupt of the serial line needs about half of it
-        ram_begins=0x800100,  # after the registers
+        least_stack=64,  # a serial interrupt needs about half of this
+        ram_begins=0x800100,  # the registers precede the RAM
     ),
     compiler=Compiler(  # as in Arduino's platform.txt
         prefix="avr-",
@@ -118,7 +118,7 @@ UNO = BoardDescription(
         defines=("-DARDUINO=10819", "-DARDUINO_AVR_UNO", "-DARDUINO_ARCH_AVR"),
         flags=(
             "-Os", "-g", "-flto", "-ffunction-sections", "-fdata-sections", "-ffp-contract=off",
-            "-DDECIMAL_DIG=__DECIMAL_DIG__",  # Debian's avr-libc and gcc do not agree on its name
+            "-DDECIMAL_DIG=__DECIMAL_DIG__",  # Debian's avr-libc and gcc name it differently
         ),
         c=("-std=gnu11", "-fno-fat-lto-objects"),
         cpp=(
@@ -136,13 +136,13 @@ UNO = BoardDescription(
     hal=FIRMWARE / "uno",
     main="uno.ino",
     line=Line(
-        baud=500_000,  # the clock can be divided to it exactly
-        most_baud=1_000_000,  # the buffer holds 63 bytes; at 2 Mbaud one comes every 80 cycles
+        baud=500_000,  # 16 MHz divides to this rate exactly
+        most_baud=1_000_000,  # at 2 Mbaud a byte comes every 80 cycles: too fast
         samples=8,  # U2X
         most=4096,
-        other_samples={(CLOCK_HZ, 57_600): 16},  # Arduino's core, as old boot loaders did
+        other_samples={(CLOCK_HZ, 57_600): 16},  # Arduino's core does so, for old boot loaders
         taking=257,
-        handling=(1600, 11, 38),  # docs/decisions/114
+        handling=(1600, 11, 38),  # measured: docs/decisions/114
     ),
     flasher=Flasher(
         program="avrdude",

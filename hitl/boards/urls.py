@@ -36,11 +36,11 @@ class BoardUrl:
     text: str
     emulated: bool
     place: str
-    """The name of an emulated board, or of the port."""
+    """Name of the emulated board, or of the port."""
     baud: int | None
-    """Rate of the line, bit/s; ``None`` if the URL names none."""
+    """Rate of the line, bit/s; ``None`` if the URL does not give the rate."""
     backend: str = ""
-    """Emulator of an emulated board."""
+    """Name of the emulator; "" stands for the first emulator of the board."""
     board: str = DEFAULT_BOARD.name
     """Name of the board."""
 
@@ -58,7 +58,7 @@ class BoardUrl:
 def parse_url(text: str) -> BoardUrl:
     """Parse the board URL ``text``.
 
-    Raises :class:`BoardError` if ``text`` is no board URL; the message says what to type.
+    Raises :class:`BoardError` if ``text`` is not a board URL; the message shows valid URLs.
     """
     try:
         parts = urlsplit(text)

@@ -10,7 +10,7 @@ request     body                                        answer
 L load      the image                                   K
 A advance   u64 cycle, u8 flags, inputs                 A: u64 cycle reached, events
 R reset                                                 K
-B baud      u32 cycles per byte; 0: as the firmware     K
+B baud      u32 cycles per byte; 0: firmware's rate     K
 P peek      u16 address, u16 length                     P: the bytes, of data space
 ==========  ==========================================  =========================================
 
@@ -19,8 +19,9 @@ stops at the end of the next byte that it sends.  Inputs and events are records 
 cycle, u8 kind, u8 which, u16 value``.  The emulator may stop early, after 65536 events; rtsim then
 requests the remaining cycles again.
 
-An emulator of a processor with longer addresses serves, in P, the registers that the description of
-its board reads (``BoardPins.registers`` and ``Uart.registers``) at addresses of 16 bits.
+The address in P has 16 bits.  If the processor has longer addresses, its emulator must map the
+registers that the board's description reads (``BoardPins.registers`` and ``Uart.registers``) to
+addresses of 16 bits.
 """
 
 from __future__ import annotations
@@ -90,10 +91,10 @@ def advance(target: int, inputs: Iterable[Input], until_byte: bool) -> bytes:
 def advanced(
     body: bytes, start: int, target: int, pins: int = MOST_PINS
 ) -> tuple[int, list[WireEvent]]:
-    """Decode the answer A to a request to run from the cycle ``start`` to ``target``.
+    """Decode the answer A to a request to run from the cycle ``start`` to the cycle ``target``.
 
-    ``pins`` is the number of the board's pins.  Returns the cycle reached and the events.  Raises
-    :class:`BoardError` for an impossible answer.
+    ``pins`` is the number of the board's pins.  Returns the cycle that the board has reached, and
+    the events.  Raises :class:`BoardError` for an impossible answer.
     """
     if len(body) < _CYCLE.size or (len(body) - _CYCLE.size) % _RECORD.size:
         raise BoardError(
@@ -117,7 +118,7 @@ def advanced(
 
 
 def greeting(body: bytes) -> tuple[str, str]:
-    """Return name and version of the emulator from the greeting H.
+    """Return the name and the version of the emulator from its greeting H.
 
     Raises :class:`BoardError` for an unknown greeting.
     """

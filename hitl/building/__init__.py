@@ -1,1 +1,1 @@
-"""From an interface file to programs and libraries, by the system's compiler."""
+"""Build programs and libraries from an interface file, with the system's C compiler."""

@@ -1,10 +1,10 @@
 """Check the types of plain variables in calls, because C converts them without a warning.
 
-``y = step(level)`` with a float ``level`` also compiles for a ``step(signed char)``, but computes
-other numbers.  No expression of C returns the type of a parameter.  But a structure that converts
-to no other type can be passed in place of ``level``: the compiler refuses it and names the type
-that it expected.  One file contains such a call for each variable.  The compiler's errors are read,
-and nothing is built from the file.
+For example, ``y = step(level)`` with a float ``level`` also compiles if the function is
+``step(signed char)``, but it computes other numbers.  C has no expression for the type of a
+parameter.  Therefore this module writes a C file in which a structure replaces ``level``.  The
+compiler refuses the structure, and its error names the type that it expected.  The file has one
+such call, a *probe*, for each variable; only the compiler's errors are used.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ _SAID = re.compile(
     r"(?:expected|parameter of incompatible type|from incompatible type|from type) "
     r"'(?P<type>[^'{]*)'?(?: ?[{(]aka '?(?P<meant>[^'})]*)'?[})])?"
 )
-"""Errors of gcc and clang.  The meaning of a typedef follows it; in an older gcc it comes before
-the closing quote."""
+"""Pattern of the errors of gcc and clang.
+
+If the type is a typedef, the errors also give its meaning: after the name, or in an older gcc
+before the closing quote.
+"""
 _FACT = re.compile(r"rtsim: (int|long|double) has (\d+)|rtsim: char is (unsigned)")
 _ALONE = ("()", "(,", ",,", ",)")
 """Tokens before and after an argument that is a single variable."""
@@ -44,7 +47,10 @@ _STOPS_EARLY = ("-Wfatal-errors", "-fmax-errors", "-ferror-limit")
 
 @dataclass(frozen=True)
 class _Place:
-    """A place at which a statement passes or sets a variable: first and last character."""
+    """An occurrence of a variable in a statement that passes or sets the variable.
+
+    ``begins`` and ``ends`` are the positions of the variable's name in the statement.
+    """
 
     field: Field
     statement: str
@@ -52,11 +58,12 @@ class _Place:
     ends: int
     sets: bool = False
     function: str = ""
-    """The function whose result sets the variable; the type of a macro would be meaningless."""
+    """Name of the function whose result sets the variable; a macro with this name is not checked.
+    """
 
     @property
     def probe(self) -> str:
-        """The statement with the structure in place of the variable."""
+        """C code of the probe: the statement with the structure in place of the variable."""
         call = f"{self.statement[: self.begins]}{_NOTHING}{self.statement[self.ends :]}"
         return f"static void rtsim_probe(void) {{ {call}; }}"
 
@@ -64,7 +71,7 @@ class _Place:
 def check_arguments(
     interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path]
 ) -> None:
-    """Check that each variable has the type that the C function around it expects or returns.
+    """Check that the type of each variable is the type of the C parameter or result.
 
     ``flags`` are the compiler flags of the unit, with the folder of ``rtsim_checks.h``.  Arguments
     of macros and of functions without a prototype cannot be checked.  Raises
@@ -95,7 +102,7 @@ def _complaint(interface: Interface, place: _Place, name: str) -> str:
 
 
 def _places(interface: Interface) -> Iterator[_Place]:
-    """Yield the places at which a variable of the worker is a plain argument or result."""
+    """Yield each occurrence of a variable of the unit as a whole argument or a whole result."""
     declared = {f.signal.name: f for f in interface.fields if f.declared and not f.signal.shape}
     statements = (
         *interface.initialize, *(step.call for step in interface.steps), *interface.terminate
@@ -125,7 +132,7 @@ def _passed(declared: dict[str, Field], statement: str, words: Words) -> Iterato
 
 
 def _set(declared: dict[str, Field], statement: str, words: Words) -> Iterator[_Place]:
-    """Yield the place of ``y`` in ``y = step(...)``; a sum has the type of its arithmetic."""
+    """Yield the occurrence of ``y`` in ``y = step(...)``, but not in ``y = step(...) + 1``."""
     texts = [word for word, *_ in words]
     if len(texts) < 5 or texts[0] not in declared or texts[1] != "=" or texts[-1] != ")":
         return
@@ -176,7 +183,7 @@ def _said(
 
 
 def _expected(said: str) -> dict[int, str]:
-    """Return the type in C by the number of the place, as far as the compiler named it."""
+    """Return the C type that the compiler expected, by the number of the probe."""
     out: dict[int, str] = {}
     current: int | None = None
     for line in said.splitlines():
@@ -189,9 +196,10 @@ def _expected(said: str) -> dict[int, str]:
 
 
 def _canonical(spelled: str) -> str:
-    """Return ``unsigned long`` for ``const long unsigned int``, and "" for a pointer.
+    """Return the usual name of a C type, such as ``unsigned long`` for ``const long unsigned int``.
 
-    A type with an unknown name is an enumeration, since no other such type takes numbers.
+    Returns "" for a pointer.  A type with an unknown name is an enumeration, because no other type
+    with a name of its own converts to a number.
     """
     words = [w for w in spelled.split() if w not in ("const", "volatile", "register", "_Atomic")]
     if "*" in spelled:
@@ -232,7 +240,7 @@ class _Target:
         return cls(found.get("int", 4), found.get("long", 8), found.get("double", 8), signed)
 
     def same(self, type: str, name: str) -> bool:
-        """Return True if ``type`` of an interface file is ``name`` in C.
+        """Return True if ``type`` of an interface file matches the C type ``name``.
 
         Any integer type of C matches a bool, and an enumeration matches any integer type.
         """

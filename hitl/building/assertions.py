@@ -1,7 +1,8 @@
-"""Static assertions in C that each C object has the type and shape of the interface file.
+"""Generate static assertions in C, which compare each C object with the interface file.
 
-Each signal has one line of C, so that the compiler's error has the line of the interface file.  The
-type is found by ``_Generic`` on the object's address, where no promotion or conversion hides it.
+The assertions check the type and the shape of the object.  The assertions of one signal form one
+line of C, so that a compiler error gives the signal's line in the interface file.  ``_Generic`` is
+applied to the object's address, because C does not convert the type behind an address.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _ALLOWED = {
     "uint": ("char", *_UNSIGNED),
     "float": _FLOATING,
 }
-"""Allowed types in C, by kind of type in the interface file; the size is checked in addition."""
+"""Allowed types in C, by kind of type in the interface file; another assertion checks the size."""
 _CHAR_IS = {"int": "(char)-1 < 0", "uint": "(char)-1 > 0"}
 
 

@@ -1,7 +1,7 @@
 """Build the program and the shared library of an interface file once, and keep them.
 
-A kept build is used until something changes on which it depends: the interface, the flags, the
-compiler, a source, a header that was read, or a library of the user (:mod:`hitl.building.store`).
+A kept build is used until one of its inputs changes: the interface, the flags, the compiler, a
+source, a header that was read, or a library of the user (:mod:`hitl.building.store`).
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _ALWAYS = ("-fPIC", "-ffp-contract=off")
 _WARNINGS = ("-Wall", "-Wextra")
 _OWN = ("-std=gnu11", "-O2", "-g", "-fPIC", "-ffp-contract=off")
 _EXACT = ("-fno-fast-math", "-fno-finite-math-only")
-"""Flags after the controller's own, so that values can be checked before they are converted."""
+"""Flags that follow the controller's own: the checks of values need NaN and infinity."""
 _ENTRY_POINTS = (
     "-Werror=implicit-function-declaration",
     "-Werror=int-conversion",
     "-Werror=incompatible-pointer-types",
 )
-"""Without a declaration C assumes that a function returns int, and computes wrong numbers."""
+"""Flags that refuse an undeclared function: C would assume that it returns int."""
 _DIALECT = ("-W", "-std", "-ansi", "-pedantic")
 PROGRAM, LIBRARY, UNIT, WARNINGS = "worker", "controller.so", "unit.c", "warnings.txt"
 _CONTENTS = (PROGRAM, LIBRARY, UNIT, WARNINGS)
@@ -76,7 +76,7 @@ class Build:
 
     @property
     def warnings(self) -> str:
-        """The compiler's warnings of the user's code; "" if another machine compiled it."""
+        """Warnings of the compiler for the user's code; "" if another machine compiled it."""
         kept = self.folder / WARNINGS
         return kept.read_text(encoding="utf-8") if kept.is_file() else ""
 
@@ -125,7 +125,7 @@ class _Job:
         self.interface, self.kind, self.toolchain = interface, kind, toolchain
         self.text = unit_text(interface)
         self.here = interface.path.parent
-        """Paths in flags are relative to this folder, like the paths in the interface file."""
+        """Folder of the interface file; paths in flags are relative to this folder."""
         self.flags = _flags(kind, toolchain)
         folders = (f"-I{folder}" for folder in interface.include)
         self.users = [*folders, *interface.flags]
@@ -136,9 +136,10 @@ class _Job:
         self.stem = f"{interface.name}-{self._key()}"
 
     def _key(self) -> str:
-        """Return a hash of everything known before the compiler runs.
+        """Return a hash of all inputs of the build that are known before the compiler runs.
 
-        The rest is in the manifest.  The sources are in both, so that few manifests must be read.
+        The headers become known later, and the build's manifest lists them.  The sources are in the
+        hash and in the manifest, so that few manifests must be read to find a build.
         """
         interface = self.interface
         arguments = [self.kind, self.flags, _ALWAYS, _WARNINGS, _OWN, self.users, str(self.here)]
@@ -197,7 +198,7 @@ class _Job:
         return {(self.here / word).resolve() for word in words}
 
     def _folders(self, *options: str) -> Iterable[Path]:
-        """Yield the folders that the flags ``options`` give, joined or as the next flag."""
+        """Yield the folders that the flags ``options`` give, joined or as the next argument."""
         for flag, following in zip(self.users, [*self.users[1:], ""], strict=True):
             for option in options:
                 if flag.startswith(option):
@@ -232,9 +233,9 @@ class _Job:
         return made
 
     def _users_objects(self, made: Path, name: str) -> tuple[list[Path], str]:
-        """Compile the user's sources one by one; rtsim's own C is neither checked nor counted.
+        """Compile the user's sources one by one, with the checks or counters of this kind of build.
 
-        Returns the object files and the compiler's warnings.
+        rtsim's own C code has neither.  Returns the object files and the compiler's warnings.
         """
         objects: list[Path] = []
         warnings = ""

@@ -1,4 +1,4 @@
-"""The cache folder of builds and of compilers that keep files of their own."""
+"""Find the cache folder for builds and for compilers that store files of their own."""
 
 from __future__ import annotations
 

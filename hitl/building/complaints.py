@@ -43,7 +43,7 @@ def in_few_words(interface: Interface) -> Iterator[None]:
 
 
 def refused(complaints: Iterable[str]) -> InterfaceError:
-    """Return one error with the first three complaints and the number of the others."""
+    """Return one error with the first three messages, and the number of further messages."""
     lines = list(complaints)
     shown = lines[:_MOST]
     if len(lines) > _MOST:
@@ -60,7 +60,7 @@ def no_c(interface: Interface, number: int) -> InterfaceError:
 
 
 def _complaints(interface: Interface, said: str) -> list[str]:
-    """Return the first error of each line; the others of a line are consequences of it."""
+    """Return the first compiler error of each line; further errors of a line are consequences."""
     out: dict[int, str] = {}
     for match in re.finditer("^" + re.escape(str(interface.path)) + _ERROR, said, re.M):
         line = int(match["line"])
@@ -87,5 +87,5 @@ def _undefined(interface: Interface, said: str) -> list[str]:
 
 
 def located(interface: Interface, line: int, text: str) -> str:
-    """Return ``text`` in the form of a compiler's error: file, line number, and the line below."""
+    """Return ``text`` in the form of a compiler's error: file, line number, and the quoted line."""
     return f"{interface.lines.path}:{line}: {text}\n    {interface.lines.text(line)}"

@@ -1,4 +1,4 @@
-"""Coverage: lines and branches of a controller that ran, counted by gcov, reported by gcovr.
+"""Measure the coverage of a controller: gcov counts lines and branches, and gcovr reports them.
 
 ::
 
@@ -7,10 +7,11 @@
         ...                       # any number of runs and processes of SilController(made)
     print(coverage.in_words)      # lines 97.5 % (39 of 40), branches 83.3 % (10 of 12): ...
 
-A measurement starts at zero.  It sums up the processes that were started in it and ended by
+A measurement starts at zero.  It adds up all processes that start during the measurement and end by
 themselves; a killed process writes no counters.  Only the user's sources and headers count, never
-the generated C code.  Do not name the folder ``coverage``: numba would import it as the package of
-that name.
+the generated C code.
+
+Do not name the folder ``coverage``: numba would import it as the package of that name.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class Coverage:
 
     @property
     def in_words(self) -> str:
-        """The coverage in one line of text."""
+        """Text of one line that gives the coverage."""
         t = self.total
         return (
             f"lines {t.line_percent:.1f} % ({t.lines_run} of {t.lines}), "
@@ -142,7 +143,7 @@ def measured(builds: Build | Sequence[Build], into: str | Path) -> Iterator[Cove
         if not any(counters.glob("*.gcda")):
             raise CoverageError(
                 f"no process of {', '.join(b.interface.name for b in listed)} ran to its end, so "
-                "nothing was counted; run the coverage build, or step it in a process of its own"
+                "nothing was counted; run the coverage build in a worker process"
             )
         coverage.by_file.update(_report(listed, counters, folder, tool))
 
@@ -186,7 +187,7 @@ def _users(build: Build) -> Iterator[Path]:
 
 
 def _gcov(builds: Sequence[Build]) -> str:
-    """Return the command of the gcov that can read the compiler's files: it has its version."""
+    """Return the command of a gcov with the compiler's version, which can read its files."""
     for build in builds:
         if build.kind != COVERAGE:
             raise CoverageError(

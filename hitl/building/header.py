@@ -1,6 +1,7 @@
-"""The generated C header for code that sets and reads the vectors of a unit, such as firmware.
+"""Generate the C header for code that sets and reads the vectors of a unit, such as firmware.
 
-It declares the columns by name, and the schema that both ends compare.
+The header gives the index of each column by name, and the schema.  The host and the firmware
+compare their schemas.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def header_text(interface: Interface) -> str:
 
 
 def _columns(prefix: str, signals: Signals) -> Iterable[str]:
-    """Yield an enumeration of the vector's elements and their number."""
+    """Yield a C enumeration of the elements of a vector, and the number of elements."""
     yield f"enum {prefix}s {{"
     for signal in signals:
         for column in signal.columns:

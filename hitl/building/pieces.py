@@ -1,4 +1,4 @@
-"""Parts of the generated C code that host and board share: declarations, assertions, calls."""
+"""Generate C code that the units of host and board share: declarations, assertions, calls."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from hitl.building.assertions import assertions
 from hitl.interface import Field, Interface
 
 _ERRORS = (
-    "implicit-function-declaration",  # a header is missing: doubles would be passed as ints
+    "implicit-function-declaration",  # without its header, C would pass doubles as ints
     "implicit-int",
     "incompatible-pointer-types",
     "int-conversion",
     "empty-body",
-    "unused-value",  # step = "controller_step" calls nothing
+    "unused-value",  # such as step = "controller_step", without parentheses
 )
-"""Warnings that are errors in the statements of an interface file."""
+"""Compiler warnings that count as errors in the statements of an interface file."""
 
 
 def preamble(interface: Interface, support: Iterable[str], file: str) -> Iterator[str]:
-    """Yield the lines of headers, objects and checks.
+    """Yield the first lines of a unit: includes, objects and assertions.
 
-    ``support`` names rtsim's own headers; ``file`` is the interface file's name in compiler errors.
+    ``support`` are the names of rtsim's own headers; ``file`` is the interface file's name in
+    compiler errors.
     """
     lines = interface.lines
     written = (*interface.input_fields, *interface.parameter_fields)
@@ -39,25 +40,29 @@ def preamble(interface: Interface, support: Iterable[str], file: str) -> Iterato
 
 
 def at(line: int, file: str, text: str) -> str:
-    """Return ``text`` after a ``#line``, so that compiler errors name ``line`` of ``file``."""
+    """Return ``text`` after a ``#line`` directive, so that errors name ``line`` of ``file``."""
     return f'#line {line} "{_quoted(file)}"\n{text}'
 
 
 def calls(interface: Interface, key: str, statements: Iterable[str], file: str) -> Iterator[str]:
-    """Yield the statements of ``[code]`` under ``key``."""
+    """Yield the C lines of ``statements``, which are the value of ``key`` in ``[code]``."""
     for k, statement in enumerate(statements):
         yield at(interface.lines.of("code", key, k), file, f"  {statement};")
 
 
 def over(count: int, body: str) -> str:
-    """Return a loop of ``body`` over the elements ``rtsim_k`` from 0 to ``count`` - 1."""
+    """Return C code that runs ``body`` with ``rtsim_k`` from 0 to ``count`` - 1."""
     if count == 1:
         return f"  {{ const unsigned rtsim_k = 0; (void)rtsim_k; {body} }}"
     return f"  for (unsigned rtsim_k = 0; rtsim_k < {count}u; rtsim_k++) {{ {body} }}"
 
 
 def in_order(interface: Interface, settle: Iterable[str], file: str) -> list[str]:
-    """Return the initialisation, with ``settle`` (the setting of parameters) before or after it."""
+    """Return the C lines of the initialisation.
+
+    ``settle`` are the lines that set the parameters.  They precede or follow the calls of
+    ``initialize``, as the interface file demands.
+    """
     initialize = list(calls(interface, "initialize", interface.initialize, file))
     first, second = list(settle), initialize
     return [*first, *second] if interface.parameters_first else [*second, *first]

@@ -1,9 +1,11 @@
-"""Store of builds in the user's cache folder, keyed by everything that a build depends on.
+"""Store builds in the user's cache folder, keyed by everything that a build depends on.
 
-An entry is a folder ``STEM-CONTENTS``.  The stem is known before the compiler runs.  The headers
-that were read are known afterwards: the entry's manifest lists each file with its hash, so that a
-later search needs no compiler.  Entries are made elsewhere and renamed in one step.  So two
-processes can build the same entry at once, and an interrupted build leaves no partial entry.
+A stored build is a folder ``STEM-CONTENTS``.  STEM has a hash of the inputs that are known before
+the compiler runs.  CONTENTS is a hash of all files that the compiler has read, including headers.
+The manifest in the folder lists these files with their hashes, so that a later search needs no
+compiler.  A build is made in a temporary folder, which is renamed when the build is complete.
+Therefore two processes can make the same build at once, and an interrupted build leaves nothing
+incomplete.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ _MANIFEST, _MAKING = "manifest.json", "making-"
 _ABANDONED_S = 3600
 _UNUSED_S = 30 * 86_400
 _SUFFIXES = 3
-"""Most path components in an ``#include`` of a header outside the user's folders."""
+"""Most path components that an ``#include`` of a header outside the user's folders may have."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The hashes of files, and paths at which no file may exist.
+    """The hashes of the files of a build, and paths at which no file may exist.
 
-    A new header at one of these paths would be found before the header that was read.
+    The compiler would include a new file at such a path in place of a header that it has read.
     """
 
     files: dict[str, str]
@@ -40,23 +42,26 @@ class Snapshot:
 
     @classmethod
     def of(cls, files: Iterable[Path], rivals: Iterable[Path] = ()) -> Snapshot:
-        """Return a snapshot of ``files`` as they are now; existing ``rivals`` are left out."""
+        """Return a snapshot of ``files`` as they are now.
+
+        ``rivals`` are the paths at which no file may exist; a path is left out if it exists now.
+        """
         absent = sorted(str(p) for p in set(rivals) if not p.exists())
         return cls({str(p): hash_of(p) for p in sorted(set(files))}, tuple(absent))
 
     @property
     def digest(self) -> str:
-        """12 hexadecimal digits of a hash over all files."""
+        """Hash over all files, 12 hexadecimal digits."""
         return hashlib.sha256(json.dumps(self.files).encode()).hexdigest()[:12]
 
     def holds(self) -> bool:
-        """Return True if no file has changed and none has appeared."""
+        """Return True if all files are unchanged and no file exists at the absent paths."""
         same = all(hash_of(path) == known for path, known in self.files.items())
         return same and not any(map(os.path.exists, self.absent))
 
 
 def rivals(headers: Iterable[Path], folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield the paths in ``folders`` at which a file would be included instead of a header."""
+    """Yield the paths in ``folders`` at which a new file would replace one of ``headers``."""
     for header in headers:
         parts = header.parts
         names = {Path(*parts[-k:]) for k in range(1, min(_SUFFIXES, len(parts) - 1) + 1)}
@@ -66,14 +71,15 @@ def rivals(headers: Iterable[Path], folders: Sequence[Path]) -> Iterator[Path]:
 
 
 def root() -> Path:
-    """Return the folder of all entries, in the cache folder; it need not exist."""
+    """Return the folder of all stored builds, in the cache folder; it may not exist yet."""
     return cache_folder() / "sil"
 
 
 def find(stem: str, contents: Sequence[str]) -> Path | None:
-    """Return the entry of ``stem`` that has all ``contents`` and whose files are unchanged.
+    """Return the folder of a stored build that is still valid; ``None`` if there is no such build.
 
-    Returns ``None`` if there is no such entry.
+    The name of the folder begins with ``stem``.  A valid build has all files ``contents``, and none
+    of the files in its manifest has changed.
     """
     for folder in sorted(root().glob(f"{stem}-*")):
         snapshot = _read(folder / _MANIFEST)
@@ -86,7 +92,7 @@ def find(stem: str, contents: Sequence[str]) -> Path | None:
 
 
 def read_by(folder: Path) -> list[Path]:
-    """Return the files from which the entry in ``folder`` was made."""
+    """Return the files that the compiler has read for the build in ``folder``."""
     snapshot = _read(folder / _MANIFEST)
     return [] if snapshot is None else [Path(path) for path in snapshot.files]
 
@@ -109,10 +115,10 @@ def workshop() -> Iterator[Path]:
 
 
 def settle(made: Path, folder: Path, snapshot: Snapshot, contents: Sequence[str]) -> None:
-    """Move the folder ``made`` to ``folder``, unless another process was faster.
+    """Move a finished build from the folder ``made`` to ``folder``.
 
-    An entry that another process made has the same contents.  The manifest is written from
-    ``snapshot``; ``contents`` are the files that a complete entry has.
+    If another process has stored the same build first, that build is kept.  The manifest is written
+    from ``snapshot``; ``contents`` are the files that a complete build has.
     """
     manifest = {"files": snapshot.files, "absent": snapshot.absent}
     (made / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
@@ -125,7 +131,7 @@ def settle(made: Path, folder: Path, snapshot: Snapshot, contents: Sequence[str]
                 raise
         if all((folder / name).is_file() for name in (*contents, _MANIFEST)):
             return
-        shutil.rmtree(folder, ignore_errors=True)  # the entry is incomplete: replace it
+        shutil.rmtree(folder, ignore_errors=True)  # the stored build is incomplete: replace it
 
 
 def _read(manifest: Path) -> Snapshot | None:
@@ -146,7 +152,7 @@ def hash_of(path: str | Path) -> str:
 
 
 def _sweep(place: Path, now: float) -> None:
-    """Remove the remains of killed processes and entries that were not used for 30 days."""
+    """Remove the files of killed processes, and builds that were not used for 30 days."""
     for path in place.iterdir():
         with suppress(OSError):
             scratch = path.name.startswith(_MAKING) or path.is_file()

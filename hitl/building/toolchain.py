@@ -1,4 +1,4 @@
-"""The C compiler: the system's, or else the compiler of the package ``ziglang``."""
+"""Find and run the C compiler: the system's, or else the compiler of the package ``ziglang``."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ from rtsim.core.errors import RtsimError
 
 _PATIENCE_S = 300.0
 _PATIENCES_OF_ZIG = (90.0, 300.0)
-"""Timeouts of a first and a second call, s: once in thousands of calls, zig was seen to hang."""
+"""Timeouts of the first and the second attempt, s: zig hangs once in thousands of calls."""
 _NAMES = ("cc", "gcc", "clang")
 _INSTALL = "pip install 'rtsim[sil]'   (or: sudo apt install gcc)"
 _ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET")
 """Environment variables that compilers read in addition to their arguments."""
 _AS_OTHERS = ("-fno-sanitize=undefined", "-mcpu=baseline")
-"""Options that make zig behave like gcc and clang.  By default zig generates code for this very
-processor.  Without optimisation it also traps on undefined behaviour and uses a sinf of its own."""
+"""Options that make zig behave like gcc and clang.
+
+Without these options zig generates code for the processor of this machine.  In unoptimised code it
+also traps on undefined behaviour and uses a sinf of its own.
+"""
 
 
 class BuildError(RtsimError):
@@ -38,7 +41,7 @@ class BuildError(RtsimError):
 
 
 class CannotBuild(BuildError):
-    """No compiler works, or no folder can be written; the C code itself was not judged."""
+    """No compiler works, or no folder can be written; the error says nothing about the C code."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Toolchain:
         return int(found[1]) if found else 0
 
     def identity(self) -> list[object]:
-        """Return all properties that change the output for equal arguments."""
+        """Return all properties of the compiler that change its output for equal arguments."""
         return [self.command, self.version, {n: os.environ.get(n) for n in _ENVIRONMENT}]
 
     def _done(self, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -112,9 +115,9 @@ class Toolchain:
 def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
     """Environment variables for the caches of zig; other compilers have no cache.
 
-    zig's own C library is kept in rtsim's cache folder, since the default is a home folder that
-    may be read-only.  The user's code is not kept: zig does not notice a new header that is now
-    found before the one that it has read.
+    zig's own C library is kept in rtsim's cache folder, since the default is a home folder that may
+    be read-only.  The compiled code of the user is not cached: zig does not notice a new header
+    that would be found before the header that it has read.
     """
     if compiler.family != "zig":
         yield {}
@@ -132,9 +135,9 @@ def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
 
 
 def find_toolchain() -> Toolchain:
-    """Return the compiler ``$CC``, else cc, gcc or clang, else that of ziglang.
+    """Return the compiler that ``$CC`` names, else cc, gcc or clang, else that of ziglang.
 
-    Raises :class:`CannotBuild` if none works; the message says what to install.
+    Raises :class:`CannotBuild` if no compiler works; the message gives the command to install one.
     """
     if wanted := os.environ.get("CC", "").strip():
         return _named(wanted)
@@ -169,7 +172,7 @@ def named(command: str) -> Toolchain:
 
 
 def _version(command: tuple[str, ...]) -> str:
-    """Return the compiler's version; it is asked again if the program's file has changed."""
+    """Return the compiler's version; run the compiler again if its file has changed."""
     path = Path(shutil.which(command[0]) or command[0])
     try:
         changed = path.stat().st_mtime_ns

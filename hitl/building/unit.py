@@ -1,16 +1,16 @@
-"""The generated C unit of a controller: signals as vectors of doubles, and three functions.
+"""Generate the C unit of a controller: signals as vectors of doubles, and three functions.
 
 ::
 
-    int  rtsim_initialize(const double *p)             parameters (k,); RTSIM_KEEP keeps a value
+    int  rtsim_initialize(const double *p)             parameters (k,); RTSIM_KEEP: unchanged
     double rtsim_own[k]                                values in the C code before initialisation
     int  rtsim_step(const double *u, double *y)        inputs (m,) -> outputs (n,)
     void rtsim_terminate(void)
 
 ``rtsim_initialize`` and ``rtsim_step`` return 0, or the first element that its C type cannot hold:
 1 + its index in ``p`` or ``u``, or -(1 + its index in ``y``).  The same text is compiled into the
-worker, the shared library of the fast path and firmware.  The unit asserts every type and size.
-``#line`` makes the compiler name the interface file in its errors.
+worker, the shared library of the fast path and firmware.  Static assertions in the unit check every
+type and size.  Its ``#line`` directives make compiler errors name the interface file.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _entry(step: StepEntry, file: str) -> str:
 def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[str]:
     """Yield the C code that sets ``fields`` from ``vector``.
 
-    ``spared`` names the C function that returns true for a value that is not to be set.
+    ``spared`` names a C function that returns true for values that leave the variable unchanged.
     """
     at = 0
     for place in fields:
@@ -156,14 +156,17 @@ def _raw(place: Field) -> str:
 
 
 def _cleared(fields: Iterable[Field]) -> Iterable[str]:
-    """Yield C code that clears outputs declared in the unit that a slow step has not set yet."""
+    """Yield C code that zeroes the outputs declared by the unit, until a slower step sets them."""
     for place in fields:
         if place.declared:
             yield f"  __builtin_memset(&{place.lvalue}, 0, sizeof {place.lvalue});"
 
 
 def _notes(fields: Iterable[Field]) -> Iterable[str]:
-    """Yield C code that notes the parameters; a bool may be undefined and is read as a byte."""
+    """Yield C code that stores the initial parameters.
+
+    A bool is read as a byte, because its value may be undefined.
+    """
     at = 0
     for place in fields:
         type, element = place.signal.type, element_of(place, "rtsim_k")

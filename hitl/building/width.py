@@ -1,4 +1,4 @@
-"""Check that the flags of an interface file generate code for the width of this process."""
+"""Check that the compiler flags generate code with pointers of the same size as in this process."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from hitl.interface import Interface, InterfaceError
 MACHINE = ("-m", "--target", "--sysroot", "-isysroot")
 """Prefixes of the flags that choose a processor."""
 _OURS = struct.calcsize("P")
-"""Bytes of a pointer in this process and in its libzmq."""
+"""Size of a pointer in this process and in its libzmq, bytes."""
 _OTHER = "rtsim: pointers of another width"
 
 
 def check_width(interface: Interface, toolchain: Toolchain) -> None:
-    """Raise :class:`InterfaceError` if the flags generate code of another width than this process.
+    """Check that the flags of ``interface`` generate code with pointers as in this process.
 
-    A worker of another width would need a libzmq of that width, which no Python package provides.
-    A library of another width cannot be loaded into this process (docs/decisions/113).
+    Raises :class:`InterfaceError` if the pointers have another size.  Then a worker would need a
+    libzmq for that size, which no Python package provides, and a library could not be loaded into
+    this process (docs/decisions/113).
     """
     flags = [flag for flag in interface.flags if flag.startswith(MACHINE)]
     if not flags:
@@ -42,9 +43,9 @@ def _refusal(interface: Interface, flags: list[str]) -> str:
     lines = interface.lines
     line = next((n for flag in flags if (n := lines.using(flag.lstrip("-")))), 0)
     text = (
-        f"{' '.join(flags)} generates code of another width than the {8 * _OURS} bits of this "
-        f"process, which can neither load it as a library nor run it as a worker. Build it for "
-        f"{8 * _OURS} bits with types of fixed size (int32_t instead of long), or run it on a "
-        f"machine of that width: rtsim sil serve {interface.path.name}"
+        f"{' '.join(flags)} generates code with pointers of another size than the {8 * _OURS} bits "
+        f"of this process. Build for {8 * _OURS} bits with types of fixed size (int32_t instead of "
+        "long), or run the controller on a machine for which the flags are right: rtsim sil serve "
+        f"{interface.path.name}"
     )
     return located(interface, line or lines.of("", "flags"), text)

@@ -1,4 +1,4 @@
-"""Firmware of boards: the sketch of a controller, its image, and the images that ship."""
+"""Build firmware for boards, or find an image that ships with rtsim."""
 
 from hitl.firmware.firmware import Firmware, firmware
 

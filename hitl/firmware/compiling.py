@@ -28,12 +28,12 @@ _CORE = "core.a"
 
 
 class NoTools(BoardError):
-    """The tools that build firmware are not installed; the C code itself was not judged."""
+    """The tools that build firmware are not installed; the error says nothing about the C code."""
 
 
 @dataclass(frozen=True)
 class FirmwareImage:
-    """A compiled image: its Intel HEX file, its flash, and its static data (``ram_bytes``)."""
+    """A compiled image: its Intel HEX file, and the bytes of flash and static data."""
 
     path: Path
     flash_bytes: int
@@ -44,7 +44,7 @@ class FirmwareImage:
 
 
 def compiled(sketch: Sketch) -> FirmwareImage:
-    """Compile ``sketch``, or return the image that was kept.
+    """Compile ``sketch``, or return its kept image.
 
     Raises :class:`NoTools` if tools are missing, :class:`BoardError` if the board is too small, and
     :class:`InterfaceError` or :class:`BuildError` with file and line for an error in the C code.
@@ -179,7 +179,7 @@ class _Job:
         return [] if asked else list(_WARNINGS)
 
     def _check_calls(self) -> None:
-        """Check the types in calls with the board's compiler; its int may have two bytes."""
+        """Check the types in calls with the board's compiler, whose int may have two bytes."""
         interface = self.sketch.interface
         folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]
         how = self.board.compiler

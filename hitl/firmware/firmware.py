@@ -1,4 +1,4 @@
-"""The firmware of an interface file: a shipped image, or else one that is built."""
+"""Find the firmware of an interface file among the shipped images, or build it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that a controller fits a target: compile and link it there, and measure its size."""
+"""Check that a controller fits a target: compile and link it, and measure its size."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Fit:
-    """The result of a check: the controller fits if everything could be checked."""
+    """The result of a check that found no error; parts of the check may be undecided."""
 
     checked: tuple[str, ...]
-    """The properties that were checked."""
+    """Descriptions of the properties that were checked."""
     unchecked: str = ""
-    """The properties that could not be checked, and the reason."""
+    """Properties that could not be checked, with the reason; "" if there are none."""
     warnings: str = ""
-    """The compilers' warnings of the controller's own C."""
+    """Warnings of the compilers for the controller's own C code."""
 
     @property
     def decided(self) -> bool:
@@ -37,12 +37,12 @@ def fit(
     interface: Interface, target: str = HOST, toolchain: Toolchain | None = None,
     board: BoardDescription | None = None,
 ) -> Fit:  # fmt: skip
-    """Compile and link the controller of ``interface`` for ``target``; builds are kept.
+    """Compile and link the controller of ``interface`` for ``target``, and keep the build.
 
-    ``target`` is ``"host"`` or a processor, and ``toolchain`` the host's compiler.  ``board`` is a
-    board with this processor (``None``: the first one).  It replaces ``target``.  Raises
-    :class:`InterfaceError`, :class:`BuildError` or :class:`BoardError` if the controller does not
-    fit, and :class:`CannotBuild` if no compiler works.
+    ``target`` is ``"host"`` or a family of processors, such as ``"avr"``.  ``toolchain`` is the
+    host's compiler.  ``board`` replaces ``target``; without it, the first board with this processor
+    is used.  Raises :class:`InterfaceError`, :class:`BuildError` or :class:`BoardError` if the
+    controller does not fit, and :class:`CannotBuild` if no compiler works.
     """
     if board is None:
         check_target(interface, target)

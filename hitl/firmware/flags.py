@@ -1,4 +1,4 @@
-"""The Makefile of a sketch: it passes the compiler flags of the board's description."""
+"""Generate the Makefile of a sketch with the compiler flags of the board's description."""
 
 from __future__ import annotations
 

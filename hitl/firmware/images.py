@@ -1,7 +1,7 @@
-"""Shipped images, so that an emulated board needs no toolchain (:mod:`hitl.firmware.shipping`).
+"""Find the images that ship with rtsim, so that an emulated board needs no compiler.
 
-An image is identified by the hash of all files of its sketch.  If a byte of the C code changes, the
-firmware must be built.
+An image is identified by the hash of all files of its sketch.  If a byte of the C code changes, no
+shipped image fits, and the firmware must be built.  :mod:`hitl.firmware.shipping` makes the images.
 """
 
 from __future__ import annotations

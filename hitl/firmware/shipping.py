@@ -1,4 +1,7 @@
-"""Build the images that ship: ``python -m hitl.firmware.shipping``.  A test compares them."""
+"""Build the images that ship with rtsim: ``python -m hitl.firmware.shipping``.
+
+A test checks that the images are up to date.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ SHIPPED = (
     ("firmware/core/pid.toml:single", 500_000),
     ("firmware/core/unstable_control.toml:single", 500_000),
     ("firmware/io_node/io_node.toml", 500_000),
-    ("hitl/starter/motor.toml:float", 500_000),  # from here on those of docs/pitl.md
+    ("hitl/starter/motor.toml:float", 500_000),  # this and the following: docs/pitl.md
     *(
         (f"hitl/examples/processor/{name}.toml", 500_000)
         for name in ("level", "position", "position_float", "busy", "deep")

@@ -1,4 +1,4 @@
-"""The sketch of a controller: a folder that make, and for an Arduino its own tools, can build.
+"""Write a controller's sketch: a folder that make, and for an Arduino also its tools, can build.
 
 ::
 
@@ -32,7 +32,7 @@ from hitl.protocol.messages import MOST_PAYLOAD
 from hitl.protocol.verdicts import payload_needed
 
 LEAST_PAYLOAD = 64
-"""Least size of the largest payload, bytes; parameters are sent in pieces of this size."""
+"""Lower limit of the largest payload, bytes; START sends the parameters in such pieces."""
 UNIT = "rtsim_unit.c"
 SHARED_FOLDER = "src/rtsim"
 """Folder of the dispatcher, the protocol and the HAL in a sketch."""
@@ -40,7 +40,7 @@ _RTSIM, _CONTROLLER = f"{SHARED_FOLDER}/", "src/controller/"
 _MARK = _RTSIM + "board.h"
 SHARED = ("board/board.c", "board/board.h", "protocol/protocol.c", "protocol/protocol.h",
           "protocol/messages.h")  # fmt: skip
-"""Files of all boards, below the folder of the project's C."""
+"""Files that every sketch has, relative to the folder of the project's C code."""
 CHECKS = "rtsim_checks.h"
 
 
@@ -54,7 +54,7 @@ class Sketch:
     build: int
     """Build number in HELLO: 32 bits of the hash of all files, independent of the baud rate."""
     files: Mapping[str, str]
-    """Texts by path in the sketch's folder."""
+    """Text of each file, by its path in the sketch's folder."""
     flags: tuple[str, ...]
     """Compiler flags that the Makefile and this package pass, but not Arduino IDE."""
     board: BoardDescription = field(default=DEFAULT_BOARD, repr=False)
@@ -66,7 +66,7 @@ class Sketch:
 
     @property
     def key(self) -> str:
-        """Hash of all files, which identifies their image."""
+        """Hash of all files, which identifies the image of this sketch."""
         return _hash(self.files)
 
     @property
@@ -134,7 +134,7 @@ def sketch_of(
 
 
 def own_files(payload: int, board: BoardDescription = DEFAULT_BOARD) -> dict[str, str]:
-    """Return the files, by path, that all sketches for ``board`` with this largest payload share.
+    """Return the files, by path, that all sketches for ``board`` and this payload have in common.
 
     Raises :class:`BoardError` if a file of the HAL has the name of a file that all boards share.
     """

@@ -2,7 +2,8 @@
 
 Arduino IDE accepts neither ``-I`` nor ``-D``.  Therefore ``#include`` lines are rewritten to the
 name that the header has in the folder, and definitions are put at the top of each source.  Included
-files are found by the text alone, without a compiler, because these files identify a shipped image.
+files are found from the text alone, because a shipped image must be found where no compiler is
+installed.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ class Flags:
     """The flags of an interface file, sorted by their use in a sketch."""
 
     defines: tuple[str, ...]
-    """Definitions, as lines of C."""
+    """Definitions (``-D``), as lines of C."""
     folders: tuple[Path, ...]
-    """Folders of headers."""
+    """Folders of headers (``-I``)."""
     others: tuple[str, ...]
     """Flags for the Makefile and for builds of this package; Arduino IDE does not get them."""
 
@@ -54,7 +55,7 @@ class Flags:
 
 
 def prologue(defines: Iterable[str], name: str) -> str:
-    """Return ``defines`` and a ``#line`` that makes the next line number 1 of ``name``."""
+    """Return ``defines`` and a ``#line`` that makes the next line the first line of ``name``."""
     lines = list(defines)
     return "\n".join([*lines, f'#line 1 "{name}"', ""]) if lines else ""
 

@@ -1,7 +1,7 @@
-"""The generated C unit of a board: it copies packed bytes to the controller's variables, and back.
+"""Generate a board's C unit: it copies packed bytes to the controller's variables, and back.
 
-It defines the functions that ``firmware/board/board.h`` declares for a controller.  As on the host,
-every type and size is asserted, here by the board's compiler.  Scaling is done on the host.
+It defines the functions that ``firmware/board/board.h`` declares for a controller.  Static
+assertions check every type and size, as on the host.  Scaling is done on the host.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SUPPORT = ("../rtsim/board.h", "../rtsim/rtsim_checks.h")
 def unit_text(interface: Interface, build: int) -> str:
     """Return the C unit of ``interface``; ``build`` is the build number in HELLO.
 
-    It belongs in a folder beside ``rtsim/`` and contains no other path.
+    The unit must be in a folder beside ``rtsim/``, because it includes headers from that folder.
     """
     file = interface.path.name
     parameters = Codec(interface.parameter_fields).bytes
@@ -52,7 +52,7 @@ def _start(interface: Interface, file: str) -> Iterator[str]:
 
 
 def _step(interface: Interface, file: str) -> Iterator[str]:
-    """Yield the C code of a step; its time is the time of all entry points that are due."""
+    """Yield the C code of a step; the measured time includes all entry points that are due."""
     yield (
         "int16_t rtsim_step(uint64_t rtsim_ns, const uint8_t *rtsim_u, uint8_t *rtsim_y,\n"
         "                   uint32_t *rtsim_took)\n{\n  (void)rtsim_ns, (void)rtsim_u;"
@@ -73,8 +73,8 @@ def _always(step: StepEntry) -> bool:
 def _entry(k: int, step: StepEntry, file: str) -> Iterator[str]:
     """Yield the C code of an entry point.
 
-    Its ticks are counted down, because a division takes an AVR longer than many a controller's
-    step.
+    The ticks until the entry point is due are counted down, because a division takes longer on an
+    AVR than the step of many controllers.
     """
     call = at(step.line, file, f"  {step.call};")
     if _always(step):

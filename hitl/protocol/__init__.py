@@ -1,4 +1,4 @@
-"""The protocol between a board and its host: bytes in, events out, without I/O and clock.
+"""The protocol between a board and its host, without I/O and without a clock.
 
-``docs/protocol.md`` defines the meaning of the bytes.
+The functions take bytes and return events.  ``docs/protocol.md`` defines the meaning of the bytes.
 """

@@ -1,10 +1,13 @@
 """Offset and drift of a board's clock relative to the host's, estimated from round trips.
 
-The board's time stamp lies between sending and receiving.  A trip that took longer than the
-shortest was delayed on one of its two ways, and it is unknown on which: its midpoint is uncertain
-by half of the excess.  Trips are weighted by this uncertainty and fitted by a straight line.  Round
-trips cannot show a constant difference between the two ways.  That difference shifts the offset by
-at most half of the shortest trip, which is reported separately (``asymmetry_ns``).
+The board's time stamp is made at some time between the host's sending and receiving.  A round trip
+that took longer than the shortest one was delayed in one of the two directions.  It is unknown
+which, so its midpoint is uncertain by half of the excess.  A straight line is fitted to the round
+trips, which are weighted by this uncertainty.
+
+Round trips cannot show a constant difference between the delays of the two directions.  This
+difference shifts the offset by at most half of the shortest round trip, which is reported
+separately (``asymmetry_ns``).
 
 Source: D. L. Mills, IEEE Transactions on Communications 39 (1991), 1482 (the clock filter).
 """
@@ -28,7 +31,7 @@ FEWEST = 3
 
 
 class RoundTrip(NamedTuple):
-    """A ping: the host's times of sending and receiving, ns, and the board's micros() between."""
+    """A round trip: the host's times of sending and receiving, ns, and the board's micros()."""
 
     sent_ns: int
     received_ns: int
@@ -43,8 +46,9 @@ class RoundTrip(NamedTuple):
 class ClockFit:
     """A fitted clock: ``board = host + offset + drift * (host - reference)``, times in ns.
 
-    Uncertainties (``..._sigma``) are one standard deviation.  ``asymmetry_ns`` bounds the error of
-    the offset that comes in addition, from a constant difference between the two ways.
+    Uncertainties (``..._sigma``) are one standard deviation.  ``asymmetry_ns`` bounds an additional
+    error of the offset, which a constant difference between the delays of the two directions
+    causes.
     """
 
     reference_ns: int
@@ -60,7 +64,7 @@ class ClockFit:
         return 1e6 * self.drift
 
     def board_ns(self, host_ns: int) -> float:
-        """Convert a host time to the board's time, ns, which does not wrap."""
+        """Convert a time of the host, ns, to the board's time, ns without wraps."""
         return host_ns + self.offset_ns + self.drift * (host_ns - self.reference_ns)
 
     def host_ns(self, board_ns: float) -> float:
@@ -110,7 +114,7 @@ def fit(trips: Sequence[RoundTrip], tick_ns: int = TICK_NS) -> ClockFit:
             "a reply arrived before its request was sent: take both times from one clock of the "
             "host"
         )
-    # The shortest trip was delayed, too: by about as much as the next ones are longer.
+    # The shortest trip was delayed, too; the next longer ones estimate by how much.
     shortest = np.sort(delays)[: FEWEST + 1]
     excess = (delays - shortest[0] + shortest[-1] - shortest[0]) / 2
     return _line(reference, host, board - host, excess, tick_ns, float(delays.min() / 2))
@@ -121,8 +125,8 @@ def _line(
 ) -> ClockFit:
     """Fit ``y = offset + drift x`` by weighted least squares.
 
-    The resolution of the counter and a delay that is always on the same way do not average out.
-    Their shares of the uncertainties therefore do not shrink with the number of trips.
+    The resolution of the counter, and a delay that is always in the same direction, do not average
+    out.  Their shares of the uncertainties therefore do not shrink with the number of trips.
     """
     step = tick_ns / math.sqrt(12.0)
     weight = 1.0 / (step**2 + excess**2)

@@ -1,7 +1,7 @@
 """Convert vectors of float64 to the packed C types of an interface, and back.
 
 The conversions equal those of ``rtsim_unit.h`` for SIL: they round to the nearest raw value, half
-to even, and refuse the same values.  Scaling is done on the host.  Fixed-point numbers are
+to even, and reject the same values.  Scaling is done on the host.  Fixed-point numbers are
 transmitted as raw integers, since the ``double`` of a small processor could not hold them.
 """
 
@@ -23,7 +23,7 @@ _FORMATS = {"bool": "u1", "float32": "<f4", "float64": "<f8"} | {
     f"{sign}int{8 * size}": f"<{sign or 'i'}{size}" for sign in ("", "u") for size in (1, 2, 4, 8)
 }
 _GREATEST = {"int64": 9223372036854774784.0, "uint64": 18446744073709549568.0}
-"""Greatest float64 that can be converted to the type, if it is not the type's greatest value."""
+"""Greatest float64 that fits the type, for types whose greatest value is not a float64."""
 
 
 class _Run:
@@ -44,7 +44,10 @@ class _Run:
             self.low, self.high = float(limits.min), _GREATEST.get(self.type, float(limits.max))
 
     def pack(self, values: Vector) -> tuple[bytes, int]:
-        """Return the bytes and a status: 0, or 1 + the index (here) of the first misfit."""
+        """Pack ``values``; return the bytes and a status.
+
+        The status is 0, or 1 + the index in ``values`` of the first element that does not fit.
+        """
         if self.type == "float64":
             return values.astype(self.format).tobytes(), 0
         if self.type == "float32":
@@ -74,7 +77,8 @@ class _Run:
     def unpack(self, data: bytes, at: int, values: Vector) -> int:
         """Fill this part of ``values`` from ``data[at:]``; return a status.
 
-        It is 0, or 1 + the index (here) of the first integer that no float64 represents exactly.
+        The status is 0, or 1 + the index in this part of the first integer that no float64
+        represents exactly.
         """
         raw = np.frombuffer(data, self.format, self.count, at)
         if self.type in _GREATEST:

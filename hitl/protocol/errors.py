@@ -17,7 +17,7 @@ from rtsim.core.errors import ControllerError
 
 
 class BoardFailure(ControllerError):
-    """The board failed, or it does not fit the session."""
+    """The board failed, or it runs other firmware than the session expects."""
 
 
 class SilentBoard(BoardFailure):

@@ -14,7 +14,7 @@ from rtsim.core.tag import Tag
 
 
 class Connected(NamedTuple):
-    """The board answered, and it has the right firmware with the right controller."""
+    """The board answered, and runs the expected firmware with the expected controller."""
 
     board: HelloReply
 
@@ -54,7 +54,7 @@ class Stopped(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The session has failed: raise ``error``, or connect again if a policy allows it."""
+    """The session has failed; raise ``error``, or connect again if a policy allows this."""
 
     error: BoardFailure | ControllerError
 

@@ -60,7 +60,7 @@ def unstuffed(data: bytes) -> tuple[bytes, bool]:
     """
     parts: list[bytes] = []
     at, size = 0, len(data)
-    if size < 255:  # no block is full: there is a zero between each two
+    if size < 255:  # no block is full, so a zero separates each two blocks
         while at < size:
             end = at + data[at]
             parts.append(data[at + 1 : end])
@@ -104,7 +104,7 @@ class Parser:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> list[ProtocolFrame | GarbageBytes]:
-        """Return the frames and malformed pieces that ``data`` completes, in order.
+        """Return the frames and the malformed frames that ``data`` completes, in order.
 
         Never raises.  Empty frames are ignored.
         """
@@ -120,11 +120,11 @@ class Parser:
 
     @property
     def unended(self) -> bool:
-        """True if bytes were fed that no delimiter has ended yet."""
+        """True if the parser holds bytes of a frame whose delimiter has not arrived yet."""
         return bool(self._held)
 
     def _hold(self, piece: bytes) -> None:
-        """Buffer ``piece``; one byte above the limit is kept as a mark that the frame is longer."""
+        """Buffer ``piece``; one byte beyond the limit shows that the frame is too long."""
         self._held += piece[: self._longest + 1 - len(self._held)]
 
     def _event(self, held: bytes) -> ProtocolFrame | GarbageBytes:

@@ -65,7 +65,7 @@ def _enum(name: str, values: dict[str, int]) -> str:
 
 
 def _class(name: str, row: dict[str, Any]) -> str:
-    words = textwrap.fill(row["says"], _LINE - 10).replace("\n", "\n    ")
+    words = row["doc"].replace("\n", "\n    ").replace("    \n", "\n")
     words = f'    """{words}"""' if "\n" not in words else f'    """{words}\n    """'
     fields = [f"    {field}: int\n" for field, _ in _fields(row)]
     if "tail" in row:

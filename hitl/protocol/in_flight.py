@@ -1,4 +1,4 @@
-"""The one pending request: its sequence, its bytes, and which frame is its answer; no I/O."""
+"""Keep the one pending request: its sequence, its bytes and how to recognise its reply.  No I/O."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class PendingRequest(NamedTuple):
 class InFlight:
     """The state of the one request that may be pending, and the bytes to send.
 
-    ``pending`` is ``None`` if no answer is expected.  Other frames are counted in ``counts``.
+    ``pending`` is ``None`` if no answer is expected.  Frames that are not the answer are counted in
+    ``counts``.
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,7 @@ class InFlight:
         return data
 
     def begin(self) -> None:
-        """Begin a connection: forget the pending request and end a partly received frame."""
+        """Begin a connection: forget the pending request, and end a partly sent frame."""
         self.pending = None
         self._out += b"\0"
 
@@ -76,12 +77,12 @@ class InFlight:
     def ask(self, message: Message, now_ns: int, tag: Tag, values: Vector) -> None:
         """Send ``message`` with the next sequence."""
         self.sequence = (self.sequence + 1) % 256
-        if self.sequence == self._answered[1]:  # the board would take it for a repetition
+        if self.sequence == self._answered[1]:  # the board would take the message for a repetition
             self.sequence = (self.sequence + 1) % 256
         data = encode_message(message, self.sequence)
         self.pending = PendingRequest(message, self.sequence, now_ns, data, tag, values)
         if self._repeated:
-            # The board's receiver may have been full and lost its end: this zero ends the rest.
+            # The board may have lost the end of a repeated frame; this zero ends the frame.
             self._out += b"\0"
             self._repeated = False
         self._out += data
@@ -93,7 +94,7 @@ class InFlight:
         self._out += b"\0" + request.data
 
     def abandon(self) -> None:
-        """Stop waiting for the pending request; if its reply still comes, it is stale."""
+        """Stop waiting for the pending request; a reply that arrives later is stale."""
         if self.pending is not None:
             self.pending = None
             self.counts.abandoned += 1

@@ -14,9 +14,9 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S
 
 BITS_PER_BYTE = 10
-"""8 data bits, a start bit and a stop bit."""
+"""Bits on the line for each byte: 8 data bits, a start bit and a stop bit."""
 MOST_ERROR_PERCENT = 1.0
-"""Largest error of the board's rate, %; the adapter at the other end has an error, too."""
+"""Largest allowed error of the board's rate, %; the adapter at the other end adds its own error."""
 _SAME_RATE = 0.03
 MOST_BAUD = DEFAULT_BOARD.line.most_baud
 """Fastest rate of the default board, bit/s."""
@@ -44,7 +44,7 @@ class BaudRate:
 
     @classmethod
     def of(cls, board: BoardDescription, baud: int) -> BaudRate:
-        """Return the rate ``baud``, bit/s, at ``board``."""
+        """Return the rate ``baud``, bit/s, on the serial line of ``board``."""
         return cls(baud, board.clock_hz, board.line)
 
     @property
@@ -100,7 +100,7 @@ def nominal(actual: float) -> int:
 
 
 def in_words(baud: int, clock_hz: int, line: Line = _LINE) -> str:
-    """Describe the rate of a board that answers; over USB, the divider does not matter."""
+    """Return the rate and its error as text; only the rate if no divider makes it (as over USB)."""
     try:
         return str(BaudRate(baud, clock_hz, line))
     except ScenarioError:
@@ -113,8 +113,8 @@ def handling_ns(
     """Return the firmware's time for one exchange, ns, without the step and the transmission.
 
     In this time the firmware checks and unpacks the request, packs the reply with its checksum, and
-    starts to send it.  If bytes arrive faster than the firmware takes them, it also takes the
-    buffered ones.  ``line`` has the cycles, counted on an emulated board (docs/decisions/114).
+    starts to send it.  If bytes arrive faster than the firmware takes them, the time includes the
+    buffered bytes.  The cycles in ``line`` were counted on an emulated board (docs/decisions/114).
     """
     waiting = max(0, line.taking - BITS_PER_BYTE * clock_hz // baud) * request_bytes
     fixed, a_request_byte, a_reply_byte = line.handling
@@ -138,7 +138,7 @@ class Budget:
     execution_ns: int
     period_ns: int
     handling_ns: int = 0
-    """Time of the firmware in addition to the step (:func:`handling_ns`)."""
+    """Time that the firmware needs in addition to the step (:func:`handling_ns`)."""
 
     @classmethod
     def of(

@@ -43,13 +43,13 @@ class Code(IntEnum):
 
 
 class Hello(NamedTuple):
-    """Who is there?  Answered in any state, and changes none."""
+    """Request for the board's identity.  It is always allowed and changes no state."""
 
     version: int
 
 
 class HelloReply(NamedTuple):
-    """The firmware and its controller; boot_nonce differs after each reset."""
+    """Identity of the firmware and its controller.  ``boot_nonce`` differs after each reset."""
 
     version: int
     double_bytes: int
@@ -62,8 +62,9 @@ class HelloReply(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Parameters from byte offset on, of total; with the last of them the controller is
-    initialised and the step counter is 0.
+    """A piece of the packed parameters: ``values`` from the byte ``offset`` of ``total`` bytes.
+
+    After the last piece, the board initialises the controller and sets the step counter to 0.
     """
 
     offset: int
@@ -72,14 +73,17 @@ class Start(NamedTuple):
 
 
 class StartReply(NamedTuple):
-    """status: 0, or 1 + the index of a refused parameter; received: bytes so far."""
+    """Reply to START: ``status`` is 0, or 1 + the index of a refused parameter.
+
+    ``received`` is the number of bytes of parameters that have arrived so far.
+    """
 
     status: int
     received: int
 
 
 class StepMessage(NamedTuple):
-    """One step of the controller at this tag."""
+    """Request for one step of the controller at the given tag."""
 
     ns: int
     microstep: int
@@ -87,8 +91,9 @@ class StepMessage(NamedTuple):
 
 
 class StepReply(NamedTuple):
-    """cycles: execution time; stack: bytes of it ever used; counter: steps since START, with
-    this one.
+    """Reply to STEP: ``cycles`` is the execution time, and ``counter`` the steps since START.
+
+    ``stack`` is the most stack ever used, bytes.  ``counter`` includes this step.
     """
 
     status: int
@@ -99,32 +104,33 @@ class StepReply(NamedTuple):
 
 
 class Ping(NamedTuple):
-    """Padded to the length of PONG, so that both ways take the same time on the wire."""
+    """Request for the board's time.  The padding makes it as long as PONG on the line."""
 
     nonce: int
     padding: int
 
 
 class Pong(NamedTuple):
-    """The board's micros() at the end of the PING."""
+    """Reply to PING: ``micros`` is the board's micros() at the end of the PING."""
 
     nonce: int
     micros: int
 
 
 class Stop(NamedTuple):
-    """Terminate the controller."""
+    """Request to terminate the controller."""
 
 
 class StopReply(NamedTuple):
-    """counter: the steps that it took."""
+    """Reply to STOP: ``counter`` is the number of steps since START."""
 
     counter: int
 
 
 class Reset(NamedTuple):
-    """Sent once after each reset, unasked, behind a zero, with sequence 0; cause: the
-    processor's register.
+    """Notice that a board sends once after each reset, without a request.
+
+    Its sequence is 0, and a zero byte precedes it.  ``cause`` is the processor's reset register.
     """
 
     boot_nonce: int
@@ -132,7 +138,7 @@ class Reset(NamedTuple):
 
 
 class Error(NamedTuple):
-    """Instead of a reply, with the request's sequence."""
+    """Reply to a request that the board refuses, with the sequence of the request."""
 
     code: int
     detail: int

@@ -1,12 +1,14 @@
 """The host's side of a session with a board: no I/O and no clock; the caller passes ``now_ns``.
 
 :meth:`Session.outgoing` returns the bytes to send, :meth:`Session.receive` takes the bytes that
-arrived, and :meth:`Session.poll` lets time pass.  At most one request is pending::
+arrived, and :meth:`Session.poll` checks the timeouts.
+At most one request is pending::
 
     idle --connect--> connecting --HELLO--> ready --start--> ready, started --step--> ...
                                  any state --Failed--> failed --connect--> connecting
 
-Received bytes never raise.  A call that the state does not allow raises :class:`OutOfTurn`.
+Received bytes never raise an error.  A call that the state does not allow raises
+:class:`OutOfTurn`.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ from rtsim.core.tag import NS_PER_S, Tag
 
 HELLO_EVERY_NS = NS_PER_S // 4
 CONNECT_PATIENCE_NS = 5 * NS_PER_S
-"""Timeout for connecting: opening the port resets a board, which then runs its boot loader."""
+"""Timeout for connecting, which resets most boards; a board then runs its boot loader first."""
 MOST_MICROSTEP = 2**16 - 1
 MOST_PARAMETER_BYTES = 2**16 - 1
 _NO_TAG = Tag(0)
@@ -165,7 +167,9 @@ class Session:
         if not self.started:
             raise OutOfTurn("a step was requested before the start; call start first")
         if not (0 <= tag.ns < 2**64 and 0 <= tag.step <= MOST_MICROSTEP):
-            raise ControllerError(f"tag {tag!r} does not fit 64 bits of ns and 16 of microstep")
+            raise ControllerError(
+                f"tag {tag!r} does not fit a STEP message: 64 bits for ns, 16 for the microstep"
+            )
         packed, refused = self._inputs.pack(inputs)
         if refused:
             raise ControllerError(self._refusal(refused, inputs, self._interface.inputs))
@@ -183,18 +187,18 @@ class Session:
         self._ask(Stop(), now_ns, _NO_TAG, _NO_VALUES)
 
     def probe(self, now_ns: int) -> None:
-        """Send HELLO again; the answer shows a reset of the board whose notice was lost."""
+        """Send HELLO again, to detect a reset of the board whose RESET message was lost."""
         self._free()
         self._ask(Hello(VERSION), now_ns, _NO_TAG, _NO_VALUES)
 
     def repeat(self) -> None:
-        """Send the pending request again.  A board that has it already repeats its answer."""
+        """Send the pending request again.  A board that has answered before repeats its answer."""
         if self._flight.pending is None:
             raise OutOfTurn("nothing to repeat: no request is pending")
         self._flight.repeat(self._flight.pending)
 
     def abandon(self) -> None:
-        """Stop waiting for the pending request; if its reply still comes, it is stale."""
+        """Stop waiting for the pending request; a reply that arrives later is stale."""
         self._flight.abandon()
 
     def leave(self) -> None:
@@ -204,7 +208,7 @@ class Session:
     # Arrivals and the passing of time.
 
     def poll(self, now_ns: int) -> list[Event]:
-        """Let time pass: repeat HELLO, or return :class:`Failed` after the timeout."""
+        """Repeat HELLO if it is due; return :class:`Failed` if the timeout has passed."""
         if self.state is SessionState.CONNECTING:
             waited = now_ns - self._began_ns
             if waited >= self._connect_patience:
@@ -218,7 +222,7 @@ class Session:
         return []
 
     def receive(self, data: bytes, now_ns: int) -> list[Event]:
-        """Return the events that ``data`` completes, which arrived by ``now_ns``.  Never raises."""
+        """Return the events from the bytes ``data``, which arrived by ``now_ns``.  Never raises."""
         events: list[Event] = []
         for found in self._parser.feed(data):
             if isinstance(found, ProtocolFrame):
@@ -280,7 +284,7 @@ class Session:
                 raise AssertionError(message)
 
     def _known(self, board: HelloReply) -> Event:
-        """Check the answer to the first HELLO or to a probe."""
+        """Return the event for the answer to the first HELLO or to a probe."""
         before = self.board
         if before is not None and board.boot_nonce != before.boot_nonce:
             nonces = board.boot_nonce, before.boot_nonce
@@ -334,7 +338,7 @@ class Session:
 
     @property
     def _interface(self) -> Interface:
-        assert self._about is not None, "only a started controller has values"
+        assert self._about is not None, "only a session with an interface has values"
         return self._about
 
     def _free(self) -> HelloReply:

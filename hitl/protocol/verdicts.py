@@ -1,4 +1,4 @@
-"""Errors of a board in words: what the board sent, what was expected, and what to do."""
+"""Write the errors of a board: what the board sent, what was expected, and what to do."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def of_board(board: HelloReply, interface: Interface, build: int | None) -> Boar
     if board.schema != wire_schema(interface):
         return WrongController(
             f"the board's {name} has other signals than {interface.path.name} (schema "
-            f"{board.schema:016x}, expected {wire_schema(interface):016x}); build and flash it "
-            "again"
+            f"{board.schema:016x}, expected {wire_schema(interface):016x}); build and "
+            "flash the firmware again"
         )
     if build is not None and board.build != build:
         return OldFirmware(
@@ -73,7 +73,7 @@ def silent_at_connecting(waited_ns: int, counts: EventCounts) -> SilentBoard:
     garbage, whole = counts.booting, counts.frames
     heard = "no byte arrived"
     if garbage or whole:
-        heard = f"{garbage} malformed and {whole} other frames arrived"
+        heard = f"{garbage} malformed and {whole} valid frames arrived"
     hint = "check the port, and that the board is flashed"
     if garbage:
         hint = "check that the baud rate is the rate of the firmware"
@@ -91,13 +91,13 @@ def silent(request: str, waited_ns: int, counter: int) -> SilentBoard:
 def has_reset(nonce: int, before: int, counter: int) -> BoardReset:
     """Return the error of a board whose boot nonce changed from ``before`` to ``nonce``."""
     return BoardReset(
-        f"the board has reset after step {counter} (boot {nonce:08x}, was {before:08x}); "
+        f"the board has reset after step {counter} (boot nonce {nonce:08x}, before {before:08x}); "
         "check its power supply, its watchdog and its stack"
     )
 
 
 def forgot(what: str, counter: int) -> BoardReset:
-    """Return the error of a board that lost its state after step ``counter``, as ``what`` shows."""
+    """Return the error of a board that lost its state after step ``counter``; ``what`` says how."""
     return BoardReset(
         f"the board has reset after step {counter}: {what}; "
         "check its power supply, its watchdog and its stack"
@@ -122,5 +122,5 @@ def refused(error: Error, request: str) -> BoardRefused:
 def untrue(what: str) -> BoardFailure:
     """Return the error of a board that sent an impossible answer, which ``what`` describes."""
     return BoardFailure(
-        f"the board {what}; its firmware has another version: build and flash it again"
+        f"the board {what}; its firmware has another version: build and flash the firmware again"
     )

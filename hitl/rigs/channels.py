@@ -30,7 +30,7 @@ _ONLY = {
     "per_duty": "pwm_out", "per_volt": "adc_in", "measure": "pulse_in", "pull_up": "digital_in",
 }  # fmt: skip
 _NEVER = -1.0
-"""Value for the time of an edge that has not occurred yet, s."""
+"""Initial value of the time of an edge, for use until the first edge, s."""
 
 
 def read_channel(
@@ -98,7 +98,7 @@ def _channel(name: str, pin: str, kind: str, row: Mapping[str, Any], line: int) 
 
 
 def _raw(kind: str, measure: str, row: Mapping[str, Any]) -> tuple[str, float, str, float]:
-    """Return the type on the line, the value of a raw step, and default unit and initial value."""
+    """Return the raw type, the value of a raw step, the default unit and the initial value."""
     if kind in ("digital_out", "digital_in"):
         return "bool", 1.0, "1", 0.0
     if kind == "pwm_out":

@@ -1,4 +1,4 @@
-"""A rig as a controller of the runtime: it writes and reads the pins of the I/O node.
+"""Use a rig as a controller: its inputs are written to the I/O node's pins, its outputs are read.
 
 :class:`hitl.controllers.board.BoardController` communicates with the node as with any board, with
 the same handshake.  This module converts between the signals of the rig and the node's pins.
@@ -36,7 +36,7 @@ def node_interface(period: Period | None = None) -> Interface:
 
 
 def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
-    """Open the emulated boards of ``rig`` at power-on and wire them.
+    """Start the emulated boards of ``rig`` from power-on and wire them together.
 
     ``probe`` is called with each voltage between boards.  Raises
     :class:`hitl.boards.contract.BoardError` if a board cannot be opened.
@@ -56,12 +56,12 @@ def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
 
 
 class RigController:
-    """The devices at the pins of ``rig``, in the place of a scenario's controller.
+    """A controller that drives and reads the devices at the pins of ``rig``.
 
-    ``period`` is the scenario's period, used for the time budget of the line.  With ``paced`` the
-    rig runs by the wall clock.  ``silence`` and ``patience`` are the timeouts of
-    :class:`hitl.controllers.board.BoardController`, s.  ``probe`` is called with each voltage
-    between emulated boards.
+    It replaces a scenario's controller.  ``period`` is the scenario's period, used for the time
+    budget of the line.  With ``paced`` the rig runs by the wall clock.  ``silence`` and
+    ``patience`` are the timeouts of :class:`hitl.controllers.board.BoardController`, s.  ``probe``
+    is called with each voltage between emulated boards.
     """
 
     outside = True
@@ -85,9 +85,9 @@ class RigController:
         self.silence, self.patience = silence, patience
         self.own_time = not paced
         self.boards: WiredBoards | None = None
-        """The emulated boards, once they run."""
+        """The emulated boards; ``None`` until they run, and for a real I/O node."""
         self.last: dict[str, float] = {}
-        """The values that were written or read last, by signal."""
+        """Latest value of each signal that was written or read, by the signal's name."""
         self._period, self._probe = period, probe
         node = node_interface(period)
         emulated = parse_url(rig.board).emulated
@@ -166,7 +166,7 @@ class RigController:
 
     @property
     def free_running(self) -> bool:
-        """True if the rig continues while the simulation is paused; the run then must not pause."""
+        """True if the rig continues during a pause of the simulation; then a pause is refused."""
         return running.free_running(self.rig) and not self.rig.hold
 
     @property
@@ -176,7 +176,7 @@ class RigController:
 
     @property
     def budget(self) -> Budget:
-        """Time budget of one exchange with the I/O node, with its longest step so far."""
+        """Time budget of one exchange with the I/O node, for its longest step so far."""
         return self.node.budget
 
     @property
@@ -186,7 +186,7 @@ class RigController:
 
     @property
     def silences(self) -> int:
-        """How often the node's watchdog set the fail-safe values."""
+        """Number of times at which the node's watchdog set the fail-safe values."""
         return self._reader.silences
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ def svg(rig: Rig) -> str:
 
 
 def _rows(rig: Rig) -> tuple[dict[str, int], int]:
-    """Return the y coordinate of each pin of the node, and the lower end of the last."""
+    """Return the y coordinate of each pin of the node, and the lower edge of the last pin."""
     rows, y = {}, _TOP + 40
     for pin in dict.fromkeys(c.pin for c in rig.channels):
         high = _LINE * len(list(rig.at(pin)))
@@ -91,7 +91,7 @@ def _kind(channel: Channel) -> str:
 
 
 def _devices(rig: Rig, rows: dict[str, int], bottom: int) -> Iterable[str]:
-    """Yield each device as a box beside the pins of the node that it is wired to."""
+    """Yield each device as a box beside the node's pins to which it is wired."""
     y = bottom
     for device in rig.devices:
         wires = [w for w in rig.wires if device.name in (w.source.board, w.target.board)]

@@ -180,7 +180,7 @@ class _Reader:
         )
 
     def _apart(self, to_pins: tuple[Channel, ...], from_pins: tuple[Channel, ...]) -> None:
-        """Check that each pin is driven by one signal at most and is read in one way only."""
+        """Check that no pin is driven by two signals or used as two kinds of input."""
         driven: dict[str, Channel] = {}
         for channel in to_pins:
             if other := driven.get(channel.pin):
@@ -192,8 +192,8 @@ class _Reader:
             other = driven.get(channel.pin) or read.setdefault(channel.pin, channel)
             if other.node_kind is not channel.node_kind:
                 text = (
-                    f"{channel.name}: {channel.pin} is already {other.kind} of {other.name}; use "
-                    "another pin"
+                    f"{channel.name}: {channel.pin} is already used as {other.kind} by "
+                    f"{other.name}; use another pin"
                 )
                 raise self.lines.error("from_pins", channel.name, text)
         stamped = dict.fromkeys(c.pin for c in from_pins if c.kind == "pulse_in")

@@ -16,8 +16,11 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 
 TAKING_CYCLES = 800
-"""Cycles from a request's last byte to its time stamp on the node, less the delay of an edge's time
-stamp.  It was measured on the emulator, and ``test_rig_illumination.py`` checks it."""
+"""Cycles from the last byte of a request to the node's time stamp of this request.
+
+The delay of an edge's time stamp is subtracted.  The value was measured on the emulator, and
+``test_rig_illumination.py`` checks it.
+"""
 _WRAP = 1 << 32
 _COUNTS = 1 << 16
 _EDGES = ("rises", "falls")
@@ -73,11 +76,12 @@ class NodeWriter:
 class NodeReader:
     """The conversion of the node's answers to the signals in ``[from_pins]``.
 
-    Times of edges are converted to simulated time, s.  An edge's time stamp is compared with the
-    node's time stamp of the request, which was sent at its tag and took ``request_ns`` on the line.
-    The node's clock must therefore be accurate only from one request to the next.  If a request was
-    repeated, the node's clock shows which copy it took, because the first copy or its answer may be
-    lost.
+    Times of edges are converted to simulated time, s.  The node stamps each edge and each request
+    with its own clock.  A request is sent at its tag and takes ``request_ns`` on the line, so the
+    simulated time of its stamp is known.  The time of an edge is computed from the difference of
+    the two stamps, so the node's clock must be accurate only from one request to the next.  If a
+    request was repeated, one copy or its answer may be lost.  The node's clock then shows which
+    copy the node has stamped.
     """
 
     def __init__(self, rig: Rig, outputs: Signals, request_ns: int) -> None:
@@ -88,15 +92,15 @@ class NodeReader:
         self._seen: dict[str, list[int]] = {}
         self._counts = [0] * MOST_PULSES
         self._taken: tuple[int, int] | None = None
-        """The node's latest time stamp of a request: simulated time, ns, and the node's cycles."""
+        """Latest time stamp of a request: simulated time, ns, and the node's cycles."""
         self._times = {c.name: float(c.field.signal.initial) for c in rig.from_pins}  # type: ignore[arg-type]
         self.silences = 0
 
     def values(self, tag: Tag, found: Vector, begun_ns: Sequence[int] = (0,)) -> Vector:
         """Return the signals (n,) from ``found``, the node's answer to the request of ``tag``.
 
-        ``begun_ns`` are the times at which the copies of the request began on the line, ns since
-        the tag.
+        ``begun_ns`` are the times at which the request and its repetitions began on the line, ns
+        since the tag.
         """
         node = {name: found[where].astype(np.int64).tolist() for name, where in self._at.items()}
         self.silences += (node["silences"][0] - self.silences) % 256
@@ -111,7 +115,10 @@ class NodeReader:
         return np.array(out)
 
     def _taken_ns(self, cycles: int, copies_ns: list[int]) -> int:
-        """Return the time of the node's stamp; of several copies, the one that fits its clock."""
+        """Return the simulated time at which the node stamped the request, ns.
+
+        If the request was repeated, the copy is used whose time fits the node's clock best.
+        """
         taken_ns = copies_ns[-1]
         if self._taken is not None:
             ns, before = self._taken

@@ -44,7 +44,7 @@ _NO_PWM = {
 
 
 def unfit(pin: str, kind: str) -> str:
-    """Return why ``pin`` cannot be of ``kind`` and which pins can; "" if it can."""
+    """Return why ``pin`` cannot have ``kind`` and which pins can; "" if ``pin`` can."""
     if pin not in NUMBER:
         if pin in _UNFIT:
             return f"{_UNFIT[pin]}; choose D2 to D13 or A0 to A5"

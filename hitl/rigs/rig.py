@@ -34,7 +34,7 @@ class Channel:
     measure: str = ""
     """For ``pulse_in``: rise, fall, width or count; else ""."""
     safe: float = 0.0
-    """Fail-safe value of a signal to a pin, as the firmware's raw value."""
+    """Fail-safe value of a signal in ``[to_pins]``, as the firmware's raw value."""
     pull_up: bool = False
 
     @property
@@ -50,7 +50,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class LowPass:
-    """A resistor to the pin and a capacitor to ground: ohm, F."""
+    """A low pass: a resistor (ohm) in the wire, and a capacitor (F) from its end to ground."""
 
     resistance: float
     capacitance: float
@@ -74,7 +74,7 @@ class RigEnd:
 
 @dataclass(frozen=True)
 class RigWire:
-    """A wire from a pin that drives to a pin that is driven, possibly with a low pass."""
+    """A wire from the pin that drives it to the pin that reads it, possibly with a low pass."""
 
     source: RigEnd
     target: RigEnd
@@ -115,7 +115,7 @@ class Rig:
 
     @property
     def channels(self) -> tuple[Channel, ...]:
-        """All channels, first those to pins, then those from pins."""
+        """All channels: first the signals to pins, then the signals from pins."""
         return self.to_pins + self.from_pins
 
     @property

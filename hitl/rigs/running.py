@@ -50,7 +50,9 @@ def _rate(asked: str) -> float:
     try:
         return float(asked)
     except ValueError:
-        raise ScenarioError(f"--pace {asked!r}; give 'max' or a rate such as 1") from None
+        raise ScenarioError(
+            f"--pace {asked!r} is not a pace; give 'max' or a rate such as 1"
+        ) from None
 
 
 def check_watchdog(rig: Rig, period: Period) -> None:

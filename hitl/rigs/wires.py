@@ -110,14 +110,17 @@ def _fits(wire: RigWire, rig: Rig) -> None:
             if not channels:
                 raise ValueError(_no_row(end.pin, rig, does == "drives"))
             named = ", ".join(f"{c.kind} of {c.name}" for c in channels)
-            raise ValueError(f"the I/O node {does} nothing at {end.pin}, because it is {named}")
+            raise ValueError(
+                f"{end} is {named}, but the wire needs a pin that the I/O node {does}; use "
+                "another pin"
+            )
         if does == "drives" and wire.low_pass is None and channels[0].kind == "pwm_out":
             raise ValueError(f"the PWM at {end} needs a low pass; give resistance and capacitance")
 
 
 def _no_row(pin: str, rig: Rig, driven: bool) -> str:
-    """Describe a pin of the node without a signal, and name the pins that have one."""
+    """Return the error for a pin of the node without a signal, with the pins that have a signal."""
     table, rows = ("to_pins", rig.to_pins) if driven else ("from_pins", rig.from_pins)
     pins = list(dict.fromkeys(c.pin for c in rows))
-    there = f"; {', '.join(pins)} {'has' if len(pins) == 1 else 'have'} one" if pins else ""
+    there = f"; {', '.join(pins)} {'has' if len(pins) == 1 else 'have'} a signal" if pins else ""
     return f"{pin} has no signal in [{table}]{there}"

@@ -1,10 +1,10 @@
-"""Emulated boards wired pin to pin, as one :class:`hitl.boards.contract.Board`: the I/O node's.
+"""Wire emulated boards pin to pin; together they act as one board, the I/O node.
 
 All boards advance together, in slices.  A change of a pin reaches the other end of its wire exactly
-one slice later.  Within a slice no board depends on another, so none waits for another and the
-order of the boards does not matter.  Voltages and the duty of a PWM are computed at the end of each
-slice and hold for the next one.  Slices begin at multiples of their length since power-on, so other
-stops of a run (a received byte, a tag of the simulation) change nothing.
+one slice later.  Within a slice no board depends on another board, so the order of the boards does
+not matter.  Voltages and the duty of a PWM are computed at the end of each slice, and are held for
+the next slice.  Slices begin at multiples of their length since power-on, so stops of a run at
+other times (a received byte, a tag of the simulation) do not matter.
 
 The other end of a wire reads low while the driving pin is not driven.
 """
@@ -27,7 +27,7 @@ Probe = Callable[[int, RigEnd, float], None]
 
 @dataclass
 class _Line:
-    """A wire of running boards, with its state."""
+    """A wire between running boards, with its state."""
 
     wire: RigWire
     capacitor: Capacitor | None
@@ -39,8 +39,8 @@ class _Line:
 class WiredBoards:
     """The I/O node with the boards that are wired to it.
 
-    ``boards`` holds the node under ``"node"``; all boards are at cycle 0 and are closed together.
-    ``slice_cycles`` is the delay of every wire.  ``probe`` is called with every voltage.
+    ``boards`` has the node under the name ``"node"``.  All boards are at cycle 0, and are closed
+    together.  ``slice_cycles`` is the delay of every wire.  ``probe`` is called with every voltage.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class WiredBoards:
         for name, board in boards.items():
             if board.clock_hz != self._hz:
                 raise BoardError(
-                    f"the clock of {name} has {board.clock_hz} Hz, and that of {NODE} {self._hz} "
-                    "Hz; wired boards must have the same clock"
+                    f"the clock of {name} has {board.clock_hz} Hz, but the clock of {NODE} has "
+                    f"{self._hz} Hz; wired boards must have the same clock"
                 )
         self._lines = [
             _Line(w, None if w.low_pass is None else Capacitor(w.low_pass, self._hz)) for w in wires
@@ -154,7 +154,7 @@ class WiredBoards:
                 self._changed(name, edge)
 
     def _let_go(self, name: str, cycle: int) -> None:
-        """Set all wires to low that a board drove before it was reset."""
+        """Set to low all wires that a board drove before its reset."""
         for line in self._lines:
             if line.wire.source.board == name and line.level:
                 self._changed(name, Edge(cycle, line.wire.source.pin, False))
@@ -177,7 +177,7 @@ class WiredBoards:
             self._set_level(line, level)
 
     def _measure(self) -> None:
-        """Compute the voltages at the end of a slice, which hold for the next one."""
+        """Compute the voltages at the end of a slice, which are held for the next slice."""
         registers: dict[str, bytes] = {}
         for line in self._lines:
             if line.capacitor is None:

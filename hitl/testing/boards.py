@@ -1,4 +1,4 @@
-"""The checks that every board has to pass, whether from rtsim or from another package."""
+"""Check that a board fulfils the contract of boards, also a board of another package."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ typedef char rtsim_double[sizeof(double) == {0.double_bytes} ? 1 : -1];
 
 
 def check_board(board: BoardDescription, controller: str | Path = CONTROLLER) -> tuple[str, ...]:
-    """Assert the contract of a board: its description, its C code, its compiler and its emulators.
+    """Check the description, the C code, the compiler and the emulators of a board.
 
     The board must be registered.  ``controller`` is the interface file of a small controller, which
     is built for the board.  If an emulator of the board is installed, the emulated board must then
     answer with the clock and the sizes of its description.
 
     Returns what could not be checked here, with the reasons; empty if everything was checked.
-    Raises :class:`AssertionError` with the rule that the board breaks, and the error of the build
-    if the controller cannot be built.
+    Raises :class:`AssertionError` with the rule that the board breaks.  If the controller cannot be
+    built, raises the error of the build.
     """
     assert BOARDS.get(board.name) is board, (
         f"board {board.name!r} is not registered; see docs/extending-boards.md"
@@ -96,7 +96,9 @@ def _check_pins(board: BoardDescription) -> None:
     assert len(set(numbers)) == len(numbers), "two pins must not have the same number"
     assert pins.count <= MOST_PINS, f"pins.count = {pins.count} must be at most {MOST_PINS}"
     for name, number in pins.numbers.items():
-        assert 0 <= number < pins.count, f"pin {name} has the number {number}, not below count"
+        assert 0 <= number < pins.count, (
+            f"pin {name} has the number {number}; expected 0 to {pins.count - 1}"
+        )
     for name in pins.channels:
         assert name in pins.numbers, f"pin {name} has an ADC channel, but no number"
     assert pins.volts > 0, f"pins.volts = {pins.volts} must be positive"
@@ -142,7 +144,7 @@ def _check_sketch(board: BoardDescription, controller: str | Path) -> None:
 
 
 def _check_types(board: BoardDescription) -> tuple[str, ...]:
-    """Compile the sizes of the description; return the reason if there is no compiler."""
+    """Check the sizes of C types by the compiler; return the reason if there is no compiler."""
     gcc = Toolchain((board.compiler.tool("gcc"),), "")
     with TemporaryDirectory() as folder:
         source = Path(folder) / "sizes.c"
@@ -156,8 +158,8 @@ def _check_types(board: BoardDescription) -> tuple[str, ...]:
             wrong = re.findall(r"rtsim_(int|pointer|double)", str(error))
             if wrong:
                 raise AssertionError(
-                    f"{', '.join(dict.fromkeys(wrong))}: the compiler has another size than "
-                    f"{board.types}"
+                    f"the compiler's size of {', '.join(dict.fromkeys(wrong))} differs from the "
+                    f"description, {board.types}"
                 ) from error
             raise
     return ()
@@ -188,5 +190,5 @@ def _check_emulated(board: BoardDescription, made: Firmware) -> tuple[str, ...]:
                 f"uart.rate is {link.baud:g} bit/s on {name}; the line makes {actual:g} bit/s"
             )
     if not board.emulators:
-        unchecked.append(f"{board.phrase} as it runs: the description names no emulator")
+        unchecked.append(f"{board.phrase} at run time: the description names no emulator")
     return tuple(unchecked)

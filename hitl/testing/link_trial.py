@@ -1,4 +1,4 @@
-"""Tests a link to a board: its identity, lost messages, round-trip times and clock."""
+"""Test a link to a board: the board's identity and clock, lost messages and round-trip times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rtsim.core.tag import NS_PER_S
 
 Now = Callable[[], int]
 Watch = Callable[[int, int], None]
-"""Called after each request with the number of requests done and of all requests."""
+"""Function that is called after each request with the number of requests done and the total."""
 
 _LOOK_S = 0.05
 _PATIENCE_NS = NS_PER_S // 4
@@ -32,7 +32,7 @@ _Wanted = TypeVar("_Wanted", bound=Event)
 
 
 def clock_of(link: BoardLink) -> Now:
-    """Return a function that reads the time, ns: the board's in lockstep, else the wall clock's."""
+    """Return a function that reads the board's time in lockstep, else the wall clock, ns."""
     if not hasattr(link, "cycles"):
         return stopwatch
     board = cast(Board, link)
@@ -46,11 +46,11 @@ class LinkTrial:
     board: HelloReply
     baud: int
     sent: int
-    """Number of PINGs sent; each has one answer, or is lost."""
+    """Number of PINGs sent; each PING was answered or lost."""
     trips: tuple[RoundTrip, ...]
     counts: EventCounts
     clock: ClockFit | None
-    """The board's clock; ``None`` if there were too few answers."""
+    """The fitted clock of the board; ``None`` if there were too few answers."""
 
     @property
     def lost(self) -> int:
@@ -67,7 +67,7 @@ class LinkTrial:
 
     @property
     def garbage(self) -> int:
-        """Number of received pieces that are no valid protocol frame."""
+        """Number of malformed or unknown frames that were received."""
         return sum(self.counts.garbage.values()) + self.counts.meaningless
 
     @property
@@ -77,7 +77,7 @@ class LinkTrial:
 
     @property
     def wire_ns(self) -> int:
-        """Time of a PING and its answer on the wire, ns: the least that a round trip can take."""
+        """Transmission time of a PING and its answer, ns; no round trip can be shorter."""
         both = wire_size(LAYOUTS[MessageKind.PING][1].size) + wire_size(
             LAYOUTS[MessageKind.PONG][1].size
         )
@@ -85,7 +85,10 @@ class LinkTrial:
 
     @property
     def delays_ns(self) -> Vector:
-        """(answers,), sorted: ns from before a PING is sent until its answer is complete."""
+        """Round-trip times, ns, sorted, one for each answer.
+
+        A round trip lasts from before a PING is sent until its answer is complete.
+        """
         return np.sort(np.array([trip.delay_ns for trip in self.trips], float))
 
 
@@ -95,7 +98,7 @@ def meet(
     """Ask the board at ``link`` for its identity; return the session and the board's reply.
 
     Without ``interface`` every board is accepted, and without ``build`` every build.  Raises an
-    error of :mod:`hitl.protocol.errors` if no board answers or if it is another board.
+    error of :mod:`hitl.protocol.errors` if no board answers or if another board answers.
     """
     session = Session(interface, build=build, patience_ns=_NEVER_NS)
     now = clock_of(link)
@@ -142,7 +145,7 @@ def try_link(
 def _next(
     session: Session, link: BoardLink, now: Now, wanted: type[_Wanted], most_s: float = _LOOK_S
 ) -> _Wanted | None:
-    """The event of type ``wanted`` in the next bytes; ``None`` if none arrives in ``most_s`` s."""
+    """Return the next event of type ``wanted``; ``None`` if none arrives within ``most_s`` s."""
     if data := session.outgoing():
         link.send(data)
     events: list[Event] = []

@@ -8,11 +8,11 @@ from hitl.boards.contract import BoardError, BoardLink
 
 _PATIENCE_S = 5.0
 _CHUNKS = (b"\x00", b"\x11\x13", b"\xff\xfe\n\r\x1a\x03\x04\x7f\x80", bytes(range(256)))
-"""Bytes that terminals drop or translate, among others: flow control, line ends, end of file."""
+"""Test bytes, including bytes that terminals drop or translate, such as line ends."""
 
 
 def check_link(make: Callable[[], BoardLink], patience: float = _PATIENCE_S) -> None:
-    """Check that the link which ``make()`` returns keeps the contract of a link.
+    """Check that the link which ``make()`` returns fulfils the contract of a link.
 
     The other end of the link has to send back every byte that it receives.  ``patience`` is the
     longest time to wait for a byte, s of the link's time.  Raises :class:`AssertionError` with the
@@ -31,7 +31,7 @@ def check_link(make: Callable[[], BoardLink], patience: float = _PATIENCE_S) -> 
 
 
 def _quiet(link: BoardLink) -> None:
-    """Nothing arrives that was not sent, and neither call waits."""
+    """Check that no byte has arrived, and that neither ``wait(0)`` nor ``receive`` waits."""
     assert link.wait(0.0) is False, "wait(0) must return False at once while no byte has arrived"
     assert link.receive() == b"", "receive() must return b'' while no byte has arrived"
 
@@ -45,7 +45,7 @@ def _echoed(link: BoardLink, sent: bytes, patience: float) -> None:
 
 
 def _in_order(link: BoardLink, patience: float) -> None:
-    """Bytes that are sent in parts arrive as one stream; an empty part adds nothing."""
+    """Check that bytes sent in parts arrive as one stream, and that an empty part adds nothing."""
     parts = [bytes([k, 255 - k]) for k in range(20)]
     for part in parts:
         link.send(part)

@@ -146,7 +146,7 @@ def _flaw(name: str, **changed: Any) -> tuple[BoardDescription, str]:
         _flaw("must be from 1 to line.most_baud", line=replace(MEGA.line, baud=500_000)),
         _flaw("the default rate must be good", line=replace(MEGA.line, baud=115_200)),
         _flaw("the same number", pins=replace(PINS, numbers={"D0": 1, "D1": 1})),
-        _flaw("pin D53 has the number 53, not below", pins=replace(PINS, count=53)),
+        _flaw("pin D53 has the number 53; expected 0 to 52", pins=replace(PINS, count=53)),
         _flaw("pin A1 has an ADC channel", pins=replace(PINS, numbers={"A0": 0})),
         _flaw("must contain {image}", flasher=replace(FLASHER, arguments=("{port}",))),
         _flaw("there is no file", main="main.c"),
@@ -170,7 +170,7 @@ def test_a_board_that_is_not_registered_is_told() -> None:
 @with_avr_gcc
 def test_sizes_that_the_compiler_does_not_have_are_found() -> None:
     board = add_board(replace(MEGA, types=replace(MEGA.types, int_bytes=4)))
-    with pytest.raises(AssertionError, match="int: the compiler has another size"):
+    with pytest.raises(AssertionError, match="compiler's size of int differs"):
         check_board(board)
 
 
@@ -179,7 +179,7 @@ def test_what_cannot_be_registered_says_why() -> None:
         add_board(UNO)
     with pytest.raises(ScenarioError, match="is of type int; expected a BoardDescription"):
         BOARDS.add("seven", 7)  # type: ignore[arg-type]
-    with pytest.raises(ScenarioError, match="describes itself as 'mega'"):
+    with pytest.raises(ScenarioError, match="registered as 'other' has the name 'mega'"):
         BOARDS.add("other", MEGA)
     with pytest.raises(BoardError, match="unknown board 'mega'; known: uno"):
         board_named("mega")

@@ -51,7 +51,7 @@ def test_records_land_at_their_addresses() -> None:
         ),
         (
             record(0, b"ab") + record(1, b"c") + END,
-            "image:2: an earlier record has already set an address",
+            "image:2: an earlier record has already set byte 1 of the flash",
         ),
         (record(0, b"ab", 9) + END, "image:1: unknown record of type 9 with 2 bytes"),
     ],

@@ -115,7 +115,7 @@ def test_a_rate_that_is_not_the_firmwares_is_guessed() -> None:
     done = linked("board:uno?baud=9600", "--firmware", str(image))
     assert done.exit_code == 2
     assert (
-        "malformed and 0 other frames arrived; check that the baud rate is the rate of"
+        "malformed and 0 valid frames arrived; check that the baud rate is the rate of"
         in done.output
     )
 

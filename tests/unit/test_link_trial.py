@@ -133,7 +133,7 @@ def test_a_reset_in_the_middle_is_told() -> None:
         def spoil(self, k: int, answer: bytes) -> bytes:
             return self.board.reset(0x5EC) if k == 20 else answer
 
-    with pytest.raises(BoardReset, match="boot 000005ec"):
+    with pytest.raises(BoardReset, match="boot nonce 000005ec"):
         tried(Resets())
 
 

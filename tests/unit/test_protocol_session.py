@@ -103,7 +103,7 @@ def test_a_wrong_baud_rate_is_guessed_from_garbage() -> None:
     session.connect(0)
     session.receive(b"\xf8\x00\x80\x00", 1)
     error = failure(session.poll(CONNECT_PATIENCE_NS))
-    assert "2 malformed and 0 other frames arrived" in str(error)
+    assert "2 malformed and 0 valid frames arrived" in str(error)
     assert "baud rate" in str(error)
 
 
@@ -112,7 +112,7 @@ def test_bytes_without_any_delimiter_are_garbage_too() -> None:
     session.connect(0)
     session.receive(b"\xf8\x80", 1)
     error = failure(session.poll(CONNECT_PATIENCE_NS))
-    assert "1 malformed and 0 other frames arrived; check that the baud rate" in str(error)
+    assert "1 malformed and 0 valid frames arrived; check that the baud rate" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_a_reset_is_named_by_its_notice() -> None:
     half = board.feed(session.outgoing())[:9]  # the reset cuts the reply
     error = failure(session.receive(half + board.reset(0x2222), MS))
     assert isinstance(error, BoardReset)
-    assert "has reset after step 3 (boot 00002222, was 0000b007)" in str(error)
+    assert "has reset after step 3 (boot nonce 00002222, before 0000b007)" in str(error)
     session.connect(2 * MS)
     assert exchange(session, board, 2 * MS) == [Connected(board.who())], "a policy may go on"
 

@@ -187,7 +187,7 @@ def test_code_of_another_width_is_refused(flag: str, tmp_path: Path) -> None:
             attempt(interface)
         said = str(raised.value)
         assert said.startswith(
-            f"{interface.path}:5: {flag} generates code of another width than the "
+            f"{interface.path}:5: {flag} generates code with pointers of another size than the "
         )
         assert "rtsim sil serve c.toml" in said
 

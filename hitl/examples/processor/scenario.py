@@ -1,7 +1,8 @@
-"""Four small controllers whose errors show only on a real processor, and their reference models.
+"""Four small controllers whose errors show only on the target processor.
 
-``level``: a double of 32 bits.  ``position``: degrees in float32.  ``busy``: a step that is longer
-than its period.  ``deep``: a stack that overflows into the data.
+Each function returns a scenario with a reference controller.  ``level``: a ``double`` has only 32
+bits.  ``position``: a ``float32`` is too coarse for degrees.  ``busy``: a step takes longer than
+its period.  ``deep``: the stack overflows into the static data.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def level_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
 
 
 def level(rate: float = 1e-5, until: float = 0.5) -> Scenario:
-    """Integrate ``rate`` 1/s from 1; a float32 cannot hold the small increment of a step."""
+    """Return a scenario that integrates ``rate`` (1/s) in steps too small for a float32."""
     out = Scenario("level", until=until)
     design = PythonController(
         level_law,
@@ -34,7 +35,7 @@ def level(rate: float = 1e-5, until: float = 0.5) -> Scenario:
 
 
 def run(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-    """Derivative of the latitude ``x`` (deg) at the speed ``p`` to the north (m/s)."""
+    """Compute the derivative of the latitude ``x`` (deg) for the speed ``p`` to the north (m/s)."""
     dx[0] = p[0] / METRES_PER_DEGREE
 
 
@@ -51,7 +52,7 @@ def north_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
 
 
 def position(until: float = 0.2) -> Scenario:
-    """Return the distance north of home; a runner moves 0.1 m in each step."""
+    """Return a scenario with the distance of a runner, who moves 0.1 m north in each step."""
     out = Scenario("position", until=until)
     out.plant("runner", RUNNER, step=0.01)
     design = PythonController(
@@ -69,7 +70,7 @@ def busy_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
 
 
 def busy(terms: int = 20, until: float = 0.02) -> Scenario:
-    """A sum of ``terms`` sines, a thousand times a second."""
+    """Return a scenario that computes a sum of ``terms`` sines a thousand times per second."""
     out = Scenario("busy", until=until)
     design = PythonController(
         busy_law, inputs=Signals("terms [1]", "angle [rad]"), outputs=Signals("sum [1]")
@@ -84,7 +85,7 @@ def deep_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
 
 
 def deep(deepest: int = 100, until: float = 0.24) -> Scenario:
-    """Calls itself, four times deeper in each step, up to ``deepest``."""
+    """Return a scenario whose recursion gets four calls deeper in each step, up to ``deepest``."""
     out = Scenario("deep", until=until)
     out.source("wanted", Signals("depth [1]"))
     for step in range(deepest // 4):

@@ -9,12 +9,12 @@ PERIOD = 0.02  # s
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-    """Derivative of the energy that the lamp has consumed: its power while it is on."""
+    """Compute the derivative of the energy that the lamp has consumed: its power while it is on."""
     dx[0] = p[3] * u[1]
 
 
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:
-    """Light in the room: daylight through the shutter, and the lamp.
+    """Compute the light in the room: daylight through the shutter, and the light of the lamp.
 
     The sun rises at 0 s and sets after half a day.
     """
@@ -40,7 +40,7 @@ ROOM = Model(
 
 
 def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
-    """Switch on below ``dark`` and off above ``bright``; count and time the switchings."""
+    """Switch the lamp on below ``dark`` and off above ``bright``; count and time the switchings."""
     on = s[0]
     if u[0] < p[0]:
         on = 1.0

@@ -72,7 +72,8 @@ def checked() -> None:
 
 
 def built() -> None:
-    assert check_board(rtsim_mega.MEGA) == ("a Mega as it runs: the description names no emulator",)
+    unchecked = ("a Mega at run time: the description names no emulator",)
+    assert check_board(rtsim_mega.MEGA) == unchecked
     status, told = run("sil", "check", CONTROLLER, "--board", "mega", "--json")
     assert status == 0, told
     found = json.loads(told)

@@ -158,3 +158,9 @@ def test_lateness_is_caught_up_without_python_and_blamed_on_the_longest_job() ->
 
 def test_another_policy_is_asked() -> None:
     assert Compiled(Slip(), [(0, 10, 1_900_000, 30), (0, 10, 20, 30)]).handed_over == 1
+
+
+def test_late_frames_that_are_not_in_a_row_stay_in_compiled_code() -> None:
+    found = Compiled(CatchUp(2), 6 * [(500_000, 1, 2, 3), (0, 1, 2, 3)])
+    assert len(found.overruns) == 6
+    assert not found.handed_over

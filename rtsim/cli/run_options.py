@@ -56,6 +56,7 @@ class RunOptions:
     realtime: bool = False
     plain: bool = False
     strict: bool = False
+    verbose: bool = False
     checked: bool = False
     engine: str = AUTO
     on_recorder_death: str = "continue"
@@ -169,6 +170,13 @@ _OPTIONS = (
         is_flag=True,
         help="Exit with status 1 after an overrun, a late answer or a missed request, or if a "
         "fault never acted.",
+    ),
+    click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Print which engine ran the scenario, and what kept a part of it off the compiled "
+        "engine.",
     ),
     every_option,
     at_option,

@@ -99,6 +99,8 @@ class RunSummary:
         click.echo(self._headline(result, f", {self.total_ns / NS_PER_S:.2f} s with start-up"))
         if result.certificate.paced:
             console().print(result.certificate.table())
+        elif self.options.verbose:
+            click.echo(f"engine: {result.certificate.engine}")
         if more is not None:
             more()
         if self.options.strict:

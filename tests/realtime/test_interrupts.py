@@ -30,18 +30,19 @@ def tell(progress):
     if not said and progress.ns > 50_000_000:
         said = True
         print("flying", flush=True)
-out = simulate(load_scenario("unstable"), pace=sys.argv[2], until=100_000,
+out = simulate(load_scenario("unstable"), pace=sys.argv[2], until=100_000, engine=sys.argv[3],
                recorder=FileRecorder(sys.argv[1], stopwatch), observe=tell)
 print(out.reason, out.ended.ns, flush=True)
 """
 
 
+@pytest.mark.parametrize("engine", ["interpreted", "compiled"])
 @pytest.mark.parametrize("pace", ["max", "1.0"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_is_whole(number: int, pace: str, tmp_path: Path) -> None:
+def test_an_interrupted_run_is_whole(number: int, pace: str, engine: str, tmp_path: Path) -> None:
     path = tmp_path / "run.mcap"
     process = subprocess.Popen(
-        [sys.executable, "-c", RUN, str(path), pace], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", RUN, str(path), pace, engine], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "flying\n"

@@ -1,4 +1,4 @@
-"""``rtsim fly``: a person controls the run from a window, which is a process of its own."""
+"""``rtsim fly``: run a scenario that a person controls from a window in a separate process."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ _LATENCIES = {
 
 
 def _print_latency(latency: dict[str, Any]) -> None:
-    """Print the latencies input to step and input to picture, and the interpolation delay."""
+    """Print the latencies from input to step and to picture, and the interpolation delay."""
     out = console()
     for name, says in _LATENCIES.items():
         row = latency[name]

@@ -116,7 +116,7 @@ def replay(
     """Run RECORDING again and check that every state and message is equal, bit for bit.
 
     If the fingerprint (packages, processor, sources) differs from the recorded one, replay prints
-    the differences and compares values with a tolerance instead. With --view nothing is run: a
+    the differences and compares values with a tolerance instead. With --view no run is repeated: a
     window shows the recording, at --pace 1 unless another pace is given.
 
     \b
@@ -126,7 +126,7 @@ def replay(
       rtsim replay runs/f16-001.mcap --to 12.5 --then run -o what_if.mcap
       rtsim replay runs/f16-001.mcap --view
 
-    Exit status: 0 if the replay agrees, 1 if it differs, 2 if this could not be decided.
+    Exit status: 0 if the replay agrees, 1 if it differs, 2 if the comparison was undecided.
     """
     recorded = Recording.open(recording)
     if not recorded.trace_rows:
@@ -156,7 +156,7 @@ def replay(
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of a replay; ``verdict`` if values were compared with a tolerance."""
+    """The result of a replay; ``verdict`` is set if values were compared with a tolerance."""
 
     result: dict[str, Any]
     outcome: Outcome
@@ -191,7 +191,7 @@ def check(
 ) -> Checked:
     """Run ``recorded`` again and compare the two runs.
 
-    ``times`` are the begin and the end in ns (``None``: those of the recording).  ``absolute`` and
+    ``times`` are begin and end in ns (``None``: begin or end of the recording).  ``absolute`` and
     ``relative`` are tolerances; if both are 0, bits are compared, unless the fingerprint differs.
     Raises :class:`ScenarioError` for a time outside the recording.
     """
@@ -313,11 +313,11 @@ def _print_tolerance(checked: Checked, verdict: Comparison) -> None:
 def take_over(
     recorded: Recording, times: list[int | None], options: RunOptions, as_json: bool
 ) -> None:
-    """Continue a recorded run live from a moment of it; ends the command.
+    """Continue a recorded run live from a time within it, and exit with its status.
 
-    ``times`` are ``--from`` and ``--to`` in ns.  The run is taken over at the later one; if both
-    are given, the part between them is replayed at the new pace first.  ``options`` are those of
-    the run that continues.
+    ``times`` are ``--from`` and ``--to`` in ns.  The run is taken over at the later of these times.
+    If both are given, the time between them is first replayed at the new pace.  ``options`` are
+    those of the run that continues.
     """
     first, last = times
     at = last if last is not None else first

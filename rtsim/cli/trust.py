@@ -15,7 +15,7 @@ _scenario = click.option(
     "instead",
     metavar="FILE.py[:FUNCTION]",
     default=None,
-    help="Run this scenario instead of the one that the file names.",
+    help="Run this scenario instead of the scenario that the file names.",
 )
 _trust = click.option(
     "--trust",

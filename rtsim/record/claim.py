@@ -56,7 +56,11 @@ def claim(path: Path, overwrite: bool) -> Claim:
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
     except OSError as error:
-        hint = f"; create the folder {path.parent}" if not path.parent.is_dir() else ""
+        hint = ""
+        if path.is_dir():
+            hint = f"; give a file name, such as {path / 'run.mcap'}"
+        elif not path.parent.is_dir():
+            hint = f"; create the folder {path.parent}"
         raise RecordingError(f"cannot record to {path}: {error.strerror}{hint}") from error
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):

@@ -1,4 +1,4 @@
-"""The same run on another machine: allowed differences, the first difference, and its growth.
+"""Compares a run with the same run on another machine: tolerances, first difference, its growth.
 
 Another processor, compiler or library version may round differently in the last bits, and a closed
 loop amplifies these differences.  Therefore values are compared with a tolerance that is

@@ -16,7 +16,7 @@ _KINDS_AT_ONCE = ("burst", "board_reset", "stall", "late_wake", "lost_tick", "lo
 
 
 class Span(NamedTuple):
-    """One activation of a fault, times in s; ``ended`` equals ``began`` for a single item."""
+    """One activation of a fault, times in s; an activation on one message has no duration."""
 
     fault: str
     began: float

@@ -1,4 +1,4 @@
-"""Continue from a checkpoint, or from any moment of a recorded run, with live external parts."""
+"""Continue from a checkpoint, or from any time of a recorded run, with live external components."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def live_scenario(header: Mapping[str, Any], source: str, force: bool = False) -
             else "to continue anyway"
         )
         raise CheckpointError(
-            f"the scenario of {source} has changed since; add --force {how}:\n" + "\n".join(changed)
+            f"the scenario has changed since {source} was written; add --force {how}:\n"
+            + "\n".join(changed)
         )
     return scenario
 
@@ -100,7 +101,7 @@ def nearest(recording: Recording, ns: int) -> tuple[Checkpoint | None, list[str]
 
 
 def fits(checkpoint: Checkpoint, recording: Recording) -> bool:
-    """Return True if ``checkpoint`` is of this run: it has the same header and the same states."""
+    """Return True if ``checkpoint`` is of the recorded run: headers and states are equal."""
     ours = {key: value for key, value in recording.header.items() if key != "tracks"}
     if ours != checkpoint.header:
         return False

@@ -207,7 +207,7 @@ def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
     assert "has changed since then" in result.stderr
     result = rtsim(*again, "--scenario", "stick.py")
     assert result.exit_code == 2
-    assert "the scenario of a@0.500.checkpoint has changed since" in result.stderr
+    assert "the scenario has changed since a@0.500.checkpoint was written" in result.stderr
     assert "the sources of the scenario's functions have changed since" in result.stderr
     assert rtsim("replay", "a.mcap", "--from", "0.6", "--then", "run", "--trust").exit_code == 2
     assert rtsim(*again, "--trust", "--force").exit_code == 0

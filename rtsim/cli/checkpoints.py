@@ -122,7 +122,7 @@ class GoingOn:
         return str(self.scenario.origin["reference"])
 
     def number(self, key: str) -> int:
-        """Return ``seed``, ``until`` (ns) or ``compile`` of the saved run, as ``key`` names it."""
+        """Return the saved run's value of ``key``: ``seed``, ``until`` (ns) or ``compile``."""
         try:
             return int(self.checkpoint.header[key])
         except (KeyError, TypeError, ValueError):

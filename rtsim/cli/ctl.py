@@ -221,7 +221,7 @@ def inject(ctx: click.Context, topic: str, value: tuple[str, ...]) -> None:
 
 @ctl.command()
 @_signal
-@click.option("--rate", default=10.0, show_default=True, help="Samples per second of wall time.")
+@click.option("--rate", default=10.0, show_default=True, help="Samples per wall-clock second.")
 @click.option(
     "--count", default=0, help="Number of samples to print.  [default: until the run ends]"
 )
@@ -281,9 +281,9 @@ def restore(ctx: click.Context, at: float | None, back: float | None) -> None:
 
 
 @ctl.command()
-@click.option("--tags", type=int, help="Number of tags to advance.  [default: 1]")
+@click.option("--tags", type=int, help="Advance by this number of tags.  [default: 1]")
 @click.option("--task", help="Advance to the next activation of this task.")
-@click.option("--duration", type=float, help="Simulated time to advance, s.")
+@click.option("--duration", type=float, help="Advance by this simulated time, s.")
 @click.pass_context
 @reports_errors
 def step(ctx: click.Context, tags: int | None, task: str | None, duration: float | None) -> None:

@@ -72,7 +72,7 @@ class Dashboard:
         return (ns_now - ns) / (wall_now - wall) if wall_now > wall else math.nan
 
     def scroll(self, rows: int) -> None:
-        """Scroll down by ``rows`` signals; up if it is negative."""
+        """Scroll down by ``rows`` signals, or up if ``rows`` is negative."""
         self.scrolled = min(max(0, self.scrolled + rows), max(0, len(self._units) - 1))
 
     def to_json(self) -> dict[str, Any]:

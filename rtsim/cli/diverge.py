@@ -1,4 +1,4 @@
-"""``rtsim diverge``: find where two runs differ first, and the inputs that caused it."""
+"""``rtsim diverge``: find the first difference of two runs, and the inputs that caused it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def diverge(
     show_all: bool,
     as_json: bool,
 ) -> None:
-    """Find the first tag at which recordings A and B differ, or A and its re-run.
+    """Find the first difference of recordings A and B, or without B, of A and its re-run.
 
     Prints the signal or message that differs, its inputs in both runs, and the last tag at which
     everything agreed. Checkpoints next to the recordings shorten the search (docs/diverge.md).

@@ -74,8 +74,8 @@ def fly(
 def external_input_of(scenario: Scenario) -> str:
     """Return the name of the scenario's only external input, which a stick can control.
 
-    Raises :class:`ScenarioError` if there is not exactly one, or if a stick cannot move one of
-    its signals: each must be a scalar with limits low < high.
+    Raises :class:`ScenarioError` if there is not exactly one external input, or if a stick cannot
+    move one of its signals: each must be a scalar with limits low < high.
     """
     external_inputs = scenario.of(ExternalInputComponent)
     if len(external_inputs) != 1:

@@ -36,7 +36,7 @@ _SHAKE_MS = 400
 
 
 class NoJoystick(RtsimError):
-    """No joystick or gamepad was found, or none was calibrated."""
+    """Raised if no joystick or gamepad was found, or if none was calibrated."""
 
 
 @click.group(invoke_without_command=True)

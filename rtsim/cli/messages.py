@@ -134,7 +134,7 @@ Key: TypeAlias = tuple[int | str, ...]
 
 @dataclass(frozen=True)
 class _Topic:
-    """The messages of one topic; ``shown`` masks those to list, ``None`` lists all."""
+    """The messages of one topic; ``shown`` is the mask of listed messages, ``None`` lists all."""
 
     name: str
     track: TrackData
@@ -176,7 +176,7 @@ class _Topic:
         return key, row
 
     def _least(self) -> list[Key]:
-        """For each piece, the least sort key in it and in all later pieces."""
+        """Return, for each piece, the least sort key in the piece and in all later pieces."""
         columns = [self.track.integers.index(k) for k in (*_ORDER, "sequence")]
         out: list[Key] = []
         for piece in self.track.pieces(_PIECE):
@@ -191,7 +191,7 @@ def _by_key(pair: tuple[Key, dict[str, Any]]) -> Key:
 
 
 def _changed(track: TrackData) -> NDArray[np.bool_]:
-    """Mask of the messages whose payload differs, bit for bit, from the previous one."""
+    """Return the mask of messages whose payload differs, bit for bit, from the previous one."""
     out = [np.empty(0, np.bool_)]
     before: NDArray[np.int64] | None = None
     for piece in track.pieces():

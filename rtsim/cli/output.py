@@ -32,7 +32,7 @@ class _Output(io.TextIOWrapper):
     """
 
     lost = ""
-    """Cause of a failed write that is an error; else empty."""
+    """Cause of a failed write; empty if no write failed, or if only the reader has gone."""
     gone = False
     """True if the reader has closed the pipe."""
 

@@ -20,7 +20,10 @@ class ProgressLine:
     """
 
     def __init__(self, name: str, enabled: bool, noted: bool = False) -> None:
-        """``enabled``: write the line.  ``noted``: if not, still report a first compilation."""
+        """Prepare the line for the run ``name``; the line is written if ``enabled``.
+
+        ``noted``: report a first compilation even if the line is not written.
+        """
         self.begun = False
         """True if at least one frame has been computed."""
         self._name = name

@@ -101,7 +101,7 @@ def compare(
     """Compare recording B with baseline A, signal by signal.
 
     A value passes if |B - A| <= max(ABS, REL*|A|). Without tolerances, every bit must be equal. If
-    one of the runs continues from a checkpoint, both are compared from that time on.
+    one of the runs continues from a checkpoint, the comparison begins at the checkpoint's time.
 
     \b
     Examples:

@@ -134,7 +134,7 @@ def replay(
         raise RecordingError(f"nothing to replay: {recording} contains no rows of the trace{why}")
     times = [None if text is None else to_ns(text, "time") for text in (first, last)]
     if None not in times and times[0] > times[1]:  # type: ignore[operator]
-        raise ScenarioError(f"--from {first} comes after --to {last}; give the earlier one first")
+        raise ScenarioError(f"--from {first} comes after --to {last}; give --from before --to")
     if window is not None:
         if then is not None or path is not None or until is not None or absolute or relative:
             raise ScenarioError(
@@ -145,7 +145,9 @@ def replay(
         options = RunOptions(pace=pace, until=until, path=path, force=force)
         take_over(recorded, times, options, as_json)
     if path is not None or until is not None or pace != "max" or force:
-        raise ScenarioError("-o, --until, --pace and --force work only with --then run; add it")
+        raise ScenarioError(
+            "-o, --until, --pace and --force work only with --then run; add --then run"
+        )
     checked = check(recorded, times, absolute, relative)
     if as_json:
         show_result(checked.to_json(), checked.outcome.value, checked.why)
@@ -245,12 +247,13 @@ def _check_times(recorded: Recording, first: int | None, last: int | None) -> No
     begun_ns = int(recorded.continues.get("ns", 0))
     if first is not None and not 0 <= first < recorded.end_ns:
         raise ScenarioError(
-            f"{recorded.source} ends at {seconds(recorded.end_ns)} s; give a --from time from 0 s "
-            "to before that end"
+            f"{recorded.source} ends at {seconds(recorded.end_ns)} s; give a --from time >= 0 s "
+            "and before this end"
         )
     if last is not None and last <= begun_ns:
+        begun = seconds(begun_ns)
         raise ScenarioError(
-            f"{recorded.source} begins at {seconds(begun_ns)} s; give a --to time after that"
+            f"{recorded.source} begins at {begun} s; give a --to time after {begun} s"
         )
 
 

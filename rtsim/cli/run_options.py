@@ -35,8 +35,9 @@ from rtsim.timing.policy import OWN_POLICIES, POLICIES, parse_policy
 from rtsim.timing.scheduling import SchedulingRequest
 
 FOR_A_PERSON = "slip:100000"
-"""Overrun policy of a run with a window.  After a stall the run continues without catching up.  A
-machine that is too slow shows the run in slow motion for a long time before the policy ends it."""
+"""Overrun policy of a run with a window.  After a stall the run continues without catching up.  On
+a machine that is too slow, the run continues in slow motion for a long time before the policy ends
+the run."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class RunOptions:
     telemetry: tuple[str, ...] = ()
     rewind: str | None = None
     watched: bool = field(default=False, metadata={"typed": False})
-    """The run has a window on this machine; set by the commands, not typed."""
+    """True if the run has a window on this machine; commands set this value, users do not type
+    it."""
 
     def pacing(self) -> Pace:
         asked = (

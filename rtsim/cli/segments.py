@@ -75,7 +75,7 @@ def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> File
 
 
 def next_recorder(first: Path) -> FileRecorder:
-    """Return the recorder of the next segment: the first free ``run.2.mcap``, … of ``run.mcap``."""
+    """Return the next segment's recorder, to the first free file ``run.2.mcap``, … of the run."""
     return _first_free(first.parent, lambda number: f"{first.stem}.{number}{first.suffix}", 2)
 
 

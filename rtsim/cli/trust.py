@@ -37,7 +37,7 @@ def trust_option(command: F) -> F:
 
 
 def trust_options(command: F) -> F:
-    """Decorator: add both options, for commands that run what a recording or checkpoint names."""
+    """Decorator: add ``--scenario`` and ``--trust``, for commands that run code named in files."""
 
     @wraps(command)
     def asked(instead: str | None, trust: bool, **options: Any) -> Any:

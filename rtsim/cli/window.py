@@ -97,7 +97,7 @@ def view_options(command: F) -> F:
     def asked(window: Window, view: bool, **options: Any) -> Any:
         if not view and window != Window():
             raise ScenarioError(
-                "--headless, --frames, --every, --fps and --size work only with --view; add it"
+                "--headless, --frames, --every, --fps and --size work only with --view; add --view"
             )
         return command(window=window if view else None, **options)
 
@@ -310,7 +310,7 @@ def is_place(word: str) -> bool:
 
 
 def _folder(frames: Path | None) -> Path | None:
-    """Make the folder of ``--frames`` here, where an error can be reported to the user."""
+    """Make the folder of ``--frames`` in this process, which can report an error to the user."""
     if frames is None:
         return None
     try:

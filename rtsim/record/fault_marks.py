@@ -43,8 +43,9 @@ def spans(
 ) -> list[Span]:
     """Return all activations in the order of time.
 
-    ``described``: the faults as the header describes them.  An activation without an end lasts to
-    ``end_ns`` if its fault has a duration or no trigger of single items.
+    ``described``: the faults as the header describes them.  If the end of an activation is not
+    recorded, the activation lasts to ``end_ns``, provided that its fault has a duration or does not
+    act on single items.
     """
     lasting = {str(f.get("name")) for f in described if lasts(f)}
     began: dict[str, Event] = {}

@@ -25,7 +25,7 @@ MOST = 4096
 
 @dataclass(frozen=True)
 class MeasuredLatency:
-    """The latencies of a controller's ``answers``, from the sending of each request."""
+    """The latencies of a controller's ``answers``, measured from the sending of each request."""
 
     controller: str
     source: str

@@ -134,7 +134,7 @@ def test_the_way_to_the_moment_may_be_shown(stick: Path) -> None:  # noqa: ARG00
     assert result.stdout.startswith("replayed 0.5 to 1 s: all ")
     result = rtsim("replay", "b.mcap", "--to", "0.4")
     assert result.exit_code == 2
-    assert "b.mcap begins at 0.500 s; give a --to time after that" in result.stderr
+    assert "b.mcap begins at 0.500 s; give a --to time after 0.500 s" in result.stderr
 
 
 @pytest.mark.parametrize(

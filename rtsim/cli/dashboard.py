@@ -43,7 +43,7 @@ class Dashboard:
         self._units = dict(units)
         self._values: dict[str, deque[float]] = {n: deque(maxlen=_KEPT) for n in units}
         self._passed: deque[tuple[int, int]] = deque()
-        """(wall ns, simulated ns) of the samples of the last second."""
+        """Wall-clock and simulated time [ns] of each sample of the last second."""
         self._glance: Glance | None = None
 
     def look(self, glance: Glance) -> None:

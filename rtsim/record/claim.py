@@ -1,4 +1,4 @@
-"""Claims a path for writing: for one run at a time; only recordings are overwritten.
+"""Claims a path for writing by one run at a time; only recordings may be overwritten.
 
 The claim is a lock on the open file, which the writing process inherits.  It ends with that
 process, so a run that was killed does not block the next one.
@@ -49,7 +49,7 @@ class Claim:
 def claim(path: Path, overwrite: bool) -> Claim:
     """Open ``path`` for one writer.
 
-    ``overwrite`` allows to overwrite an existing recording, but no other file.  Raises
+    With ``overwrite``, an existing recording is overwritten, but no other file.  Raises
     :class:`PathTaken` if the path is not free, and :class:`RecordingError` if it cannot be opened.
     """
     new = not path.exists()

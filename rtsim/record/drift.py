@@ -20,7 +20,8 @@ from rtsim.record.verdict import ComparedSignal, SignalResult, Tolerance, ranges
 SHARE = 1e-9
 """Allowed difference of a run on another machine, as a share of the signal's range."""
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
-"""Additional share of a value's size: a few last bits, for large values that change little."""
+"""Allowed difference in addition, as a share of the value; it covers the last bits of large
+values."""
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)
 _POINTS = 4
 
@@ -95,5 +96,5 @@ def _of(a: Recording, b: Recording, result: SignalResult, first: Tag) -> Growth 
 
 
 def _matrix(track: TrackData, signal: str) -> Vector:
-    """(n, size)."""
+    """Return a signal's values as a matrix (n, size)."""
     return track.column(signal).reshape(len(track), track.signals[signal].size)

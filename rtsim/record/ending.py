@@ -25,7 +25,7 @@ _STOPPED = {
     CUT_OFF: "was cut off at",
 }
 _EACH_TIME = re.compile(r"\b0x[0-9a-fA-F]+\b|\([^()]+:\d+ in [^()]+\)")
-"""Addresses and places in source files, which are left out when two errors are compared."""
+"""Matches addresses and source lines, which are ignored when two errors are compared."""
 _NAMED = re.compile(r"\b([A-Z]\w*): ")
 _OF_A_DEVICE = "the device of input "
 """Beginning of the messages of :mod:`rtsim.engine.microsteps` about a device."""

@@ -33,9 +33,9 @@ def compare_exact(
 ) -> Difference | None:
     """Return the first difference of the deterministic tracks; ``None`` if all bits are equal.
 
-    Among several differences at one tag, the track that is first by name counts, and its first
-    differing column.  With ``prefix``, rows of the candidate after the end of the baseline do not
-    count; use it for a baseline that was cut off.
+    If several tracks differ at one tag, the result is the first of these tracks by name, and its
+    first differing column.  With ``prefix``, rows of the candidate after the end of the baseline do
+    not count; use it for a baseline that was cut off.
     """
     found = []
     for name in sorted(baseline.tracks.keys() | candidate.tracks.keys()):

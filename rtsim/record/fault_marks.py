@@ -97,7 +97,7 @@ def described(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def notes(idle: Mapping[str, str], never: Iterable[str]) -> list[str]:
-    """Return notes on faults that have no effect here, with reasons, and on unused faults."""
+    """Return notes on faults without effect in this run, with reasons, and on unused faults."""
     told = "; ".join(f"{name} ({reason})" for name, reason in idle.items())
     unmet = ", ".join(name for name in never if name not in idle)
     out = [f"note: these faults have no effect here: {told}"] if told else []

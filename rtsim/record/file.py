@@ -342,7 +342,7 @@ def _start_writer(
 ) -> subprocess.Popen[bytes]:
     """Start the writing process in its own session, so that Ctrl-C does not reach it.
 
-    It inherits ``handles``, which hold the claim on the file until it ends.
+    The process inherits ``handles``, which hold the claim on the file until the process ends.
     """
     # -P: a file in the working folder must not stand in for a module of the standard library.
     command = [sys.executable, "-P", "-m", "rtsim.record.writer", os.path.abspath(path)]

@@ -16,7 +16,7 @@ from rtsim.record.reading import Recording, TrackData
 
 PREFIX = "measured/"
 ARRIVED, TAKEN = "arrived", "taken"
-"""What the time stamp ``received`` of a controller means, as the header states it."""
+"""Meanings of a controller's time stamp ``received``, one of which the header states."""
 FEWEST = 100
 """Least number of answers: with fewer answers, none lies beyond the 99th percentile."""
 MOST = 4096

@@ -94,7 +94,7 @@ class TrackData:
         return out
 
     def pieces(self, size: int = PIECE) -> Iterator[Rows]:
-        """Give all rows in order, in pieces of ``size`` bytes, or of one row if that is more."""
+        """Give all rows in order, in pieces of ``size`` bytes, or of one row if a row is larger."""
         for _, (words,) in pieces(self.words, size=size):
             yield replace(self, words=words).rows
 

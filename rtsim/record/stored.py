@@ -141,7 +141,7 @@ Table: TypeAlias = Words | StoredWords
 
 
 def pieces(*tables: Table, size: int = PIECE) -> Iterator[tuple[int, tuple[Words, ...]]]:
-    """Give the rows that all ``tables`` have, in pieces of ``size`` bytes.
+    """Give the rows that are present in all ``tables``, in pieces of ``size`` bytes.
 
     Each piece is the number of its first row, and the rows of each table.
     """

@@ -1,4 +1,4 @@
-"""Comparison of one signal of two runs: the largest difference, the first one, and the verdict."""
+"""Comparison of one signal of two runs: its largest and first differences, and the verdict."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class SignalResult:
         return self.reason or (f"ok, {self.remark}" if self.remark else "ok")
 
     def cells(self) -> tuple[str, ...]:
-        """Return the cells of a table: signal, unit, rows, largest differences, first, verdict."""
+        """Return the signal's row of a table, from its name to the verdict, as text cells."""
         first = "" if self.first is None else short(self.first)
         numbers = f"{self.max_abs:.6g}", f"{self.max_rel:.6g}"
         return self.name, self.unit, self._rows, *numbers, first, self.verdict
@@ -278,7 +278,7 @@ class Extent:
 
 
 def ranges(x: Matrix) -> Matrix:
-    """Return the range of each column of ``x`` (n, size); of a constant one, its absolute value."""
+    """Return the range of each column of ``x`` (n, size); if constant, its absolute value."""
     extent = Extent(x.shape[1])
     extent.add(x)
     return extent.moved

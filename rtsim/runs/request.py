@@ -48,8 +48,8 @@ class FedInputs:
     inserted: Sequence[int] = ()
     """Tags (ns) that event inputs inserted."""
     events: Sequence[Event] | None = None
-    """Recorded events; from them a replay, which uses no boards, takes the faults on lines to
-    boards."""
+    """Recorded events.  A replay uses no boards, so it takes faults on lines to boards from these
+    events."""
     commands: Sequence[PendingCommand] = ()
     """Commands of the run, in the order of their tags."""
 

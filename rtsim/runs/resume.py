@@ -36,7 +36,8 @@ CONTROLLERS = "rtsim.controllers"
 def live_scenario(header: Mapping[str, Any], source: str, force: bool = False) -> Scenario:
     """Return the scenario of a recording or a checkpoint with its controllers started again.
 
-    Raises :class:`CheckpointError` if the scenario has changed since, unless ``force`` is set.
+    Raises :class:`CheckpointError` if the scenario has changed since the file was written, unless
+    ``force`` is set.
     """
     scenario = scenario_from(header, source, lambda name: started_again(header, name))
     changed = [] if force else changed_since(header, scenario)
@@ -154,5 +155,5 @@ def _on_to(recording: Recording, start: Checkpoint | None, ns: int, pace: Pace |
 
 
 def _seconds(ns: int) -> str:
-    """``ns`` in seconds as an exact fraction."""
+    """Return ``ns`` in seconds as an exact fraction."""
     return f"{ns}/{NS_PER_S}"

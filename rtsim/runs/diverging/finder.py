@@ -112,7 +112,7 @@ class _Search:
             if not 0 <= ns < end:
                 raise ScenarioError(
                     f"--from {ns / NS_PER_S:g} s is outside {run.recording.source}; give a time "
-                    f"from 0 to before its end at {end / NS_PER_S:g} s"
+                    f">= 0 s and before its end at {end / NS_PER_S:g} s"
                 )
             found, useless = nearest(run.recording, ns)
             begins.append(found)

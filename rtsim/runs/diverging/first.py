@@ -257,7 +257,7 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
 
 
 def failure(a: Recording, b: Recording) -> Place | None:
-    """Return the place where only one of two equal runs ended in an error; else ``None``.
+    """Return the place where only one of two runs with equal rows failed; else ``None``.
 
     The tag of the place is the first tag that only the run without the error has.  An error of a
     run that fell behind the wall clock does not count.

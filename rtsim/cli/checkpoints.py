@@ -44,15 +44,15 @@ VIEWED_S = "60"
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requested checkpoints.  If ``told``, commands may request more during the run."""
+    """The requested checkpoints.  ``told``: commands may request more of them during the run."""
 
     every: str | None
     at: tuple[str, ...]
     told: bool = False
     rewind: str | None = None
-    """Time span of the checkpoints in memory, s."""
+    """How many simulated seconds the checkpoints in memory cover."""
     viewed: bool = False
-    """The run has a window: its user may go back, also to the start, without ``--rewind``."""
+    """True if the run has a window, from which its user may go back even without ``--rewind``."""
 
     def past(self, start: Checkpoint | None) -> CheckpointHistory:
         """Return the checkpoints to which the run can go back."""
@@ -66,7 +66,7 @@ class Wanted:
     def taking(
         self, recording: Path | None, past: CheckpointHistory, start: Checkpoint | None
     ) -> Taking | None:
-        """Return the saving of checkpoints for the segment that continues from ``start``.
+        """Return the object that saves checkpoints of the segment that continues from ``start``.
 
         ``recording`` is the file of this segment.  Returns ``None`` if no checkpoint can be
         requested.  Raises :class:`ScenarioError` for checkpoint files without a recording.
@@ -79,14 +79,14 @@ class Wanted:
             return Taking(files, every=self.every, at=self.at, past=past)
         if self.every is not None or self.at:
             raise ScenarioError(
-                "checkpoints are stored next to a recording, but this run writes none; "
-                "leave --no-record out"
+                "checkpoints are stored next to a recording, but --no-record switches the "
+                "recording off; leave --no-record out"
             )
         return None if past.ring is None else Taking(None, past=past)
 
 
 def in_a_file(checkpoint: Checkpoint, recording: Path | None) -> Checkpoint:
-    """Return ``checkpoint`` as a file next to ``recording``, so that its header can name it."""
+    """Save ``checkpoint`` next to ``recording``, so that the recording can name the file."""
     if checkpoint.source != "memory" or recording is None:
         return checkpoint
     path = checkpoint.save(path_beside(recording, checkpoint.ns))
@@ -118,11 +118,11 @@ class GoingOn:
 
     @property
     def reference(self) -> str:
-        """The scenario that continues: the checkpoint's own, or the one of ``--scenario``."""
+        """Name of the scenario to continue: from the checkpoint, or given with ``--scenario``."""
         return str(self.scenario.origin["reference"])
 
     def number(self, key: str) -> int:
-        """Return the setting ``key`` of the saved run: ``seed``, ``until`` (ns) or ``compile``."""
+        """Return the saved run's value of ``key``: ``seed``, ``until`` (ns) or ``compile``."""
         try:
             return int(self.checkpoint.header[key])
         except (KeyError, TypeError, ValueError):
@@ -132,5 +132,5 @@ class GoingOn:
             ) from None
 
     def until(self, asked: str | None) -> str:
-        """Return the end of the run: ``asked``, or by default the end of the first run."""
+        """Return the end of the run in s: ``asked``, or by default the end of the saved run."""
         return f"{self.number('until')}/{NS_PER_S}" if asked is None else asked

@@ -16,7 +16,7 @@ from rtsim.core.errors import RtsimError
 
 
 class Commands(click.Group):
-    """A group of commands that are named as ``module:command``.
+    """A group of commands, each of which is given as the text ``module:command``.
 
     ``known`` returns the mapping of name to ``module:command``, in the order of the help;
     ``old`` maps deprecated names of commands to their present names.

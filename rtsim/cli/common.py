@@ -24,7 +24,7 @@ from rtsim.core.raised import in_words, interrupt, on_ctrl_c, own_frames
 
 NO, FAILED, INTERRUPTED = 1, 2, 130
 _OUTCOMES = {0: "passed", NO: "failed"}
-"""By exit status; after any other one, nothing was decided."""
+"""Outcome for each exit status; for any other exit status, the outcome is ``undecided``."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,17 +49,18 @@ def with_outcome(
 ) -> dict[str, object]:
     """Return ``data`` with the keys ``outcome``, ``exit_status`` and ``why`` (docs/verdicts.md).
 
-    A worse ``outcome`` in ``data`` is kept; else it follows from ``status``.
+    If ``data`` has an ``outcome`` other than ``passed``, this outcome is kept; otherwise ``status``
+    determines the outcome.
     """
     outcome = data.get("outcome", "passed")
-    if outcome == "passed":  # never beside a status that is not 0: --strict, or no coverage
+    if outcome == "passed":  # --strict, or a command without a result, may change the status
         outcome = _OUTCOMES.get(status, "undecided")
     why = why if status else None
     return {**data, "outcome": outcome, "exit_status": status, "why": why}
 
 
 def show_json_rows(name: str, rows: Iterable[object], rest: Mapping[str, object]) -> None:
-    """Print a JSON object row by row, because its first entry may be larger than memory.
+    """Print a JSON object row by row, because its rows may be larger than memory.
 
     The first entry is called ``name`` and holds the list ``rows``; ``rest`` are the other entries.
     """
@@ -129,7 +130,7 @@ def tell(kind: str, message: str, as_json: object, status: int = FAILED) -> None
 
 
 def explain(error: Exception) -> str:
-    """Return the message for ``error``, which says whose code raised it."""
+    """Return the message for ``error``; it states whether rtsim or the user's code failed."""
     if isinstance(error, RtsimError):
         return "\n".join([str(error), *getattr(error, "__notes__", [])])
     hint = "RTSIM_TRACEBACK=1 shows the full stack"

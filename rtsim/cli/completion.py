@@ -31,7 +31,7 @@ def setting_names(
     from rtsim.core.errors import RtsimError
     from rtsim.scenario.loading import find_maker, known_scenarios, load_scenario
 
-    # An option without its value ends click's parsing: the scenario is among the rest then.
+    # An option without its value ends click's parsing; then the scenario is in ``ctx.args``.
     known = known_scenarios()
     typed = [word for word in (ctx.params.get("scenario"), *ctx.args) if word in known]
     if not typed or "=" in incomplete:

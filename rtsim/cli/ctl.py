@@ -25,8 +25,8 @@ _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
     "which",
     default="",
     metavar="RUN",
-    help="Process number, or the beginning of the scenario's name, or tcp://HOST:PORT.  "
-    "[default: the only run]",
+    help="Run to command: its process number, the beginning of its scenario's name, or "
+    "tcp://HOST:PORT.  [default: the only run]",
 )
 @click.option(
     "--keys",
@@ -37,8 +37,8 @@ _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 def ctl(ctx: click.Context, which: str, keys: Path | None) -> None:
     """Watch, tune, pause, step and end a run in progress.
 
-    The run must have been started with --control. A command takes effect at the next tag; it is
-    recorded and repeated in a replay.
+    The run must have been started with --control. Each command takes effect at the next tag, is
+    recorded, and is repeated in a replay.
 
     \b
     Examples:
@@ -77,7 +77,7 @@ def _known(of: Callable[[Run], list[str]]) -> Callable[..., list[CompletionItem]
 
 
 _NUMBERS = {"ignore_unknown_options": True}
-"""Lets ``-0.3`` pass as a value instead of an option."""
+"""Makes a click command accept ``-0.3`` as a value instead of refusing it as an option."""
 _signal = click.argument(
     "names", nargs=-1, required=True, shell_complete=_known(lambda run: list(run.signals))
 )
@@ -214,14 +214,14 @@ def set_value(ctx: click.Context, target: str, value: tuple[str, ...]) -> None:
 @click.pass_context
 @reports_errors
 def inject(ctx: click.Context, topic: str, value: tuple[str, ...]) -> None:
-    """Send a message on a topic in place of its sender: rtsim ctl inject autopilot 0.1 0.5"""
+    """Send a message as if a topic's sender had sent it: rtsim ctl inject autopilot 0.1 0.5"""
     with _run(ctx) as run:
         _told(run.inject(topic, _numbers(value)))
 
 
 @ctl.command()
 @_signal
-@click.option("--rate", default=10.0, show_default=True, help="Samples per second of wall time.")
+@click.option("--rate", default=10.0, show_default=True, help="Samples per wall-clock second.")
 @click.option(
     "--count", default=0, help="Number of samples to print.  [default: until the run ends]"
 )
@@ -260,9 +260,11 @@ _simple("quit", "End the run and complete its recording: rtsim ctl quit")
 
 
 @ctl.command()
-@click.option("--at", type=float, help="Simulated time: the checkpoint at or before it, s.")
 @click.option(
-    "--back", type=float, help="Simulated seconds to go back: the checkpoint at or before then."
+    "--at", type=float, help="Go back to the last checkpoint at or before this simulated time, s."
+)
+@click.option(
+    "--back", type=float, help="Go back by at least this many simulated seconds, to a checkpoint."
 )
 @click.pass_context
 @reports_errors
@@ -279,9 +281,9 @@ def restore(ctx: click.Context, at: float | None, back: float | None) -> None:
 
 
 @ctl.command()
-@click.option("--tags", type=int, help="Number of tags to advance.  [default: 1]")
+@click.option("--tags", type=int, help="Advance by this number of tags.  [default: 1]")
 @click.option("--task", help="Advance to the next activation of this task.")
-@click.option("--duration", type=float, help="Simulated time to advance, s.")
+@click.option("--duration", type=float, help="Advance by this simulated time, s.")
 @click.pass_context
 @reports_errors
 def step(ctx: click.Context, tags: int | None, task: str | None, duration: float | None) -> None:

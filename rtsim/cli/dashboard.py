@@ -26,11 +26,11 @@ KEYS = (
     ("q", "end the run"), ("x", "close this screen"),
 )  # fmt: skip
 _SCALE = "1us       1ms       1s".ljust(CLASSES)
-"""Above a histogram: class 10 ends at 1.024 ms, class 20 at 1.05 s."""
+"""Scale that is printed above each histogram: class 10 ends at 1.024 ms, class 20 at 1.05 s."""
 
 
 class Dashboard:
-    """The figures of a run in progress as a text screen.
+    """A text screen that shows the figures of a run in progress.
 
     ``title`` is its first line; ``units`` maps the names of the shown signals, in their order, to
     their units.
@@ -39,11 +39,11 @@ class Dashboard:
     def __init__(self, title: str, units: Mapping[str, str]) -> None:
         self.title = title
         self.scrolled = 0
-        """Number of signals that are scrolled out at the top."""
+        """Number of signals above the first visible one."""
         self._units = dict(units)
         self._values: dict[str, deque[float]] = {n: deque(maxlen=_KEPT) for n in units}
         self._passed: deque[tuple[int, int]] = deque()
-        """(wall ns, simulated ns) of the samples of the last second."""
+        """Wall-clock and simulated time [ns] of each sample of the last second."""
         self._glance: Glance | None = None
 
     def look(self, glance: Glance) -> None:
@@ -72,7 +72,7 @@ class Dashboard:
         return (ns_now - ns) / (wall_now - wall) if wall_now > wall else math.nan
 
     def scroll(self, rows: int) -> None:
-        """Scroll down by ``rows`` signals; up if it is negative."""
+        """Scroll down by ``rows`` signals, or up if ``rows`` is negative."""
         self.scrolled = min(max(0, self.scrolled + rows), max(0, len(self._units) - 1))
 
     def to_json(self) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _duration(us: int | None) -> str:
 
 
 def histogram(counts: Sequence[int]) -> str:
-    """Return one bar for each class; a class with any count has a visible bar."""
+    """Return one bar character for each class; every count above 0 has a visible bar."""
     most = max(counts, default=0)
     return "".join(
         " " if not count else _BARS[max(0, math.ceil(count * len(_BARS) / most) - 1)]
@@ -186,11 +186,11 @@ def histogram(counts: Sequence[int]) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return ``values`` as bars scaled from least to greatest; a gap for NaN and infinity."""
+    """Return ``values`` as bars scaled from least to greatest; NaN and infinity give a gap."""
     finite = [v for v in values if math.isfinite(v)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     span = high - low
-    if not math.isfinite(span):  # of doubles far apart
+    if not math.isfinite(span):  # the difference of two large doubles overflows
         return "".join(_BARS[-1] if v > 0 else _BARS[0] for v in values)
     step = span / len(_BARS) or 1.0
     return "".join(

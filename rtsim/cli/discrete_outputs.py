@@ -23,7 +23,7 @@ def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
 
 
 def print_outputs(system: System) -> None:
-    """Print a table with the final value of each output; nothing without such components."""
+    """Print a table with the final value of each output; print nothing if there are no outputs."""
     rows = [
         (part, name, " ".join(f"{v:g}" for v in (value if isinstance(value, list) else [value])))
         for part, outputs in outputs_at_end(system).items()

@@ -1,4 +1,4 @@
-"""``rtsim diverge``: find where two runs differ first, and the inputs that caused it."""
+"""``rtsim diverge``: find the first difference of two runs, and the inputs that caused it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def diverge(
     show_all: bool,
     as_json: bool,
 ) -> None:
-    """Find the first tag at which recordings A and B differ, or A and its re-run.
+    """Find the first difference of recordings A and B, or without B, of A and its re-run.
 
     Prints the signal or message that differs, its inputs in both runs, and the last tag at which
     everything agreed. Checkpoints next to the recordings shorten the search (docs/diverge.md).
@@ -67,7 +67,7 @@ def diverge(
       rtsim diverge runs/f16-001.mcap
       rtsim diverge a.mcap b.mcap --from 12.5
 
-    Exit status: 0 if the runs agree, 1 if they differ, 2 if this could not be decided.
+    Exit status: 0 if the runs agree, 1 if they differ, 2 if the comparison was undecided.
     """
     recordings = [Recording.open(path) for path in (a, b) if path is not None]
     line = ProgressLine("diverge", sys.stderr.isatty() and not as_json)
@@ -102,7 +102,7 @@ def _print(verdict: Verdict, out: Console, show_all: bool) -> None:
         out.print(f"last tag at which everything agreed: {agreed}", soft_wrap=True)
         _print_place(verdict, place, out, show_all)
     for name, ending in zip((verdict.a, verdict.b), verdict.endings, strict=False):
-        if not ending.complete and ending.reason != CUT_OFF:  # printed above
+        if not ending.complete and ending.reason != CUT_OFF:  # a cut-off is printed above
             out.print(f"{name} {ending}", soft_wrap=True, markup=False)
     if verdict.outcome is Outcome.UNDECIDED:
         out.print(f"could not be decided: {verdict.undecided}", soft_wrap=True, markup=False)
@@ -131,7 +131,7 @@ def _print_place(verdict: Verdict, place: Place, out: Console, show_all: bool) -
 
 
 def in_words(place: Place) -> str:
-    """Return one line about ``place``: the kind, the name, the tag and the moment in the tag."""
+    """Return one line that describes ``place``: its kind, name, tag, and moment within the tag."""
     of = f", of a message initiated at {place.initiated}" if _is_sent(place) else ""
     return f"{place.what} {place.name} ({place.moment}) at {place.tag}{of}"
 

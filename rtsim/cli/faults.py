@@ -29,7 +29,7 @@ COLUMNS = (
 
 
 def note_lines(scenario: Scenario) -> None:
-    """Print a note on stderr if the scenario has faults of a board's bytes but no board runs."""
+    """Print a note on stderr if the scenario has faults on a line to a board but uses no board."""
     names = [f.name for f in scenario.declared_faults if f.kind.level == "line"]
     if names:
         text = (

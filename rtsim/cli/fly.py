@@ -1,4 +1,4 @@
-"""``rtsim fly``: a person controls the run from a window, which is a process of its own."""
+"""``rtsim fly``: run a scenario that a person controls from a window in a separate process."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def fly(
 def external_input_of(scenario: Scenario) -> str:
     """Return the name of the scenario's only external input, which a stick can control.
 
-    Raises :class:`ScenarioError` if there is not exactly one, or if a stick cannot move one of
-    its signals: each must be a scalar with limits low < high.
+    Raises :class:`ScenarioError` if there is not exactly one external input, or if a stick cannot
+    move one of its signals: each must be a scalar with limits low < high.
     """
     external_inputs = scenario.of(ExternalInputComponent)
     if len(external_inputs) != 1:
@@ -112,7 +112,7 @@ _LATENCIES = {
 
 
 def _print_latency(latency: dict[str, Any]) -> None:
-    """Print the latencies input to step and input to picture, and the interpolation delay."""
+    """Print the latencies from input to step and to picture, and the interpolation delay."""
     out = console()
     for name, says in _LATENCIES.items():
         row = latency[name]

@@ -8,8 +8,8 @@ from rtsim.core.raised import interrupt, on_signals
 
 
 def sigterm_interrupts() -> AbstractContextManager[None]:
-    """Context in which each of these signals raises :class:`~rtsim.core.raised.Interrupted`.
+    """Context in which Ctrl-C, SIGTERM and SIGHUP raise :class:`~rtsim.core.raised.Interrupted`.
 
-    It must be entered in the main thread.
+    The context must be entered in the main thread.
     """
     return on_signals(interrupt)

@@ -36,7 +36,7 @@ _SHAKE_MS = 400
 
 
 class NoJoystick(RtsimError):
-    """No joystick or gamepad was found, or none was calibrated."""
+    """Raised if no joystick or gamepad was found, or if none was calibrated."""
 
 
 @click.group(invoke_without_command=True)
@@ -135,7 +135,7 @@ def stick_of(scenario: str) -> Signals:
 
 @contextmanager
 def open_devices() -> Iterator[Devices]:
-    """Context that gives SDL's devices, with a hidden window."""
+    """Context that opens SDL with a hidden window and gives its devices."""
     from rtsim.pilot.viewer.window import close_window, open_window
 
     open_window("rtsim joystick", hidden=True, size=(16, 16))
@@ -183,7 +183,7 @@ def ask(devices: Devices, read: Read, console: Console, stick: Signals, path: Pa
                 missing = "" if look.sticks else why_none()
                 live.update(step_screen(calibration, look, said or missing), refresh=True)
             looks += 1
-            key = next(iter(read(_LOOK_S)), "")  # one answer to a question
+            key = next(iter(read(_LOOK_S)), "")  # only one key may answer a question
             if key in _LEAVE:
                 raise KeyboardInterrupt(f"calibration cancelled; {path} is unchanged")
             if key in ("\r", "\n"):
@@ -222,7 +222,7 @@ def write(calibration: Calibration, stick: Signals, path: Path) -> str:
     path.write_text(text, encoding="utf-8")
     try:
         read_mapping(path, stick)
-    except RtsimError:  # an internal error: the older file stays usable
+    except RtsimError:  # an internal error: restore the older file, which is usable
         if before is not None:
             path.write_text(before, encoding="utf-8")
         raise

@@ -26,7 +26,7 @@ _ASKED = {
 
 
 def bar(position: float, width: int = _BAR) -> str:
-    """Return a position of -1 to 1 as a mark on a line of ``width`` characters."""
+    """Return a line of ``width`` characters with a mark at ``position``, -1 to 1."""
     at = round((max(-1.0, min(1.0, position)) + 1.0) / 2.0 * (width - 1))
     cells = ["─"] * width
     cells[width // 2] = "┼"
@@ -42,7 +42,7 @@ def listing(
     *,
     live: bool = False,
 ) -> RenderableType:
-    """Return all devices as one screen; with ``live``, also the list of keys."""
+    """Return a screen with all devices; with ``live``, it also lists the keys."""
     parts: list[RenderableType] = [device(one, width) for one in found]
     if missing:
         parts.append(Text(missing, style="yellow"))
@@ -53,7 +53,7 @@ def listing(
 
 
 def device(one: Described, width: int) -> RenderableType:
-    """Return one device: its name, its controls, and their positions."""
+    """Return a panel with the name of a device, its controls, and their positions."""
     counts = ", ".join(
         f"{len(things)} {one_of if len(things) == 1 else many}"
         for one_of, many, things in (
@@ -76,7 +76,7 @@ def device(one: Described, width: int) -> RenderableType:
     if one.gamepad:
         mapped = " ".join(f"{name}:{here}" for name, here in one.gamepad.items() if here)
         parts.append(Text(f"gamepad mapping {mapped}", style="dim"))
-    title = Text(f"{one.number}: {one.name}")  # not markup: a device calls itself what it likes
+    title = Text(f"{one.number}: {one.name}")  # not markup: a device's name may contain brackets
     return Panel(Group(*parts), title=title, title_align="left", width=width)
 
 
@@ -86,7 +86,7 @@ def _points(right: int, up: int) -> str:
 
 
 def step_screen(calibration: Calibration, look: DeviceSample, said: str) -> RenderableType:
-    """Return the question of this step and all axes; the axis that moves is marked."""
+    """Return the screen of a calibration step: its question, and all axes with the moving one."""
     kind, name = calibration.step
     number, count = calibration.count
     signal = calibration.values[name] if name else None

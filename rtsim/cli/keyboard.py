@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from rtsim.core.clock import WallClock
 
 Read = Callable[[float], list[str]]
-"""Waits at most the given seconds for keys; returns the keys pressed, or an empty list."""
+"""Function that waits at most the given seconds for keys, and returns the list of pressed keys."""
 
 
 def is_terminal() -> bool:

@@ -36,9 +36,10 @@ def parse_latencies(
 ) -> dict[str, str | MeasuredLatency]:
     """Return the latency of each controller from ``("0.005",)`` or ``("autopilot=0.005",)``.
 
-    ``known`` are the names of the controllers.  A value without a name applies to all of them;
-    with ``of_all=False`` it is an error if there are several.  Raises :class:`ScenarioError` for
-    a value that is not a latency, and :class:`UnknownName` for an unknown controller.
+    ``known`` are the names of the controllers.  A value without a name applies to all controllers;
+    with ``of_all=False`` such a value is an error if the scenario has several controllers.  Raises
+    :class:`ScenarioError` for a value that is not a latency, and :class:`UnknownName` for an
+    unknown controller.
     """
     out: dict[str, str | MeasuredLatency] = {}
     for value in values:

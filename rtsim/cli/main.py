@@ -27,7 +27,7 @@ COMMANDS = {
     "keys": "rtsim.cli.keys:keys",
 }
 OLD_NAMES = {"bad-day": "overrun-replay"}
-"""Earlier names of commands: they still work, are not listed, and print a line on stderr."""
+"""Deprecated names of commands: they still work and print a note, but help does not list them."""
 OTHERS = "rtsim.commands"
 """Entry point group: a package adds a command with ``name = "module:command"``."""
 _STATUS = (

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from rtsim.cli.common import json_option, reports_errors, seconds, show_json_rows, with_outcome
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.tables import Column, console, print_long_table
-from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.record.reading import Recording, TrackData
 
 _STATUS = {0: "", 1: "lost", 2: "copy"}
 _PREFIX = "messages/"
 _PIECE = 1 << 20
-"""Bytes of a topic's rows that are in memory at once."""
+"""Size of the piece of a topic's rows that is in memory at once, bytes."""
 _ORDER = (
     "initiated", "initiated_step", "completed", "completed_step", "arrival", "arrival_step",
 )  # fmt: skip
@@ -69,6 +69,9 @@ def messages(
     if limit < 0:
         raise ScenarioError(f"--limit {limit} is negative; give a whole number >= 0 (0: all rows)")
     recorded = Recording.open(recording)
+    if not recorded.trace_rows:
+        why = f": {recorded.truncated}" if recorded.truncated else ""
+        raise RecordingError(f"nothing to show: {recording} contains no rows of the trace{why}")
     found = FoundMessages.of(recorded, topic, inputs, changes)
     hidden = max(0, found.count - limit) if limit else 0
     rows = itertools.islice(found.rows(), limit or None)
@@ -94,15 +97,15 @@ def message_rows(
 ) -> list[dict[str, Any]]:
     """Return the messages whose topic matches ``pattern``, in the order of initiation.
 
-    ``inputs`` includes the requests of controllers; ``changes`` leaves out messages with the same
-    payload as the previous one.  Raises :class:`UnknownName` if no topic matches.
+    ``inputs`` includes the requests of controllers; ``changes`` leaves out each message whose
+    payload equals that of the previous message.  Raises :class:`UnknownName` if no topic matches.
     """
     return list(FoundMessages.of(recording, pattern, inputs, changes).rows())
 
 
 @dataclass(frozen=True)
 class FoundMessages:
-    """The messages that match a pattern; read piece by piece, they may be larger than memory."""
+    """The messages that match a pattern, read in pieces because they may be larger than memory."""
 
     topics: Sequence[_Topic]
 
@@ -121,7 +124,7 @@ class FoundMessages:
         return sum(topic.count for topic in self.topics)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Give the messages in the order of the tags at which they were initiated."""
+        """Give the messages ordered by the tags at which they were initiated."""
         for _, row in heapq.merge(*(t.rows() for t in self.topics), key=_by_key):
             yield row
 
@@ -131,7 +134,7 @@ Key: TypeAlias = tuple[int | str, ...]
 
 @dataclass(frozen=True)
 class _Topic:
-    """The messages of one topic; ``shown`` masks those to list, ``None`` lists all."""
+    """The messages of one topic; ``shown`` is the mask of listed messages, ``None`` lists all."""
 
     name: str
     track: TrackData
@@ -148,8 +151,8 @@ class _Topic:
     def rows(self) -> Iterator[tuple[Key, dict[str, Any]]]:
         """Give the messages in the order of initiation, each with its sort key.
 
-        Messages are recorded when they are complete, so an earlier one may come later in the file.
-        Therefore a message is given only when no later piece holds an earlier one.
+        Messages are recorded in the order of completion.  Therefore a message is given only when no
+        later piece of the file contains a message that was initiated earlier.
         """
         least = self._least()
         waiting: list[tuple[Key, dict[str, Any]]] = []
@@ -173,7 +176,7 @@ class _Topic:
         return key, row
 
     def _least(self) -> list[Key]:
-        """For each piece, the least sort key in it and in all later pieces."""
+        """Return, for each piece, the least sort key in the piece and in all later pieces."""
         columns = [self.track.integers.index(k) for k in (*_ORDER, "sequence")]
         out: list[Key] = []
         for piece in self.track.pieces(_PIECE):
@@ -188,7 +191,7 @@ def _by_key(pair: tuple[Key, dict[str, Any]]) -> Key:
 
 
 def _changed(track: TrackData) -> NDArray[np.bool_]:
-    """Mask of the messages whose payload differs, bit for bit, from the previous one."""
+    """Return the mask of messages whose payload differs, bit for bit, from the previous one."""
     out = [np.empty(0, np.bool_)]
     before: NDArray[np.int64] | None = None
     for piece in track.pieces():

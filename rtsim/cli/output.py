@@ -1,4 +1,4 @@
-"""Standard output that is closed, full, or no longer read.
+"""Handling of a standard output that is closed, full, or no longer read.
 
 If the reader closes the pipe (``head``), the command continues without output and exits with its
 own status.  Any other failure to write is an error.
@@ -17,11 +17,11 @@ from typing import NoReturn
 from rtsim.core.errors import RtsimError
 
 _NOBODY_READS = (errno.EPIPE, errno.EIO)
-"""A pipe whose reader has ended, a terminal that is gone."""
+"""Error numbers of a pipe whose reader has ended, and of a terminal that is gone."""
 
 
 class OutputError(RtsimError):
-    """Standard output could not be written."""
+    """Raised when standard output cannot be written."""
 
 
 class _Output(io.TextIOWrapper):
@@ -32,9 +32,9 @@ class _Output(io.TextIOWrapper):
     """
 
     lost = ""
-    """Cause of a failed write that is an error; else empty."""
+    """Cause of a failed write; empty if no write failed, or if only the reader has gone."""
     gone = False
-    """The reader has closed the pipe."""
+    """True if the reader has closed the pipe."""
 
     def write(self, text: str) -> int:
         try:
@@ -51,7 +51,7 @@ class _Output(io.TextIOWrapper):
 
     def _fail(self, error: OSError) -> None:
         nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, self.fileno())  # takes what the buffer holds still
+        os.dup2(nothing, self.fileno())  # takes the text that is still in the buffer
         os.close(nothing)
         if error.errno in _NOBODY_READS:
             self.gone = True
@@ -77,7 +77,7 @@ def minded_output() -> Iterator[None]:
     before = sys.stdout
     binary = getattr(before, "buffer", None)
     if not isinstance(getattr(binary, "raw", binary), io.FileIO):
-        yield  # a test's, or a notebook's
+        yield  # a test or a notebook has replaced standard output
         return
     before.flush()
     output = _Output(

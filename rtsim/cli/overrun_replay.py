@@ -67,7 +67,7 @@ def overrun_replay(
     end = recorded.end_ns if last is None else to_ns(last, "--to")
     between = (to_ns(first, "--from"), end)
     if last is not None and between[0] > end:
-        raise ScenarioError(f"--from {first} is after --to {last}; give the earlier one first")
+        raise ScenarioError(f"--from {first} is after --to {last}; give --from before --to")
     overruns = [
         e for e in recorded.events if e.kind == OVERRUN and between[0] <= e.tag.ns <= between[1]
     ]
@@ -116,13 +116,13 @@ def command(recorded: Recording, path: Path) -> str:
 
 
 def _decimal(ns: int) -> str:
-    """``ns`` in seconds, as an exact decimal."""
+    """Return ``ns`` in seconds, as an exact decimal."""
     whole, rest = divmod(ns, NS_PER_S)
     return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
 
 
 def others_of(recorded: Recording) -> list[str]:
-    """Names of the recorded faults that the new file omits: all except timing faults."""
+    """Return the names of the recorded faults that the new file omits: all except timing faults."""
     faults = recorded.header["scenario"].get("faults", ())
     timing = ("stall", "late_wake", "slow_job", "load")
     return [str(f["name"]) for f in faults if f["kind"] not in timing]

@@ -19,9 +19,9 @@ def watch(
 ) -> None:
     """Show ``recorded`` in a window and print a summary.
 
-    ``times`` are begin and end in ns (``None``: those of the recording); ``pace`` is the rate, and
-    negative to play backwards from the end.  Raises :class:`ScenarioError` for a rate or a time
-    out of range.
+    ``times`` are begin and end in ns (``None``: begin or end of the recording).  ``pace`` is the
+    rate; a negative rate plays backwards from the end.  Raises :class:`ScenarioError` for a rate or
+    a time out of range.
     """
     playback = Playback(recorded)
     within = _within(playback, times, recorded.source)

@@ -20,14 +20,17 @@ class ProgressLine:
     """
 
     def __init__(self, name: str, enabled: bool, noted: bool = False) -> None:
-        """``enabled``: write the line; ``noted``: without it, still report a first compilation."""
+        """Prepare the line for the run ``name``; the line is written if ``enabled``.
+
+        ``noted``: report a first compilation even if the line is not written.
+        """
         self.begun = False
-        """At least one frame has been computed."""
+        """True if at least one frame has been computed."""
         self._name = name
         self._enabled, self._noted = enabled, noted and not enabled
         self._next = 0
         self._shown = (0, 0)
-        """Wall and simulated ns of the last line, from which the rate is computed."""
+        """Wall-clock and simulated time [ns] of the last line, from which the rate is computed."""
 
     def compiling(self, what: str) -> None:
         """Report that ``what`` is compiled, which takes seconds; the result is cached."""

@@ -1,4 +1,4 @@
-"""``rtsim compare`` and ``rtsim report``."""
+"""The commands ``rtsim compare`` and ``rtsim report``."""
 
 from __future__ import annotations
 
@@ -101,15 +101,15 @@ def compare(
     """Compare recording B with baseline A, signal by signal.
 
     A value passes if |B - A| <= max(ABS, REL*|A|). Without tolerances, every bit must be equal. If
-    one of the runs continues from a checkpoint, both are compared from that time on.
+    one of the runs continues from a checkpoint, the comparison begins at the checkpoint's time.
 
     \b
     Examples:
       rtsim compare old.mcap new.mcap
       rtsim compare old.mcap new.mcap --tol 'f16.*=1e-6,1e-9' --to 20
 
-    Exit status: 0 if B agrees with A, 1 if they differ. 2 if this could not be decided: nothing
-    differs but A did not reach its end, or there was nothing to compare.
+    Exit status: 0 if B agrees with A, 1 if they differ. 2 if the comparison was undecided: no value
+    differs, but A did not reach its requested end or there was no value to compare.
     """
     first, second, shared = what_both_have(Recording.open(a), Recording.open(b))
     until_ns = None if last is None else to_ns(last, "--to")
@@ -180,7 +180,7 @@ def print_comparison(
 
 
 def _print_undecided(verdict: Comparison) -> None:
-    """Print that nothing differs, why this decides nothing, and what to type."""
+    """Print that no value differs, why the comparison is still undecided, and what to type."""
     out = console()
     if verdict.agreed:
         agreed = f"nothing differs in {len(verdict.agreed)} signals"

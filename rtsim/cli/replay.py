@@ -116,7 +116,7 @@ def replay(
     """Run RECORDING again and check that every state and message is equal, bit for bit.
 
     If the fingerprint (packages, processor, sources) differs from the recorded one, replay prints
-    the differences and compares values with a tolerance instead. With --view nothing is run: a
+    the differences and compares values with a tolerance instead. With --view no run is repeated: a
     window shows the recording, at --pace 1 unless another pace is given.
 
     \b
@@ -126,7 +126,7 @@ def replay(
       rtsim replay runs/f16-001.mcap --to 12.5 --then run -o what_if.mcap
       rtsim replay runs/f16-001.mcap --view
 
-    Exit status: 0 if the replay agrees, 1 if it differs, 2 if this could not be decided.
+    Exit status: 0 if the replay agrees, 1 if it differs, 2 if the comparison was undecided.
     """
     recorded = Recording.open(recording)
     if not recorded.trace_rows:
@@ -134,7 +134,7 @@ def replay(
         raise RecordingError(f"nothing to replay: {recording} contains no rows of the trace{why}")
     times = [None if text is None else to_ns(text, "time") for text in (first, last)]
     if None not in times and times[0] > times[1]:  # type: ignore[operator]
-        raise ScenarioError(f"--from {first} comes after --to {last}; give the earlier one first")
+        raise ScenarioError(f"--from {first} comes after --to {last}; give --from before --to")
     if window is not None:
         if then is not None or path is not None or until is not None or absolute or relative:
             raise ScenarioError(
@@ -145,7 +145,9 @@ def replay(
         options = RunOptions(pace=pace, until=until, path=path, force=force)
         take_over(recorded, times, options, as_json)
     if path is not None or until is not None or pace != "max" or force:
-        raise ScenarioError("-o, --until, --pace and --force work only with --then run; add it")
+        raise ScenarioError(
+            "-o, --until, --pace and --force work only with --then run; add --then run"
+        )
     checked = check(recorded, times, absolute, relative)
     if as_json:
         show_result(checked.to_json(), checked.outcome.value, checked.why)
@@ -156,7 +158,7 @@ def replay(
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of a replay; ``verdict`` if values were compared with a tolerance."""
+    """The result of a replay; ``verdict`` is set if values were compared with a tolerance."""
 
     result: dict[str, Any]
     outcome: Outcome
@@ -191,7 +193,7 @@ def check(
 ) -> Checked:
     """Run ``recorded`` again and compare the two runs.
 
-    ``times`` are the begin and the end in ns (``None``: those of the recording).  ``absolute`` and
+    ``times`` are begin and end in ns (``None``: begin or end of the recording).  ``absolute`` and
     ``relative`` are tolerances; if both are 0, bits are compared, unless the fingerprint differs.
     Raises :class:`ScenarioError` for a time outside the recording.
     """
@@ -245,12 +247,13 @@ def _check_times(recorded: Recording, first: int | None, last: int | None) -> No
     begun_ns = int(recorded.continues.get("ns", 0))
     if first is not None and not 0 <= first < recorded.end_ns:
         raise ScenarioError(
-            f"{recorded.source} ends at {seconds(recorded.end_ns)} s; give a --from time from 0 s "
-            "to before that end"
+            f"{recorded.source} ends at {seconds(recorded.end_ns)} s; give a --from time >= 0 s "
+            "and before this end"
         )
     if last is not None and last <= begun_ns:
+        begun = seconds(begun_ns)
         raise ScenarioError(
-            f"{recorded.source} begins at {seconds(begun_ns)} s; give a --to time after that"
+            f"{recorded.source} begins at {begun} s; give a --to time after {begun} s"
         )
 
 
@@ -313,11 +316,11 @@ def _print_tolerance(checked: Checked, verdict: Comparison) -> None:
 def take_over(
     recorded: Recording, times: list[int | None], options: RunOptions, as_json: bool
 ) -> None:
-    """Continue a recorded run live from a moment of it; ends the command.
+    """Continue a recorded run live from a time within it, and exit with its status.
 
-    ``times`` are ``--from`` and ``--to`` in ns.  The run is taken over at the later one; if both
-    are given, the part between them is replayed at the new pace first.  ``options`` are those of
-    the run that continues.
+    ``times`` are ``--from`` and ``--to`` in ns.  The run is taken over at the later of these times.
+    If both are given, the time between them is first replayed at the new pace.  ``options`` are
+    those of the run that continues.
     """
     first, last = times
     at = last if last is not None else first

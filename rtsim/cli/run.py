@@ -114,7 +114,7 @@ def go_on(
     viewed: Viewed | None,
     as_json: bool,
 ) -> None:
-    """Continue the run of the checkpoint ``start``; ends the command."""
+    """Continue the run from the checkpoint ``start``, and exit with its status."""
     given = {
         "SCENARIO": options.scenario,
         "--seed": options.seed,

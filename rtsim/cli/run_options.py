@@ -35,8 +35,9 @@ from rtsim.timing.policy import OWN_POLICIES, POLICIES, parse_policy
 from rtsim.timing.scheduling import SchedulingRequest
 
 FOR_A_PERSON = "slip:100000"
-"""Overrun policy of a run with a window: after a stall the run continues without catching up, and
-on a machine that is too slow it goes on, visibly slow, for a long time before it ends."""
+"""Overrun policy of a run with a window.  After a stall the run continues without catching up.  On
+a machine that is too slow, the run continues in slow motion for a long time before the policy ends
+the run."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class RunOptions:
     telemetry: tuple[str, ...] = ()
     rewind: str | None = None
     watched: bool = field(default=False, metadata={"typed": False})
-    """The run has a window on this machine; set by the commands, not typed."""
+    """True if the run has a window on this machine; commands set this value, users do not type
+    it."""
 
     def pacing(self) -> Pace:
         asked = (
@@ -92,7 +94,7 @@ class RunOptions:
 
     @contextmanager
     def gateway(self, scenario: Scenario, path: Path | None) -> Iterator[Inbox | None]:
-        """Open the gateway if the options ask for one, and give its inbox; else give ``None``."""
+        """Open the gateway if an option needs one, and give its inbox; otherwise give ``None``."""
         if not self.reachable:
             yield None
             return
@@ -131,7 +133,7 @@ class RunOptions:
                 "tcp://HOST:PORT; add that option, or leave --control-keys out"
             )
         if self.seed < 0:
-            raise ScenarioError(f"--seed {self.seed}; give a whole number >= 0")
+            raise ScenarioError(f"--seed {self.seed} is negative; give a whole number >= 0")
         if self.checked and self.plain:
             raise ScenarioError(
                 "--checked and --plain exclude each other; leave --checked out: "
@@ -162,7 +164,7 @@ _OPTIONS = (
     click.option(
         "--realtime",
         is_flag=True,
-        help="Ask the system for SCHED_FIFO, locked memory and a CPU of its own.",
+        help="Ask the system for SCHED_FIFO, locked memory and a CPU reserved for the loop.",
     ),
     *compiling_options,
     click.option(

@@ -23,9 +23,10 @@ from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 
 Prepare = Callable[[Scenario], None]
-"""Changes the scenario before the recording starts."""
+"""Function that changes the scenario before the recording starts."""
 Watch = Callable[[Scenario, Inbox | None], AbstractContextManager[tuple[StatePublisher, Inbox]]]
-"""Opens the display of a run; gets the scenario and the gateway's inbox."""
+"""Function that opens the display of a run; its arguments are the scenario and the gateway's
+inbox."""
 
 
 def run_command(
@@ -38,9 +39,9 @@ def run_command(
     """Load the scenario, run it, record it, and return the summary of the run.
 
     ``quiet``: print no progress.  ``prepare`` may change the scenario before the recording starts.
-    ``watch`` gives the publisher of states to a display, and the inbox that replaces the
-    gateway's.  ``going_on`` is a checkpoint to continue from; its scenario, seed and end replace
-    those of ``options``.
+    ``watch`` opens a display; it returns the display's publisher of states, and the inbox that
+    replaces the gateway's inbox.  ``going_on`` is a checkpoint to continue from; its scenario, seed
+    and end replace those of ``options``.
     """
     if going_on is not None:
         options = _continuing(options, going_on)

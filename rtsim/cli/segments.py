@@ -20,11 +20,11 @@ from rtsim.runs.simulation import run
 
 
 def run_segments(request: RunRequest, wanted: Wanted, stack: ExitStack) -> RunResult:
-    """Run all segments of a run and return the result of the last one, which holds the others.
+    """Run all segments of a run and return the last result, which contains the earlier ones.
 
     The recorder of ``request`` is that of the first segment; later recorders are entered into
-    ``stack``.  The rate at the end of a segment is the pace of the next one.  Raises the error
-    that ends the run; a result with a lost recording is returned.
+    ``stack``.  The rate at the end of a segment is the pace of the next one.  Raises the error that
+    ends the run.  If only the recording failed, the result is returned.
     """
     past = wanted.past(request.start)
     recorder = request.output.recorder
@@ -75,14 +75,14 @@ def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> File
 
 
 def next_recorder(first: Path) -> FileRecorder:
-    """Return the recorder of the next segment: the first free ``run.2.mcap``, … of ``run.mcap``."""
+    """Return the next segment's recorder, to the first free file ``run.2.mcap``, … of the run."""
     return _first_free(first.parent, lambda number: f"{first.stem}.{number}{first.suffix}", 2)
 
 
 def _first_free(folder: Path, name: Callable[[int], str], least: int) -> FileRecorder:
     for number in count(least):
         path = folder / name(number)
-        with suppress(PathTaken):  # by a run that began at the same time
+        with suppress(PathTaken):  # another run that began at the same time has taken it
             if not path.exists():
                 return FileRecorder(path, stopwatch)
-    raise AssertionError("there is always another number")
+    raise AssertionError(f"no number is free for a recording in {folder}")

@@ -42,7 +42,7 @@ class RunSummary:
     result: RunResult
     inbox: Inbox | None = None
     total_ns: int = field(default_factory=age_ns)
-    """From the start of the command to the end of the run."""
+    """Wall-clock time from the start of the command to the end of the run, ns."""
 
     def show_json(self, **more: object) -> None:
         """Print the summary as JSON, with the command's own entries ``more``."""
@@ -76,7 +76,7 @@ class RunSummary:
         }
 
     def _headline(self, result: RunResult, total: str = "") -> str:
-        """A segment in one line; overruns come first if the run was paced."""
+        """Return one line about a segment; it names overruns first if the run was paced."""
         paced = result.certificate.paced
         simulated = (result.ended.ns - result.began.ns) / NS_PER_S
         back = result.restored
@@ -117,11 +117,11 @@ class RunSummary:
 
     @property
     def lost(self) -> RecordingError | None:
-        """Why the first incomplete recording ended early; ``None`` if all are complete."""
+        """The error that cut off the first incomplete recording; ``None`` if all are complete."""
         return next((one.lost for one in self.result.segments if one.lost is not None), None)
 
     def _early(self, result: RunResult) -> str:
-        """Text about what stopped the run before its end; else empty."""
+        """Return text that says what stopped the run before its end; empty if nothing did."""
         if result.reason == "interrupted":
             return ", interrupted"
         if result.reason == "quit":
@@ -131,9 +131,9 @@ class RunSummary:
 
     @property
     def _cut_short(self) -> bool:
-        """The run was stopped before the end that ``--until`` asks for.
+        """True if the run was stopped before the end given with ``--until``.
 
-        Without ``--until`` a command to quit is the end of the run, as a pilot's Esc is.
+        Without ``--until``, the command quit and a pilot's Esc are the run's regular end.
         """
         reason = self.result.reason
         return reason == "interrupted" or (reason == "quit" and self.options.until is not None)
@@ -158,7 +158,7 @@ class RunSummary:
 
     @property
     def _refused(self) -> list[str]:
-        """Return the warnings that ``--strict`` refuses, each once."""
+        """Return the warnings for which ``--strict`` exits with status 1, without duplicates."""
         found = [text for one in self.result.segments for text in one.warnings]
         return list(dict.fromkeys(found)) if self.options.strict else []
 

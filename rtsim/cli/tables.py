@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # loaded where something is printed: most of a run's start would be rich's
+if TYPE_CHECKING:  # imported only where a table is printed: rich takes long to import
     from rich.console import Console
     from rich.table import Table
 
 _GAP = 2
 _READABLE = 26
-"""Width that a folded column keeps before other columns are dropped: a verdict in one line."""
+"""Least width of a folded column: if space is short, other columns are dropped first.  A verdict
+fits into it in one line."""
 _UNLIMITED = 10_000
 _PAGE = 1000
 """Rows of a long table that are in memory at once."""
@@ -47,7 +48,7 @@ def print_table(
 ) -> None:
     """Print a table with ``title``; each of ``rows`` has one text for each of ``columns``."""
     table, needed = fitted(title, columns, rows, out.width)
-    # Wider than the terminal only where even the names do not fit; the terminal wraps them then.
+    # If even the names do not fit, the table is wider than the terminal, which wraps the lines.
     width = out.width
     out.width = max(width, needed)
     out.print(table, crop=False)
@@ -74,7 +75,7 @@ def print_long_table(
 
 
 def _pages(rows: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    """At least one."""
+    """Give the rows in pages of ``_PAGE`` rows; without rows, give one empty page."""
     left = iter(rows)
     yield list(itertools.islice(left, _PAGE))
     while page := list(itertools.islice(left, _PAGE)):
@@ -84,7 +85,7 @@ def _pages(rows: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
 def _print_page(
     out: Console, columns: Sequence[Column], widths: Sequence[int], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Rows without heads: each in a line, which a terminal folds where it is narrower."""
+    """Print rows without column headings, each as one line; a narrower terminal folds the line."""
     gap = " " * _GAP
     lines = [
         gap.join(
@@ -99,7 +100,7 @@ def _print_page(
 def fitted(
     title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
 ) -> tuple[Table, int]:
-    """Return the table for a terminal of ``width`` columns, and the width that it really needs."""
+    """Return the table for a terminal of ``width`` columns, and the width that the table needs."""
     from rich.table import Table
 
     widths = [_width(c, [row[i] for row in rows]) for i, c in enumerate(columns)]

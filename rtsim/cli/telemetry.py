@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _address(ctx: click.Context, param: click.Parameter, value: str) -> str:  # noqa: ARG001
-    """Check the address first: the scenario may have been taken for the option's value."""
+    """Check the address early, because click may have read the scenario's name as the address."""
     if value:
         try:
             read_address(value)
@@ -36,8 +36,8 @@ foxglove_option = click.option(
     flag_value=FOXGLOVE,
     metavar="[HOST:PORT]",
     callback=_address,
-    help=f"Serve Foxglove at this address; without an address at {FOXGLOVE}, for this machine "
-    "only.",
+    help="Serve Foxglove at this address.  Without an address, serve this machine only, at "
+    f"{FOXGLOVE}.",
 )
 unencrypted_option = click.option(
     UNENCRYPTED,
@@ -51,15 +51,16 @@ origin_option = click.option(
     "foxglove_origin",
     multiple=True,
     metavar="ORIGIN",
-    help="Let pages of this web site connect to --foxglove, such as https://viewer.example.org; "
-    "repeatable.",
+    help="Let pages of the web site ORIGIN, such as https://viewer.example.org, connect to "
+    "--foxglove; repeatable.",
 )
 telemetry_option = click.option(
     "--telemetry",
     multiple=True,
     metavar="[TOPIC=]HZ",
-    help="Rate in Hz at which a topic (a component, timing, scene) is sent to these tools; without "
-    "TOPIC, the rate of all other topics; repeatable.",
+    help="Set the rate, in Hz, at which a topic is sent to PlotJuggler and Foxglove.  TOPIC is the "
+    "name of a component, timing or scene; without TOPIC, HZ applies to all other topics.  "
+    "Repeatable.",
 )
 
 
@@ -116,7 +117,7 @@ def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
 
 
 def telemetry_line(found: Mapping[str, Mapping[str, int]], looks: int = 0) -> str:
-    """Return the counts as one line; ``looks`` is the number of dropped samples."""
+    """Return the counts of messages as one line; ``looks`` is the number of dropped samples."""
     told = [
         f"{name}: {counts['sent']} messages sent, {counts['lost']} lost"
         for name, counts in found.items()

@@ -99,7 +99,7 @@ class Screen:
         self._run, self._shown, self._names, self._every_s = run, shown, names, every_s
         self._said = ""
         self._asking: Callable[[str], None] | None = None
-        """Receives the text that is being typed; ``None`` while keys are commands."""
+        """Function that receives the text that is being typed; ``None`` while keys are commands."""
         self._text = ""
         self._ended = ""
         self._keys: dict[str, Callable[[], object]] = {

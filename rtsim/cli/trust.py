@@ -15,7 +15,7 @@ _scenario = click.option(
     "instead",
     metavar="FILE.py[:FUNCTION]",
     default=None,
-    help="Run this scenario instead of the one that the file names.",
+    help="Run this scenario instead of the scenario that the file names.",
 )
 _trust = click.option(
     "--trust",
@@ -37,7 +37,7 @@ def trust_option(command: F) -> F:
 
 
 def trust_options(command: F) -> F:
-    """Decorator: add both options, for commands that run what a recording or checkpoint names."""
+    """Decorator: add ``--scenario`` and ``--trust``, for commands that run code named in files."""
 
     @wraps(command)
     def asked(instead: str | None, trust: bool, **options: Any) -> Any:

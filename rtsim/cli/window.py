@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 HERE = "window"
 """Value of ``--view`` without an address."""
 _LATELY_NS = 2 * NS_PER_S
-"""A viewer that was silent for longer is gone; it reports twice a second."""
+"""A viewer that reports nothing for this time has ended; viewers report twice per second."""
 _SIZE = re.compile("([0-9]{1,5})x([0-9]{1,5})")
 _PLACE = re.compile(r".+://.*|[^/\\]+:[0-9]+")
-"""Text that is meant as an address; without ``tcp://`` it is refused."""
+"""Matches text that is meant as an address; an address without ``tcp://`` is refused."""
 
 _OPTIONS = (
     click.option(
@@ -97,7 +97,7 @@ def view_options(command: F) -> F:
     def asked(window: Window, view: bool, **options: Any) -> Any:
         if not view and window != Window():
             raise ScenarioError(
-                "--headless, --frames, --every, --fps and --size work only with --view; add it"
+                "--headless, --frames, --every, --fps and --size work only with --view; add --view"
             )
         return command(window=window if view else None, **options)
 
@@ -110,7 +110,7 @@ class Viewable(click.Command):
     """A command whose option ``--view`` takes an optional address ``tcp://HOST:PORT``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Attach an address that follows ``--view`` to that option; leave other words alone."""
+        """Attach an address that follows ``--view`` to this option; other words stay separate."""
         joined: list[str] = []
         for word in args:
             if joined and joined[-1] == "--view" and is_place(word):
@@ -123,7 +123,7 @@ class Viewable(click.Command):
 
 
 def place_options(command: F, view: str = "") -> F:
-    """Decorator: add :func:`window_options` and where the window is: on this machine or another.
+    """Decorator: add :func:`window_options`, and options that place the window on another machine.
 
     For commands of class :class:`Viewable`.  ``view`` is the default of ``--view``; ``window`` is
     ``None`` if ``--view`` is empty.
@@ -161,9 +161,9 @@ def place_options(command: F, view: str = "") -> F:
 
 
 def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
-    """Return address and key file of a window on another machine, ``None`` for a window here.
+    """Return address and key file of a window on another machine; ``None`` for this machine.
 
-    A client at that address can control and end the run, so keys are needed on loopback too.
+    A client at the address can control and end the run, so a loopback address needs keys too.
     """
     if view in ("", HERE):
         if keys is not None:
@@ -245,7 +245,7 @@ class Viewed:
 
 @contextmanager
 def _entered(scenario: str, shared: Path) -> Iterator[None]:
-    """Context in which ``rtsim view`` finds the run."""
+    """Context during which ``rtsim view`` can find the run."""
     try:
         entry = enter(RegisteredRun(os.getpid(), os.getpid(), scenario, str(shared)), VIEWED)
     except (RtsimError, OSError) as error:
@@ -259,10 +259,11 @@ def _entered(scenario: str, shared: Path) -> Iterator[None]:
 
 
 def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
-    """Return the fail-safe values of the signals of ``stick``, (n,): used if its window is gone.
+    """Return the values (n,) that the signals of ``stick`` take if its window is gone.
 
-    They come from the file ``mapping``, or from rtsim's own mapping if that is ``None``, as for a
-    window on another machine.  Raises :class:`RtsimError` for an invalid mapping.
+    The values come from the file ``mapping``, or from rtsim's own mapping if ``mapping`` is
+    ``None``, as for a window on another machine.  Raises :class:`RtsimError` for an invalid
+    mapping.
     """
     part = scenario.of(ExternalInputComponent).get(stick)
     if part is None:
@@ -309,7 +310,7 @@ def is_place(word: str) -> bool:
 
 
 def _folder(frames: Path | None) -> Path | None:
-    """Make the folder of ``--frames`` here, where an error can be reported to the user."""
+    """Make the folder of ``--frames`` in this process, which can report an error to the user."""
     if frames is None:
         return None
     try:

@@ -43,12 +43,12 @@ PRIVATE = ("_Writer__chunk_builder", "_Writer__statistics", "_Writer__maybe_fina
 
 
 class BatchWriter(Writer):
-    """A writer that adds blocks of rows directly to the private chunk builder of mcap's writer.
+    """A writer that adds arrays of rows directly to the private chunk builder of mcap's writer.
 
-    mcap's ``add_message`` takes 6 us a row, twice the time of encoding and compressing the row.
-    With a version of mcap that keeps its chunk builder elsewhere, rows are added with
-    ``add_message``.  pyproject.toml bounds the version of mcap, and
-    ``tests/unit/test_private_names.py`` notices a version that is slow for this reason.
+    mcap's ``add_message`` takes 6 us a row, twice the time of encoding and compressing the row.  If
+    a version of mcap has no such chunk builder, rows are added with ``add_message``. pyproject.toml
+    bounds the version of mcap, and ``tests/unit/test_private_names.py`` fails for a version without
+    the chunk builder.
     """
 
     def add_rows(self, channel: int, ns: NDArray[np.int64], payload: bytes, first: int) -> None:

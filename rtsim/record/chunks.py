@@ -45,12 +45,12 @@ BROKEN = (McapError, struct.error, ValueError, OverflowError, RuntimeError, zsta
 _LZ4_DENSEST = 256  # no LZ4 block unpacks to more than 255 times its size
 _PIECE = 1 << 20
 _ALIKE = RECORD.size + 2  # type, length and channel
-_LOOKED = 64  # messages looked at together at first
+_LOOKED = 64  # number of messages in the first comparison
 _CHANNEL = struct.Struct("<HHI")  # id, schema, and the length of the topic
 
 
 class MessageBlock(NamedTuple):
-    """``many`` messages of one channel and one length, end to end from byte ``at``."""
+    """``many`` consecutive messages of one channel and one length, the first at byte ``at``."""
 
     channel: int
     at: int
@@ -82,7 +82,7 @@ class Chunks:
         self._kept_bytes = 0
         self._then = _state(file)
         self.columns: dict[int, tuple[int, NDArray[np.int64]]] = {}
-        """Cache of columns that were read last, by reader: number of the first, and the columns."""
+        """The columns read last, by reader: number of the first cached column, and the columns."""
         weakref.finalize(self, file.close)
 
     def __len__(self) -> int:
@@ -94,10 +94,11 @@ class Chunks:
         return self.unpacked <= SMALL
 
     def add(self, at: int, body: bytes, read: int) -> bytes:
-        """Add the chunk at byte ``at``, after ``read`` bytes of the file; return its data.
+        """Add the chunk that begins at byte ``at`` of the file, and return its unpacked data.
 
-        Raises ``ValueError`` for a damaged chunk, and :class:`RecordingError` for a chunk that
-        declares more data than a recording can contain.
+        ``read``: bytes of the file that were read so far.  Raises ``ValueError`` for a damaged
+        chunk, and :class:`RecordingError` for a chunk that declares more data than a recording can
+        contain.
         """
         chunk = whole(Chunk, body)
         _check_size(chunk)
@@ -115,7 +116,10 @@ class Chunks:
         return data
 
     def data(self, number: int) -> bytes:
-        """Return the data of chunk ``number``; raises :class:`RecordingError` if it changed."""
+        """Return the data of chunk ``number``.
+
+        Raises :class:`RecordingError` if the file has changed since it was opened.
+        """
         found = self._kept.get(number)
         if found is not None:
             self._kept.move_to_end(number)
@@ -150,13 +154,14 @@ class Messages:
     size: int | None = None
     """Bytes of a payload; ``None`` before the first."""
     uneven: bool = False
-    """Payloads have different sizes."""
+    """True if the payloads have different sizes."""
     total: int = 0
     """Bytes of all payloads."""
     _where: array[int] = field(default_factory=lambda: array("q"))
     _first: array[int] = field(default_factory=lambda: array("q"))
     _at: array[int] = field(default_factory=lambda: array("q"))
-    """For each block: its chunk, the number of messages before it, and its byte in the chunk."""
+    """For each block: the number of its chunk, the number of messages before the block, and the
+    byte in the chunk at which the block begins."""
 
     def add(self, chunk: int, run: MessageBlock) -> None:
         """Append a block of messages that is in ``chunk``."""
@@ -208,7 +213,7 @@ def runs(data: bytes) -> Iterator[MessageBlock | Declared]:
 
 
 def _alike(data: bytes, at: int, stride: int) -> int:
-    """The number of consecutive messages of this channel and length from ``at`` on."""
+    """Return the number of consecutive messages from ``at`` on with this channel and length."""
     if data[at + stride : at + stride + _ALIKE] != data[at : at + _ALIKE]:
         return 1
     count, look = 1, _LOOKED
@@ -218,7 +223,7 @@ def _alike(data: bytes, at: int, stride: int) -> int:
         if not there:
             return count
         same = np.ones(there, np.bool_)
-        for part in (0, _ALIKE - 8):  # two words cover it
+        for part in (0, _ALIKE - 8):  # two overlapping words cover type, length and channel
             words = np.ndarray(there, "<u8", data, begin + part, (stride,))
             same &= words == int.from_bytes(data[at + part : at + part + 8], "little")
         if not same.all():
@@ -264,7 +269,7 @@ def _check_size(chunk: Chunk) -> int:
 
 
 def _unpacked(chunk: Chunk) -> bytes:
-    """The data of a chunk; memory grows with the actual data, not with the declared size."""
+    """Return the data of a chunk; memory grows with the actual data, not with the declared size."""
     size = _check_size(chunk)
     data: bytes = chunk.data
     if chunk.compression == "lz4":

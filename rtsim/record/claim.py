@@ -1,4 +1,4 @@
-"""The right to write to a path: one run at a time, and only recordings are overwritten.
+"""Claims a path for writing by one run at a time; only recordings may be overwritten.
 
 The claim is a lock on the open file, which the writing process inherits.  It ends with that
 process, so a run that was killed does not block the next one.
@@ -16,26 +16,26 @@ from pathlib import Path
 from rtsim.core.errors import RecordingError
 
 MAGIC = b"\x89MCAP0\r\n"
-"""How every MCAP file begins."""
+"""The first bytes of every MCAP file."""
 
 
 class PathTaken(RecordingError):
-    """The path exists already, or another run is writing it."""
+    """Raised if the path exists already, or if another run is writing to it."""
 
 
 @dataclass
 class Claim:
-    """A path reserved for this run, until it is given back and the writing process has ended."""
+    """A path that is reserved for this run until the writing process has ended."""
 
     path: Path
     handles: tuple[int, ...]
     """File handles that the writing process must inherit."""
     new: bool
-    """The file did not exist before."""
+    """True if the file did not exist before the claim."""
     _file: int
 
     def give_back(self, nothing_there: bool) -> None:
-        """Close the file; with ``nothing_there`` remove it if it is new."""
+        """Close the file; with ``nothing_there``, remove the file if it is new."""
         if self._file < 0:
             return
         if nothing_there and self.new:
@@ -49,14 +49,18 @@ class Claim:
 def claim(path: Path, overwrite: bool) -> Claim:
     """Open ``path`` for one writer.
 
-    ``overwrite`` allows to overwrite an existing recording, but no other file.  Raises
+    With ``overwrite``, an existing recording is overwritten, but no other file.  Raises
     :class:`PathTaken` if the path is not free, and :class:`RecordingError` if it cannot be opened.
     """
     new = not path.exists()
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
     except OSError as error:
-        hint = f"; create the folder {path.parent}" if not path.parent.is_dir() else ""
+        hint = ""
+        if path.is_dir():
+            hint = f"; give a file name, such as {path / 'run.mcap'}"
+        elif not path.parent.is_dir():
+            hint = f"; create the folder {path.parent}"
         raise RecordingError(f"cannot record to {path}: {error.strerror}{hint}") from error
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -89,7 +93,7 @@ def _lock(file: int, path: Path) -> tuple[int, ...]:
     """Lock ``file`` while a process has it open; returns the handles that hold the lock."""
     busy = f"another run is recording to {path}; give another -o PATH, or wait until it ends"
     if sys.platform == "win32":
-        # The lock's handle cannot be inherited there: a file beside it that vanishes when closed.
+        # Windows cannot inherit a lock.  Lock with a second file, which is deleted when closed.
         beside = os.O_CREAT | os.O_EXCL | os.O_TEMPORARY
         try:
             return (os.open(f"{path}.lock", beside),)
@@ -102,5 +106,5 @@ def _lock(file: int, path: Path) -> tuple[int, ...]:
     except BlockingIOError as error:
         raise PathTaken(busy) from error
     except OSError:
-        return ()  # a file system without locks
+        return ()  # the file system has no locks
     return (file,)

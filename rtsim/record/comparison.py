@@ -5,16 +5,16 @@
     |candidate - baseline| <= max(absolute, relative * |baseline|)
 
 If both tolerances are 0, the two doubles must be equal bit for bit.  NaN equals NaN, and an
-infinity equals itself; compared with any other value they fail at every tolerance.  The difference
-of two signals of kind ``angle`` is taken in the shorter direction; quaternions are equal
-up to their sign.
+infinity equals itself; NaN or an infinity fails against any other value, however large the
+tolerance is.  The difference of two signals of kind ``angle`` is taken in the shorter direction;
+quaternions are equal up to their sign.
 
 The candidate must reach the end of the baseline; its later rows do not count.  Up to that end both
 must have the same rows: the same tags (time, microstep, side) in the same order.  With
 ``tags="common"``, for runs with different steps, rows are paired by time: the last row at each time
-that both runs have.  These times must span nine tenths of the baseline.  Nothing is interpolated.
-Signals and tracks that only the candidate has are listed and do not fail.  Tracks of wall-clock
-figures are left out.
+that both runs have.  The common times must span nine tenths of the baseline.  Nothing is
+interpolated.  Signals and tracks that only the candidate has are listed and do not fail.  Tracks of
+wall-clock figures are left out.
 
 If the baseline did not reach its requested end, or the candidate was stopped from outside, the rows
 that both have are compared.  If they agree, the outcome is undecided.  It is also undecided if
@@ -50,11 +50,11 @@ __all__ = [
 
 
 class ComparedRows(NamedTuple):
-    """How much was compared: rows of all tracks, and the time span in ns."""
+    """How much was compared: the number of rows in all tracks, and the time span in ns."""
 
     rows: int = 0
     there: int = 0
-    """All rows of the baseline in the same tracks."""
+    """Number of rows that the baseline has in the compared tracks."""
     first_ns: int = 0
     last_ns: int = 0
 
@@ -71,14 +71,14 @@ class Comparison:
     extra: list[str] = field(default_factory=list)
     """Signals and tracks that only the candidate has."""
     undecided: list[str] = field(default_factory=list)
-    """Reasons why equal signals do not count as agreement."""
+    """Reasons why the comparison is undecided although no signal differs."""
     endings: tuple[RunEnding, ...] = ()
     """How the baseline and the candidate ended."""
     covered: ComparedRows = ComparedRows()
 
     @property
     def outcome(self) -> Outcome:
-        """Failed if a signal failed; else undecided if not everything could be compared."""
+        """Failed if a signal failed; undecided if rows could not be compared; else passed."""
         if self.failures:
             return Outcome.FAILED
         if self.undecided or all(r.empty for r in self.results):

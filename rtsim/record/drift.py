@@ -1,4 +1,4 @@
-"""The same run on another machine: allowed differences, the first difference, and its growth.
+"""Compares a run with the same run on another machine: tolerances, first difference, its growth.
 
 Another processor, compiler or library version may round differently in the last bits, and a closed
 loop amplifies these differences.  Therefore values are compared with a tolerance that is
@@ -20,7 +20,8 @@ from rtsim.record.verdict import ComparedSignal, SignalResult, Tolerance, ranges
 SHARE = 1e-9
 """Allowed difference of a run on another machine, as a share of the signal's range."""
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
-"""Additional share of a value's size: a few last bits, for large values that change little."""
+"""Allowed difference in addition, as a share of the value; it covers the last bits of large
+values."""
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)
 _POINTS = 4
 
@@ -95,5 +96,5 @@ def _of(a: Recording, b: Recording, result: SignalResult, first: Tag) -> Growth 
 
 
 def _matrix(track: TrackData, signal: str) -> Vector:
-    """(n, size)."""
+    """Return a signal's values as a matrix (n, size)."""
     return track.column(signal).reshape(len(track), track.signals[signal].size)

@@ -25,7 +25,7 @@ _STOPPED = {
     CUT_OFF: "was cut off at",
 }
 _EACH_TIME = re.compile(r"\b0x[0-9a-fA-F]+\b|\([^()]+:\d+ in [^()]+\)")
-"""Addresses and places in source files, which are left out when two errors are compared."""
+"""Matches addresses and source lines, which are ignored when two errors are compared."""
 _NAMED = re.compile(r"\b([A-Z]\w*): ")
 _OF_A_DEVICE = "the device of input "
 """Beginning of the messages of :mod:`rtsim.engine.microsteps` about a device."""
@@ -35,7 +35,7 @@ _OF_THE_LOOP = "OverrunError"
 
 @dataclass(frozen=True)
 class RunEnding:
-    """How one run ended; its text continues a sentence that begins with the name of the run."""
+    """How one run ended; as text, it completes a sentence that begins with the name of the run."""
 
     reached_ns: int
     asked_ns: int | None
@@ -59,7 +59,7 @@ class RunEnding:
         return cls(reached, asked, reason, error)
 
     def up_to(self, ns: int | None) -> RunEnding:
-        """Return the ending for a comparison up to ``ns``: a run that reached it is complete.
+        """Return the ending for a comparison up to ``ns``: a run that reached ``ns`` is complete.
 
         A recording that was cut off stays incomplete, because any of its last rows may be missing.
         """
@@ -82,7 +82,7 @@ class RunEnding:
 
     @property
     def in_brief(self) -> str:
-        """Return the text without the message of the error."""
+        """Return the text about the end of the run, without the message of an error."""
         at = f"{self.reached_ns / NS_PER_S:g} s"
         early = self.asked_ns is not None and self.reached_ns < self.asked_ns
         of = f"{at} of {self.asked_ns / NS_PER_S:g} s" if early and self.asked_ns else at
@@ -129,11 +129,11 @@ def in_words(died: Event | None) -> str:
 
 
 def is_lack(name: str) -> bool:
-    """Return True if ``name`` is the type of an error of files, devices, libraries or memory."""
+    """Return True if ``name`` is an exception type for a missing file, library, memory etc."""
     known = getattr(builtins, name, None)
     return isinstance(known, type) and issubclass(known, LACKING)
 
 
 def names_lack(text: str) -> bool:
-    """Return True if ``text``, the message about a component's error, names such an error."""
+    """Return True if ``text``, a component's error message, names such an exception type."""
     return any(map(is_lack, _NAMED.findall(text)))

@@ -17,7 +17,7 @@ Value: TypeAlias = float | int | str
 
 @dataclass(frozen=True)
 class Event:
-    """An event of a run: an overrun, a Late, a Missed, a command."""
+    """An event of a run, such as an overrun, a late answer, a missed request or a command."""
 
     tag: Tag
     kind: str

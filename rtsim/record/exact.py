@@ -33,9 +33,9 @@ def compare_exact(
 ) -> Difference | None:
     """Return the first difference of the deterministic tracks; ``None`` if all bits are equal.
 
-    Among differences at the same tag, it is the one in the first track by name and its first
-    column.  With
-    ``prefix``, for a baseline that was cut off, later rows of the candidate do not count.
+    If several tracks differ at one tag, the result is the first of these tracks by name, and its
+    first differing column.  With ``prefix``, rows of the candidate after the end of the baseline do
+    not count; use it for a baseline that was cut off.
     """
     found = []
     for name in sorted(baseline.tracks.keys() | candidate.tracks.keys()):
@@ -81,7 +81,7 @@ def first_unequal(a: TrackData, b: TrackData) -> tuple[int, int] | None:
 
 
 def _text(track: TrackData, row: int, column: int) -> str:
-    """The value with all digits; for a NaN also its bits."""
+    """Return the value as text with all digits; for a NaN also with its bits."""
     if column <= len(track.integers):
         return str(int(track.words[row, column]))
     word = track.words[row, column]

@@ -16,7 +16,7 @@ _KINDS_AT_ONCE = ("burst", "board_reset", "stall", "late_wake", "lost_tick", "lo
 
 
 class Span(NamedTuple):
-    """One activation of a fault, times in s; ``ended`` equals ``began`` for a single item."""
+    """One activation of a fault, times in s; an activation on one message has no duration."""
 
     fault: str
     began: float
@@ -43,8 +43,9 @@ def spans(
 ) -> list[Span]:
     """Return all activations in the order of time.
 
-    ``described``: the faults as the header describes them.  An activation without an end lasts to
-    ``end_ns`` if its fault has a duration or no trigger of single items.
+    ``described``: the faults as the header describes them.  If the end of an activation is not
+    recorded, the activation lasts to ``end_ns``, provided that its fault has a duration or does not
+    act on single items.
     """
     lasting = {str(f.get("name")) for f in described if lasts(f)}
     began: dict[str, Event] = {}
@@ -96,7 +97,7 @@ def described(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def notes(idle: Mapping[str, str], never: Iterable[str]) -> list[str]:
-    """Return notes on faults that have no effect here, with reasons, and on unused faults."""
+    """Return notes on faults without effect in this run, with reasons, and on unused faults."""
     told = "; ".join(f"{name} ({reason})" for name, reason in idle.items())
     unmet = ", ".join(name for name in never if name not in idle)
     out = [f"note: these faults have no effect here: {told}"] if told else []

@@ -41,11 +41,11 @@ document.addEventListener("toggle", event => {
   }
 }, true);
 """
-"""Script of the page: draws the plots of a fold when it is first opened."""
+"""Script of the page: draws the plots of a collapsed section when it is first opened."""
 
 
 def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
-    """Return a plot as a div and its script; the page itself contains plotly once.
+    """Return a plot as a div and its script; plotly itself is included once, by the page.
 
     ``when_opened``: draw the plot only when the ``<details>`` around it is opened.
     """
@@ -59,7 +59,7 @@ def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
     if when_opened:
         drawing = json.loads(pio.to_json(figure))
         data = json.dumps(drawing | {"config": options}, separators=(",", ":"))
-        data = data.replace("<", r"\u003c")  # no end tag within the script
+        data = data.replace("<", r"\u003c")  # the script must not contain an end tag
         script = f'<script type="application/json" class="plot-data">{data}</script>'
         return f"<div class=plot></div>{script}"
     plot = pio.to_html(figure, include_plotlyjs=False, full_html=False, config=options)
@@ -73,7 +73,7 @@ def trajectories(
     *,
     when_opened: bool = False,
 ) -> tuple[str, bool]:
-    """Return plots of a track's signals over time, and whether points were thinned out."""
+    """Return plots of a track's signals over time, and True if some points are left out."""
     names = [c for s in track.signals for c in s.columns]
     units = track.spec.units
     titles = [html.escape(f"{n} [{units[n]}]" if units[n] != "1" else n) for n in names]
@@ -101,7 +101,7 @@ def trajectories(
 
 
 def _effective(track: TrackData) -> tuple[NDArray[np.intp], Vector]:
-    """Rows to draw, and the time [s] at which they take effect: a message at its arrival."""
+    """Return the rows to draw, and their times [s]; for a message, its time of arrival."""
     if "arrival" not in track.integers:
         return np.arange(len(track)), track.ns / NS_PER_S
     arrival = track.integer("arrival")
@@ -113,8 +113,8 @@ def _effective(track: TrackData) -> tuple[NDArray[np.intp], Vector]:
 def _mark(figure: go.Figure, events: Iterable[Event], faults: Sequence[Span]) -> None:
     """Draw a dotted line at each event and a band for each activation of a fault, in every plot.
 
-    If there are too many, only the timeline shows them.  All are set in one call, because plotly
-    checks the whole figure at every call.
+    If there are too many lines and bands, only the timeline shows them.  One call adds all of them,
+    because plotly checks the whole figure at every call.
     """
     marks: list[dict[str, Any]] = []
     seconds = sorted({e.tag.seconds for e in events if e.kind not in _FAULTS})
@@ -165,7 +165,7 @@ def timeline(events: list[Event], end_ns: int, faults: Sequence[Span] = ()) -> s
 
 
 def _bars(name: str, activations: Sequence[Span]) -> go.Scatter:
-    """A row of the timeline: a mark where a fault began, a line for as long as it acted."""
+    """Return a row of the timeline: a mark where a fault began, and a line while it acted."""
     x: list[float | None] = []
     for span in activations:
         x += [span.began, span.ended, None]
@@ -213,7 +213,7 @@ def latencies(recording: Recording) -> str:
 
 
 def _delays(track: TrackData) -> tuple[Vector, Vector, Vector]:
-    """Initiation [s], compute latency and total latency [ms] of the messages that arrived."""
+    """Return initiation [s], compute and total latency [ms] of the messages that arrived."""
     initiated, completed, arrival = map(track.integer, ("initiated", "completed", "arrival"))
     there = arrival >= 0
     start = initiated[there]
@@ -261,7 +261,7 @@ def log_histogram(values: Vector, counts: Vector) -> tuple[Vector, Vector, int]:
 def samples_of(
     recording: Recording, certificate: Mapping[str, Any]
 ) -> dict[str, tuple[Vector, Vector]]:
-    """Return timing samples by name, from the timing track, or else from the certificate."""
+    """Return timing samples by name: from the timing track, or without one from the certificate."""
     track = recording.tracks.get("timing")
     out: dict[str, tuple[Vector, Vector]] = {}
     if track is not None and len(track):

@@ -1,7 +1,7 @@
 """Recording into a file: another process writes it, so that the loop never waits for the disk.
 
 A socket pair connects the two processes.  ``pump`` sends without blocking; data that the socket
-cannot take waits in memory, is counted, and is sent first the next time.  If this process is
+cannot take stays in memory, is counted, and is sent first at the next call.  If this process is
 killed, the writing process sees the end of the stream and closes the file.  If the writing process
 dies, :attr:`FileRecorder.on_failure` is called at once, and :meth:`FileRecorder.finish` raises an
 error.
@@ -38,8 +38,9 @@ HAND_OVER_NS = 100_000_000
 FLUSH_NS = 200_000_000
 _POLL_S = 0.5
 _AHEAD_BYTES = 8 << 20
-"""Bytes that may wait for the writing process before a run that may wait does wait: 60 simulated
-seconds of the F-16.  If the run waited for each block, the two processes would take turns."""
+"""A run that is not paced waits for the writing process when more than this many bytes are
+unwritten; this is about 60 simulated seconds of the F-16.  If the run waited for every buffer, only
+one of the two processes would work at a time."""
 
 
 @dataclass
@@ -146,7 +147,7 @@ class FileRecorder:
         self._events.append((tag, kind, source, text, dict(values or {})))
 
     def pump(self, wait: bool = False) -> None:
-        """Send all data if a block is full, or 0.1 s after the last time; ``wait`` may block."""
+        """Send all data if a buffer is full or 0.1 s have passed; with ``wait`` this may block."""
         now = self._now()
         if self._aside:
             self._send_aside(wait)
@@ -226,13 +227,13 @@ class FileRecorder:
         self._events.clear()
 
     def _send(self, kind: FrameKind, track: int, data: bytes | memoryview, wait: bool) -> bool:
-        """Send one frame or keep it in memory; False if it is lost because the recording failed."""
+        """Send one frame or keep it in memory; return False if the recording failed before."""
         if self.failed:
             return False
         if self.handed.aside_bytes + len(data) > self._keep_aside:
             self._fail(
                 f"the writing process is too slow: {self.handed.aside_bytes} bytes wait in memory, "
-                f"{self._keep_aside} are allowed; record to a faster disk"
+                f"but at most {self._keep_aside} may wait; record to a faster disk"
             )
             return False
         frame = memoryview(pack(kind, track, data))
@@ -305,7 +306,7 @@ class FileRecorder:
                 self.on_failure(cause + self._how_it_died())
 
     def _how_it_died(self) -> str:
-        """Text about the signal that killed the writing process; else empty."""
+        """Text about the signal that killed the writing process; empty if no signal did."""
         status = self._process.poll()
         return f" (killed by signal {-status})" if status is not None and status < 0 else ""
 
@@ -320,7 +321,7 @@ class FileRecorder:
 
 
 def _how_it_ended(status: int, stderr: IO[bytes]) -> str:
-    """Signal and last error line of the writing process as text; empty if there is none."""
+    """Return text with the signal and the last error line of the writing process; may be empty."""
     stderr.seek(0)
     lines = stderr.read(LONGEST_STATUS).decode(errors="replace").split("\n")
     said = next((f"; it printed: {line.strip()}" for line in reversed(lines) if line.strip()), "")
@@ -341,7 +342,7 @@ def _start_writer(
 ) -> subprocess.Popen[bytes]:
     """Start the writing process in its own session, so that Ctrl-C does not reach it.
 
-    It inherits ``handles``, which hold the claim on the file until it ends.
+    The process inherits ``handles``, which hold the claim on the file until the process ends.
     """
     # -P: a file in the working folder must not stand in for a module of the standard library.
     command = [sys.executable, "-P", "-m", "rtsim.record.writer", os.path.abspath(path)]

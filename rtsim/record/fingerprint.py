@@ -1,8 +1,8 @@
 """The fingerprint of an installation: packages, libm, processor features, settings.
 
-Besides its source, the last bits of a run depend on these.  Runs of one source with equal
-fingerprints are equal bit for bit.  The fingerprint is read without importing numba, and contains
-neither host name nor user name.
+The last bits of a run's results depend on its source code and on these properties.  Runs of the
+same source code with equal fingerprints are equal bit for bit.  The fingerprint is read without
+importing numba, and contains neither host name nor user name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SETTINGS = (
     "NPY_ENABLE_CPU_FEATURES",
     "GLIBC_TUNABLES",
 )
-# Those that the code generators and libm choose instructions by.
+# Processor features by which code generators and libm choose instructions.
 _ARITHMETIC = re.compile(r"(sse|ssse|avx|fma|f16c|bmi|amx|asimd|neon|fp|sve|sme|vfp)[0-9a-z_]*\Z")
 _LONGEST = 65_536
 
@@ -63,14 +63,14 @@ def differences(recorded: Mapping[str, str], here: Mapping[str, str]) -> list[st
     return out
 
 
-@cache  # each takes 2 ms, and a process may fly many runs
+@cache  # each look-up takes 2 ms, and a process may do many runs
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         if package != "rtsim":
             return ""
-        return __version__  # of a checkout that is not installed
+        return __version__  # rtsim is used from a checkout that is not installed
 
 
 def _features(cpuinfo: Path) -> str:

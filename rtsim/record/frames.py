@@ -23,7 +23,7 @@ class FrameKind(IntEnum):
     START = 1  # JSON: header and tracks
     ROWS = 2  # words of one track, as in memory
     EVENT = 3  # JSON: one event
-    FLUSH = 4  # what came so far belongs on the disk
+    FLUSH = 4  # flush: write all received data to the disk
     FINISH = 5  # JSON: footer; nothing follows
 
 
@@ -68,5 +68,5 @@ class FrameBuffer:
 
     @property
     def left(self) -> int:
-        """Number of bytes of an incomplete frame."""
+        """Number of received bytes that belong to an incomplete frame."""
         return len(self._data)

@@ -10,7 +10,7 @@ from typing import Any
 
 _LONGEST_WORD = 30
 _QUANTITY = re.compile(r"-?[0-9][0-9.,]*( \S{1,4})?\Z")
-"""A number, or one with its unit."""
+"""Matches a number with or without a unit."""
 
 STYLE = """
 :root { --ink: #1c2430; --soft: #5b6675; --line: #dfe4ea; --back: #f6f7f9; --blue: #1f5fbf; }
@@ -78,7 +78,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]], numeric: int = 
 
 
 def _class(value: object, numeric: bool) -> str:
-    """Class of a cell: numbers and quantities never wrap; long words may break anywhere."""
+    """Return the CSS class of a cell: numbers never wrap; long words may break anywhere."""
     if numeric:
         return " class=n"
     if isinstance(value, int | float) or _QUANTITY.match(str(value)):
@@ -93,7 +93,7 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def block(title: str, value: object) -> str:
-    """Return a heading with a list, or a table of names and values; nested names are dotted."""
+    """Return a heading and ``value`` as a list or a table; names of nested values contain dots."""
     if not value:
         return ""
     if isinstance(value, list) and not any(isinstance(v, (Mapping, list)) for v in value):
@@ -108,7 +108,7 @@ def block(title: str, value: object) -> str:
 
 
 def inline(value: object) -> object:
-    """Return a mapping as one line of text; other values unchanged."""
+    """Return a mapping as one line of text; return any other value unchanged."""
     if not isinstance(value, Mapping):
         return value
     return ", ".join(f"{k} {v}" for k, v in value.items())

@@ -16,16 +16,16 @@ from rtsim.record.reading import Recording, TrackData
 
 PREFIX = "measured/"
 ARRIVED, TAKEN = "arrived", "taken"
-"""Meaning of the stamp ``received`` in a controller's header."""
+"""Meanings of a controller's time stamp ``received``, one of which the header states."""
 FEWEST = 100
-"""Least number of answers: with fewer, none lies beyond the 99th percentile."""
+"""Least number of answers: with fewer answers, none lies beyond the 99th percentile."""
 MOST = 4096
-"""Greatest number of samples of a model; of more answers, evenly spaced quantiles are kept."""
+"""Greatest number of samples in a model; from more answers, evenly spaced quantiles are taken."""
 
 
 @dataclass(frozen=True)
 class MeasuredLatency:
-    """The latencies of a controller's ``answers``, from the sending of each request."""
+    """The latencies of a controller's ``answers``, measured from the sending of each request."""
 
     controller: str
     source: str
@@ -33,9 +33,9 @@ class MeasuredLatency:
     late: int
     """Number of answers that were late; their latency is not known."""
     to: str
-    """End of the measured time: ``"answer"``: arrival of the answer here; ``"end"``: end of the
-    step there; ``"wire"``: that plus the answer's time on the line; ``"firmware"``: that plus the
-    time that the firmware takes besides the step."""
+    """Up to which event a latency is measured.  ``"answer"``: the answer arrives in this process;
+    ``"end"``: the controller's step ends; ``"wire"``: as ``"end"``, plus the time of the answer on
+    the line; ``"firmware"``: as ``"wire"``, plus the firmware's time outside the step."""
     model: Empirical
 
     @property
@@ -74,11 +74,11 @@ _IN_WORDS = {
 def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
     """Return the latencies of ``controller``'s answers in a recorded run.
 
-    If the run waited for the answers, or if ``received`` is the arrival of the answer, a latency
-    is the time from ``sent`` to ``received``.  If answers were taken only when they were due,
-    ``received`` is no measure; then a latency is the time from ``sent`` to ``ended``, plus
-    ``reply_ns`` (the answer's time on the line) and ``handling_ns`` (the time that a board takes
-    besides the step), as far as the controller states them.
+    If the run waited for the answers, or if ``received`` is the arrival of the answer, a latency is
+    the time from ``sent`` to ``received``.  If the run took answers only when they were due,
+    ``received`` is not the time of arrival.  Then a latency is the time from ``sent`` to ``ended``,
+    plus ``reply_ns`` (the answer's time on the line) and ``handling_ns`` (the board's time outside
+    the step) if the header contains them.
 
     Raises :class:`RecordingError` if the controller was not measured, if there are fewer than 100
     answers, or if ``ended`` is of another machine's clock.
@@ -118,14 +118,14 @@ def _track(recording: Recording, controller: str) -> TrackData:
 
 
 def _took(recording: Recording, controller: str, track: TrackData) -> tuple[NDArray[np.int64], str]:
-    """The latency of each answer [ns], and the end of the measured time."""
+    """Return the latency of each answer [ns], and the event up to which it is measured."""
     sent, about = track.integer("sent"), _about(recording, controller)
     if about.get("received") == ARRIVED or _waited_for(recording, controller):
         return track.integer("received") - sent, ANSWER
     if "stamps" in about:
         raise RecordingError(
-            f"{recording.source} does not contain the latencies of {controller}: its answers were "
-            "taken when they were due, and its other stamps are of another clock; "
+            f"{recording.source} does not contain the latencies of {controller}: the run took its "
+            "answers when they were due, and its other time stamps are of another machine's clock; "
             "record a run with --pace max and without --latency"
         )
     reply_ns, handling_ns = (int(about.get(key, 0)) for key in ("reply_ns", "handling_ns"))
@@ -146,7 +146,7 @@ def _about(recording: Recording, controller: str) -> Mapping[str, Any]:
 
 
 def _thinned(took: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All latencies, or ``MOST`` quantiles of them, with the least and the greatest."""
+    """Return all latencies, or ``MOST`` quantiles of them including the least and the greatest."""
     if len(took) <= MOST:
         return took
     return np.sort(took)[np.linspace(0, len(took) - 1, MOST).round().astype(np.int64)]

@@ -1,7 +1,7 @@
 """Recorders: the protocol, the memory recorder, and tracks that collect rows in the loop.
 
-``Track.append`` writes one row; a full block is replaced with a spare one.  The recorder processes
-full blocks in :meth:`Recorder.pump`, in the slack of a frame.
+``Track.append`` writes one row; a full buffer is replaced with a spare one.  The recorder processes
+full buffers in :meth:`Recorder.pump`, in the slack of a frame.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SPARE_BLOCKS = 2
 
 
 class _Block:
-    """Memory for some rows of eight-byte words, seen as doubles and as bytes."""
+    """A buffer for rows of eight-byte words, which can also be accessed as doubles and as bytes."""
 
     def __init__(self, rows: int, width: int) -> None:
         # Filled, not only reserved: the first write to a fresh page would fault inside a frame.
@@ -40,9 +40,9 @@ class _Block:
 
 @dataclass(frozen=True)
 class Lent:
-    """Blocks (capacity, width) of a track that compiled code fills from ``row`` on.
+    """Two buffers (capacity, width) of a track, which compiled code fills from ``row`` on.
 
-    Blocks without rows: the track counts rows and keeps none.
+    If the buffers have no rows, the track only counts the rows.
     """
 
     block: NDArray[np.int64]
@@ -55,7 +55,7 @@ class Lent:
 class Track:
     """One topic of a recording: rows of a fixed layout.
 
-    ``on_full`` is called when a block is full.
+    ``on_full`` is called when a buffer is full.
     """
 
     def __init__(self, spec: TrackSpec, on_full: Callable[[], None]) -> None:
@@ -116,7 +116,7 @@ class Track:
                 self._roll()
 
     def lend(self) -> Lent:
-        """The present block and a spare one, into which compiled code writes rows."""
+        """Return the present buffer and a spare one, into which compiled code writes rows."""
         if not self._spare:
             self._spare.append(_Block(self._capacity, self._width))
         return Lent(
@@ -124,7 +124,7 @@ class Track:
         )
 
     def returned(self, row: int, rolled: bool) -> None:
-        """Rows were written up to ``row`` of the lent block; if ``rolled``, of the spare block."""
+        """Take over the rows up to ``row`` of the buffer, or if ``rolled`` of the spare buffer."""
         if rolled:
             self._row = self._capacity
             self._roll()
@@ -145,7 +145,7 @@ class Track:
         return self._rolled + self._row
 
     def take(self) -> Iterator[NDArray[np.int64]]:
-        """Give the rows (n, width) not taken before; each batch is valid until the next one."""
+        """Give the new rows (n, width) in batches; each batch is valid until the next batch."""
         # Rows are marked as taken first: after an interrupt they must not be given twice.
         while self._full:
             block, start = self._full.pop(0), self._taken
@@ -172,11 +172,12 @@ class Track:
 
 
 class Recorder(Protocol):
-    """The interface to which the executive writes a recording.
+    """The interface through which the executive writes a recording.
 
-    A recorder with a writing process may give its process numbers as ``beside``: they are kept off
-    the CPU that is reserved for the loop.  A recorder that may fail during the run has an attribute
-    ``on_failure``, which the run sets; the recorder calls it with the cause.
+    A recorder that uses other processes may list their process numbers in an attribute ``beside``;
+    the run keeps these processes off the CPU that is reserved for the loop.  A recorder that may
+    fail during the run has an attribute ``on_failure``.  The run assigns a function to it, and the
+    recorder calls this function with the cause of the failure.
     """
 
     def track(
@@ -186,10 +187,10 @@ class Recorder(Protocol):
         signals: Signals,
         about: Mapping[str, str] | None = None,
     ) -> Track:
-        """Declare a topic, before :meth:`start`; returns the track for its rows."""
+        """Declare a topic and return the track for its rows; only possible before :meth:`start`."""
 
     def start(self, header: Mapping[str, object]) -> None:
-        """Begin the recording with ``header``, plain JSON data; before the first row."""
+        """Begin the recording with ``header``, plain JSON data; called before the first row."""
 
     def event(
         self,
@@ -199,17 +200,17 @@ class Recorder(Protocol):
         text: str = "",
         values: Mapping[str, Value] | None = None,
     ) -> None:
-        """Record an event: an overrun, a Late, a Missed, a command."""
+        """Record an event, such as an overrun, a late answer, a missed request or a command."""
 
     def pump(self, wait: bool = False) -> None:
-        """Process the recorded data; with ``wait`` it may block until all data is taken."""
+        """Process the recorded data; with ``wait`` this may block until all data is processed."""
 
     def finish(self, footer: Mapping[str, object]) -> None:
         """Complete the recording with ``footer`` (the certificate), plain JSON data."""
 
 
 class Tracks:
-    """The tracks of a recorder; ``due``: a block is full."""
+    """The tracks of a recorder; ``due`` is True if a buffer is full."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Track] = {}

@@ -41,7 +41,7 @@ class PrintedOutput(NamedTuple):
     least: float
     greatest: float
     estimate: Estimate | None
-    """Estimate of the mean from batch means; ``None`` for too few messages or constant values."""
+    """Mean estimated from batch means; ``None`` if messages are too few or all values are equal."""
     mean: float
 
 
@@ -56,7 +56,7 @@ def outputs(recording: Recording, after_ns: int = 0) -> list[Output]:
 
 
 def said(recording: Recording, after_ns: int = 0) -> list[PrintedOutput]:
-    """Return the statistics of topics of processes, over messages from ``after_ns`` on."""
+    """Return statistics of the messages of discrete-event components from ``after_ns`` on."""
     return [
         _said(track, column, later)
         for _, part in _processes(recording)
@@ -100,7 +100,7 @@ def _end(recording: Recording) -> int:
 
 
 def single(track: TrackData, column: str) -> Vector:
-    """Return one column (n,); raises :class:`ScenarioError` for a whole array."""
+    """Return one column (n,); raises :class:`ScenarioError` if the signal is an array."""
     values = track.column(column)
     if values.ndim > 1:
         names = track.signals[column].columns
@@ -117,7 +117,7 @@ def average(
     begin_ns: int = 0,
     before: float | None = None,
 ) -> float:
-    """Return the time average of a column; each value holds until the next row or arrival.
+    """Return the time average of a column; each value holds until the next row or message.
 
     ``begin_ns``: start of the average.  ``before``: the value before the first row; by default the
     declared initial value.  If the recording continues from a checkpoint, this value is not known,
@@ -133,7 +133,7 @@ def average(
 
 
 def _held(track: TrackData, column: str) -> tuple[NDArray[np.int64], Vector]:
-    """The time [ns] from which each value holds (a row's time, or a message's arrival)."""
+    """Return the values, and the time [ns] from which each holds: its row's time or its arrival."""
     values = single(track, column)
     if "arrival" not in track.integers:
         return track.ns, values
@@ -164,7 +164,7 @@ def _said(track: TrackData, column: str, later: NDArray[np.bool_]) -> PrintedOut
 
 
 def section(recording: Recording, after_ns: int = 0) -> str:
-    """Return :func:`outputs` and :func:`said` as HTML tables; empty if there are none."""
+    """Return :func:`outputs` and :func:`said` as HTML tables; empty if both are empty."""
     held = [
         (o.name, *(f"{v:.6g}" for v in (o.average, o.least, o.greatest, o.last)), o.unit)
         for o in outputs(recording, after_ns)

@@ -10,16 +10,17 @@ from rtsim.record import figures
 from rtsim.record.markup import STYLE, text
 
 Section = tuple[str, str, str]
-"""A section: key of the link, title and body as markup; without a body it is left out."""
+"""A section of a page: key of its link, title, and body as markup.  The page leaves out a section
+without a body."""
 
 
 def page(
     title: str, head: str, sections: Iterable[Section], *, style: str = "", generator: str = ""
 ) -> str:
-    """An HTML page that needs no network and no other files.
+    """Return an HTML page that needs no network and no other files.
 
-    ``title`` is text, ``head`` markup.  ``style`` is added to the common one; ``generator`` is the
-    name by which a program knows its own pages again.
+    ``title`` is text, ``head`` markup.  ``style`` is added to the common style; by the name
+    ``generator`` a program recognizes its own pages.
     """
     shown = [(key, name, body) for key, name, body in sections if body]
     links = "".join(f'<a href="#{key}">{name}</a>' for key, name, _ in shown)

@@ -15,9 +15,9 @@ from rtsim.record.verdict import Index
 KEYS = ("step", "side")
 """Integers that are part of a row's tag."""
 _GAP = 0.1
-"""Share of the baseline's span that rows at common times may leave out, in a gap or at the ends."""
+"""Share of the baseline's time span that may be without common times, in a gap or at the ends."""
 _FEW = 10
-"""This number of rows may lie between two common times, even in a short run."""
+"""Number of rows that may lie between two common times, even in a short run."""
 
 Pairing: TypeAlias = Literal["exact", "common"]
 
@@ -38,7 +38,8 @@ class Paired(NamedTuple):
     right: Index
     problem: str = ""
     lacking: tuple[bool, bool] = (False, False)
-    """Whether the baseline, or the candidate, ended early and lacks the last rows of the other."""
+    """For baseline and candidate: True if the run lacks the last rows of the other run, because it
+    ended early."""
 
 
 def paired(a: TrackData, b: TrackData, window: ComparisonWindow, tags: Pairing) -> Paired:
@@ -70,7 +71,7 @@ def _at_common_times(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pa
 
 
 def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
-    """Begin and end (ns) of the longest gap with more than :data:`_FEW` rows that only one has."""
+    """Return begin and end (ns) of the longest gap in ``common`` of more than :data:`_FEW` rows."""
     gaps = np.flatnonzero(np.diff(common) > _FEW + 1)
     begins, ends = times[common[gaps]], times[common[gaps + 1]]
     if not len(gaps):
@@ -80,7 +81,7 @@ def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
 
 
 def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Paired:
-    """Pair rows by tag; rows after the end of a run that ended early do not count as missing."""
+    """Pair rows by tag; if a run ended early, its later rows do not count as missing."""
     inside = np.flatnonzero(b.ns <= window.end)
     left = np.flatnonzero(a.ns <= window.end)
     n = min(len(left), len(inside))
@@ -95,7 +96,7 @@ def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pair
 
 
 def _alike(a: TrackData, b: TrackData, left: Index, right: Index) -> int:
-    """The number of rows, from the first on, that have the same tags.
+    """Return the number of rows, counted from the first, that have equal tags in both tracks.
 
     Keys are compared one by one, because all keys of a long track at once take much memory.
     """
@@ -118,6 +119,6 @@ def _key_text(track: TrackData, rows: Index, at: int) -> str:
 
 
 def _last_rows(ns: NDArray[np.int64]) -> Index:
-    """The last row at each time, in order of time."""
+    """Return the number of the last row at each time, in order of time."""
     _, from_end = np.unique(ns[::-1], return_index=True)
     return len(ns) - 1 - from_end

@@ -30,7 +30,7 @@ from rtsim.record.stored import PIECE, StoredWords, Table, pieces
 
 _LEAST_EVENTS = 1 << 20
 _EVENTS_DENSEST = 16
-"""Greatest size of the events, beyond 1 MiB, as a multiple of the size of the file."""
+"""The events may take 1 MiB plus this number times the size of the file."""
 _MOST_COLUMNS = 2 * MOST_COLUMNS
 """Greatest number of columns of all tracks together."""
 
@@ -94,7 +94,7 @@ class TrackData:
         return out
 
     def pieces(self, size: int = PIECE) -> Iterator[Rows]:
-        """Give all rows in order, in pieces of ``size`` bytes, or of one row if that is more."""
+        """Give all rows in order, in pieces of ``size`` bytes, or of one row if a row is larger."""
         for _, (words,) in pieces(self.words, size=size):
             yield replace(self, words=words).rows
 
@@ -171,7 +171,7 @@ class Recording:
         return self.track(track).column(signal)
 
     def at(self, t: Duration, side: Literal["-", "+"] = "+") -> dict[str, float]:
-        """Return the values of all plants that have a row at ``t`` s, by ``plant.column``.
+        """Return the values of all plants with a row at ``t`` s, as a mapping by ``plant.column``.
 
         ``side``: ``"-"`` before the discrete changes of that instant, ``"+"`` after them.  Raises
         :class:`RecordingError` if no plant has a row at ``t``.
@@ -200,7 +200,7 @@ class Recording:
 
     @property
     def names(self) -> list[str]:
-        """Names ``track.column`` of all columns of doubles."""
+        """Return the names ``track.column`` of all float64 columns."""
         return [f"{t.name}.{c}" for t in self.tracks.values() for c in t.signals.columns]
 
     def time(self, track: str) -> NDArray[np.int64]:
@@ -225,8 +225,8 @@ class Recording:
     def since(self, rows: Mapping[str, int], events: int = 0) -> Recording:
         """Return a copy without the first ``rows`` of each track and the first ``events``.
 
-        Both are counted from the start of the run, also if the recording continues from a
-        checkpoint.
+        Rows and events are counted from the start of the run, even if the recording continues from
+        a checkpoint.
         """
         gone, told = self.continues.get("rows", {}), int(self.continues.get("events", 0))
 
@@ -290,7 +290,7 @@ class Recording:
 
 
 def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
-    """Return both recordings from the first tag that both contain, and that tag.
+    """Return both recordings without the rows before their first common tag, and this tag.
 
     The tag is the checkpoint from which one of them continues; ``None`` if neither does.
     """

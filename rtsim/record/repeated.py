@@ -11,7 +11,7 @@ _NOT_HERE = "a resource that it needs is missing here, so the run cannot be repe
 
 
 def ended_by_itself(recording: Recording, again: Recording, error: Exception) -> bool:
-    """Return True if ``error`` ended the repeated run ``again`` and has to be compared.
+    """Return True if ``error`` ended the repeated run ``again`` and belongs to its results.
 
     Returns False if the run never began, or if a file, a library or memory is missing that the
     recorded run had: then the repetition is not comparable with the recorded run.
@@ -35,10 +35,10 @@ def _lacking(error: BaseException | None) -> bool:
 
 
 def said_no_more(recording: Recording, again: Recording) -> None:
-    """Raise the reason why a completed re-run did not repeat the recorded run.
+    """Raise an error if the re-run ended without repeating the recorded run.
 
-    The reason is an interrupt (:class:`KeyboardInterrupt`), or a controller that failed because a
-    resource is missing here (:class:`ControllerError`).
+    Raises :class:`KeyboardInterrupt` after an interrupt, and :class:`ControllerError` if a
+    controller failed because a resource is missing here.
     """
     if again.footer is not None and again.footer["reason"] == "interrupted":
         raise KeyboardInterrupt("interrupted while the run was repeated; nothing was decided")
@@ -48,7 +48,7 @@ def said_no_more(recording: Recording, again: Recording) -> None:
         if lacks and (event.source, event.tag) not in known:
             raise ControllerError(
                 f"when the run was repeated, {event.source} failed at {event.tag}: {event.text}\n"
-                f"the recorded run in {recording.source} had no such failure: {_NOT_HERE}"
+                f"{recording.source} contains no such failure: {_NOT_HERE}"
             )
 
 
@@ -72,5 +72,5 @@ def ended_otherwise(
 
 
 def end_of(recording: Recording) -> int:
-    """Return the time (ns) up to which a run is repeated; after an error, just beyond its tag."""
+    """Return the time (ns) up to which a run is repeated: its end, or just after an error's tag."""
     return recording.end_ns + (died_of(recording) is not None)

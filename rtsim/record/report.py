@@ -26,13 +26,13 @@ from rtsim.timing.frames import WorstFrame
 MOST_ROWS = 200
 STATUS = {0: "", 1: "lost", 2: "second copy"}
 _UP_TO = ("min", "median", "p99", "p99_9", "max")
-_DOWN_TO = ("max", "median", "p1", "p0_1", "min")  # the least margin is the worst
+_DOWN_TO = ("max", "median", "p1", "p0_1", "min")  # for a margin, the least value is the worst
 
 _STATED = ("assumptions", "limits", "name", "description")
 
 
 Say = Callable[[str], None]
-"""Called with a progress text, because drawing many signals takes seconds."""
+"""Function that is called with a progress text, because drawing many signals takes seconds."""
 
 
 def _unheard(_: str) -> None:
@@ -96,14 +96,14 @@ def _head(recording: Recording) -> str:
 
 
 def _stated(recording: Recording) -> str:
-    """Assumptions and limits of the scenario."""
+    """Return the assumptions and limits of the scenario as HTML."""
     scenario = mapping(recording.header.get("scenario"))
     blocks = "".join(block(k, scenario.get(k)) for k in ("assumptions", "limits"))
     return f"<div class=columns>{blocks}</div>" if blocks else ""
 
 
 def _setup(recording: Recording) -> str:
-    """The set-up of the run: each component in a fold of its own, then the rest of the header."""
+    """Return the set-up of the run: one collapsed section per component, then the other data."""
     header = dict(recording.header)
     header.pop("tracks", None)
     scenario = dict(mapping(header.pop("scenario", None)))
@@ -116,7 +116,7 @@ def _setup(recording: Recording) -> str:
 
 
 def _fold(name: str, part: Mapping[str, Any]) -> str:
-    """One component; a recording names the kind of an external input by its old word."""
+    """Return one component as HTML; recordings call an external input by its old name ``inlet``."""
     kind = part.get("kind", "")
     shown = {**part, "kind": "external input" if kind == "inlet" else kind}
     return (
@@ -147,7 +147,7 @@ def _spans(recording: Recording) -> list[fault_marks.Span]:
 
 
 def _faults(recording: Recording) -> str:
-    """Table of the faults and their activations."""
+    """Return a table of the faults and their activations."""
     rows = fault_marks.rows(recording.events, fault_marks.described(recording.header))
     heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
     return table(heads, rows, numeric=4) if rows else ""
@@ -166,7 +166,7 @@ def _trajectories(recording: Recording, say: Say) -> str:
     out = []
     thinned = False
     faults = _spans(recording)
-    # States first, then what was sent, then what each controller sampled.
+    # Draw states first, then sent messages, then the inputs that each controller sampled.
     drawn = [
         track
         for track in sorted(recording.tracks.values(), key=_place)
@@ -259,7 +259,7 @@ def _latency_row(track: TrackData) -> tuple[str, ...]:
 
 
 def _message_rows(track: TrackData) -> list[tuple[Any, ...]]:
-    """Rows for the first messages of a track: a sort key, then the cells."""
+    """Return table rows for the first messages of a track: a sort key, then the cells."""
     k = {name: i for i, name in enumerate(track.integers)}
     out = []
     first = replace(track, words=np.asarray(track.words[:MOST_ROWS]))
@@ -305,7 +305,7 @@ def _order(name: str) -> tuple[str, ...]:
 
 
 def _worst(certificate: Mapping[str, Any]) -> str:
-    """Table of the worst frames; the times of jobs are known only for a paced run."""
+    """Return a table of the worst frames; the times of jobs are known only for a paced run."""
     try:
         frames = [WorstFrame(**frame) for frame in certificate.get("worst") or ()]
         rows = [

@@ -26,7 +26,7 @@ _INDEX = struct.Struct("<HI")
 
 
 class _Damaged(Exception):
-    """The rest of the file cannot be trusted."""
+    """Raised where the file is cut off or damaged; the rest of the file is not read."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Salvaged:
     topics: dict[str, Messages] = field(default_factory=dict)
     broken: str | None = None
     complete: bool = False
-    """All data was read; only the index after the data may be missing."""
+    """True if all data was read; at most the index after the data is missing."""
 
 
 def salvage(path: Path) -> Salvaged:
@@ -83,7 +83,7 @@ class _Walk:
         return data
 
     def _step(self) -> None:
-        """One record."""
+        """Read and check one record."""
         at = self.file.tell()
         before = self.crc
         head = self._read(RECORD.size)

@@ -1,8 +1,8 @@
 """The contents of a recording as protobuf schemas, which other tools can read.
 
-Each track is one message type whose fields all have fixed width (``sfixed64``, ``double``).  A row
-then consists of constant tag bytes with eight bytes after each, so numpy converts a whole block of
-rows to protobuf and back at once.  Every bit of a double is preserved, also of a NaN.
+Each track is one message type whose fields all have fixed width (``sfixed64``, ``double``).  In an
+encoded row, eight bytes of data follow each constant field tag.  Therefore numpy converts many rows
+to protobuf and back at once.  Every bit of a double is preserved, also of a NaN.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TrackSpec:
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
-        """Names of the protobuf fields: those of the columns; a repeated name gets a number."""
+        """Names of the protobuf fields: the names of the columns; a repeated name gets a number."""
         out: list[str] = []
         taken: set[str] = set()
         for column in (*self.integers, *self.signals.columns):
@@ -116,7 +116,7 @@ class TrackSpec:
 
     @cached_property
     def _blank(self) -> NDArray[np.void]:
-        """One row with its tag bytes and zeros for values."""
+        """One encoded row in which all values are zero."""
         row = np.zeros(1, self.wire)
         tags = b"".join(_varint(n << 3 | _FIXED64) for n in range(1, self.width))
         for width, name in enumerate(self.wire.names or (), start=1):
@@ -271,7 +271,7 @@ def sealed(data: Mapping[str, object]) -> dict[str, str]:
 
 
 def unsealed(texts: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the data that was sealed; ``None`` if the checksum is wrong."""
+    """Return the data from sealed JSON text; ``None`` if its checksum is wrong."""
     data = {key: text for key, text in texts.items() if key != "crc32"}
     if texts.get("crc32") != _checksum(data):
         return None

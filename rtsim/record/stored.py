@@ -1,4 +1,4 @@
-"""Rows of a track that stay in their file, and are read by row range or by column.
+"""Rows of a track that stay in the recording's file and are read by row range or by column.
 
 :class:`StoredWords` takes the place of an array (n, width) of int64.  Slices of rows
 (``words[a:b]``) stay in the file; columns (``words[:, 3]``) and single rows are read as arrays.
@@ -57,7 +57,7 @@ class StoredWords:
         return out
 
     def __getitem__(self, key: Any) -> Any:
-        """Return rows (a slice or a mask) or one row; a second index selects columns."""
+        """Return the rows of a slice or a mask, or one row; a second index selects columns."""
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
         if isinstance(rows, slice):
             part = self._between(rows)
@@ -83,7 +83,7 @@ class StoredWords:
         return StoredWords(self._spec, self._messages, first, stop)
 
     def _columns(self, columns: Any) -> NDArray[np.int64]:
-        """Whole columns; the following columns are read and cached with them."""
+        """Return whole columns; the columns after them are read and cached at the same time."""
         if not isinstance(columns, int | np.integer | slice):
             return np.asarray(self)[:, columns]
         chosen = range(self._spec.width)[columns]
@@ -95,13 +95,13 @@ class StoredWords:
         return out
 
     def _column(self, column: int) -> NDArray[np.int64]:
-        """A view of the cached columns; reads the column if it is not cached."""
+        """Return a view of a cached column; read the column first if it is not cached."""
         all_rows = self._messages.count
         kept = self._messages.chunks.columns
         first, block = kept.get(id(self._messages), (0, _NONE))
         if not first <= column < first + block.shape[1]:
             block = _NONE
-            kept.clear()  # before the next are read, not after
+            kept.clear()  # free the old columns before the next are read
             many = max(1, TOGETHER // max(1, 8 * all_rows))
             first, last = column, min(self._spec.width, column + many)
             block = self._read(first, last, 0, all_rows, "F")
@@ -141,7 +141,7 @@ Table: TypeAlias = Words | StoredWords
 
 
 def pieces(*tables: Table, size: int = PIECE) -> Iterator[tuple[int, tuple[Words, ...]]]:
-    """Give the rows that all ``tables`` have, in pieces of ``size`` bytes.
+    """Give the rows that are present in all ``tables``, in pieces of ``size`` bytes.
 
     Each piece is the number of its first row, and the rows of each table.
     """

@@ -20,7 +20,7 @@ LARGE_FOLDERS = ("/var/tmp",)
 
 
 class SpareRecorder(FileRecorder):
-    """Records into a temporary file, which is removed with its :meth:`recording`."""
+    """Records into a temporary file, which is removed when its :meth:`recording` is released."""
 
     def __init__(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="rtsim-", dir=_folder()))
@@ -40,7 +40,7 @@ class SpareRecorder(FileRecorder):
         return replace(out, source="memory")
 
     def recording(self) -> Recording:
-        """Return the recording; its rows stay in the file, which has no name any more."""
+        """Return the recording; its rows stay in the open file, whose name is already deleted."""
         return self._recorded
 
 
@@ -51,5 +51,5 @@ def recorder_for_again(recording: Recording) -> MemoryRecorder | SpareRecorder:
 
 def _folder() -> str | None:
     if os.environ.get("TMPDIR"):
-        return None  # the tempfile module uses it
+        return None  # the tempfile module uses TMPDIR
     return next((f for f in LARGE_FOLDERS if os.access(f, os.W_OK)), None)

@@ -19,7 +19,7 @@ def thin(t: Vector, y: Vector, buckets: int = BUCKETS) -> tuple[Vector, Vector]:
 
 
 class Thinning:
-    """Thins signals that have their points at the times ``t`` (n,).
+    """Thins signals whose points are at the times ``t`` (n,).
 
     The time is divided into equal buckets.  Of each bucket the first, last, least and greatest
     points and one NaN are kept, so that extremes and gaps stay visible.
@@ -28,7 +28,7 @@ class Thinning:
     def __init__(self, t: Vector, buckets: int = BUCKETS) -> None:
         self._t = t
         self.thins = len(t) > _KEPT * buckets
-        """Whether points are left out; short traces are not thinned."""
+        """True if points are left out; short traces are not thinned."""
         self._buckets: list[slice] = []
         if self.thins:
             edges = np.linspace(t.min(), t.max(), buckets + 1)
@@ -58,7 +58,7 @@ def _bucket_of(t: Vector, edges: Vector) -> NDArray[np.intp]:
 
 
 def _runs(bucket: NDArray[np.intp]) -> list[slice]:
-    """Runs of equal values."""
+    """Return a slice for each run of equal values in ``bucket``."""
     cuts = np.flatnonzero(np.diff(bucket)) + 1
     ends = [0, *cuts.tolist(), len(bucket)]
     return [slice(a, b) for a, b in itertools.pairwise(ends)]

@@ -1,4 +1,4 @@
-"""Comparison of one signal of two runs: the largest difference, the first one, and the verdict."""
+"""Comparison of one signal of two runs: its largest and first differences, and the verdict."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Outcome(Enum):
     PASSED = 0
     FAILED = 1
     UNDECIDED = 2
-    """The environment failed, the host was too slow, or there was nothing to compare."""
+    """Neither passed nor failed: the environment failed, the host was too slow, or there was
+    nothing to compare."""
 
     @classmethod
     def of_all(cls, outcomes: Iterable[Outcome]) -> Outcome:
@@ -81,7 +82,7 @@ class SignalResult:
     """The element of an array with the largest difference."""
     reason: str = ""
     remark: str = ""
-    """For a signal that passes: a remark if its tolerance is large compared with its range."""
+    """Remark on a signal that passes with a tolerance that is large compared with its range."""
 
     @property
     def ok(self) -> bool:
@@ -90,7 +91,7 @@ class SignalResult:
 
     @property
     def empty(self) -> bool:
-        """True if there was no row to compare: the signal then neither agrees nor differs."""
+        """True if there was no row to compare, so that the signal neither agrees nor differs."""
         return self.ok and not self.rows
 
     @property
@@ -100,7 +101,7 @@ class SignalResult:
         return self.reason or (f"ok, {self.remark}" if self.remark else "ok")
 
     def cells(self) -> tuple[str, ...]:
-        """Return the cells of a table: signal, unit, rows, largest differences, first, verdict."""
+        """Return the signal's row of a table, from its name to the verdict, as text cells."""
         first = "" if self.first is None else short(self.first)
         numbers = f"{self.max_abs:.6g}", f"{self.max_rel:.6g}"
         return self.name, self.unit, self._rows, *numbers, first, self.verdict
@@ -132,8 +133,10 @@ class SignalResult:
 
 
 class Measured(NamedTuple):
-    """For each element, (n, size): absolute and relative difference, allowed difference, whether
-    the values are equal, and whether they pass."""
+    """Absolute, relative and allowed differences, and which values are equal and which pass.
+
+    All are arrays (n, size).
+    """
 
     gap: Matrix
     rel: Matrix
@@ -181,7 +184,7 @@ class ComparedSignal:
         return self.track.tag(int(self.left[row]))
 
     def _against(self, at: int, x: Matrix, y: Matrix) -> str:
-        """Text about the failing values ``x`` and ``y``, (size,) each, of row ``at``."""
+        """Return text about the failing values ``x`` and ``y``, (size,) each, of row ``at``."""
         when = f"at {short(self._tag(at))}"
         if not np.array_equal(np.isnan(x), np.isnan(y)):
             return f"NaN in the {'baseline' if np.isnan(x).any() else 'candidate'} only {when}"
@@ -214,7 +217,7 @@ class _Tally:
         if self._first is None and len(differs):
             row = int(differs[0])
             self._first = at + row
-            if not self._max_abs:  # equal values with different bits: no distance names them
+            if not self._max_abs:  # equal values with different bits have the distance 0
                 self._worst = (at + row, int(np.argmin(same[row])))
         if self._first_failed is None and len(failed):
             row = int(failed[0])
@@ -275,14 +278,14 @@ class Extent:
 
 
 def ranges(x: Matrix) -> Matrix:
-    """Return the range of each column of ``x`` (n, size); of a constant one, its absolute value."""
+    """Return the range of each column of ``x`` (n, size); if constant, its absolute value."""
     extent = Extent(x.shape[1])
     extent.add(x)
     return extent.moved
 
 
 def _remark(used: Matrix, allowed: Matrix, moved: Matrix) -> str:
-    """Remark if a tolerance that was needed exceeds a tenth of the signal's range."""
+    """Return a remark if the values needed a tolerance above a tenth of the signal's range."""
     most = np.where(used > 0, allowed, 0.0)
     large = np.flatnonzero(most > LARGE * moved)
     if not len(large):
@@ -301,7 +304,7 @@ def short(tag: Tag) -> str:
 
 
 def _same(a: Values, b: Values) -> NDArray[np.bool_]:
-    """Equality bit for bit; all NaN are equal."""
+    """Return which elements are equal bit for bit; all NaN count as equal."""
     if a.dtype.kind != "f":
         return np.asarray(a == b)
     bits = np.ascontiguousarray(a).view(np.int64) == np.ascontiguousarray(b).view(np.int64)
@@ -309,13 +312,13 @@ def _same(a: Values, b: Values) -> NDArray[np.bool_]:
 
 
 def _integer_gap(a: Values, b: Values) -> Matrix:
-    """Distance of int64 values, computed with unsigned numbers to avoid overflow."""
+    """Return the distance of int64 values, computed with unsigned numbers to avoid overflow."""
     high, low = np.maximum(a, b).astype(np.uint64), np.minimum(a, b).astype(np.uint64)
     return (high - low).astype(np.float64)
 
 
 def _gap(x: Matrix, y: Matrix, kind: Kind, unit: str) -> Matrix:
-    """Distance of each element; infinite if only one of the two values is finite."""
+    """Return the distance of each element; infinite if only one of the two values is finite."""
     with np.errstate(invalid="ignore", over="ignore"):
         if kind == "quaternion":
             flipped = np.abs(x + y).max(axis=1) < np.abs(x - y).max(axis=1)

@@ -146,10 +146,10 @@ class RecordingFile:
 
 
 def _received(inlet: socket.socket, parent: int) -> Iterator[bytes]:
-    """Give the received bytes; empty bytes after a quarter of a second without input.
+    """Give the received bytes, or empty bytes after a quarter of a second without input.
 
-    It ends at the end of the stream, and also without input after the parent's death, because
-    another child of the parent may keep the stream open.
+    The iteration ends at the end of the stream.  It also ends if there is no input and the parent
+    has died, because another child of the parent may keep the stream open.
     """
     while True:
         if not select.select([inlet], [], [], IDLE_S)[0]:
@@ -194,7 +194,7 @@ def serve(path: Path, inlet: socket.socket, parent: int) -> int:
         if file is not None:
             file.give_up()
         for _ in _received(inlet, parent):
-            pass  # closing with unread bytes would take the answer back on some platforms
+            pass  # on some platforms, closing with unread input would discard the error just sent
     return int(failed)
 
 
@@ -219,5 +219,5 @@ def main(arguments: list[str]) -> int:
 if __name__ == "__main__":
     status = main(sys.argv[1:])
     sys.stderr.flush()
-    # Everything is closed: taking the interpreter down in order would keep the run waiting 30 ms.
+    # All files are closed.  A regular exit of the interpreter would delay the run by 30 ms.
     os._exit(status)

@@ -1,9 +1,9 @@
 """Overrun replay: timing faults that reproduce the overruns of a recorded run.
 
-The recording contains how late each wait ended and how long each frame computed.  Every frame
-between an overrun and the last tag before it that was on time becomes a fault; the other frames do
-not.  On a fake clock, on which computing takes no time, these faults reproduce the overruns to the
-nanosecond.  Pauses and changes of rate are not reproduced; the run keeps its initial pace.
+The recording contains how late each wait ended and how long each frame computed.  All frames from
+the last tag that was on time up to an overrun become faults; the other frames do not.  On a fake
+clock, on which computing takes no time, these faults reproduce the overruns to the nanosecond.
+Pauses and changes of rate are not reproduced; the run keeps its initial pace.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rtsim.timing.frame import REST
 from rtsim.timing.frames import NO_SAMPLE
 
 _DUE_AT_ONCE = ("slip", "freeze")
-"""Policies under which a late tag counts as due at the moment when it begins."""
+"""Actions of an overrun policy that set the due time of a late tag to the time when it begins."""
 
 
 @dataclass
@@ -34,14 +34,14 @@ class _Frame:
 
     ns: int
     arrived: int = -1
-    """How long after its due time the loop was ready for it; below 0 if the loop waited."""
+    """Time from the tag's due time until the loop was ready for it; negative if the loop waited."""
     woken: int = 0
-    """How late the wait ended."""
+    """Time from the tag's due time until the loop's wait ended."""
     overrun: Event | None = None
     busy: int = 0
-    """How long the frame must compute to make the next one as late as it was."""
+    """Compute time of the frame that makes the next frame as late as it was."""
     blamed: str = ""
-    """The job that a later overrun names as its cause."""
+    """Name of the job to which a later overrun is attributed; empty if no job is named."""
 
     @property
     def waited(self) -> bool:
@@ -49,7 +49,7 @@ class _Frame:
 
     @property
     def due_at_once(self) -> bool:
-        """The policy cancelled the lateness that came before this frame."""
+        """True if the overrun policy cancelled the lateness that existed before this frame."""
         return self.overrun is not None and self.overrun.values.get("action") in _DUE_AT_ONCE
 
     @property
@@ -62,8 +62,9 @@ def timing_faults(
 ) -> tuple[Fault, ...]:
     """Return the faults that reproduce the overruns from ``first_ns`` to ``last_ns`` (simulated).
 
-    They replace the timing faults of the recorded run.  Raises :class:`RecordingError` if the
-    recording has no wall-clock times: it must be of a paced run that was recorded to its end.
+    The returned faults replace the timing faults of the recorded run.  Raises
+    :class:`RecordingError` if the recording has no wall-clock times: it must be of a paced run that
+    was recorded to its end.
     """
     frames = _frames(recording)
     _compute(frames, _pace(recording))
@@ -92,7 +93,7 @@ def timing_faults(
 
 
 def _frames(recording: Recording) -> list[_Frame]:
-    """The frames of the run in order; of the last ones, some figures are not recorded."""
+    """Return the frames of the run in order; for the last frames some figures are missing."""
     if TIMING not in recording.tracks or recording.footer is None:
         raise RecordingError(
             f"{recording.source} has no wall-clock times; overrun-replay needs a recording of a "
@@ -118,7 +119,7 @@ def _frames(recording: Recording) -> list[_Frame]:
 
 
 def _never_began(overrun: Event, before: _Frame) -> _Frame:
-    """The frame of the tag whose overrun ended the run, after the last recorded one."""
+    """Return the unrecorded frame whose overrun ended the run, after the frame ``before``."""
     amount, ns = _amount(overrun), overrun.tag.ns
     handed_on = before.began > ns - before.ns
     if overrun.values.get("cause") == "wake" and not handed_on:
@@ -131,7 +132,7 @@ def _amount(overrun: Event) -> int:
 
 
 def _pace(recording: Recording) -> Fraction:
-    """The initial pace; all its digits are known if the final one of the certificate equals it."""
+    """Return the initial pace, with all digits if it equals the final pace in the certificate."""
     pace = str(recording.header["pace"])
     if pace == "max":
         return Fraction(1)
@@ -154,7 +155,7 @@ def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
 
 
 def _job(overrun: Event | None) -> str:
-    """The job that the overrun names; empty if it is a fault or lies outside the named jobs."""
+    """Return the job that the overrun names; empty for a fault or for time outside all jobs."""
     if overrun is None:
         return ""
     job = overrun.source

@@ -16,7 +16,7 @@ MAX = "max"
 
 @dataclass(frozen=True)
 class Pace:
-    """How simulated time follows the wall clock; ``rate`` ``None``: as fast as possible."""
+    """How simulated time follows the wall clock; ``rate`` is ``None`` for as fast as possible."""
 
     rate: float | None = None
     policy: Policy = CatchUp()

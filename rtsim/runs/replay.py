@@ -48,9 +48,9 @@ def rerun(
     ``start``: one of the run's checkpoints, from which to begin; by default the start of the run.
     ``stop_ns``: end at the first tag at or after this time; by default the end of the recording.
 
-    If the repeated run ends in an error of its own, the returned recording ends with that error.
-    Raises :class:`RecordingError` if the recording does not contain what is needed, and any error
-    that prevents the repetition on this machine (:func:`ended_by_itself`).
+    If the repeated run ends in an error of the simulation, the returned recording ends with that
+    error.  Raises :class:`RecordingError` if the recording does not contain what is needed, and any
+    error that prevents the repetition on this machine (:func:`ended_by_itself`).
     """
     request = to_repeat(recording, scenario, start=start, stop_ns=stop_ns)
     result = run(request.into(recorder_for_again(recording)))
@@ -170,7 +170,8 @@ def scenario_from(
 
 
 BUILD_CHANGED = "its C code, its flags or its compiler have changed"
-"""Explanation of a changed ``key`` of a controller, which identifies its build."""
+"""Explanation that is printed if a controller's ``key``, which identifies its build, has
+changed."""
 
 
 def changed_since(header: Mapping[str, Any], scenario: Scenario) -> list[str]:
@@ -237,7 +238,7 @@ def fed_controller(recording: Recording, name: str) -> FedController:
 
 
 def _constant(name: str, value: float | list[float]) -> Signal:
-    """A recorded parameter as a signal with this value."""
+    """Return a recorded parameter as a signal with the recorded value."""
     if isinstance(value, list):
         return Signal(name, shape=(len(value),), initial=tuple(value))
     return Signal(name, initial=value)
@@ -247,7 +248,7 @@ _NONE = Tag(-1), 0
 
 
 def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
-    """The request that was pending at a checkpoint, and how often its answer was polled."""
+    """Return the request that was pending at a checkpoint, and how often its answer was polled."""
     saved = {} if start is None else start.state["tasks"].get(name, {})
     if saved.get("request") is None:
         return _NONE
@@ -257,7 +258,7 @@ def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
 def _script(
     recording: Recording, name: str, before: tuple[Tag, int] = _NONE
 ) -> dict[Tag, list[Vector | str | None]]:
-    """For each request, the recorded results of polling the controller for its answer."""
+    """Return, for each request, the recorded results of polling the controller for its answer."""
     track = recording.track(f"messages/{name}")
     answers = {
         Tag(int(ns), int(step)): np.array(values)
@@ -277,20 +278,20 @@ def _script(
         elif kind == "Late" or (kind == "Missed" and out[under_way]):
             out[under_way].append(None)
         elif kind == "Discarded":
-            out[under_way].append(np.full(track.signals.size, np.nan))  # it was not recorded
+            out[under_way].append(np.full(track.signals.size, np.nan))  # not recorded
         elif kind == "Failed":
             out[under_way].append(text)
-            break  # it is not polled any more
+            break  # a failed controller is not polled any more
     for tag, answer in answers.items():
         out[tag].append(answer)
     ended = [e.text for e in recording.events if e.kind == "Error"]
-    if ended and under_way not in answers:  # it may be what ended the run
+    if ended and under_way not in answers:  # the pending request may have ended the run
         out[under_way].append(ended[-1])
     return dict(out)
 
 
 def _happenings(recording: Recording, name: str) -> list[tuple[Tag, str, str]]:
-    """Requests and events of a controller in order: tag, kind, text.
+    """Return the requests and events of a controller in order, as tag, kind and text.
 
     At one tag, Late and Discarded concern an earlier request, so they come first.  Then comes a
     request sent at this tag, which may fail within the tag.  Missed stands for a request that was

@@ -32,7 +32,7 @@ RECORDER_DEATH = ("continue", "end")
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run, which an observer gets in the slack of a frame."""
+    """The progress of a run; an observer receives it in the slack of a frame."""
 
     ns: int
     until_ns: int
@@ -48,12 +48,13 @@ class FedInputs:
     inserted: Sequence[int] = ()
     """Tags (ns) that event inputs inserted."""
     events: Sequence[Event] | None = None
-    """Recorded events, for faults of lines to boards that a replay does not use."""
+    """Recorded events.  A replay uses no boards, so it takes faults on lines to boards from these
+    events."""
     commands: Sequence[PendingCommand] = ()
     """Commands of the run, in the order of their tags."""
 
     def after(self, ns: int) -> FedInputs:
-        """Return a copy without everything up to and including ``ns``."""
+        """Return a copy without events, commands and inserted tags up to and including ``ns``."""
         return replace(
             self,
             inserted=[at for at in self.inserted if at > ns],
@@ -77,9 +78,9 @@ class Connections:
     """The observers of a run in progress, its source of commands, and its clock."""
 
     publisher: StatePublisher | None = None
-    """Gets the state at both ends of each step, for example to draw it."""
+    """Receives the state at both ends of each step, for example to draw it."""
     observe: Callable[[Progress], None] | None = None
-    """Gets the progress of the run in the slack of each frame."""
+    """Receives the progress of the run in the slack of each frame."""
     inbox: Inbox | None = None
     """Gives the commands of the run."""
     clock: Clock | None = None
@@ -152,7 +153,7 @@ class RunRequest:
 
     @property
     def inputs(self) -> FedInputs:
-        """Return the recorded inputs after the checkpoint from which the run continues."""
+        """Return the recorded inputs; if the run starts from a checkpoint, only later inputs."""
         return self.fed if self.start is None else self.fed.after(self.start.ns)
 
     def into(self, recorder: Recorder | None, checkpoints: Taking | None = None) -> RunRequest:
@@ -181,5 +182,5 @@ class RunRequest:
 
 
 def compilation_of(header: Mapping[str, Any]) -> Compilation:
-    """Return how the functions of a recorded run were compiled, from its header."""
+    """Return from a recording's header how the functions of the recorded run were compiled."""
     return CHECKED if header.get("checked") else bool(header["compile"])

@@ -43,7 +43,7 @@ class RunResult:
     rate: float | None = None
     """Simulated seconds per second at the end; ``None``: as fast as possible."""
     error: Exception | None = None
-    """The error that ended the run, or that closing its components raised."""
+    """The error that ended the run, or the error that closing its components raised."""
     lost: RecordingError | None = None
     """Why the recording is incomplete; ``None`` if it is complete."""
     earlier: tuple[RunResult, ...] = ()
@@ -81,10 +81,10 @@ class RunResult:
 
     @property
     def warnings(self) -> list[str]:
-        """Return one text for each thing that did not end the run but makes its result doubtful.
+        """Return one text for each problem that did not end the run but makes its result doubtful.
 
-        These are what ``--strict`` refuses: overruns, late answers, missed requests, and faults
-        that never acted.
+        The problems are overruns, late answers, missed requests, and faults that never acted.  They
+        make ``--strict`` fail.
         """
         faults = self.system.faults
         idle = [] if faults is None else [name for name, n in faults.counts.items() if not n]
@@ -97,7 +97,7 @@ class RunResult:
         return found + ([f"faults that never acted: {', '.join(idle)}"] if idle else [])
 
     def recording(self) -> Recording:
-        """Return what was recorded; raises :class:`RecordingError` if nothing was."""
+        """Return the recording; raises :class:`RecordingError` if the run was not recorded."""
         read: Callable[[], Recording] | None = getattr(self.recorder, "recording", None)
         if read is not None:
             return read()
@@ -117,7 +117,7 @@ class RunResult:
 
 
 class RecordingLost(RecordingError):
-    """The run reached its result ``outcome``, but its recording failed before."""
+    """Raised if a run's recording failed; ``outcome`` is the result that the run reached."""
 
     def __init__(self, error: RecordingError, outcome: RunResult) -> None:
         super().__init__(str(error))

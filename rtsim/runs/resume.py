@@ -1,4 +1,4 @@
-"""Continue from a checkpoint, or from any moment of a recorded run, with live external parts."""
+"""Continue from a checkpoint, or from any time of a recorded run, with live external components."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ CONTROLLERS = "rtsim.controllers"
 def live_scenario(header: Mapping[str, Any], source: str, force: bool = False) -> Scenario:
     """Return the scenario of a recording or a checkpoint with its controllers started again.
 
-    Raises :class:`CheckpointError` if the scenario has changed since, unless ``force`` is set.
+    Raises :class:`CheckpointError` if the scenario has changed since the file was written, unless
+    ``force`` is set.
     """
     scenario = scenario_from(header, source, lambda name: started_again(header, name))
     changed = [] if force else changed_since(header, scenario)
@@ -48,7 +49,8 @@ def live_scenario(header: Mapping[str, Any], source: str, force: bool = False) -
             else "to continue anyway"
         )
         raise CheckpointError(
-            f"the scenario of {source} has changed since; add --force {how}:\n" + "\n".join(changed)
+            f"the scenario has changed since {source} was written; add --force {how}:\n"
+            + "\n".join(changed)
         )
     return scenario
 
@@ -100,7 +102,7 @@ def nearest(recording: Recording, ns: int) -> tuple[Checkpoint | None, list[str]
 
 
 def fits(checkpoint: Checkpoint, recording: Recording) -> bool:
-    """Return True if ``checkpoint`` is of this run: it has the same header and the same states."""
+    """Return True if ``checkpoint`` is of the recorded run: headers and states are equal."""
     ours = {key: value for key, value in recording.header.items() if key != "tracks"}
     if ours != checkpoint.header:
         return False
@@ -153,5 +155,5 @@ def _on_to(recording: Recording, start: Checkpoint | None, ns: int, pace: Pace |
 
 
 def _seconds(ns: int) -> str:
-    """``ns`` in seconds as an exact fraction."""
+    """Return ``ns`` in seconds as an exact fraction."""
     return f"{ns}/{NS_PER_S}"

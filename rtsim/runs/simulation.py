@@ -63,13 +63,14 @@ def simulate(
 
     ``pace``: ``"max"``, a rate in simulated seconds per second, or a :class:`Pace`.  ``until``: end
     of the run, s (default: the scenario's own).  ``stop_ns``: stop earlier, at the first tag at or
-    after this time.  ``fed``: recorded inputs instead of live ones.  ``start``: the checkpoint to
-    continue from; ``checkpoints``: those to save.  If the recording fails, the run continues, or
-    ends with ``on_recorder_death="end"``.  ``engine``: ``"auto"``, ``"compiled"`` or
-    ``"interpreted"``; the results are equal (docs/performance.md).  ``live`` are the fields of
-    :class:`Connections`: ``publisher``, ``observe``, ``inbox``, ``clock`` and ``tell``.
+    after this time.  ``fed``: recorded inputs that replace live inputs.  ``start``: the checkpoint
+    to continue from.  ``checkpoints``: the checkpoints to save.  If the recording fails, the run
+    continues; with ``on_recorder_death="end"`` the run ends.  ``engine``: ``"auto"``,
+    ``"compiled"`` or ``"interpreted"``; the results are equal (docs/performance.md).  ``live`` are
+    the fields of :class:`Connections`: ``publisher``, ``observe``, ``inbox``, ``clock`` and
+    ``tell``.
 
-    The recording is completed however the run ends; Ctrl-C is a normal end.  Raises
+    The recording is completed for every kind of end; Ctrl-C counts as a normal end.  Raises
     :class:`ScenarioError` for invalid arguments, the errors of the components
     (:class:`RtsimError`), and :class:`RecordingLost`, with the result, if the recording failed.
 
@@ -83,9 +84,10 @@ def simulate(
 
 
 def run(request: RunRequest) -> RunResult:
-    """Run once as requested; an error that ends the run is in the result, and is not raised.
+    """Run once as requested; an error that ends the run is returned in the result, not raised.
 
-    Raises the errors of preparing the run: :class:`ScenarioError` and those of the components.
+    Raises errors that occur while the run is prepared: :class:`ScenarioError` and errors of the
+    components.
     """
     scenario, start = request.scenario, request.start
     checkpoints, live, fed = request.output.checkpoints, request.live, request.inputs
@@ -133,7 +135,7 @@ def _pacer_of(request: RunRequest, system: System) -> Pacer:
 
 
 def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pacer:
-    """``may_change``: commands may later pace a run that is as fast as possible."""
+    """Return the pacer; ``may_change``: commands may set a pace in a run without one."""
     faults, frame_ns = system.faults, shortest_period(system)
     if faults is None or faults.loop is None:
         return Pacer(clock, policy, frame_ns=frame_ns)
@@ -219,7 +221,7 @@ def _reason(executive: Executive) -> str:
 
 
 def _as_error(problem: BaseException, at: Tag) -> Exception:
-    """Return the exception that ended the loop in a form that can be raised to the caller."""
+    """Return ``problem`` as an :class:`Exception` that can be raised to the caller."""
     if isinstance(problem, Exception):
         return problem
     try:
@@ -231,8 +233,8 @@ def _as_error(problem: BaseException, at: Tag) -> Exception:
 def _kind(error: Exception) -> str:
     """Return the type of an error as it is recorded.
 
-    A replay repeats the failure of an external controller as a :class:`ControllerError`, so that
-    is the type of each subclass too.
+    A replay raises :class:`ControllerError` for the failure of an external controller.  Therefore
+    every subclass is recorded as :class:`ControllerError`.
     """
     return ControllerError.__name__ if isinstance(error, ControllerError) else type(error).__name__
 
@@ -240,7 +242,8 @@ def _kind(error: Exception) -> str:
 def _closed(result: RunResult, checkpoints: Taking | None, figures: Mapping[str, Any]) -> RunResult:
     """Close the components, the recording and the checkpoints.
 
-    An error of closing is a note of the error that ended the run, or else the result's error.
+    An error during closing becomes a note on the error that ended the run, or, if there is none,
+    the error of the result.
     """
     system, error, footer = result.system, result.error, _footer(result, figures)
     closers: list[Callable[[], None]] = [system.close, lambda: result.recorder.finish(footer)]
@@ -300,7 +303,7 @@ def shortest_period(system: System) -> int:
 
 
 def check_outside(system: System) -> None:
-    """Raise :class:`ScenarioError` for an external controller that has no time to answer."""
+    """Raise :class:`ScenarioError` if an external controller's compute latency is 0 s."""
     for task in system.controllers:
         if (
             task.controller.outside

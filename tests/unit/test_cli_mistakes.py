@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from record_samples import ticking
 
 from rtsim.cli import main
+from rtsim.components.bus import STAMPS
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signals
 from rtsim.equations.model import Model, bind
+from rtsim.record.file import FileRecorder
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -166,7 +169,7 @@ def test_report_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ("arguments", "message"),
     [
         (("run", "orbit", "--no-record", "-o", "x.mcap"), "exclude each other"),
-        (("run", "orbit", "--seed", "-1"), "--seed -1; give a whole number >= 0"),
+        (("run", "orbit", "--seed", "-1"), "--seed -1 is negative; give a whole number >= 0"),
         (("run", "orbit", "--until", "1e300"), "until"),
         (("run", "orbit", "--until", "inf"), "until"),
         (("run", "orbit", "--set", "moon.x=nan"), "moon.x = nan is not a number"),
@@ -213,6 +216,22 @@ def test_an_interrupt_in_the_run_completes_the_recording(tmp_path: Path, name: s
     assert (done.returncode, "interrupted" in done.stdout) == (130, True)
     assert rtsim("messages", tmp_path / "a.mcap", "--json").exit_code == 0
     assert json.loads(rtsim("messages", tmp_path / "a.mcap", "--json").stdout)["truncated"] is None
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_messages_of_a_recording_without_rows_are_an_error(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    path = tmp_path / "a.mcap"
+    with FileRecorder(path, ticking()) as recorder:
+        recorder.track("messages/c", STAMPS, Signals("force"))
+        recorder.start({})
+        recorder.finish({"reason": "interrupted"})
+    done = rtsim("messages", path, *options)
+    assert done.exit_code == 2
+    assert f"nothing to show: {path} contains no rows of the trace" in done.stderr
+    if options:
+        assert json.loads(done.stdout)["outcome"] == "undecided"
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")

@@ -255,7 +255,7 @@ def test_a_scenario_that_has_changed_is_refused_unless_that_is_forced(
             live_scenario(header, "run.mcap")
         assert live_scenario(header, "run.mcap", force=True).name == "filed"
     assert str(raised.value) == (
-        "the scenario of run.mcap has changed since; add --force to continue anyway:\n"
+        "the scenario has changed since run.mcap was written; add --force to continue anyway:\n"
         "a: 1 then, 2 now\nb: 3 then"
     )
 

@@ -134,7 +134,7 @@ def test_the_way_to_the_moment_may_be_shown(stick: Path) -> None:  # noqa: ARG00
     assert result.stdout.startswith("replayed 0.5 to 1 s: all ")
     result = rtsim("replay", "b.mcap", "--to", "0.4")
     assert result.exit_code == 2
-    assert "b.mcap begins at 0.500 s; give a --to time after that" in result.stderr
+    assert "b.mcap begins at 0.500 s; give a --to time after 0.500 s" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
     assert "has changed since then" in result.stderr
     result = rtsim(*again, "--scenario", "stick.py")
     assert result.exit_code == 2
-    assert "the scenario of a@0.500.checkpoint has changed since" in result.stderr
+    assert "the scenario has changed since a@0.500.checkpoint was written" in result.stderr
     assert "the sources of the scenario's functions have changed since" in result.stderr
     assert rtsim("replay", "a.mcap", "--from", "0.6", "--then", "run", "--trust").exit_code == 2
     assert rtsim(*again, "--trust", "--force").exit_code == 0

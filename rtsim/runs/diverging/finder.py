@@ -1,7 +1,7 @@
-"""Compare two recordings, or a recording and its re-run: the first difference and its inputs.
+"""Find the first difference of two recordings, or of a recording and its re-run, and its inputs.
 
-The traces are compared first.  Differences that no trace shows, such as in memories and random
-streams, are searched in saved states (:mod:`rtsim.runs.diverging.narrowing`).
+The traces are compared first.  Differences that the traces do not contain, such as those in
+memories and random streams, are searched in saved states (:mod:`rtsim.runs.diverging.narrowing`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_SAVED = 64
 """Number of checkpoints next to a recording that are compared with its re-run."""
 _MOST_NOTES = 20
 _ROWS_AT_ONCE = 200_000
-"""Rows of one piece of a run, which is repeated and compared before the next piece."""
+"""Number of rows in a piece of a run; each piece is repeated and compared before the next piece."""
 
 
 def diverge(
@@ -43,13 +43,13 @@ def diverge(
     fly: bool = True,
     say: Say | None = None,
 ) -> Verdict:
-    """Find where ``a`` and ``b`` differ first; without ``b``, where ``a`` and its re-run differ.
+    """Find where ``a`` and ``b`` first differ; without ``b``, where ``a`` and its re-run differ.
 
-    ``scenarios``: the scenarios of recordings that name none.
+    ``scenarios``: the scenarios of ``a`` and ``b``, for recordings whose header names no scenario.
     ``live``: run external controllers again instead of replaying their recorded answers.
     ``since_ns``: begin at the nearest checkpoint at or before this time; by default at the start.
-    ``fly``: False only reads the two recordings and repeats no run.
-    ``say``: is called with a progress text.
+    ``fly=False``: read the two recordings and repeat no run.  ``say``: function that is called with
+    a progress text.
 
     Raises :class:`RecordingError` for recordings without a trace, or of different scenarios;
     :class:`ScenarioError` and :class:`CheckpointError` for a time without usable checkpoints.
@@ -112,7 +112,7 @@ class _Search:
             if not 0 <= ns < end:
                 raise ScenarioError(
                     f"--from {ns / NS_PER_S:g} s is outside {run.recording.source}; give a time "
-                    f"from 0 to before its end at {end / NS_PER_S:g} s"
+                    f">= 0 s and before its end at {end / NS_PER_S:g} s"
                 )
             found, useless = nearest(run.recording, ns)
             begins.append(found)
@@ -161,7 +161,7 @@ class _Search:
         return out
 
     def _undecided(self, compared: Recording, endings: tuple[RunEnding, RunEnding]) -> str:
-        """Why equal rows do not decide the question; empty if they do."""
+        """Return why equal rows leave the comparison undecided; empty if they decide it."""
         if self._again:
             run = self._a
             fed = set() if run.live else fed_tracks(compared, run.scenario())
@@ -175,9 +175,10 @@ class _Search:
         return "; ".join(early)
 
     def _both(self) -> tuple[Recording, int]:
-        """The second recording, and the time (ns) up to which both runs can be compared.
+        """Return the second recording, and the time (ns) up to which both runs can be compared.
 
-        If one run was to end earlier, its last tag is left out: the other run has none there.
+        If the requested ends differ, the last tag of the shorter run is left out, because the other
+        run need not have a tag at that time.
         """
         a, b = self._a.recording, self._b.recording
         untils = [int(r.header["until"]) for r in (a, b)]
@@ -187,7 +188,7 @@ class _Search:
         return b, until
 
     def _run_again(self) -> tuple[Recording, int]:
-        """Repeat the run piece by piece until something differs; the new recording and its end."""
+        """Repeat the run in pieces until a row differs; return the new recording and its end."""
         run, recorded, start = self._a, self._a.recording, self._begins[0]
         ns, end = 0 if start is None else start.ns, _ended(recorded)
         pieces = 1 if run.live else min(16, 1 + recorded.trace_rows // _ROWS_AT_ONCE)
@@ -219,19 +220,19 @@ def _also(first: Place, found: list[Place]) -> tuple[Place, ...]:
 
 
 def _ended(recording: Recording) -> int:
-    """The last tag (ns) that the recording contains completely."""
+    """Return the last tag (ns) that the recording contains completely."""
     if recording.truncated is None and recording.footer is not None:
         return int(recording.footer.get("ended", recording.end_ns))
     return recording.end_ns
 
 
 def _asked_otherwise(a: Recording, b: Recording) -> list[str]:
-    """One line for each setting in which two recordings differ."""
+    """Return one line for each setting in which two recordings differ."""
     out = []
     for key in ("scenario", "seed", "compile", "fingerprint"):
         for pair in walk(key, a.header.get(key), b.header.get(key)):
             told = not pair.name.startswith(("scenario.origin", "scenario.until"))
-            if told and not pair.name.endswith(".about"):  # it lists the keys beside it
+            if told and not pair.name.endswith(".about"):  # ``about`` repeats other keys
                 name = pair.name.removeprefix("scenario.").removeprefix("parts.")
                 out.append(f"the two runs had different settings: {name}: {pair.a} and {pair.b}")
     if a.header.get("source_hash") != b.header.get("source_hash"):

@@ -1,9 +1,9 @@
 """The first place at which two traces differ.
 
-A message can differ in two places: its content and its completion belong to the tag at which it
-was initiated; its loss and its arrival belong to the tag at which it was sent.  Within one
-microstep the order is the one of the semantics: x-, external inputs, changes, answers that are due,
-reactions, x+.
+A message can differ at two tags: in its content and its completion at the tag at which it was
+initiated, and in its loss and its arrival at the tag at which it was sent.  Differences within one
+microstep are ordered as the executive computes them: x-, external inputs, changes, answers that are
+due, reactions, x+.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Place:
     name: str
     """Name of the component, or of the event's source."""
     moment: str
-    """``x-``, ``x+``, ``content``, ``on its way``, ..."""
+    """The moment within the tag: ``x-``, ``x+``, ``content``, ``on its way``, ..."""
     pairs: tuple[ValuePair, ...]
     rank: tuple[int, int, int] = (0, 0, 0)
-    """Order within the tag."""
+    """Sort key within the tag."""
     initiated: Tag | None = None
     """For a message, the tag at which its sender sampled."""
 
@@ -115,14 +115,14 @@ def _in_track(
 
 
 def _but(columns: Sequence[str], others: Sequence[str]) -> str:
-    """The columns that the other lacks; all of them if only their order differs."""
+    """Return the columns that ``others`` lacks, or all columns if only their order differs."""
     shown = columns if set(columns) == set(others) else [c for c in columns if c not in others]
     return ", ".join(shown) or ABSENT
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of a track, and which of its rows it is."""
+    """A row of a track; ``which`` identifies the row within the track."""
 
     track: TrackData
     values: tuple[Value, ...]
@@ -193,7 +193,7 @@ def _message(name: str, pairs: tuple[ValuePair, ...], there: list[_Row], order: 
 
 
 def _in_words(pair: ValuePair) -> ValuePair:
-    """The pair with words instead of numbers for the delivery of a message."""
+    """Return the pair with the status and the arrival of a message as words instead of numbers."""
     if pair.name == "status":
         return ValuePair(pair.name, _STATUS.get(pair.a, pair.a), _STATUS.get(pair.b, pair.b))
     if pair.name == "arrival":
@@ -218,7 +218,7 @@ def told(recording: Recording) -> list[Event]:
 
 
 def _what_it_is(event: Event) -> tuple[Any, ...]:
-    """Sort key of an event; its text and values only if they contain no wall-clock time."""
+    """Return the sort key of an event, without text and values that contain wall-clock time."""
     text = event.text if event.kind == COMMAND else ""
     values = sorted(event.values.items()) if event.kind == _CHANGE else []
     return event.tag, _CHANGED_FIRST.get(event.kind, 9), event.kind, event.source, text, str(values)
@@ -257,10 +257,10 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
 
 
 def failure(a: Recording, b: Recording) -> Place | None:
-    """Return the place where only one of two equal runs ended in an error; else ``None``.
+    """Return the place where only one of two runs with equal rows failed; else ``None``.
 
-    The tag is the first one that only the other run has.  A run that ended because it fell behind
-    the wall clock does not count.
+    The tag of the place is the first tag that only the run without the error has.  An error of a
+    run that fell behind the wall clock does not count.
     """
     ends = [died_of(recording) for recording in (a, b)]
     if in_words_of_end(ends[0]) == in_words_of_end(ends[1]):
@@ -280,7 +280,7 @@ def failure(a: Recording, b: Recording) -> Place | None:
 
 
 def last_before(recordings: Sequence[Recording], tag: Tag) -> Tag | None:
-    """Return the last tag before ``tag`` at which anything was recorded; ``None`` if none."""
+    """Return the last tag before ``tag`` with a recorded row or event, or ``None``."""
     best: Tag | None = None
     for recording in recordings:
         for track in recording.tracks.values():

@@ -1,4 +1,4 @@
-"""The inputs of the computation in which two runs first differ, from both recordings."""
+"""Finds, in both recordings, the inputs of the computation in which two runs first differ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Teller:
     def __init__(self, recording: Recording, before: Mapping[str, Any] | None = None) -> None:
         self.recording = recording
         self._before = before
-        """State at the last tag at which both runs agreed, for values that are not recorded."""
+        """State at the last tag at which both runs agreed; used for values that are not
+        recorded."""
         self._order = Order.of(recording)
         self._parts: Mapping[str, Any] = recording.header.get("scenario", {}).get("parts", {})
 
@@ -59,7 +60,7 @@ class Teller:
         return self._in_row(f"messages/{part}", source, self._arrived_last(part, tag, reader))
 
     def _settled(self, part: str, signal: str, tag: Tag) -> list[tuple[str, Value]]:
-        """Value of a source or a parameter: the declared one, or the last change to it."""
+        """Return a source's or parameter's value: its last change, or else the declared value."""
         name = f"{part}.{signal}"
         about = self.part(part)
         given = (about.get("values") or about.get("parameters") or {}).get(signal)
@@ -71,7 +72,7 @@ class Teller:
         return [(n, float(v)) for n, v in zip(names, values, strict=True)]
 
     def _held(self, source: str) -> list[tuple[str, Value]]:
-        """Value of a noise: it is not recorded, but the repeated run knows it."""
+        """Return the value of a noise from the repeated run; recordings do not contain it."""
         part, _, _ = source.partition(".")
         values = [] if self._before is None else self._before["ports"].get(part, [])
         if len(values) != 1:
@@ -82,7 +83,10 @@ class Teller:
         return self.recording.tracks.get(name)
 
     def _row(self, name: str, tag: Tag, after: bool) -> int | None:
-        """The last row of a track at ``tag``; of a plant before what the microstep wrote."""
+        """Return the last row of a track at ``tag``.
+
+        Without ``after``, rows that the tag's microstep wrote are left out.
+        """
         track = self._track(name)
         if track is None:
             return None
@@ -99,7 +103,7 @@ class Teller:
             return None
         ns, steps = track.integer("arrival"), track.integer("arrival_step")
         there = (ns < tag.ns) | ((ns == tag.ns) & (steps <= tag.step))
-        if topic not in self._order.before.get(reader, ()):  # an answer of this very microstep
+        if topic not in self._order.before.get(reader, ()):  # exclude an answer of this microstep
             at_once = (track.integer("initiated") == tag.ns) & (ns == tag.ns)
             there &= ~(at_once & (track.integer("initiated_step") == tag.step))
         rows = np.flatnonzero(there & (track.integer("status") != LOST))
@@ -108,7 +112,7 @@ class Teller:
         return int(rows[np.lexsort((steps[rows], ns[rows]))[-1]])
 
     def _in_row(self, name: str, source: str, row: int | None) -> list[tuple[str, Value]]:
-        """``part.signal`` in a row; without one, its declared initial value."""
+        """Return ``part.signal`` in row ``row``; without a row, its declared initial value."""
         track = self._track(name)
         part, _, signal = source.partition(".")
         if track is None or signal not in track.signals:
@@ -120,7 +124,7 @@ class Teller:
         return [(n, float(v)) for n, v in zip(names, found, strict=True)]
 
     def row_before(self, plant: str, tag: Tag) -> tuple[Tag | None, Named]:
-        """State, inputs and outputs of a plant in its last row before ``tag``."""
+        """Return state, inputs and outputs of a plant in its last row before ``tag``."""
         track = self._track(plant)
         if track is None:
             return None, {}
@@ -198,7 +202,7 @@ class Feeding:
 
     at: Tag
     how: str
-    """In words, the computation that made the differing values from these inputs."""
+    """Text that names the computation which made the differing values from these inputs."""
     inputs: tuple[ValuePair, ...]
     arrived: tuple[list[str], list[str]]
     happened: tuple[list[str], list[str]]
@@ -263,5 +267,5 @@ def _of(place: Place, run: Teller) -> tuple[Tag, str, Named]:
 
 
 def _signals(track: TrackData) -> dict[str, str]:
-    """Each column's signal, in order."""
+    """Return the name of the signal of each column, in order."""
     return {column: signal.name for signal in track.signals for column in signal.columns}

@@ -1,8 +1,8 @@
-"""Find the tag at which states differ that no trace shows: memories, streams, messages in transit.
+"""Find the tag at which unrecorded states differ: memories, streams, messages in transit.
 
-Saved states contain them.  Bisection finds the last pair of saved states that agrees.  From there
-both runs are repeated with more saved states, again and again between the last pair that agrees and
-the first pair that differs, until no tag lies between them.
+Saved states contain these data.  Bisection finds the last pair of saved states that agrees.  From
+that pair on, both runs are repeated with more saved states, until no tag lies between the last pair
+that agrees and the first pair that differs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from rtsim.runs.diverging.values import ValuePair
 _STATES = 64
 """States saved in one repetition: each repetition shortens the interval by this factor."""
 _KINDS = {"plants": 0, "tasks": 1, "ports": 2, "faults": 3, "bus": 4, "streams": 5}
-"""Order in which differing states name a place: the first kind gives the name."""
+"""Priority of the kinds of state: if several kinds differ, the kind with the least number names the
+place."""
 _PARAMETER = re.compile(r"\.p(\[\d+\])?$")
 
 Both: TypeAlias = tuple[Checkpoint | None, Checkpoint | None]
@@ -39,7 +40,7 @@ class Beneath:
     """The last saved states that agree."""
     place: Place | None = None
     agreed: Tag | None = None
-    """The tag before ``place``."""
+    """The last tag before ``place``; both runs agree at it."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Narrowing:
         return found
 
     def _at_the_start(self) -> Place | None:
-        """The difference before the first tag, apart from different settings."""
+        """Return the difference before the first tag, leaving out different settings."""
         if self._kept is not None or self._begins[0] is not None:
             return None
         a, b = (run.at_start() for run in self._runs)
@@ -114,7 +115,7 @@ class Narrowing:
     # -- what was saved ----------------------------------------------------------------------------
 
     def _among_saved(self, end: int) -> tuple[Both, tuple[int, list[ValuePair]] | None]:
-        """The last saved pair before ``end`` (ns) that agrees, and the first that differs."""
+        """Return the last agreeing and the first differing pair of saved states before ``end``."""
         begin = 0 if self._begins[0] is None else self._begins[0].ns
         times = [ns for ns in self._in_common() if begin < ns < end]
         usable: dict[int, tuple[Checkpoint, Checkpoint]] = {}
@@ -123,7 +124,7 @@ class Narrowing:
         def agree(ns: int) -> bool:
             one, other = self._saved(ns)
             if one is None or other is None:
-                return True  # of no use: the answer is left to the others
+                return True  # not usable: the other pairs decide
             usable[ns] = one, other
             differ[ns] = self._parting(one, other)
             return not differ[ns]
@@ -149,7 +150,7 @@ class Narrowing:
     # -- repeating the runs ------------------------------------------------------------------------
 
     def _narrowed(self, good: Both, end: int) -> Beneath:
-        """Repeat both runs from ``good``: the first tag up to ``end`` (ns) at which they differ."""
+        """Repeat both runs from ``good``; find the first tag up to ``end`` where they differ."""
         lows, place = good, None
         while True:
             low = -1 if lows[0] is None else lows[0].ns
@@ -161,7 +162,7 @@ class Narrowing:
             ]
             times = sorted(kept[0].keys() & kept[1].keys())
             apart = first_apart(times, self._agree(*kept))
-            if apart == len(times):  # this time they did not differ there
+            if apart == len(times):  # the repeated runs no longer differ
                 return Beneath(good, place, None if lows[0] is None else lows[0].tag)
             ones = kept[0][times[apart]], kept[1][times[apart]]
             place = self._memory(ones[0].tag, self._parting(*ones))
@@ -176,7 +177,7 @@ class Narrowing:
         return lambda ns: not self._parting(a[ns], b[ns])
 
     def _memory(self, tag: Tag, pairs: Iterable[ValuePair]) -> Place:
-        """The place of two differing states, with the names of columns."""
+        """Return the place of two differing states, with the names of columns."""
         ranked = sorted(pairs, key=lambda pair: _KINDS.get(part_of(pair.name)[0], 9))
         kind, name = part_of(ranked[0].name)
         recording = self._runs[0].recording
@@ -192,7 +193,7 @@ class Narrowing:
         """Return the states at ``before``, and the random streams used from there to ``tag``.
 
         Both runs are repeated from ``good``; a recording and its re-run need one repetition only.
-        Returns ``None`` if this is not known.
+        Returns ``None`` if the states are not known.
         """
         ns = -1 if before is None or before.ns >= tag.ns else before.ns
         runs = list(zip(self._runs, good, strict=True))
@@ -221,7 +222,7 @@ def _at(
 
 
 def _named(path: str, recording: Recording) -> str:
-    """The path of a state; for a column of a plant, the column's name."""
+    """Return the path of a state; for a column of a plant, return the column's name."""
     found = re.fullmatch(r"plants\.(.+)\.values\[(\d+)\]", path)
     track = None if found is None else recording.tracks.get(found[1])
     if found is None or track is None or int(found[2]) >= len(track.signals.columns):

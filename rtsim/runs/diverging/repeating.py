@@ -126,12 +126,13 @@ class RecordedRun:
     ) -> RepeatedRun:
         """Repeat the run from ``start`` to the first tag at or after ``stop_ns``.
 
-        Saves its state at the times ``at`` (ns); ``what`` is the progress text.  If the run ends
-        in an error of its own, so does the recording.  Raises errors that prevent the repetition.
+        Saves its state at the times ``at`` (ns); ``what`` is the progress text.  If the repeated
+        run ends in an error of the simulation, the returned recording ends with this error.  Raises
+        any error that prevents the repetition.
         """
         kept = KeptCheckpoints()
         if start is not None and start.ns == 0:
-            start = None  # a run cannot continue from its first instant; it starts there
+            start = None  # a run cannot continue from a checkpoint at its start
         request = to_repeat(
             self.recording, self.scenario(), start=start, stop_ns=stop_ns, live=self.live
         )
@@ -156,7 +157,7 @@ class RecordedRun:
         return watch
 
     def _joined(self, start: Checkpoint | None, again: Recording) -> Recording:
-        """The new recording with the recorded rows from before ``start`` in front."""
+        """Return the new recording, preceded by the rows that were recorded before ``start``."""
         mine = self.recording
         if start is None:
             return replace(again, source=f"{mine.source} (run again)")
@@ -176,7 +177,7 @@ class RecordedRun:
         events = mine.events[: max(0, start.events - told)] + again.events
         return replace(again, source=f"{mine.source} (run again)", tracks=tracks, events=events)
 
-    # -- checkpoints beside the recording ----------------------------------------------------------
+    # -- checkpoints next to the recording ---------------------------------------------------------
 
     def checkpoints(self) -> list[int]:
         """Return the times (ns) of the checkpoint files next to the recording, in order."""

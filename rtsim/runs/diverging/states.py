@@ -1,4 +1,4 @@
-"""Compare two saved states: also what a trace does not show, such as memories and streams."""
+"""Compare two saved states, including data that no trace contains: memories, random streams."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from rtsim.runs.diverging.values import ValuePair, same
 
 _NOT_COMPARED = frozenset(("inserted", "streams"))
-"""Keys that are left out: a replay knows all tags to insert, the run only the next one; streams
-are compared one by one."""
+"""Keys that the general comparison leaves out.  ``inserted``: a replay knows all tags to insert,
+but the original run only the next.  ``streams``: random streams are compared one by one."""
 _STREAM = "streams."
 _MOST = 1000
 
@@ -63,7 +63,7 @@ def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
 
 
 def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ValuePair]:
-    """One pair for each stream with another position."""
+    """Give one pair for each random stream whose positions differ."""
     one, other = a["streams"], b["streams"]
     seeds = one["seed"], other["seed"]
     if seeds[0] != seeds[1]:
@@ -76,7 +76,7 @@ def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ValuePai
 
 
 def _how_far(state: Mapping[str, Any] | None) -> str:
-    """Position of a stream in words; a Philox generator makes four words at a time."""
+    """Return the position of a stream as text; a Philox generator makes four words at a time."""
     if state is None:
         return "absent"
     words = 4 * int(state["state"]["counter"][0]) + int(state["buffer_pos"]) - 4
@@ -88,7 +88,7 @@ def _rest(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def walk(path: str, a: Any, b: Any) -> Iterator[ValuePair]:
-    """Give every leaf that differs between two trees of plain data, by its path."""
+    """Give every differing leaf of two trees of plain data, named by its path."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if a.get("known") is False or b.get("known") is False:
             return  # the memory of a controller whose answers were replayed is not known

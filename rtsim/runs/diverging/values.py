@@ -1,4 +1,4 @@
-"""A value of each of two runs, compared bit for bit."""
+"""Compares a value of one run with the value of another run, bit for bit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ValuePair:
 
     @property
     def apart(self) -> str:
-        """Distance of two finite doubles as text, in representable numbers (ulp); else empty."""
+        """Return the distance of two finite doubles in ulp as text; empty for other values."""
         a, b = self.a, self.b
         if not (isinstance(a, float) and isinstance(b, float)) or self.equal:
             return ""
@@ -70,7 +70,7 @@ class ValuePair:
 
 
 def _rank(value: float) -> int:
-    """Number of a double in the order of all doubles; both zeros are 0."""
+    """Return the position of a double in the order of all doubles; both zeros have position 0."""
     word = bits(value)
     return -(word & (1 << 63) - 1) if word >> 63 else word
 

@@ -23,19 +23,19 @@ class Verdict:
     """The runs were compared from ``began`` to ``ended``."""
     place: Place | None = None
     agreed: Tag | None = None
-    """The last tag at which everything agreed; ``None`` if they differ at the first tag."""
+    """The last tag at which everything agreed; ``None`` if the runs differ at the first tag."""
     fed: Feeding | None = None
     drawn: tuple[list[str], list[str]] | None = None
-    """Random streams that each run used after ``agreed`` and up to the place; ``None``: unknown."""
+    """Random streams that each run used after ``agreed`` up to ``place``; ``None`` if not known."""
     visible: Place | None = None
-    """The first difference in the recordings, if it is a later one than ``place``."""
+    """The first difference in the recordings, if it comes after ``place``."""
     also: tuple[Place, ...] = ()
     """Other differences at the same tag."""
     notes: list[str] = field(default_factory=list)
     endings: tuple[RunEnding, ...] = ()
     """How each run ended."""
     undecided: str = ""
-    """Why the question is undecided although no difference was found; else empty."""
+    """Why the comparison is undecided although no difference was found; empty otherwise."""
 
     @property
     def equal(self) -> bool:

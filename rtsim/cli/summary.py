@@ -33,6 +33,9 @@ class RequestedRun(Protocol):
     @property
     def strict(self) -> bool: ...
 
+    @property
+    def verbose(self) -> bool: ...
+
 
 @dataclass(frozen=True)
 class RunSummary:

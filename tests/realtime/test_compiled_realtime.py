@@ -18,7 +18,7 @@ pytestmark = pytest.mark.realtime
 def loop() -> Scenario:
     """A plant at 500 Hz and its controller at 100 Hz, for 1 s."""
     out = Scenario("loop", until=1)
-    inputs = {"first": "law.u", "second": 0.0}
+    inputs: dict[str, str | float] = {"first": "law.u", "second": 0.0}
     out.plant("tank", PLANT, inputs=inputs, step="1/500", update_period="1/100")
     law = PythonController(
         feedback, Signals("m", "n"), Signals("u", "v"), parameters=GAIN, memory=Signals("sum"),

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 
-_NAMES = ("clock_gettime", "clock_nanosleep", "pread")
+_NAMES = ("clock_gettime", "clock_nanosleep", "pread", "recv")
 MONOTONIC = 1
 """``CLOCK_MONOTONIC`` of Linux, which :func:`time.monotonic_ns` reads."""
 
@@ -22,6 +22,8 @@ class Calls:
     """``int (int clock, int flags, int64_t until[2], int64_t rest[2])``"""
     pread: int
     """``ssize_t (int file, void *into, size_t count, off_t from)``"""
+    recv: int
+    """``ssize_t (int socket, void *into, size_t count, int flags)``"""
 
 
 @dataclass(frozen=True)

@@ -98,8 +98,8 @@ class Executive:
     def run(self) -> None:
         """Run from the present state to the end; errors of components are not caught."""
         system, pacer, trace = self.system, self._pacer, self._trace
-        alone = not (self._publisher or self.handler)  # no viewer and no client reaches in between
-        stretches = self._stretches() if alone else None
+        # A viewer gets each step, so it needs single steps.
+        stretches = self._stretches() if self._publisher is None else None
         pacer.start(system.ns)
         self._begin()
         clock = self._clock
@@ -225,7 +225,10 @@ class Executive:
     def _stretches(self) -> Stretches | None:
         """Return the compiled engine, or None if it can run nothing in this run."""
         limit = min(self.until_ns, self.stop_ns)
-        self.stretches = Stretches(self.system, self._trace, self._pacer, self._engine, limit)
+        inbox = None if self.handler is None else self.handler.inbox
+        self.stretches = Stretches(
+            self.system, self._trace, self._pacer, self._engine, limit, inbox
+        )
         if self._clock.paced:
             self.stretches.prepare()
         return self.stretches if self.stretches.usable else None
@@ -234,6 +237,8 @@ class Executive:
         """Run tags in compiled code; return False if the next tag must run in Python."""
         kept, system = self.checkpoints, self.system
         next_kept = NEVER.ns if kept is None else kept.next_ns
+        if self.handler is not None:
+            next_kept = min(next_kept, self.handler.quiet_until())
         if not stretches.run(min(self.until_ns, self.stop_ns, next_kept), self._between):
             return False
         if not self._clock.paced:
@@ -246,6 +251,9 @@ class Executive:
         self._recorder.pump(wait=not self._clock.paced)
         if self._observe is not None:
             self._observe(ns)
+        if self.handler is not None:
+            self.handler.inbox.after(ns, standing=False)
+            return bool(self.stopping) or self.handler.quiet_until() != NEVER.ns
         return bool(self.stopping)
 
     def _propagate(self, discrete: int) -> int:

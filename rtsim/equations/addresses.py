@@ -80,6 +80,11 @@ def call_read(handle: Any, file: int, into: int, count: int) -> int:
     return int(handle(file, into, count, 0))
 
 
+def call_peek(handle: Any, socket: int, into: int, flags: int) -> int:
+    """Call ``recv(socket, into, 1, flags)`` of the C library by its address."""
+    return int(handle(socket, into, 1, flags))
+
+
 # -- argument tables -------------------------------------------------------------------------------
 #
 # Passing ten arrays to compiled code costs 0.6 us, half of what a short step computes.  A plant

@@ -20,6 +20,7 @@ from rtsim.equations.addresses import (
     call_clock,
     call_drive,
     call_equation,
+    call_peek,
     call_project,
     call_read,
     call_sleep,
@@ -259,3 +260,13 @@ def _(handle: Any, clock: Any, flags: Any, until: Any) -> Any:  # noqa: ARG001
 @overload(call_read, strict=False, jit_options=INLINED)
 def _(handle: Any, file: Any, into: Any, count: Any) -> Any:  # noqa: ARG001
     return lambda handle, file, into, count: _read_at(handle, file, into, count, 0)
+
+
+@intrinsic
+def _peek_at(_: Any, handle: Any, socket: Any, into: Any, count: Any, flags: Any) -> Any:  # noqa: ARG001
+    return _of_c(handle, (types.int32, types.int64, types.int64, types.int32), types.int64)
+
+
+@overload(call_peek, strict=False, jit_options=INLINED)
+def _(handle: Any, socket: Any, into: Any, flags: Any) -> Any:  # noqa: ARG001
+    return lambda handle, socket, into, flags: _peek_at(handle, socket, into, 1, flags)

@@ -76,6 +76,9 @@ class PipedInbox(Inbox):
         super().lose_recording(since)
         self._pipe.send({"unrecorded": since})
 
+    def fileno(self) -> int:
+        return -1 if self._pipe.gone else self._pipe.fileno()
+
     def poll(self) -> None:
         pipe = self._pipe
         if pipe.gone:

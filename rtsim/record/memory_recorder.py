@@ -115,6 +115,9 @@ class Track:
             if self._row == self._capacity:
                 self._roll()
 
+    keeps = True
+    """False if rows are only counted."""
+
     def lend(self) -> Lent:
         """Return the present buffer and a spare one, into which compiled code writes rows."""
         if not self._spare:
@@ -244,6 +247,8 @@ class Tracks:
 
 class _NullTrack(Track):
     """Counts rows without keeping them."""
+
+    keeps = False
 
     def lend(self) -> Lent:
         nothing = np.empty((0, self._width), np.int64)

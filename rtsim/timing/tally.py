@@ -29,6 +29,13 @@ class Tally:
         if row is not None:
             row[min((max(ns, 0) // 1000).bit_length(), CLASSES - 1)] += 1
 
+    def add_many(self, link: str, ns: NDArray[np.int64]) -> None:
+        """Count the durations ``ns`` (k,) of ``link``."""
+        row = self._rows.get(link)
+        if row is not None:
+            classes = np.frexp(np.maximum(ns, 0) // 1000)[1]  # the number of bits
+            row += np.bincount(np.minimum(classes, CLASSES - 1), minlength=CLASSES)
+
 
 def upper_us(index: int) -> int:
     """Return the upper limit of class ``index`` [us]."""

@@ -171,7 +171,7 @@ class LentClock(FakeClock):
 
     def lend(self) -> Wait:
         time, sleep = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in self._functions)
-        return Wait(Calls(time, sleep, 0), 0, *self._line.words, 0, 0, 0, 0)
+        return Wait(Calls(time, sleep, 0, 0), 0, *self._line.words, 0, 0, 0, 0)
 
     def returned(self, spin_ns: int, most_spin_ns: int) -> None:
         assert spin_ns == most_spin_ns == 0  # no sleep lengthens a window of 0

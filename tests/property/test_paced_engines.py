@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from engine_parts import GAIN, PLANT, Late, LentClock, feedback, scenarios
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 
 from rtsim import PythonController, Scenario, Signals
 from rtsim.core.errors import RtsimError
+from rtsim.engine.commands.commands import Command
+from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.executive import Executive
 from rtsim.record.exact import compare_exact
 from rtsim.record.memory_recorder import MemoryRecorder
@@ -41,7 +45,7 @@ class Outcome:
             try:
                 simulate(
                     scenario, recorder=self.recorder, engine=engine, clock=self.clock,
-                    pace=Pace(rate, policy),
+                    pace=Pace(rate, policy), **self.connections(),
                 )  # fmt: skip
             except RtsimError as raised:
                 self.error = f"{type(raised).__name__}: {raised}"
@@ -50,6 +54,9 @@ class Outcome:
         found = kept[0].stretches
         self.tags = 0 if found is None else found.tags
         self.recording: Recording = self.recorder.recording()
+
+    def connections(self) -> dict[str, Any]:
+        return {}
 
     @property
     def timing(self) -> tuple[object, ...]:
@@ -60,11 +67,15 @@ class Outcome:
 
 
 def check_equal(
-    make: Callable[[], Scenario], policy: Policy, late: Late = (), rate: float = 1.0
+    make: Callable[[], Scenario],
+    policy: Policy,
+    late: Late = (),
+    rate: float = 1.0,
+    kind: type[Outcome] = Outcome,
 ) -> Outcome:
     """Both engines give the same rows, events, timing and error; returns the compiled run."""
     compiled, interpreted = (
-        Outcome(make(), engine, policy, late, rate) for engine in ("compiled", "interpreted")
+        kind(make(), engine, policy, late, rate) for engine in ("compiled", "interpreted")
     )
     assert compiled.error == interpreted.error
     assert compare_exact(interpreted.recording, compiled.recording) is None
@@ -135,3 +146,70 @@ def test_another_policy_is_asked_at_each_late_tag() -> None:
     assert [e.values["action"] for e in found.recording.events if e.kind == "Overrun"] == [
         "slip", "slip",
     ]  # fmt: skip
+
+
+Given = tuple[int, tuple[str, dict[str, object]]]
+"""When a command is given, in units of 0.5 ms of own time, its kind and its arguments."""
+COMMANDS = st.lists(
+    st.tuples(
+        st.integers(0, 2_200),
+        st.sampled_from(
+            (
+                ("set", {"target": "set.point", "value": 0.7}),
+                ("set", {"target": "plant0.rate", "value": 0.9}),
+                ("mark", {"text": "here"}),
+                ("rate", {"rate": 2.0}),
+                ("rate", {"rate": 0.123}),
+                ("step", {"tags": 2.0}),
+                ("pause", {}),
+                ("resume", {}),
+                ("quit", {}),
+            )
+        ),
+    ),
+    max_size=5,
+)
+
+
+class Commanded(Outcome):
+    """A run that gets commands at own times; one that pauses is resumed."""
+
+    given: tuple[Given, ...] = ()
+
+    def connections(self) -> dict[str, Any]:
+        self.inbox = Resuming()
+        start = self.clock.now()
+        for tenths, (kind, arguments) in self.given:
+            command = Command(kind, dict(arguments))
+            give = functools.partial(self.inbox.give, command)
+            self.clock.call_at(start + tenths * 500_000, give)
+        return {"inbox": self.inbox}
+
+
+class Resuming(Inbox):
+    """Resumes each pause at once."""
+
+    def wait(self, seconds: float) -> None:  # noqa: ARG002
+        self.waiting.append(PendingCommand(Command("resume", {})))
+
+
+@given(scenarios(), COMMANDS, LATE)
+@settings(max_examples=30)
+def test_commands_act_at_the_same_tags(
+    make: Callable[[], Scenario],
+    given: list[Given],
+    late: list[int],
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Commanded, "given", tuple(given))
+        found = check_equal(make, CatchUp(10_000), tuple(late), 1.0, Commanded)
+    COMMANDED.append(found.clock.sleeps)
+
+
+COMMANDED: list[int] = []
+
+
+def test_most_commanded_runs_waited_in_compiled_code() -> None:
+    if not COMMANDED:
+        pytest.skip("needs the test before it")
+    assert sum(s > 0 for s in COMMANDED) > len(COMMANDED) / 2

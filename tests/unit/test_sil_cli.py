@@ -214,7 +214,11 @@ def test_what_does_not_reach_the_c_is_told(motor: Path) -> None:
     [
         ("speed =", "sped =", "motor.toml:13: unknown input 'sped' in the replacement of"),
         ("volt", "vlt", "motor.toml:16: unknown output 'vltage' in the replacement of"),
-        ('speed = { unit = "rad/s" }', "", "motor.toml:11: no input speed, which controller has"),
+        (
+            'speed = { unit = "rad/s" }',
+            "",
+            "motor.toml:11: the replacement of controller has no input speed",
+        ),
     ],
 )
 def test_signals_of_another_name_are_told_with_their_line(

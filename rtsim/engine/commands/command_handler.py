@@ -13,7 +13,7 @@ import numpy as np
 from rtsim.components.protocols import free_running, paced
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
-from rtsim.core.tag import NS_PER_S, Tag, to_ns
+from rtsim.core.tag import NEVER, NS_PER_S, Tag, to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.taking import Taking, check_savable
 from rtsim.engine.commands.commands import Command, CommandError
@@ -209,6 +209,14 @@ class CommandHandler:
                 )
 
     # -- between tags
+
+    def quiet_until(self) -> int:
+        """Return the time before which no command acts, ns; -1 if the next tag has to look."""
+        self.inbox.poll()
+        standing = self._standing or self._tags or self._until_ns is not None
+        if standing or (self.inbox.trouble and not self._alone):
+            return -1
+        return self.inbox.waiting[0].ns if self.inbox.waiting else NEVER.ns
 
     def begin(self, ns: int, next_ns: int = 0) -> None:
         """Pause after the tag at ``ns``, if a command requested a pause.

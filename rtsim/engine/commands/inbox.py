@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from rtsim.core.clock import Wake
 from rtsim.engine.commands.commands import Command, CommandError
 from rtsim.engine.system import System
@@ -42,6 +44,8 @@ class Inbox:
     def __init__(self, fed: Sequence[PendingCommand] = ()) -> None:
         self.waiting: deque[PendingCommand] = deque(fed)
         self.wake = Wake()
+        self.given = np.zeros(1, np.int64)
+        """Number of commands given so far; compiled code reads it between two frames."""
         self.closed = ""
         """Reason why commands are refused; empty if commands are accepted."""
         self.trouble = ""
@@ -53,6 +57,10 @@ class Inbox:
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
         """Prepare for a run; called before the run's first tag."""
+
+    def fileno(self) -> int:
+        """Return the file from which :meth:`poll` reads; -1 if there is none."""
+        return -1
 
     def poll(self) -> None:
         """Read new commands, for example from a pipe; the loop calls this at each tag."""
@@ -86,6 +94,7 @@ class Inbox:
                 f"{MOST_WAITING} commands are waiting for the run; send commands more slowly"
             )
         self.waiting.append(PendingCommand(command, answer))
+        self.given[0] += 1
         self.wake.set()
 
     def close(self, why: str) -> None:

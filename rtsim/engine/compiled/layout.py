@@ -156,6 +156,8 @@ COPY = 4
     W_SECONDS, W_NANOSECONDS,  # a time, as the C library has it
     W_TIME_AT, W_TEXT_AT,  # addresses of W_SECONDS and W_TEXT
     W_FILE,  # the open file with the run delay; -1 if there is none
+    W_PEEK_CALL, W_SOCKET,  # a call that looks for commands, and where; -1 if nowhere
+    W_GIVEN, W_GIVEN_LENGTH, W_GIVEN_SEEN,  # a word that counts commands, and its value before
     W_SIMULATED, W_OWN, W_NUMERATOR, W_DENOMINATOR,  # when simulated time is due
     W_SPIN, W_LEAST_SPIN, W_MOST_SPIN, W_BOUND,  # the busy-wait window, ns
     W_TOLERANCE,
@@ -173,7 +175,7 @@ COPY = 4
     W_ON_TIME,  # 1 if the loop was on time since the last overrun
     W_OVERRUNS, W_OVERRUNS_LENGTH, W_OVERRUN_COUNT,
     W_TEXT,  # what the file with the run delay says
-) = range(58)  # fmt: skip
+) = range(63)  # fmt: skip
 TEXT_WORDS = 12
 PACED = W_TEXT + TEXT_WORDS
 NO_SAMPLE = -(2**63)

@@ -12,12 +12,14 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.core.waiting_calls import MONOTONIC
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.rows import UNRECORDED, new_row
-from rtsim.equations.addresses import call_clock, call_read, call_sleep, words_at
+from rtsim.equations.addresses import call_clock, call_peek, call_read, call_sleep, words_at
 from rtsim.equations.compiling import compiled
 
 BEGIN, AGAIN, HAND_OVER = range(3)
 """The tag begins; Python takes the frames and calls again; the tag is the interpreter's."""
 _ABSOLUTE = 1
+_PEEK = 2 | 64
+"""``MSG_PEEK | MSG_DONTWAIT`` of Linux."""
 _SPARE_NS = 60_000
 """Time before the sleep in which Python can take the frames."""
 _BRIEF_NS = 20_000_000
@@ -42,6 +44,15 @@ def wait(w: Any, ns: int) -> int:
     if v[at.W_REACHED] == ns:
         v[at.W_REACHED] = at.NOTHING
         return BEGIN
+    answer = _wait(v, ns)
+    if answer == BEGIN and _commanded(v):
+        v[at.W_REACHED] = ns
+        return HAND_OVER
+    return answer
+
+
+@compiled
+def _wait(v: Any, ns: int) -> int:
     arrived = now(v)
     since = (v[at.W_SIMULATED] - ns) * v[at.W_DENOMINATOR] // v[at.W_NUMERATOR]
     due = v[at.W_OWN] - since
@@ -75,6 +86,17 @@ def _python_is_needed(v: Any, arrived: int, late: int) -> bool:
     if since > _LONG_NS:
         return True
     return late < -_SPARE_NS and (since > _BRIEF_NS or v[at.W_ROW] >= _ENOUGH)
+
+
+@compiled
+def _commanded(v: Any) -> bool:
+    """Whether a command waits: a word in memory has changed, or a socket can be read."""
+    if v[at.W_GIVEN_LENGTH] and words_at(v, at.W_GIVEN)[0] != v[at.W_GIVEN_SEEN]:
+        return True
+    if v[at.W_SOCKET] < 0:
+        return False
+    # 0: the other end is closed, and Python has to note it
+    return call_peek(v[at.W_PEEK_CALL], v[at.W_SOCKET], v[at.W_TEXT_AT], _PEEK) >= 0
 
 
 @compiled
@@ -190,6 +212,8 @@ def _longest_job(v: Any) -> int:
         total += jobs[job]
         if jobs[job] > most:
             longest, most = job, jobs[job]
+    if v[at.W_SPENT] == 0:
+        return at.NO_JOB
     return longest if most >= v[at.W_SPENT] - total else at.REST_JOB
 
 

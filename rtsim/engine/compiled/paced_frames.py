@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rtsim.core.tag import Tag
 from rtsim.core.waiting_calls import Calls, Wait
+from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.trace import Trace
 from rtsim.timing.frame import NEXT, RECORDING, REST
@@ -46,8 +47,10 @@ def _wait(pacer: Pacer) -> Wait | None:
 class PacedFrames:
     """The pacer of a run as words; the functions of the C library stay the same for the run."""
 
-    def __init__(self, pacer: Pacer, trace: Trace, tasks: list[str]) -> None:
-        self._pacer, self._trace = pacer, trace
+    def __init__(
+        self, pacer: Pacer, trace: Trace, tasks: list[str], inbox: Inbox | None = None
+    ) -> None:
+        self._pacer, self._trace, self._inbox = pacer, trace, inbox
         self._names = [NEXT, RECORDING, *tasks]
         self._jobs = np.zeros(len(self._names), np.int64)
         self._worst = np.zeros(_WORST_ROOM * (at.WORST_HEAD + self._jobs.size), np.int64)
@@ -62,7 +65,11 @@ class PacedFrames:
         assert wait is not None
         calls: Calls = wait.calls
         w[at.W_TIME_CALL], w[at.W_SLEEP_CALL] = calls.clock_gettime, calls.clock_nanosleep
-        w[at.W_READ_CALL] = calls.pread
+        w[at.W_READ_CALL], w[at.W_PEEK_CALL] = calls.pread, calls.recv
+        w[at.W_SOCKET] = -1
+        if self._inbox is not None:
+            given = self._inbox.given
+            w[at.W_GIVEN], w[at.W_GIVEN_LENGTH] = given.ctypes.data, given.size
         w[at.W_TIME_AT] = w.ctypes.data + 8 * at.W_SECONDS
         w[at.W_TEXT_AT] = w.ctypes.data + 8 * at.W_TEXT
         for place, vector in (
@@ -110,6 +117,8 @@ class PacedFrames:
         for place, address in zip((at.W_LATE, at.W_COMPUTE, at.W_MARGINS), buffers, strict=True):
             w[place], w[place + 1] = address, BLOCK
         w[at.W_ROW], w[at.W_WORST_COUNT], w[at.W_OVERRUN_COUNT] = row, 0, 0
+        if self._inbox is not None:
+            w[at.W_SOCKET], w[at.W_GIVEN_SEEN] = self._inbox.fileno(), self._inbox.given[0]
         w[at.W_CALLED] = self._pacer.read() - self._offset
 
     # -- out

@@ -17,6 +17,7 @@ from rtsim.components.tasks import FAR, Task
 from rtsim.core.clock import Clock
 from rtsim.core.errors import ModelError
 from rtsim.core.tag import Period
+from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.draws import remembers_nothing
 from rtsim.engine.compiled.kernel import stretch
@@ -58,11 +59,18 @@ class Stretches:
     """
 
     def __init__(
-        self, system: System, trace: Trace, pacer: Pacer, engine: str, until_ns: int
+        self,
+        system: System,
+        trace: Trace,
+        pacer: Pacer,
+        engine: str,
+        until_ns: int,
+        inbox: Inbox | None = None,
     ) -> None:
         """``engine`` is one of :data:`ENGINES`; ``until_ns`` [ns] is where the run ends."""
         self._system, self._trace, self._pacer = system, trace, pacer
         self._clock: Clock = pacer.clock
+        self._inbox = inbox
         self.why_not: list[str] = []
         self.interpreted: list[str] = []
         self.tags = 0
@@ -111,7 +119,7 @@ class Stretches:
             if plant.native_step() is None:
                 self.why_not.append(f"the solver or the model of {plant.name} is not compiled")
         if system.plants and self._clock.paced:
-            why = unpaceable(self._pacer, round(min(p.step.ns for p in system.plants)))
+            why = self._unpaceable()
             self.why_not += [why] if why else []
         if until_ns >= _EXACT_NS:
             self.why_not.append("the run ends after 104 days")
@@ -128,6 +136,10 @@ class Stretches:
             else:
                 self.interpreted.append(found)
 
+    def _unpaceable(self) -> str:
+        """Return why compiled code cannot wait at the present rate; empty if it can."""
+        return unpaceable(self._pacer, round(min(p.step.ns for p in self._system.plants)))
+
     def _fit(self, task: Task, found: CompiledReaction) -> CompiledReaction | str:
         system = self._system
         periods = [p for p, _ in found.timers if p is not None] if found.timers else [task.period]
@@ -137,6 +149,8 @@ class Stretches:
             return f"the inputs of {task.name} are changed on their way"
         if found.kind in SENDERS:
             topic = system.bus.topics[task.name]
+            if self._trace.tally is not None and not self._trace.topic_track(task.name).keeps:
+                return f"clients see the latencies of {task.name}, and no row of it is kept"
             for model in (topic.transport, found.compute):
                 if not remembers_nothing(model):
                     return f"the latency model {type(model).__name__} of {task.name} has a state"
@@ -157,8 +171,11 @@ class Stretches:
         limit = min(limit_ns, self._first_interpreted())
         if limit - system.ns < _WORTH_IT * min(p.step.ns for p in system.plants):
             return False
+        paced = self._clock.paced
+        if self._table is not None and paced != (self._table.frames is not None):
+            self._table = None  # a command changed the pace
         self.prepare()
-        if self._table is None:
+        if self._table is None or (paced and self._unpaceable()):
             return False
         began = system.ns
         self._run(self._table, limit, between)
@@ -168,7 +185,7 @@ class Stretches:
         """Compile the engine and make its table; a paced run does this before its first tag."""
         if self._table is None and self.usable and self._compiles():
             paced = self._pacer if self._clock.paced else None
-            self._table = Table(self._system, self._trace, self._reactions, paced)
+            self._table = Table(self._system, self._trace, self._reactions, paced, self._inbox)
 
     def _compiles(self) -> bool:
         """Compile or load the kernel; raises :class:`ModelError` if it was asked for and fails."""

@@ -17,6 +17,7 @@ from rtsim.components.controller_task import ControllerTask
 from rtsim.components.latency import Fixed, LatencyModel
 from rtsim.components.plant import Plant
 from rtsim.components.tasks import Task, Ticking
+from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.draws import Draws, delays
 from rtsim.engine.compiled.paced_frames import PacedFrames
@@ -53,11 +54,15 @@ class Table:
         trace: Trace,
         reactions: dict[str, CompiledReaction],
         pacer: Pacer | None = None,
+        inbox: Inbox | None = None,
     ) -> None:
         self.system = system
+        self.tally = trace.tally
         self.reactions = reactions
         self.tasks = [t for t in system.tasks if t.name in reactions]
         self.topics = sorted(n for n, r in reactions.items() if r.kind in SENDERS)
+        self.links = {trace.topic_track(n).name: n for n in self.topics}
+        """Topics by the name of their track."""
         self.tracks: list[Track] = [
             *(trace.plant_track(p) for p in system.plants),
             *(trace.topic_track(n) for n in self.topics),
@@ -70,7 +75,7 @@ class Table:
         self.frames: PacedFrames | None = None
         """The pacer as words; None if the run is not paced."""
         if pacer is not None:
-            self.frames = PacedFrames(pacer, trace, self._jobs())
+            self.frames = PacedFrames(pacer, trace, self._jobs(), inbox)
             assert trace.timing_track is not None
             self.tracks.append(trace.timing_track)
         self.noises = [n for n, r in reactions.items() if r.kind == "noise"]

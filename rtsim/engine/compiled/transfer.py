@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rtsim.components.bus import DELIVERED, Message
+from rtsim.components.bus import DELIVERED, LOST, Message
 from rtsim.components.controller_task import ControllerRequest, ControllerTask
 from rtsim.components.plant import NONE_NS
 from rtsim.components.tasks import Task, Ticking, TimerTask
@@ -17,6 +17,9 @@ from rtsim.core.tag import Tag
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.table import Row, Table
 from rtsim.record.memory_recorder import Track
+
+_INITIATED, _ARRIVAL, _STATUS = 2, 6, 8
+"""Columns of a message's row."""
 
 # -- in
 
@@ -76,7 +79,19 @@ def take_rows(table: Table) -> None:
     """Take back the blocks of all tracks, with the rows of the tags that are done."""
     for row, track in zip(table.track_rows, table.tracks, strict=True):
         rows, rolled = table.w[row.state + at.B_ROW], table.w[row.state + at.B_ROLLED]
+        if table.tally is not None and track.name in table.links:
+            _count(table, track, int(rows), bool(rolled))
         track.returned(int(rows), bool(rolled))
+
+
+def _count(table: Table, track: Track, rows: int, rolled: bool) -> None:
+    """Count the latencies of the messages that were recorded since the track was lent."""
+    lent = track.lend()
+    end = len(lent.block) if rolled else rows
+    for words in (lent.block[lent.row : end], lent.spare[: rows * rolled]):
+        arrived = words[words[:, _STATUS] != LOST]
+        assert table.tally is not None
+        table.tally.add_many(table.links[track.name], arrived[:, _ARRIVAL] - arrived[:, _INITIATED])
 
 
 def _lend(table: Table, row: Row, track: Track) -> None:

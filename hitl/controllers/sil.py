@@ -13,6 +13,7 @@ from hitl.controllers.evidence import Evidence
 from hitl.controllers.parameters import GivenParameters
 from hitl.interface import Interface, load_interface
 from hitl.worker.ending import Died
+from hitl.worker.links import SHM, chosen_link
 from hitl.worker.messages import Heard, MalformedMessage, WorkerMessageKind
 from hitl.worker.peer import Peer
 from hitl.worker.process import START_S, Worker
@@ -42,7 +43,8 @@ class SilController:
     initialise, s.  ``cases``: folder in which a step that fails is saved (``None``: it is not
     saved).  ``command``: the worker's command line, instead of the built worker.  With ``endpoint``
     (``tcp://HOST:PORT``) nothing is built, since ``rtsim sil serve`` runs the C code there;
-    ``keys`` are those of the client file that it wrote.
+    ``keys`` are those of the client file that it wrote.  ``link`` is ``"shm"`` (shared memory, the
+    default for a built worker on Linux) or ``"zmq"`` (ZeroMQ).
     """
 
     outside = True
@@ -59,6 +61,7 @@ class SilController:
         command: Sequence[str | Path] | None = None,
         endpoint: str | None = None,
         keys: Keys | None = None,
+        link: str | None = None,
     ) -> None:
         if isinstance(source, Build):
             self.build = source
@@ -82,6 +85,10 @@ class SilController:
         """Number of malformed messages."""
         self.took_ns = array("q")
         """Execution time of each step on the host, ns."""
+        self.link = chosen_link(
+            link, self.build.link, ours=command is None, served=endpoint is not None
+        )
+        """``"shm"`` or ``"zmq"``."""
         self._keys = keys
         self._stamps = (0, 0, 0, 0)
         self._cases = cases
@@ -102,6 +109,7 @@ class SilController:
         out = SilController(
             self.build, self.values, silence=self.silence, patience=self.patience,
             cases=self._cases, command=self._command, endpoint=self.endpoint, keys=self._keys,
+            link=self.link,
         )  # fmt: skip
         out._worker = self._started()
         try:
@@ -121,7 +129,8 @@ class SilController:
         try:
             if self.endpoint is not None:
                 return RemoteWorker(self.interface, self.endpoint, self._keys, self.patience)
-            return Worker(self.interface, self._command, self.patience)
+            shared = self.build.link if self.link == SHM else None
+            return Worker(self.interface, self._command, self.patience, shared)
         except ControllerError as error:
             error.environment = True
             raise
@@ -146,7 +155,8 @@ class SilController:
     def describe(self) -> dict[str, object]:
         """A description for the header of a recording."""
         served = {} if self.endpoint is None else {"endpoint": self.endpoint, "stamps": _DURATIONS}
-        return {"type": type(self).__name__, **self.build.describe(), **served}
+        about = {"type": type(self).__name__, **self.build.describe(), **served}
+        return about | {"link": self.link}
 
     @property
     def pid(self) -> int:

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 
 from hitl.interface import Interface
 from hitl.worker.ending import WorkerEnding
-from hitl.worker.link import LOOK_NS, WorkerLink
+from hitl.worker.link import LOOK_NS
+from hitl.worker.links import Link
 from hitl.worker.messages import Heard, MalformedMessage, Speaker, WorkerMessageKind, parse
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
@@ -23,7 +24,7 @@ class Peer(ABC):
     It notices if the worker ends or the link is lost.
     """
 
-    def __init__(self, interface: Interface, link: WorkerLink) -> None:
+    def __init__(self, interface: Interface, link: Link) -> None:
         self.interface = interface
         self.link = link
         most = max(interface.inputs.size, interface.parameters.size)

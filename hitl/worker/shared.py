@@ -1,0 +1,125 @@
+"""The runtime's end of a link to a worker over shared memory (Linux).
+
+The memory is an anonymous file of the kernel: it has no name, so only the worker, which inherits
+its descriptor, can open it, and the kernel frees it when both processes have ended in any way.
+Its size is sealed, so the other end cannot shrink it.  ``rtsim_link.h`` has the layout and the
+waits; the build of a worker contains the library of this end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import weakref
+from functools import cache
+from pathlib import Path
+
+from hitl.worker.link import LOOK_NS
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ControllerError
+
+_RUNTIME = 0
+_BROKEN, _TOO_LONG = -2, -3
+_SEALS = ("F_SEAL_SHRINK", "F_SEAL_GROW", "F_SEAL_SEAL")
+
+
+class SharedLink:
+    """A link over a new segment whose messages have at most ``most_bytes``.
+
+    ``library`` is ``link.so`` of the worker's build.  The worker must inherit the descriptor
+    :attr:`descriptor`; :meth:`hide` closes it in this process.  Raises :class:`ControllerError` if
+    the segment cannot be made.
+    """
+
+    def __init__(self, library: Path, most_bytes: int) -> None:
+        self._library = _loaded(library)
+        self.most_bytes = most_bytes
+        try:
+            self.descriptor = os.memfd_create("rtsim-link", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        except OSError as error:
+            raise ControllerError(f"cannot make shared memory: {error.strerror}") from None
+        self._hide = weakref.finalize(self, os.close, self.descriptor)
+        try:
+            os.ftruncate(self.descriptor, self._library.rtsim_link_bytes(most_bytes))
+            seals = sum(getattr(fcntl, name) for name in _SEALS)
+            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, seals)
+        except OSError as error:
+            self.hide()
+            raise ControllerError(f"cannot make shared memory: {error.strerror}") from None
+        self.endpoint = f"shm:{self.descriptor}"
+        end = self._library.rtsim_link_open(self.descriptor, _RUNTIME, most_bytes)
+        if not end:
+            self.hide()
+            raise ControllerError("cannot map the shared memory of the link")
+        self._end = ctypes.c_void_p(end)
+        self._close = weakref.finalize(self, self._library.rtsim_link_close, self._end)
+        self._buffer = ctypes.create_string_buffer(max(1, most_bytes))
+        self._view = memoryview(self._buffer)
+        self._send, self._receive = self._library.rtsim_link_send, self._library.rtsim_link_receive
+        self._lost = False
+
+    def hide(self) -> None:
+        """Close the descriptor; the memory stays mapped in both processes."""
+        self._hide()
+
+    def send(self, data: bytes | memoryview) -> bool:
+        """Send ``data``; return False if the worker has closed its end or its queue is full.
+
+        Raises :class:`ControllerError` for a message that is too long, or overwritten memory.
+        """
+        if self.lost():
+            return False
+        result: int = self._send(self._end, bytes(data), len(data))
+        if result < 0:
+            raise self._error(result, len(data))
+        return result == 1
+
+    def receive(self, until_ns: int = 0) -> bytes | None:
+        """Return the next message, or ``None`` if none arrived.
+
+        Waits at most 20 ms, and at most until ``until_ns`` of the stopwatch: it spins for a short
+        time, and then sleeps.
+        """
+        until = min(until_ns, stopwatch() + LOOK_NS) if until_ns else 0
+        size: int = self._receive(self._end, self._buffer, self.most_bytes, until)
+        if size >= 0:
+            return bytes(self._view[:size])
+        if size == _BROKEN:
+            raise self._error(size, 0)
+        return None
+
+    def _error(self, result: int, size: int) -> ControllerError:
+        if result == _TOO_LONG:
+            return ControllerError(
+                f"{self.endpoint}: a message has {size} bytes, and the link takes {self.most_bytes}"
+            )
+        return ControllerError(
+            f"the shared memory of {self.endpoint} was overwritten: a counter or a length in it "
+            "is impossible; look for a write outside of an array in the C code"
+        )
+
+    def lost(self) -> bool:
+        """Return True if the worker has closed its end."""
+        self._lost = self._lost or bool(self._library.rtsim_link_closed(self._end))
+        return self._lost
+
+    def close(self) -> None:
+        """Close both the descriptor and the mapping.  A second call does nothing."""
+        self.hide()
+        self._close()
+
+
+@cache
+def _loaded(library: Path) -> ctypes.CDLL:
+    """Load the library; its functions get and return addresses and sizes of 64 bits."""
+    out = ctypes.CDLL(str(library))
+    handle, size = ctypes.c_void_p, ctypes.c_size_t
+    out.rtsim_link_bytes.argtypes, out.rtsim_link_bytes.restype = [size], size
+    out.rtsim_link_open.argtypes = [ctypes.c_int, ctypes.c_int, size]
+    out.rtsim_link_open.restype = handle
+    out.rtsim_link_send.argtypes = [handle, ctypes.c_char_p, size]
+    out.rtsim_link_receive.argtypes = [handle, handle, size, ctypes.c_int64]
+    out.rtsim_link_closed.argtypes = [handle]
+    out.rtsim_link_close.argtypes, out.rtsim_link_close.restype = [handle], None
+    return out

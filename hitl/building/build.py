@@ -53,6 +53,10 @@ LINK = "link.so"
 _SHARES = sys.platform.startswith("linux")
 """Whether this platform has the link over shared memory."""
 _CONTENTS = (PROGRAM, LIBRARY, UNIT, WARNINGS, *((LINK,) if _SHARES else ()))
+_SUPPORT = (
+    "worker.c", "guard.c", "link.c",
+    "rtsim_link.h", "rtsim_message.h", "rtsim_unit.h", "rtsim_checks.h",
+)  # fmt: skip
 _ATTEMPTS = 3
 
 
@@ -137,15 +141,7 @@ class _Job:
         self.flags = _flags(kind, toolchain)
         folders = (f"-I{folder}" for folder in interface.include)
         self.users = [*folders, *interface.flags]
-        support = (
-            "worker.c",
-            "guard.c",
-            "link.c",
-            "rtsim_link.h",
-            "rtsim_unit.h",
-            "rtsim_checks.h",
-        )
-        self.support = [SUPPORT / name for name in support]
+        self.support = [SUPPORT / name for name in _SUPPORT]
         if kind == COVERAGE:
             self.support.append(SUPPORT / "coverage.c")
         self.stem = f"{interface.name}-{self._key()}"

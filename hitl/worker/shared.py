@@ -15,9 +15,13 @@ import weakref
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from hitl.worker.link import LOOK_NS
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 
 _RUNTIME = 0
 _BROKEN, _TOO_LONG = -2, -3
@@ -33,7 +37,7 @@ class SharedLink:
     """
 
     def __init__(self, library: Path, most_bytes: int) -> None:
-        self._library = _loaded(library)
+        self.library = _loaded(library)
         self.most_bytes = most_bytes
         try:
             self.descriptor = os.memfd_create("rtsim-link", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -41,22 +45,22 @@ class SharedLink:
             raise ControllerError(f"cannot make shared memory: {error.strerror}") from None
         self._hide = weakref.finalize(self, os.close, self.descriptor)
         try:
-            os.ftruncate(self.descriptor, self._library.rtsim_link_bytes(most_bytes))
+            os.ftruncate(self.descriptor, self.library.rtsim_link_bytes(most_bytes))
             seals = sum(getattr(fcntl, name) for name in _SEALS)
             fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, seals)
         except OSError as error:
             self.hide()
             raise ControllerError(f"cannot make shared memory: {error.strerror}") from None
         self.endpoint = f"shm:{self.descriptor}"
-        end = self._library.rtsim_link_open(self.descriptor, _RUNTIME, most_bytes)
+        end = self.library.rtsim_link_open(self.descriptor, _RUNTIME, most_bytes)
         if not end:
             self.hide()
             raise ControllerError("cannot map the shared memory of the link")
-        self._end = ctypes.c_void_p(end)
-        self._close = weakref.finalize(self, self._library.rtsim_link_close, self._end)
+        self.end = ctypes.c_void_p(end)
+        self._close = weakref.finalize(self, self.library.rtsim_link_close, self.end)
         self._buffer = ctypes.create_string_buffer(max(1, most_bytes))
         self._view = memoryview(self._buffer)
-        self._send, self._receive = self._library.rtsim_link_send, self._library.rtsim_link_receive
+        self._send, self._receive = self.library.rtsim_link_send, self.library.rtsim_link_receive
         self._lost = False
 
     def hide(self) -> None:
@@ -70,7 +74,7 @@ class SharedLink:
         """
         if self.lost():
             return False
-        result: int = self._send(self._end, bytes(data), len(data))
+        result: int = self._send(self.end, bytes(data), len(data))
         if result < 0:
             raise self._error(result, len(data))
         return result == 1
@@ -82,7 +86,7 @@ class SharedLink:
         time, and then sleeps.
         """
         until = min(until_ns, stopwatch() + LOOK_NS) if until_ns else 0
-        size: int = self._receive(self._end, self._buffer, self.most_bytes, until)
+        size: int = self._receive(self.end, self._buffer, self.most_bytes, until)
         if size >= 0:
             return bytes(self._view[:size])
         if size == _BROKEN:
@@ -101,13 +105,59 @@ class SharedLink:
 
     def lost(self) -> bool:
         """Return True if the worker has closed its end."""
-        self._lost = self._lost or bool(self._library.rtsim_link_closed(self._end))
+        self._lost = self._lost or bool(self.library.rtsim_link_closed(self.end))
         return self._lost
 
     def close(self) -> None:
         """Close both the descriptor and the mapping.  A second call does nothing."""
         self.hide()
         self._close()
+
+
+class SharedSteps:
+    """The steps of a controller over ``link``: one call for a request, and one for its answer.
+
+    ``schema``, ``inputs`` and ``outputs`` are the hash and the sizes of the interface.  Only the
+    right answer is taken here.  Any other message stays in the link, whose reader reports it.
+    """
+
+    def __init__(self, link: SharedLink, schema: int, inputs: int, outputs: int) -> None:
+        library = link.library
+        self._u, self._y = np.zeros(inputs), np.zeros(outputs)
+        self._stamps = np.zeros(4, np.int64)
+        handle = library.rtsim_steps_new(
+            link.end, schema, self._u.ctypes.data, inputs, self._y.ctypes.data, outputs,
+            self._stamps.ctypes.data,
+        )  # fmt: skip
+        if not handle:
+            raise ControllerError("there is no memory for the messages of the link")
+        self._link, self._handle = link, ctypes.c_void_p(handle)
+        weakref.finalize(self, library.rtsim_steps_free, self._handle)
+        self._request, self._answer = library.rtsim_steps_request, library.rtsim_steps_answer
+
+    def request(self, sequence: int, tag: Tag, inputs: Vector) -> bool:
+        """Send a request with ``inputs`` (m,); return False if it could not be sent."""
+        self._u[:] = inputs
+        sent: bool = self._request(self._handle, sequence, tag.ns, tag.step) == 1
+        return sent
+
+    def answer(self, until_ns: int) -> int:
+        """Wait for the answer as :meth:`SharedLink.receive` does.
+
+        Returns the execution time of the step in ns; -1 if the right answer has not come.
+        """
+        took: int = self._answer(self._handle, min(until_ns, stopwatch() + LOOK_NS))
+        return took
+
+    @property
+    def values(self) -> Vector:
+        """The outputs (n,) of the latest answer."""
+        return self._y.copy()
+
+    def stamps(self) -> tuple[int, int, int, int]:
+        """Return when the latest answer was sent, begun, ended and received, ns."""
+        sent, begun, ended, received = self._stamps.tolist()
+        return sent, begun, ended, received
 
 
 @cache
@@ -122,4 +172,10 @@ def _loaded(library: Path) -> ctypes.CDLL:
     out.rtsim_link_receive.argtypes = [handle, handle, size, ctypes.c_int64]
     out.rtsim_link_closed.argtypes = [handle]
     out.rtsim_link_close.argtypes, out.rtsim_link_close.restype = [handle], None
+    number = ctypes.c_int64
+    out.rtsim_steps_new.argtypes = [handle, ctypes.c_uint64, handle, size, handle, size, handle]
+    out.rtsim_steps_new.restype = handle
+    out.rtsim_steps_request.argtypes = [handle, ctypes.c_uint64, number, number]
+    out.rtsim_steps_answer.argtypes, out.rtsim_steps_answer.restype = [handle, number], number
+    out.rtsim_steps_free.argtypes, out.rtsim_steps_free.restype = [handle], None
     return out

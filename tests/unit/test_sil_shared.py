@@ -65,7 +65,7 @@ def descriptors(pid: int) -> list[str]:
 
 def overwrite(link: SharedLink, at: int, value: int) -> None:
     """Put ``value`` into the segment at ``at``, as a wild pointer of the C code could."""
-    base = ctypes.c_void_p.from_address(link._end.value or 0).value or 0
+    base = ctypes.c_void_p.from_address(link.end.value or 0).value or 0
     ctypes.c_uint32.from_address(base + at).value = value
 
 

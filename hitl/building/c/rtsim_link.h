@@ -144,8 +144,9 @@ static inline int link_send(struct link_end *end, const void *data, size_t size)
     return 1;
 }
 
-/* The size of the next message, of which at most `most` bytes are copied; or NONE, or BROKEN. */
-static inline int link_take(struct link_end *end, void *into, size_t most)
+/* The size of the next message, of which at most `most` bytes are copied; or NONE, or BROKEN.  The
+ * message stays in the queue. */
+static inline int link_peek(struct link_end *end, void *into, size_t most)
 {
     struct link_queue *queue = end->in;
     const uint32_t waiting =
@@ -157,8 +158,13 @@ static inline int link_take(struct link_end *end, void *into, size_t most)
     const uint32_t size = *(const volatile uint32_t *)&slot->size; /* read once, then checked */
     if (size > end->slot_bytes) return LINK_BROKEN;
     memcpy(into, slot->data, size < most ? size : most);
-    atomic_store_explicit(&queue->read, ++end->read, memory_order_release);
     return (int)size;
+}
+
+/* Remove the message that link_peek found. */
+static inline void link_pop(struct link_end *end)
+{
+    atomic_store_explicit(&end->in->read, ++end->read, memory_order_release);
 }
 
 static inline void link_relax(void)
@@ -189,13 +195,14 @@ static inline void link_sleep(struct link_end *end, int64_t until_ns)
     atomic_store(&queue->asleep, 0);
 }
 
-/* As link_take, but wait until until_ns of CLOCK_MONOTONIC; a signal ends the wait early.
+/* As link_peek, but wait until until_ns of CLOCK_MONOTONIC; a signal ends the wait early.
  *
  * The wait spins at first.  It spins for a long time only if the last wait was short, so that a loop
- * with long pauses does not spin in vain. */
-static inline int link_receive(struct link_end *end, void *into, size_t most, int64_t until_ns)
+ * with long pauses does not spin in vain.  A long spin yields the processor again and again: if all
+ * processors are busy, the other end may be waiting for this one. */
+static inline int link_await(struct link_end *end, void *into, size_t most, int64_t until_ns)
 {
-    int size = link_take(end, into, most);
+    int size = link_peek(end, into, most);
     if (size != LINK_NONE || link_closed(end)) return size;
     const int64_t began = link_now();
     const int64_t spin_until = began + end->spin_ns < until_ns ? began + end->spin_ns : until_ns;
@@ -204,16 +211,26 @@ static inline int link_receive(struct link_end *end, void *into, size_t most, in
         for (int k = 0; k < 16 && atomic_load_explicit(&end->in->written, memory_order_relaxed) ==
                                       end->read; k++)
             link_relax();
-        size = link_take(end, into, most);
+        size = link_peek(end, into, most);
         now = link_now();
+        if (size == LINK_NONE && now - began > LINK_SPIN_LEAST_NS) sched_yield();
     }
     if (size == LINK_NONE) {
         link_sleep(end, until_ns);
-        size = link_take(end, into, most);
+        size = link_peek(end, into, most);
         now = link_now();
     }
+    if (until_ns <= began) return size;
     const int paid = size != LINK_NONE && now - began <= LINK_SPIN_MOST_NS;
     end->spin_ns = paid ? end->spin_most_ns : end->spin_most_ns / LINK_SPIN_MOST_NS * LINK_SPIN_LEAST_NS;
+    return size;
+}
+
+/* As link_await, and remove the message. */
+static inline int link_receive(struct link_end *end, void *into, size_t most, int64_t until_ns)
+{
+    const int size = link_await(end, into, most, until_ns);
+    if (size >= 0) link_pop(end);
     return size;
 }
 

@@ -23,23 +23,12 @@
 #include "rtsim_link.h"
 #endif
 
+#include "rtsim_message.h"
 #include "rtsim_unit.h"
 
-enum { HELLO = 1, START, READY, STEP, ANSWER, STOP, BYE };
 enum { ZMQ_PAIR = 0, ZMQ_LINGER = 17, ZMQ_MAXMSGSIZE = 22, ZMQ_RCVTIMEO = 27, ZMQ_SNDTIMEO = 28 };
-enum { VERSION = 1, OF_ANOTHER_SIZE = 0x7fff, MOST_BYTES = 1 << 20 };
+enum { OF_ANOTHER_SIZE = 0x7fff, MOST_BYTES = 1 << 20 };
 enum { LOOK_AFTER_PARENT_MS = 500, MOST_PRINTED_BYTES = 8 << 20 };
-
-struct header {
-    char magic[4];
-    uint8_t version, kind;
-    int16_t unused;
-    int32_t status;
-    uint32_t count;
-    uint64_t schema, sequence;
-    int64_t ns, step, began_ns, took_ns;
-};
-_Static_assert(sizeof(struct header) == 64, "the header has 64 bytes on both ends");
 
 static struct {
     void *(*ctx_new)(void);

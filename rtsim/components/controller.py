@@ -192,16 +192,16 @@ class PythonController:
         """The first call was checked, or needs no check."""
         return not self._native.unchecked
 
-    def native(self) -> tuple[int, tuple[Vector, ...]] | None:
+    def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
         """The address of the compiled function, and its vectors u, s, p, y; None: not compiled."""
         handle = self._native.handle
         if not isinstance(handle, np.intp):
             return None
         return int(handle), (self._u, self.s, self.p, self._y)
 
-    def pending(self, tag: Tag | None) -> None:
-        """Compiled code ran the step of ``tag``, whose answer was not asked for yet."""
-        self._pending = tag
+    def ran_by_address(self, steps: int, request: Tag | None) -> None:  # noqa: ARG002
+        """Note the open ``request``; all other memory is in the vectors that compiled code used."""
+        self._pending = request
 
     def functions(self) -> Sequence[Any]:
         return [self.law]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import pytest
+from called_parts import in_c
+from engine_parts import GUARDED, PLANT, check_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtsim import Guard, Model, PythonController, Scenario, Signal, Signals
+from rtsim import PythonController, Scenario, Signal, Signals
 from rtsim.components.latency import (
     Duplicate,
     Fixed,
@@ -21,39 +23,10 @@ from rtsim.components.latency import (
     SerialLine,
     Uniform,
 )
-from rtsim.core.errors import ModelError, RtsimError
+from rtsim.core.errors import ModelError
 from rtsim.engine.compiled import stretch
-from rtsim.engine.executive import Executive
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
-from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
-
-
-def derivative(t, x, z, u, p, dx):  # type: ignore[no-untyped-def]
-    dx[0] = -p[0] * x[0] + u[0] + z[0]
-    dx[1] = x[0] - 0.3 * x[1] + u[1] * t
-
-
-def output(t, x, z, u, p, y):  # type: ignore[no-untyped-def]  # noqa: ARG001
-    y[0] = x[0] + 0.5 * x[1] + u[1]
-
-
-def update(t, x, z, u, p):  # type: ignore[no-untyped-def]  # noqa: ARG001
-    if x[0] > 0.2:
-        z[0] = 0.9 * z[0] - 0.1 * x[0] + 0.05 * u[0]
-
-
-def level(t, x, z, u, p, g):  # type: ignore[no-untyped-def]  # noqa: ARG001
-    g[0] = x[0] - 0.1 * z[0]
-    g[1] = x[1] - 0.05
-
-
-def turned(i, t, x, z, u, p):  # type: ignore[no-untyped-def]  # noqa: ARG001
-    z[0] = -z[0]
-    if i == 1:
-        x[1] = -0.2 * x[1] - 0.3
 
 
 def feedback(t, u, s, p, y):  # type: ignore[no-untyped-def]
@@ -61,21 +34,6 @@ def feedback(t, u, s, p, y):  # type: ignore[no-untyped-def]
     y[0] = -p[0] * u[0] - s[0] + 0.01 * t
     y[1] = u[1]
 
-
-STATES = Signals(Signal("a", initial=0.4), Signal("b", initial=-0.1))
-INPUTS, OUTPUTS = Signals("first", "second"), Signals("y")
-PARAMETERS, DISCRETE = Signals(Signal("rate", initial=0.7)), Signals(Signal("held", initial=0.1))
-PLANT = Model(
-    "tank", states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS,
-    derivative=derivative, output=output,
-    discrete=DISCRETE, update=update,
-)  # fmt: skip
-
-GUARDED = Model(
-    "vessel", states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS,
-    derivative=derivative, output=output, discrete=DISCRETE, update=update,
-    guards=(Guard("level"), Guard("upper", direction=1)), guard=level, reset=turned,
-)  # fmt: skip
 
 GAIN = Signals(Signal("gain", initial=0.2))
 STEPS = ("1/100", "1/60", "0.013", "0.004")
@@ -118,6 +76,7 @@ def scenarios(draw: Callable[..., Any]) -> Callable[[], Scenario]:
     sensor = st.fixed_dictionaries({"period": period, "offset": offset, "transport": latency})
     told = [draw(plant) for _ in plants], [draw(controller) for _ in controllers]
     seen = [(draw(st.sampled_from(sources[: 3 * len(plants)])), draw(sensor)) for _ in sensors]
+    translated = [c for c in controllers if draw(st.booleans())]
     changes = draw(st.lists(st.integers(1, 900), max_size=2, unique=True))
 
     def make() -> Scenario:
@@ -129,7 +88,9 @@ def scenarios(draw: Callable[..., Any]) -> Callable[[], Scenario]:
                 feedback, Signals("m", "n"), Signals("u", "v"),
                 parameters=GAIN, memory=Signals("sum"), compile=True,
             )  # fmt: skip
-            out.controller(name, law, **options)
+            if name in translated:
+                options = {**options, "inputs": {**options["inputs"], "small": 1.0}}
+            out.controller(name, in_c() if name in translated else law, **options)
         for name, (source, options) in zip(sensors, seen, strict=True):
             out.sensor(name, {"seen": source}, **options)
         if noisy:
@@ -142,42 +103,6 @@ def scenarios(draw: Callable[..., Any]) -> Callable[[], Scenario]:
         return out
 
     return make
-
-
-class Outcome(NamedTuple):
-    recording: Recording
-    error: str
-    """What the run ended with; empty for one that came to its end."""
-    tags: int
-    """So many ran on the compiled engine."""
-
-
-def ran(scenario: Scenario, engine: str) -> Outcome:
-    recorder, kept, run = MemoryRecorder(), [], Executive.run
-
-    def noted(self: Executive) -> None:
-        kept.append(self)
-        run(self)
-
-    error = ""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Executive, "run", noted)
-        try:
-            simulate(scenario, recorder=recorder, engine=engine)
-        except RtsimError as raised:
-            error = f"{type(raised).__name__}: {raised}"
-    found = kept[0].stretches
-    return Outcome(recorder.recording(), error, 0 if found is None else found.tags)
-
-
-def check_equal(make: Callable[[], Scenario]) -> int:
-    """Both engines give the same rows, events and error; returns the compiled engine's tags."""
-    compiled, interpreted = ran(make(), "compiled"), ran(make(), "interpreted")
-    assert compiled.error == interpreted.error
-    assert compare_exact(interpreted.recording, compiled.recording) is None
-    assert compiled.recording.events == interpreted.recording.events
-    assert interpreted.tags == 0
-    return compiled.tags
 
 
 RAN: list[int] = []

@@ -143,6 +143,23 @@ def test_killed_while_it_waits_and_while_it_is_waited_for(plain: Build) -> None:
     controller.close()
 
 
+@pytest.mark.parametrize("link", [SHM, ZMQ])
+def test_times_and_wrong_sizes_of_a_step(link: str, plain: Build) -> None:
+    controller = SilController(plain, cases=None, link=link).fresh()
+    for k in range(1, 4):
+        controller.send(Tag(k), np.zeros(2))
+        assert controller.receive(Tag(k), 10.0) == [float(k)]
+        stamps = controller.stamps()
+        assert list(stamps) == sorted(stamps)
+        assert controller.took_ns[k - 1] == stamps[2] - stamps[1]
+        assert stopwatch() - NS_PER_S < stamps[0]
+    assert len(controller.took_ns) == 3
+    controller.send(Tag(4), np.zeros(1))
+    with pytest.raises(ControllerError, match="was sent a wrong number of values"):
+        controller.receive(Tag(4), 10.0)
+    controller.close()
+
+
 @pytest.mark.parametrize("written", [9, 2**31, 2**32 - 9])
 def test_an_impossible_count_is_reported(written: int, plain: Build) -> None:
     worker = worker_of(plain)

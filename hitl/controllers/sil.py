@@ -205,9 +205,8 @@ class SilController:
         worker = self._running()
         self._sequence += 1
         self._evidence.add(tag, inputs)
-        self._steps = worker.steps if len(inputs) == self.inputs.size else None
+        self._unsent, self._steps = False, worker.steps
         if self._steps is not None and self._steps.request(self._sequence, tag, inputs):
-            self._unsent = False
             return
         self._steps = None  # the other path says what is wrong
         self._sent_ns = stopwatch()
@@ -218,13 +217,13 @@ class SilController:
 
         ``patience`` is the time to wait, s.  Raises :class:`ControllerError` if the step fails.
         """
-        worker = self._running()
-        until = stopwatch() + int(patience * NS_PER_S)
+        worker, began = self._running(), stopwatch()
         if self._steps is not None and self._answered != self._sequence:
-            took = self._steps.answer(until)
+            took = self._steps.answer(patience)
             if took >= 0:
                 return self._fast(self._steps, took)
             self._sent_ns, self._steps = self._steps.stamps()[0], None
+        until = began + int(patience * NS_PER_S)
         while True:
             try:
                 if self._unsent:

@@ -21,9 +21,10 @@ from hitl.worker.link import LOOK_NS
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
-from rtsim.core.tag import Tag
+from rtsim.core.tag import NS_PER_S, Tag
 
 _RUNTIME = 0
+_LOOK_S = LOOK_NS / NS_PER_S
 _BROKEN, _TOO_LONG = -2, -3
 _SEALS = ("F_SEAL_SHRINK", "F_SEAL_GROW", "F_SEAL_SEAL")
 
@@ -137,16 +138,19 @@ class SharedSteps:
 
     def request(self, sequence: int, tag: Tag, inputs: Vector) -> bool:
         """Send a request with ``inputs`` (m,); return False if it could not be sent."""
+        if len(inputs) != len(self._u):
+            return False
         self._u[:] = inputs
         sent: bool = self._request(self._handle, sequence, tag.ns, tag.step) == 1
         return sent
 
-    def answer(self, until_ns: int) -> int:
-        """Wait for the answer as :meth:`SharedLink.receive` does.
+    def answer(self, patience: float) -> int:
+        """Wait for the answer for ``patience`` s, at most 20 ms; it spins, and then sleeps.
 
         Returns the execution time of the step in ns; -1 if the right answer has not come.
         """
-        took: int = self._answer(self._handle, min(until_ns, stopwatch() + LOOK_NS))
+        patience_ns = LOOK_NS if patience > _LOOK_S else int(patience * NS_PER_S)
+        took: int = self._answer(self._handle, patience_ns)
         return took
 
     @property

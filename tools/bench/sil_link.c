@@ -1,10 +1,12 @@
 /* A bare ping-pong of two processes over the shared memory of a worker's link, with the same waits.
  *
- * usage: sil_link COUNT PAUSE_NS REQUEST_BYTES ANSWER_BYTES
- * Writes the duration of each exchange as int64 ns.  It pauses before each exchange. */
+ * usage: sil_link COUNT PERIOD_NS SPIN_NS REQUEST_BYTES ANSWER_BYTES
+ * Writes the duration of each exchange as int64 ns.  An exchange begins each period: the program sleeps, and
+ * spins for the last SPIN_NS. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "rtsim_link.h"
@@ -24,12 +26,21 @@ static int echo(int fd, size_t answer)
     }
 }
 
+static void wait_until(int64_t due, int64_t spin)
+{
+    const int64_t until = due - spin;
+    const struct timespec time = {until / 1000000000, until % 1000000000};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+    while (link_now() < due) link_relax();
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 5) return 2;
+    if (argc != 6) return 2;
     const long count = atol(argv[1]);
-    const struct timespec pause = {0, atol(argv[2])};
-    const size_t request = (size_t)atol(argv[3]), answer = (size_t)atol(argv[4]);
+    const int64_t period = atol(argv[2]), spin = atol(argv[3]);
+    const size_t request = (size_t)atol(argv[4]), answer = (size_t)atol(argv[5]);
+    prctl(PR_SET_TIMERSLACK, 1);
     const int fd = memfd_create("rtsim-bench", 0);
     int64_t *took = malloc((size_t)count * sizeof *took);
     struct link_end end;
@@ -38,8 +49,9 @@ int main(int argc, char **argv)
         return 1;
     const pid_t child = fork();
     if (child == 0) _exit(echo(fd, answer));
+    const int64_t start = link_now();
     for (long k = 0; k < count; k++) {
-        nanosleep(&pause, NULL);
+        wait_until(start + (k + 1) * period, spin);
         const int64_t began = link_now();
         link_send(&end, buffer, request);
         while (link_receive(&end, buffer, MOST, later()) < 0) { }

@@ -1,11 +1,13 @@
-"""A step of a worker at 1 kHz over each link, against a bare C ping-pong over the same memory."""
+"""A step of a worker at 1 kHz over each link, against a bare C ping-pong over the same memory.
+
+Both wait as a run in real time does: they sleep to the same time before the deadline, and spin.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,11 +16,13 @@ import numpy as np
 
 from hitl.building.toolchain import find_toolchain
 from hitl.building.unit import SUPPORT
-from rtsim.core.clock import stopwatch
+from rtsim.core.clock import WallClock, stopwatch
+from rtsim.timing.pacing import Pacer
+from rtsim.timing.policy import CatchUp
 from tools.bench.results import Row
 from tools.bench.turns import in_turns, median_ratio, spread
 
-PAUSE_NS = 1_000_000
+PERIOD_NS = 1_000_000
 RATIO = 1.5
 SHARED, BARE, ZEROMQ = "shared memory", "ping-pong", "ZeroMQ"
 _ABSENT = "step at 1 kHz over shared memory: only on Linux"
@@ -36,12 +40,13 @@ def rows(
     samples: dict[str, list[int]] = {name: [] for name in (SHARED, BARE, ZEROMQ)}
     with ExitStack() as stack:
         program = _compiled(Path(stack.enter_context(tempfile.TemporaryDirectory())))
-        command = [str(program), *map(str, (steps, PAUSE_NS, *sizes))]
+        spin_ns = WallClock().calibrate(PERIOD_NS)
+        command = [str(program), *map(str, (steps, PERIOD_NS, spin_ns, *sizes))]
         medians = in_turns(
             {
-                SHARED: lambda: _paused(step[SHARED], steps, samples[SHARED]),
+                SHARED: lambda: _paced(step[SHARED], steps, spin_ns, samples[SHARED]),
                 BARE: lambda: _bounced(command, samples[BARE]),
-                ZEROMQ: lambda: _paused(step[ZEROMQ], steps, samples[ZEROMQ]),
+                ZEROMQ: lambda: _paced(step[ZEROMQ], steps, spin_ns, samples[ZEROMQ]),
             },
             rounds,
         )
@@ -57,14 +62,17 @@ def rows(
     ]  # fmt: skip
 
 
-def _paused(step: Callable[[], None], steps: int, into: list[int]) -> float:
-    """The median of ``steps`` calls [ns], with a pause before each; each is added to ``into``."""
+def _paced(step: Callable[[], None], steps: int, spin_ns: int, into: list[int]) -> float:
+    """The median of ``steps`` calls [ns], one each period; each is added to ``into``."""
     took = []
-    for _ in range(steps):
-        time.sleep(PAUSE_NS / 1e9)
+    pacer = Pacer(WallClock(spin_ns=spin_ns), CatchUp(10**9), frame_ns=PERIOD_NS)
+    pacer.start(0)
+    for k in range(steps):
+        pacer.wait((k + 1) * PERIOD_NS)
         began = stopwatch()
         step()
         took.append(stopwatch() - began)
+    pacer.stop()
     into += took
     return float(np.median(took))
 

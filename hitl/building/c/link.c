@@ -88,13 +88,14 @@ int rtsim_steps_request(struct steps *steps, uint64_t sequence, int64_t ns, int6
     return link_send(steps->end, steps->message, steps->request_bytes);
 }
 
-/* The execution time in ns, if the next message is the right answer to the request: then its values are
+/* Wait for at most patience_ns.
+ * The execution time in ns, if the next message is the right answer to the request: then its values are
  * in the outputs.  Else -1: a message that is not the right answer stays in the queue for
  * rtsim_link_receive, whose caller says what is wrong with it. */
-int64_t rtsim_steps_answer(struct steps *steps, int64_t until_ns)
+int64_t rtsim_steps_answer(struct steps *steps, int64_t patience_ns)
 {
     const size_t bytes = steps->answer_bytes, values = bytes - sizeof(struct header);
-    const int size = link_await(steps->end, steps->heard, bytes, until_ns);
+    const int size = link_await(steps->end, steps->heard, bytes, link_now() + patience_ns);
     if (size < 0 || (size_t)size != bytes) return -1;
     struct header head;
     memcpy(&head, steps->heard, sizeof head);

@@ -24,7 +24,7 @@ enum { LINK_VERSION = 1, LINK_SLOTS = 8, LINK_LINE = 64 };
 enum { LINK_RUNTIME = 0, LINK_WORKER = 1 };
 enum { LINK_NONE = -1, LINK_BROKEN = -2, LINK_TOO_LONG = -3 };
 enum { LINK_MOST_BYTES = 1 << 20 };
-enum { LINK_SPIN_MOST_NS = 100000, LINK_SPIN_LEAST_NS = 2000 };
+enum { LINK_SPIN_MOST_NS = 100000, LINK_SPIN_LEAST_NS = 2000, LINK_SPIN_ALONE_NS = 1000 };
 
 struct link_queue {
     _Alignas(LINK_LINE) _Atomic uint32_t written; /* messages so far; the reader sleeps on it */
@@ -208,12 +208,12 @@ static inline int link_await(struct link_end *end, void *into, size_t most, int6
     const int64_t spin_until = began + end->spin_ns < until_ns ? began + end->spin_ns : until_ns;
     int64_t now = began;
     while (now < spin_until && size == LINK_NONE) {
-        for (int k = 0; k < 16 && atomic_load_explicit(&end->in->written, memory_order_relaxed) ==
+        for (int k = 0; k < 4 && atomic_load_explicit(&end->in->written, memory_order_relaxed) ==
                                       end->read; k++)
             link_relax();
         size = link_peek(end, into, most);
         now = link_now();
-        if (size == LINK_NONE && now - began > LINK_SPIN_LEAST_NS) sched_yield();
+        if (size == LINK_NONE && now - began > LINK_SPIN_ALONE_NS) sched_yield();
     }
     if (size == LINK_NONE) {
         link_sleep(end, until_ns);

@@ -56,6 +56,9 @@ def answers(behaviour: str, schema: int, said: tuple[int, ...], values: list[flo
         "nan": [packed(ANSWER, schema, said, [float("nan")] * len(values))],
         "inf": [packed(ANSWER, schema, said, [float("-inf")] * len(values))],
         "ready": [packed(READY, schema, said, [])],
+        "ready with values": [packed(READY, schema, said, values)],
+        "cut short": [right[:-8]],
+        "with more behind": [right + bytes(8)],
         "silent": [],
     }.get(behaviour, [right])
 

@@ -86,6 +86,7 @@ LIES = {
     "nan": "c answered nan for y",
     "inf": "c answered -inf for y",
     "ready": "faulty sent the message READY; expected an answer",
+    "ready with values": "faulty sent the message READY; expected an answer",
     "killed": "was ended by SIGKILL",
     "unplugged": "has closed its link, but its process still runs",
 }
@@ -131,7 +132,10 @@ def test_garbage_before_the_answer_is_counted(
     controller.close()
 
 
-@pytest.mark.parametrize("what", ["random bytes", "too many values", "silent", "floods"])
+@pytest.mark.parametrize(
+    "what",
+    ["random bytes", "too many values", "cut short", "with more behind", "silent", "floods"],
+)
 def test_silence_is_told(what: str, interface: Interface, tmp_path: Path) -> None:
     controller = pretender(what, interface, tmp_path, silence=0.05)
     _, error = flown(loop(controller))

@@ -43,7 +43,9 @@ class SharedLink:
         try:
             self.descriptor = os.memfd_create("rtsim-link", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         except OSError as error:
-            raise ControllerError(f"cannot make shared memory: {error.strerror}") from None
+            raise ControllerError(
+                f"cannot make shared memory: {error.strerror}; use --link zmq"
+            ) from None
         self._hide = weakref.finalize(self, os.close, self.descriptor)
         try:
             os.ftruncate(self.descriptor, self.library.rtsim_link_bytes(most_bytes))
@@ -51,7 +53,9 @@ class SharedLink:
             fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, seals)
         except OSError as error:
             self.hide()
-            raise ControllerError(f"cannot make shared memory: {error.strerror}") from None
+            raise ControllerError(
+                f"cannot make shared memory: {error.strerror}; use --link zmq"
+            ) from None
         self.endpoint = f"shm:{self.descriptor}"
         end = self.library.rtsim_link_open(self.descriptor, _RUNTIME, most_bytes)
         if not end:

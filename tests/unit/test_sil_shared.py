@@ -230,3 +230,14 @@ def test_the_command_line_chooses_it(tmp_path: Path) -> None:
         assert json.loads(done.output)["controllers"]["controller"]["steps"] == 11
         parts = Recording.open(path).header["scenario"]["parts"]
         assert parts["controller"]["link"] == link
+
+
+def test_a_system_without_shared_memory_is_named(
+    plain: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(name: str, flags: int) -> int:
+        raise OSError(1, "Operation not permitted", name, flags)
+
+    monkeypatch.setattr(os, "memfd_create", refused)
+    with pytest.raises(ControllerError, match="Operation not permitted; use --link zmq"):
+        SilController(plain, cases=None).fresh()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from hitl.boards import BoardError, node
+from hitl.worker.links import LINKS, SHM, chosen_link
 
 # A red build is the fault of the change, so `make test` draws the same examples each time;
 # `make test-all` looks for new ones.  `pytest --hypothesis-profile full` chooses by hand.
@@ -31,6 +32,21 @@ def emulator() -> None:
         if os.environ.get("RTSIM_STRICT"):
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
+
+
+@pytest.fixture(params=LINKS)
+def each_link(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run the test once over each link to workers; a worker that is no build of rtsim, too."""
+    name: str = request.param
+    if name == SHM and not sys.platform.startswith("linux"):
+        pytest.skip("shared memory with a worker needs Linux")
+    monkeypatch.setattr(
+        "hitl.controllers.sil.chosen_link",
+        lambda asked, library, *, ours, served: (
+            chosen_link(asked or (None if served else name), library, ours=ours, served=served)
+        ),
+    )  # fmt: skip
+    return name
 
 
 @pytest.fixture(autouse=True)

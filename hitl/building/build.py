@@ -49,7 +49,14 @@ _ENTRY_POINTS = (
 """Flags that refuse an undeclared function: C would assume that it returns int."""
 _DIALECT = ("-W", "-std", "-ansi", "-pedantic")
 PROGRAM, LIBRARY, UNIT, WARNINGS = "worker", "controller.so", "unit.c", "warnings.txt"
-_CONTENTS = (PROGRAM, LIBRARY, UNIT, WARNINGS)
+LINK = "link.so"
+_SHARES = sys.platform.startswith("linux")
+"""Whether this platform has the link over shared memory."""
+_CONTENTS = (PROGRAM, LIBRARY, UNIT, WARNINGS, *((LINK,) if _SHARES else ()))
+_SUPPORT = (
+    "worker.c", "guard.c", "link.c",
+    "rtsim_link.h", "rtsim_message.h", "rtsim_unit.h", "rtsim_checks.h",
+)  # fmt: skip
 _ATTEMPTS = 3
 
 
@@ -60,7 +67,7 @@ class Build:
     interface: Interface
     kind: str
     folder: Path
-    """Folder with ``worker``, ``controller.so``, ``unit.c`` and the compiler's warnings."""
+    """Folder with ``worker``, ``controller.so``, ``link.so``, ``unit.c`` and the warnings."""
     compiler: str
     """Version of the compiler."""
 
@@ -73,6 +80,11 @@ class Build:
     def library(self) -> Path:
         """Path of the shared library."""
         return self.folder / LIBRARY
+
+    @property
+    def link(self) -> Path:
+        """Path of the runtime's end of the link over shared memory; Linux only."""
+        return self.folder / LINK
 
     @property
     def warnings(self) -> str:
@@ -129,8 +141,7 @@ class _Job:
         self.flags = _flags(kind, toolchain)
         folders = (f"-I{folder}" for folder in interface.include)
         self.users = [*folders, *interface.flags]
-        support = ("worker.c", "guard.c", "rtsim_unit.h", "rtsim_checks.h")
-        self.support = [SUPPORT / name for name in support]
+        self.support = [SUPPORT / name for name in _SUPPORT]
         if kind == COVERAGE:
             self.support.append(SUPPORT / "coverage.c")
         self.stem = f"{interface.name}-{self._key()}"
@@ -227,6 +238,8 @@ class _Job:
         loads = ["-ldl"] if sys.platform.startswith("linux") else []
         self._link([*shared, worker], made / PROGRAM, loads)
         self._link([*shared, guard], made / LIBRARY, ["-shared"])
+        if _SHARES:
+            self._run(*_OWN, "-shared", SUPPORT / "link.c", "-o", made / LINK)
         (made / WARNINGS).write_text(warnings, encoding="utf-8")
         for path in (work / UNIT, *work.glob("*.gcno")):
             shutil.copy(path, made)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from hitl.building.build import FLAGS
+from hitl.cli.common import link_option
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.trust import trust_option
 
@@ -26,10 +27,11 @@ from rtsim.cli.trust import trust_option
     show_default=True,
     help="Longest time that one step may take, s of the wall clock.",
 )
+@link_option
 @json_option
 @reports_errors
 @trust_option
-def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
+def case(file: Path, kind: str | None, silence: float, link: str | None, as_json: bool) -> None:
     """Run the steps of the saved case FILE again.
 
     A case holds the inputs of a controller up to a step that failed. The command compiles the C
@@ -45,7 +47,7 @@ def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
     """
     from hitl.controllers.rerunning import load_and_rerun
 
-    rerun = load_and_rerun(file, kind, silence)
+    rerun = load_and_rerun(file, kind, silence, link)
     if as_json:
         show_result(rerun.to_json(), rerun.outcome.value, rerun.error)
     else:

@@ -16,6 +16,7 @@ from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL, board_named
 from hitl.building.build import COVERAGE, FLAGS, PLAIN, Build, build
 from hitl.building.coverage import Coverage, CoverageError, measured
 from hitl.controllers.sil import SilController
+from hitl.worker.links import LINKS
 from rtsim.cli.common import NO, tell
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys
@@ -70,6 +71,14 @@ build_option = click.option(
     show_default=True,
     help="Kind of build: sanitize finds undefined behaviour, coverage counts the lines that ran. "
     "Execution times are measured for plain only.",
+)
+
+link_option = click.option(
+    "--link",
+    type=click.Choice(LINKS),
+    default=None,
+    help="Link to the process of the C code: shm is shared memory, zmq is ZeroMQ. Both give the "
+    "same recorded rows.  [default: shm on Linux, zmq elsewhere and for an ENDPOINT]",
 )
 
 SHOW, ERROR = "show", "error"
@@ -153,7 +162,7 @@ def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Countin
         out.failed = str(error)
 
 
-def in_c(reference: str, kind: str, keys: Path | None) -> SilController:
+def in_c(reference: str, kind: str, keys: Path | None, link: str | None = None) -> SilController:
     """Return the controller of ``FILE.toml[:VARIANT]`` or ``FILE.toml@tcp://HOST:PORT``.
 
     For the first form, this machine builds the C code. For the second form, the controller uses the
@@ -161,14 +170,14 @@ def in_c(reference: str, kind: str, keys: Path | None) -> SilController:
     """
     interface, at, address = reference.partition(_SERVED)
     if not at:
-        return SilController(build(reference, kind))
+        return SilController(build(reference, kind), link=link)
     if kind != PLAIN:
         raise ScenarioError(
             f"--build {kind} does not apply to {reference}, which is built on the machine that "
             f"serves it; type there: rtsim sil serve --build {kind}"
         )
     held = None if keys is None else Keys.load(keys)
-    return SilController(interface, endpoint=f"{_SERVED[1:]}{address}", keys=held)
+    return SilController(interface, endpoint=f"{_SERVED[1:]}{address}", keys=held, link=link)
 
 
 def parse_controllers(values: Sequence[str], scenario: Scenario) -> dict[str, str]:

@@ -18,6 +18,7 @@ from hitl.cli.common import (
     coverage_option,
     in_c,
     keys_option,
+    link_option,
     parse_controllers,
 )
 from hitl.comparison.execution import Execution
@@ -57,6 +58,7 @@ _COLUMNS = (
 @build_option
 @coverage_option
 @keys_option
+@link_option
 @latency_option
 @click.option(
     "--late",
@@ -80,6 +82,7 @@ def fly_in_c(
     kind: str,
     counted_into: Path,
     keys: Path | None,
+    link: str | None,
     latencies: tuple[str, ...],
     late: str | None,
     failure: str | None,
@@ -107,7 +110,7 @@ def fly_in_c(
         nonlocal counted, times
         given.update(parse_controllers(controllers, scenario))
         times = parse_latencies(latencies, list(given))
-        made = {name: in_c(reference, kind, keys) for name, reference in given.items()}
+        made = {name: in_c(reference, kind, keys, link) for name, reference in given.items()}
         for name, controller in made.items():
             part = scenario.of(ControllerComponent)[name]
             notes.extend(mismatches(name, part.controller, controller, part.period))

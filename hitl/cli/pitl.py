@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from hitl.boards.known import DEFAULT_URL
-from hitl.cli.common import parse_controllers, refuse_warnings, warnings_option
+from hitl.cli.common import link_option, parse_controllers, refuse_warnings, warnings_option
 from hitl.cli.comparing import ComparisonOptions, comparison_options, watch_of
 from hitl.comparison.back_to_back import Ladder, climb
 from hitl.comparison.on_boards import Met, OnBoards, check_faults, in_words, meet, rungs
@@ -79,6 +79,7 @@ SHIPPED = {
     help="Policy for a failure of the controller: 'end' ends the run, 'hold' keeps the last "
     "answer.  [default: the scenario's own]",
 )
+@link_option
 @warnings_option
 @json_option
 @reports_errors
@@ -89,6 +90,7 @@ def pitl(
     firmware: Path | None,
     late: str | None,
     failure: str | None,
+    link: str | None,
     strictness: str,
     as_json: bool,
 ) -> None:
@@ -117,7 +119,7 @@ def pitl(
         times = parse_latencies(asked.latencies, list(given))
         line.say(f"building {', '.join(given.values())} …")
         paced = asked.pace != MAX and not asked.open_only
-        both = rungs(given, url, paced=paced, firmware=firmware)
+        both = rungs(given, url, paced=paced, firmware=firmware, link=link)
         refuse_warnings(both.warnings, strictness, as_json)
         if not asked.open_only:
             check_faults(loaded, both.board, url)

@@ -16,6 +16,7 @@ from hitl.cli.common import (
     coverage_option,
     in_c,
     keys_option,
+    link_option,
     parse_controllers,
     refuse_warnings,
     warnings_option,
@@ -43,6 +44,7 @@ from rtsim.scenario.loading import load_scenario
 @build_option
 @coverage_option
 @keys_option
+@link_option
 @warnings_option
 @json_option
 @reports_errors
@@ -52,6 +54,7 @@ def test(
     kind: str,
     counted_into: Path,
     keys: Path | None,
+    link: str | None,
     strictness: str,
     as_json: bool,
 ) -> None:
@@ -84,7 +87,7 @@ def test(
         times = parse_latencies(asked.latencies, list(given))
         for name, interface in given.items():
             line.say(f"building {interface} ({kind}) …")
-            built[name] = in_c(interface, kind, keys)
+            built[name] = in_c(interface, kind, keys, link)
         said = {name: controller.warnings for name, controller in built.items()}
         refuse_warnings(said, strictness, as_json)
         recorder = None

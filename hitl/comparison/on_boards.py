@@ -69,14 +69,16 @@ def rungs(
     paced: bool = False,
     firmware: Path | None = None,
     cases: Path | None = CASES,
+    link: str | None = None,
 ) -> OnBoards:
     """Build the C code for this host and for the board at ``url``, but start nothing.
 
     ``controllers`` are interface files by the component that each replaces.  With ``paced``
     the closed loop on the board is paced by the wall clock; the open loop is in lockstep in any
-    case.  ``firmware`` is an Intel HEX file for an emulated board.  Raises :class:`InterfaceError`
-    for types that the board's processor does not have, :class:`ScenarioError` for two controllers
-    on one real board, :class:`BoardError` if an emulated board cannot be paced on this system.
+    case.  ``firmware`` is an Intel HEX file for an emulated board; ``link`` is the link to the C
+    code on this host, as for :class:`SilController`.  Raises :class:`InterfaceError` for types that
+    the board's processor does not have, :class:`ScenarioError` for two controllers on one real
+    board, :class:`BoardError` if an emulated board cannot be paced on this system.
     """
     at = parse_url(url)
     emulated = at.emulated
@@ -101,7 +103,7 @@ def rungs(
         images = {
             n: firmware_of(i, baud=at.baud, board=at.description) for n, i in interfaces.items()
         }
-    hosts = {n: SilController(build(i), cases=cases) for n, i in interfaces.items()}
+    hosts = {n: SilController(build(i), cases=cases, link=link) for n, i in interfaces.items()}
     kept = {name: own_values(host) for name, host in hosts.items()}
 
     def boards(paced: bool) -> dict[str, BoardController]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from hitl.building.build import PLAIN, Build, build
 from hitl.controllers.parameters import GivenParameters
+from hitl.controllers.step_log import KeptStep, StepLog
 from hitl.worker.refusal import EXITED, refusal
 from rtsim.components.request_log import RequestLog, feed
 from rtsim.core.clock import stopwatch
@@ -69,6 +70,9 @@ class InProcess:
         self._left = False
         """True if the C code has called exit(), after which it must not be terminated."""
         self._history = RequestLog(self.inputs.size)
+        self._log = StepLog(self.inputs.size, self.outputs.size)
+        self._answer = np.zeros(self.outputs.size)
+        """The answer to the latest request; compiled code may have written a later one to y."""
 
     def fresh(self) -> InProcess:
         """Return a new controller, loaded again and initialised with the parameters.
@@ -129,15 +133,52 @@ class InProcess:
         if len(inputs) != len(self._u):
             self.inputs.check(inputs, self.name)
         self._u[:] = inputs
-        began = stopwatch()
-        status = self._step(self._step_u, self._step_y)
-        self.took_ns.append(stopwatch() - began)
+        if self._log.kept is not None:
+            status = self._repeated(self._log.kept, tag)
+        else:
+            began = stopwatch()
+            status = self._step(self._step_u, self._step_y)
+            self.took_ns.append(stopwatch() - began)
         if status:
             self._left = status >= EXITED
             text = refusal(self.name, status, self.inputs, self._u, self.outputs)
             raise ControllerError(f"{self.name} failed at {tag}: {text}")
         self._pending = tag
+        self._answer[:] = self._y
         self._history.add(tag, inputs)
+
+    def _repeated(self, kept: KeptStep, tag: Tag) -> int:
+        """The status of a step that compiled code has called already; its answer goes into y."""
+        if not kept.repeats(tag, self._u):
+            raise ControllerError(
+                f"compiled code ran the step of {kept.tag} of {self.name}, but the interpreter "
+                f"requests the step of {tag} with other inputs; report this, and use --engine "
+                "interpreted"
+            )
+        self._log.repeated()
+        self._y[:] = kept.outputs
+        self.took_ns.append(kept.took_ns)
+        return kept.status
+
+    def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
+        """The address of the step, and its vectors; ``None`` without outputs to report failures."""
+        if self._library is None or not self.outputs.size:
+            return None
+        address = ctypes.cast(self._library.rtsim_step_by_address, ctypes.c_void_p).value
+        assert address is not None
+        return address, (self._u, np.zeros(0), self._log.values, self._y)
+
+    def ran_by_address(self, steps: int, request: Tag | None) -> None:
+        """Take over the steps that compiled code called, and what was answered."""
+        called = self._log.take(steps)
+        if self._pending not in (None, request):
+            self._history.heard(self._answer)
+        self._pending = request
+        if steps:
+            answered = steps if request is None else steps - 1
+            self._history.extend(called.ns, called.inputs, called.outputs[:answered])
+            self.took_ns.extend(called.took_ns.tolist())
+            self._answer[:] = called.outputs[-1]
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
         """Return the outputs (n,) of the step that was sent with ``tag``."""

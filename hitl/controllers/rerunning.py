@@ -62,12 +62,15 @@ class Rerun:
         }
 
 
-def rerun_case(case: Case, kind: str | None = None, silence: float = 10.0) -> Rerun:
+def rerun_case(
+    case: Case, kind: str | None = None, silence: float = 10.0, link: str | None = None
+) -> Rerun:
     """Run all steps of ``case`` in a new worker; a failure of the C code is part of the result.
 
     ``kind`` is the kind of build (default: the kind that the case was saved from).  ``silence`` is
-    the longest time that a step may take, s.  Raises :class:`CaseError` if the interface file no
-    longer exists or has other inputs now.
+    the longest time that a step may take, s.  ``link`` is the link to the worker, as for
+    :class:`SilController`.  Raises :class:`CaseError` if the interface file no longer exists or has
+    other inputs now.
     """
     if not case.path.is_file():
         raise CaseError(
@@ -75,7 +78,9 @@ def rerun_case(case: Case, kind: str | None = None, silence: float = 10.0) -> Re
         )
     kind = kind or (case.kind if case.kind in FLAGS else PLAIN)
     values: dict[str, object] = dict(case.parameters)
-    controller = SilController(case.interface, values, kind=kind, silence=silence, cases=None)
+    controller = SilController(
+        case.interface, values, kind=kind, silence=silence, cases=None, link=link
+    )
     if controller.inputs.columns != case.names:
         raise CaseError(
             f"{case.interface} now has the inputs {', '.join(controller.inputs.columns)}, but the "
@@ -113,7 +118,9 @@ def _run(case: Case, kind: str, prototype: SilController) -> Rerun:
     return Rerun(case, kind, tag, begun, outputs, error, environment)
 
 
-def load_and_rerun(path: Path, kind: str | None = None, silence: float = 10.0) -> Rerun:
+def load_and_rerun(
+    path: Path, kind: str | None = None, silence: float = 10.0, link: str | None = None
+) -> Rerun:
     """Run the case in file ``path``, as :func:`rerun_case` does.
 
     Raises :class:`TrustError` if the case names C code that may not be compiled and run.
@@ -121,4 +128,4 @@ def load_and_rerun(path: Path, kind: str | None = None, silence: float = 10.0) -
     case = Case.load(path)
     if case.path.is_file():
         check_c_of_now(case.interface, str(path))
-    return rerun_case(case, kind, silence)
+    return rerun_case(case, kind, silence, link)

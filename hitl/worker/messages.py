@@ -109,6 +109,11 @@ def spoken(kind: WorkerMessageKind, schema: int = 0, text: str = "") -> bytes:
     return _HEADER.pack(*head) + words
 
 
+def longest(inputs: int, outputs: int, parameters: int) -> int:
+    """Return the size in bytes of the longest message for so many values."""
+    return HEADER_BYTES + 8 * max(inputs, outputs, parameters)
+
+
 class Speaker:
     """A writer of messages with up to ``most`` values; it reuses one buffer."""
 

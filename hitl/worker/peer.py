@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 
 from hitl.interface import Interface
 from hitl.worker.ending import WorkerEnding
-from hitl.worker.link import LOOK_NS, WorkerLink
+from hitl.worker.link import LOOK_NS
+from hitl.worker.links import Link
 from hitl.worker.messages import Heard, MalformedMessage, Speaker, WorkerMessageKind, parse
+from hitl.worker.shared import SharedLink, SharedSteps
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
@@ -23,9 +25,14 @@ class Peer(ABC):
     It notices if the worker ends or the link is lost.
     """
 
-    def __init__(self, interface: Interface, link: WorkerLink) -> None:
+    def __init__(self, interface: Interface, link: Link) -> None:
         self.interface = interface
         self.link = link
+        self.steps: SharedSteps | None = None
+        """The fast path of the steps, if the link has one."""
+        if isinstance(link, SharedLink):
+            sizes = interface.inputs.size, interface.outputs.size
+            self.steps = SharedSteps(link, interface.schema, *sizes)
         most = max(interface.inputs.size, interface.parameters.size)
         self._speaker = Speaker(most, interface.schema)
         self._most = max(interface.outputs.size, interface.parameters.size, 1)

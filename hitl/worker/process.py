@@ -16,8 +16,10 @@ import numpy as np
 from hitl.interface import Interface
 from hitl.worker.ending import Died, WorkerEnding
 from hitl.worker.link import WorkerLink, libzmq
-from hitl.worker.messages import Heard, WorkerMessageKind, parse
+from hitl.worker.links import Link
+from hitl.worker.messages import Heard, WorkerMessageKind, longest, parse
 from hitl.worker.peer import NOWHEN, Peer
+from hitl.worker.shared import SharedLink
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import NS_PER_S
@@ -36,6 +38,8 @@ _SANITIZERS = {
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
 }
 _PARENT = "RTSIM_PARENT"
+_LEAST_BYTES = 1024
+"""Least size of the longest message over shared memory: there is room for a malformed message."""
 
 
 class Worker(Peer):
@@ -43,14 +47,19 @@ class Worker(Peer):
 
     ``command`` is run with the further arguments ``ENDPOINT LIBZMQ``.  The variable
     ``RTSIM_PARENT`` holds the id of this process; the worker must end if this process ends.
-    ``patience`` is the timeout for HELLO, s of the wall clock.  Raises :class:`ControllerError` if
-    the worker cannot be started, ends (:class:`Died`), or does not answer as it must.
+    ``patience`` is the timeout for HELLO, s of the wall clock.  ``shared`` is the library of the
+    link over shared memory; without it the link is ZeroMQ.  Raises :class:`ControllerError` if the
+    worker cannot be started, ends (:class:`Died`), or does not answer as it must.
     """
 
     def __init__(
-        self, interface: Interface, command: Sequence[str | Path], patience: float = START_S
+        self,
+        interface: Interface,
+        command: Sequence[str | Path],
+        patience: float = START_S,
+        shared: Path | None = None,
     ) -> None:
-        super().__init__(interface, WorkerLink.local())
+        super().__init__(interface, _link(interface, shared))
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
         try:
@@ -74,10 +83,13 @@ class Worker(Peer):
         try:
             return subprocess.Popen(
                 full, stdin=subprocess.DEVNULL, stdout=self._out, stderr=self._err,
-                env=_environment(),
+                env=_environment(), pass_fds=self._inherited(),
             )  # fmt: skip
         except OSError as error:
             raise ControllerError(f"cannot start the worker {full[0]}: {error.strerror}") from None
+
+    def _inherited(self) -> tuple[int, ...]:
+        return (self.link.descriptor,) if isinstance(self.link, SharedLink) else ()
 
     @property
     def about(self) -> str:
@@ -134,7 +146,14 @@ class Worker(Peer):
         self._let_go()
 
 
-def _let_go(process: subprocess.Popen[bytes] | None, link: WorkerLink, *files: IO[bytes]) -> None:
+def _link(interface: Interface, shared: Path | None) -> Link:
+    if shared is None:
+        return WorkerLink.local()
+    sizes = interface.inputs.size, interface.outputs.size, interface.parameters.size
+    return SharedLink(shared, max(_LEAST_BYTES, longest(*sizes)))
+
+
+def _let_go(process: subprocess.Popen[bytes] | None, link: Link, *files: IO[bytes]) -> None:
     with contextlib.ExitStack() as last:
         for file in files:
             last.callback(file.close)

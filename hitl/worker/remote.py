@@ -29,6 +29,7 @@ class RemoteWorker(Peer):
     def __init__(
         self, interface: Interface, endpoint: str, keys: Keys | None, patience: float
     ) -> None:
+        self.link: WorkerLink
         super().__init__(interface, WorkerLink.to(endpoint, keys))
         self._let_go = weakref.finalize(self, self.link.close)
         try:

@@ -2,7 +2,8 @@
 
 The worker communicates with this process only.  This process therefore tells the client why the
 worker ended, with a sanitizer's report, and tells a second client that the server is busy.  If a
-client disconnects, this process ends its worker, even during an endless step.
+client disconnects, this process ends its worker, even during an endless step.  The link to the
+worker is ZeroMQ, because this process waits for the client and for the worker at once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 
 from hitl.building.build import Build
 from hitl.worker.ending import Died
+from hitl.worker.link import WorkerLink
 from hitl.worker.messages import Heard, WorkerMessageKind, parse, spoken
 from hitl.worker.process import Worker
 from rtsim.core.clock import stopwatch
@@ -51,7 +53,8 @@ class Server:
 
     def look(self) -> None:
         """Wait up to 50 ms for messages, and pass them on."""
-        self._listener.wait(_LOOK_MS, *([] if self._worker is None else [self._worker.link.socket]))
+        link = None if self._worker is None else self._worker.link
+        self._listener.wait(_LOOK_MS, *([link.socket] if isinstance(link, WorkerLink) else []))
         while (said := self._listener.receive()) is not None:
             self._from_client(*said)
         if self._worker is not None:

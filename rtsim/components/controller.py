@@ -196,16 +196,19 @@ class PythonController:
         """True if the first call was checked, or needs no check."""
         return not self._native.unchecked
 
-    def native(self) -> tuple[int, tuple[Vector, ...]] | None:
+    def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
         """Return address and vectors u, s, p, y of the compiled function; None if not compiled."""
         handle = self._native.handle
         if not isinstance(handle, np.intp):
             return None
         return int(handle), (self._u, self.s, self.p, self._y)
 
-    def pending(self, tag: Tag | None) -> None:
-        """Set the open request, whose answer compiled code computed; ``None``: no open request."""
-        self._pending = tag
+    def ran_by_address(self, steps: int, request: Tag | None) -> None:  # noqa: ARG002
+        """Set the open request, whose answer compiled code computed; ``None``: no open request.
+
+        All other memory of the controller is in the vectors that compiled code used.
+        """
+        self._pending = request
 
     def functions(self) -> Sequence[Any]:
         return [self.law]

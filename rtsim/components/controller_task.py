@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.components.compiled_reaction import CompiledReaction
-from rtsim.components.controller import Controller, PythonController
+from rtsim.components.controller import Controller
 from rtsim.components.latency import ZERO, LatencyModel, draw
 from rtsim.components.ports import Wiring
 from rtsim.components.protocols import (
@@ -21,6 +21,7 @@ from rtsim.components.protocols import (
     Replayed,
     Savable,
     Stamped,
+    by_address,
     own_time,
     silence_s,
 )
@@ -88,6 +89,7 @@ class ControllerTask(Ticking):
         self._stamped = controller if isinstance(controller, Stamped) else None
         self._own = own_time(controller)
         """The controller if its own clock decides whether an answer is late; else None."""
+        self._by_address = by_address(controller)
         self.successors = successors
         """Later controllers of a declared order, which receive the answer at the same tag."""
         self.lates = 0
@@ -108,23 +110,30 @@ class ControllerTask(Ticking):
         return FAR if self.request is None or self.request.late else self.request.due.ns
 
     def compiled(self) -> CompiledReaction | str:
-        native = self.controller.native() if type(self.controller) is PythonController else None
-        if native is None:
+        native = None if self._by_address is None else self._by_address.by_address()
+        if native is None or self._own is not None or self._stamped is not None:
             return f"{self.name} is not compiled"
-        if self.failed is not None or (self.request is not None and self.request.late):
+        if self._failed_or_late:
             return f"{self.name} failed, or is late"
         return CompiledReaction("controller", self.wiring, native[0], native[1], self.compute)
 
     @property
+    def _failed_or_late(self) -> bool:
+        failed = self.failed is not None or self._unsent is not None
+        return failed or (self.request is not None and self.request.late)
+
+    @property
     def checked(self) -> bool:
-        return isinstance(self.controller, PythonController) and self.controller.checked
+        """True if compiled code may run the next tick, or send the open answer."""
+        checked: bool = getattr(self.controller, "checked", True)
+        return checked and not self._failed_or_late
 
     def go_on(self, k: int, sequence: int, request: ControllerRequest | None) -> None:
         """Continue after compiled code ran ticks; ``request`` is the pending request, if any."""
         self.go_to(k)
-        self.sequence, self.request = sequence, request
-        assert isinstance(self.controller, PythonController)
-        self.controller.pending(None if request is None else request.tag)
+        steps, self.sequence, self.request = sequence - self.sequence, sequence, request
+        assert self._by_address is not None
+        self._by_address.ran_by_address(steps, None if request is None else request.tag)
 
     def react(self, tag: Tag, environment: Environment) -> None:
         if self._own is not None and self.failed is None:

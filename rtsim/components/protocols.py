@@ -24,6 +24,7 @@ Sourced           functions()                            its class, if it runs i
 Interfaced        interface                              errors name no file and line
 FreeRunning       free_running                           it pauses with the run
 Paced             paced                                  a restore does not set its clock
+ByAddress         by_address(), ran_by_address()         its steps run in the interpreter
 ================  =====================================  ==========================================
 """
 
@@ -215,11 +216,37 @@ class Paced(Protocol):
         ...
 
 
+@runtime_checkable
+class ByAddress(Protocol):
+    """A controller whose step compiled code can call, without :meth:`Controller.send`.
+
+    Compiled code may have to leave a step that it has called to the interpreter, which then calls
+    ``send`` with the same tag and inputs.  A controller with memory outside of its vectors has to
+    keep the answer of this step, and must not compute the step again.
+    """
+
+    def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
+        """Return the address of the step and its vectors u, s, p, y; ``None`` if there is none.
+
+        The step has the arguments (t, u, s, p, y), with t in s.  Compiled code restores u, s and y
+        if it leaves a step to the interpreter.  It does so if y is not finite after the step.
+        """
+        ...
+
+    def ran_by_address(self, steps: int, request: Tag | None) -> None:
+        """Note that compiled code ran ``steps`` steps; ``request`` is the tag of the open request.
+
+        A further step, which compiled code has left to the interpreter, is not in ``steps``.
+        """
+        ...
+
+
 OPTIONAL: tuple[tuple[type, tuple[str, ...], tuple[str, ...]], ...] = (
     (OwnTime, ("advance", "anchor"), ("own_time",)),
     (Explaining, ("silent", "explained"), ()),
     (Savable, ("save", "restore"), ()),
     (Tunable, ("tunable",), ("parameters", "values")),
+    (ByAddress, ("by_address", "ran_by_address"), ()),
 )
 """For each protocol with several members: its methods, and its other members."""
 
@@ -278,6 +305,20 @@ def _called(member: str, methods: Sequence[str]) -> str:
 
 def _list(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def by_address(controller: Controller) -> ByAddress | None:
+    """Return the controller if compiled code can call its step, else None.
+
+    A subclass that sends or receives in its own way needs a ``by_address`` of its own.
+    """
+    if not isinstance(controller, ByAddress):
+        return None
+    kinds = type(controller).__mro__
+    owners = {
+        next((k for k in kinds if m in vars(k)), None) for m in ("by_address", "send", "receive")
+    }
+    return controller if len(owners) == 1 else None
 
 
 def own_time(controller: Controller) -> OwnTime | None:

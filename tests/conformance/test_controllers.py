@@ -13,6 +13,7 @@ from rtsim.components.latency import Fixed
 from rtsim.components.protocols import (
     OPTIONAL,
     Assignable,
+    ByAddress,
     Described,
     Explaining,
     FreeRunning,
@@ -107,9 +108,19 @@ def test_one_from_outside_runs_is_measured_and_described() -> None:
 def test_what_a_controller_can_do_is_a_protocol() -> None:
     remote, python = Remote(), law()
     has = (Fresh, Patient, Explaining, Savable, Stamped, Described)
-    lacks = (OwnTime, Prepared, Parametrised, Assignable, Tunable, Sourced, FreeRunning, Paced)
+    lacks = (
+        OwnTime,
+        Prepared,
+        Parametrised,
+        Assignable,
+        Tunable,
+        Sourced,
+        FreeRunning,
+        Paced,
+        ByAddress,
+    )
     assert [p for p in (*has, *lacks) if isinstance(remote, p)] == list(has)
-    ours = (Fresh, Prepared, Savable, Parametrised, Assignable, Tunable, Sourced)
+    ours = (Fresh, Prepared, Savable, Parametrised, Assignable, Tunable, Sourced, ByAddress)
     assert all(isinstance(python, p) for p in ours)
 
 
@@ -204,7 +215,7 @@ def test_own_time_that_is_off_asks_for_nothing() -> None:
 
 
 def test_the_table_of_protocols_lists_their_members() -> None:
-    every = {OwnTime, Explaining, Savable, Tunable}
+    every = {OwnTime, Explaining, Savable, Tunable, ByAddress}
     assert {protocol for protocol, *_ in OPTIONAL} == every
     for protocol, methods, others in OPTIONAL:
         for member in methods:

@@ -2,6 +2,8 @@
 
 ``fake_worker.py BEHAVIOUR SCHEMA OUTPUTS SYSPATH... ENDPOINT LIBZMQ``
 
+Over shared memory the variable ``FAKE_WORKER_LINK`` is the path of the link's library.
+
 The misbehaviour comes at the fifth step (:data:`AT`), unless it is one of the start or the end.
 It answers step n with n in each output.  The messages are packed by hand: what
 hitl/worker/messages.py says is checked against them.
@@ -9,10 +11,12 @@ hitl/worker/messages.py says is checked against them.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import struct
 import sys
+from typing import Any
 
 HELLO, START, READY, STEP, ANSWER, STOP, BYE = range(1, 8)
 HEAD = struct.Struct("<4sBBhiIQQqqqq")
@@ -52,20 +56,57 @@ def answers(behaviour: str, schema: int, said: tuple[int, ...], values: list[flo
         "nan": [packed(ANSWER, schema, said, [float("nan")] * len(values))],
         "inf": [packed(ANSWER, schema, said, [float("-inf")] * len(values))],
         "ready": [packed(READY, schema, said, [])],
+        "ready with values": [packed(READY, schema, said, values)],
+        "cut short": [right[:-8]],
+        "with more behind": [right + bytes(8)],
         "silent": [],
     }.get(behaviour, [right])
+
+
+class Shared:
+    """The worker's end of a link over shared memory, with the methods of a socket."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.library = library = ctypes.CDLL(os.environ["FAKE_WORKER_LINK"])
+        library.rtsim_link_open.restype = ctypes.c_void_p
+        library.rtsim_link_receive.argtypes = [
+            ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int64,
+        ]  # fmt: skip
+        fd = int(endpoint.removeprefix("shm:"))
+        self.end = ctypes.c_void_p(library.rtsim_link_open(fd, 1, ctypes.c_size_t(0)))
+        assert self.end
+
+    def send(self, data: bytes) -> None:
+        while not self.library.rtsim_link_send(self.end, data, ctypes.c_size_t(len(data))):
+            pass
+
+    def recv(self) -> bytes:
+        into = ctypes.create_string_buffer(1 << 16)
+        while (size := self.library.rtsim_link_receive(self.end, into, len(into), 2**62)) < 0:
+            pass
+        return into.raw[:size]
+
+    def close(self, linger: int = 0) -> None:  # noqa: ARG002
+        self.library.rtsim_link_close(self.end)
+
+
+def connected(endpoint: str) -> Any:
+    """A socket, or what stands for one over shared memory."""
+    if endpoint.startswith("shm:"):
+        return Shared(endpoint)
+    import zmq
+
+    socket: Any = zmq.Context.instance().socket(zmq.PAIR)
+    socket.connect(endpoint)
+    return socket
 
 
 def main() -> None:
     behaviour, schema, size = sys.argv[1], int(sys.argv[2], 16), int(sys.argv[3])
     sys.path[:] = sys.argv[4:-2]
-    import zmq
-
     if behaviour == "never says HELLO":
         signal.pause()
-    context = zmq.Context()
-    socket = context.socket(zmq.PAIR)
-    socket.connect(sys.argv[-2])
+    socket = connected(sys.argv[-2])
     if behaviour == "garbage first":
         socket.send(b"good morning")
     if behaviour == "READY first":
@@ -100,7 +141,10 @@ def main() -> None:
             for data in answers(behaviour, schema, said, [float(sequence)] * size):
                 socket.send(data)
     socket.close()
-    context.term()
+    if not sys.argv[-2].startswith("shm:"):
+        import zmq
+
+        zmq.Context.instance().term()
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from engine_parts import LentClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lent_clock import LentClock
 
 from rtsim.core.errors import OverrunError
 from rtsim.core.tag import Tag

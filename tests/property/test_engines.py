@@ -4,58 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import pytest
-from engine_parts import scenarios
+from engine_parts import check_equal
+from engine_scenarios import scenarios
 from hypothesis import given, settings
 
 from rtsim import Scenario
-from rtsim.core.errors import ModelError, RtsimError
+from rtsim.core.errors import ModelError
 from rtsim.engine.compiled import stretch
-from rtsim.engine.executive import Executive
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
-from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
-
-
-class Outcome(NamedTuple):
-    recording: Recording
-    error: str
-    """What the run ended with; empty for one that came to its end."""
-    tags: int
-    """So many ran on the compiled engine."""
-
-
-def ran(scenario: Scenario, engine: str) -> Outcome:
-    recorder, kept, run = MemoryRecorder(), [], Executive.run
-
-    def noted(self: Executive) -> None:
-        kept.append(self)
-        run(self)
-
-    error = ""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Executive, "run", noted)
-        try:
-            simulate(scenario, recorder=recorder, engine=engine)
-        except RtsimError as raised:
-            error = f"{type(raised).__name__}: {raised}"
-    found = kept[0].stretches
-    return Outcome(recorder.recording(), error, 0 if found is None else found.tags)
-
-
-def check_equal(make: Callable[[], Scenario]) -> int:
-    """Both engines give the same rows, events and error; returns the compiled engine's tags."""
-    compiled, interpreted = ran(make(), "compiled"), ran(make(), "interpreted")
-    assert compiled.error == interpreted.error
-    assert compare_exact(interpreted.recording, compiled.recording) is None
-    assert compiled.recording.events == interpreted.recording.events
-    assert interpreted.tags == 0
-    return compiled.tags
-
 
 RAN: list[int] = []
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from engine_parts import GAIN, PLANT, Late, LentClock, feedback, scenarios
+from engine_parts import PLANT
+from engine_scenarios import GAIN, feedback, scenarios
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lent_clock import Late, LentClock
 
 from rtsim import PythonController, Scenario, Signals
 from rtsim.core.errors import RtsimError
@@ -148,7 +150,7 @@ def test_another_policy_is_asked_at_each_late_tag() -> None:
     ]  # fmt: skip
 
 
-Given = tuple[int, tuple[str, dict[str, object]]]
+Given = tuple[int, tuple[str, dict[str, Any]]]
 """When a command is given, in units of 0.5 ms of own time, its kind and its arguments."""
 COMMANDS = st.lists(
     st.tuples(
@@ -180,7 +182,7 @@ class Commanded(Outcome):
         self.inbox = Resuming()
         start = self.clock.now()
         for tenths, (kind, arguments) in self.given:
-            command = Command(kind, dict(arguments))
+            command = Command(kind, arguments)
             give = functools.partial(self.inbox.give, command)
             self.clock.call_at(start + tenths * 500_000, give)
         return {"inbox": self.inbox}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from engine_parts import GAIN, PLANT, feedback
+from engine_parts import PLANT
+from engine_scenarios import GAIN, feedback
 
 from rtsim import Model, PythonController, Scenario, Signal, Signals
 from rtsim.record.exact import compare_exact

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -200,8 +201,10 @@ def test_memory_is_sampled_for_loop_and_writer() -> None:
 def test_sil_is_measured_beside_a_bare_ping_pong_and_a_broker() -> None:
     result = sil.run(rounds=1, steps=5, flights=2, seconds=0.02)
     shown(result)
-    worker, ping_pong, broker, in_process, flown, bare = result.rows
+    worker, ping_pong, broker, *links, in_process, flown, bare = result.rows
     assert all(row.figures["median [ns]"] for row in (worker, ping_pong, broker, in_process))
+    if sys.platform.startswith("linux"):
+        assert [bool(row.figures.get("ratio [x]")) for row in links] == [True, False, True]
     assert worker.figures["ratio [x]"]
     assert broker.figures["ratio [x]"]
     assert flown.figures["steps"] == bare.figures["steps"] == 2 * 20

@@ -48,13 +48,14 @@ CHANGES: dict[str, tuple[str, str, str]] = {
 
 def test_a_build_that_is_there_asks_no_compiler(project: Path, toolchain: Toolchain) -> None:
     first = build(project, toolchain=toolchain)
-    assert (answer(first), Counting.runs) == (2.0, 9)
+    runs = 9 + sys.platform.startswith("linux")  # the library of the link
+    assert (answer(first), Counting.runs) == (2.0, runs)
     (project.parent / "unused.h").write_text("#define GAIN 4.0\n")
     (project.parent / "new.h").write_text("")
     for path in project.parent.rglob("*.*"):
         os.utime(path, (1.0, 1.0))
     assert build(project, toolchain=toolchain) == first
-    assert (Counting.runs, entries()) == (9, [first.folder.name])
+    assert (Counting.runs, entries()) == (runs, [first.folder.name])
 
 
 @pytest.mark.parametrize("what", CHANGES)

@@ -30,6 +30,8 @@ from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("each_link")
+
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Build:

@@ -237,7 +237,9 @@ def test_an_old_libzmq_is_no_verdict(
     none = tmp_path / "libzmq.so.1"
     none.write_text("no library")
     monkeypatch.setattr(process, "libzmq", lambda: none)
-    result = back_to_back(scenario(), {"controller": SilController(good, cases=None)}, until=1)
+    result = back_to_back(
+        scenario(), {"controller": SilController(good, cases=None, link="zmq")}, until=1
+    )
     assert result.outcome is Outcome.UNDECIDED
     assert "libzmq.so.1" in result.in_words
 

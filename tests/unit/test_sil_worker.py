@@ -21,10 +21,11 @@ from sil_parts import (
     nothing_left,
 )  # fmt: skip
 
-from hitl.building.build import Build
+from hitl.building.build import LINK, Build
 from hitl.controllers.sil import SilController
 from hitl.interface import Interface
 from hitl.worker import process as worker_module
+from hitl.worker.links import SHM, ZMQ
 from hitl.worker.messages import HEADER_BYTES, OF_ANOTHER_SIZE, Heard, WorkerMessageKind
 from hitl.worker.peer import NOWHEN
 from hitl.worker.process import Worker
@@ -33,6 +34,22 @@ from rtsim.core.errors import ControllerError
 from rtsim.core.tag import NS_PER_S, Tag
 
 AT = FAULT_MS * MS
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    return built(tmp_path_factory)
+
+
+pytestmark = pytest.mark.usefixtures("each_link")
+
+
+@pytest.fixture(autouse=True)
+def library(plain: Build, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The library of the link over shared memory, also for the worker that is a Python program."""
+    monkeypatch.setenv("FAKE_WORKER_LINK", str(plain.link))
+    monkeypatch.setattr(Build, "link", property(lambda _: plain.folder / LINK))
+    return plain.folder / LINK
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +86,7 @@ LIES = {
     "nan": "c answered nan for y",
     "inf": "c answered -inf for y",
     "ready": "faulty sent the message READY; expected an answer",
+    "ready with values": "faulty sent the message READY; expected an answer",
     "killed": "was ended by SIGKILL",
     "unplugged": "has closed its link, but its process still runs",
 }
@@ -114,7 +132,10 @@ def test_garbage_before_the_answer_is_counted(
     controller.close()
 
 
-@pytest.mark.parametrize("what", ["random bytes", "too many values", "silent", "floods"])
+@pytest.mark.parametrize(
+    "what",
+    ["random bytes", "too many values", "cut short", "with more behind", "silent", "floods"],
+)
 def test_silence_is_told(what: str, interface: Interface, tmp_path: Path) -> None:
     controller = pretender(what, interface, tmp_path, silence=0.05)
     _, error = flown(loop(controller))
@@ -160,7 +181,8 @@ def test_no_room_for_a_socket(
     long = tmp_path / ("long" * 30)
     long.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(long))
-    controller = SilController(Build(interface, "plain", tmp_path, ""), command=["/bin/true"])
+    made = Build(interface, "plain", tmp_path, "")
+    controller = SilController(made, command=["/bin/true"], link=ZMQ)
     with pytest.raises(ControllerError, match="set TMPDIR to another folder with a short path"):
         controller.fresh()
     assert not list(long.iterdir())
@@ -180,11 +202,6 @@ def test_one_that_ignores_stop(
 # -- a real worker that is sent what is no message ------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    return built(tmp_path_factory)
-
-
 def asked(worker: Worker, sequence: int, values: int = 2) -> Heard:
     """The worker's answer to a step."""
     worker.send(WorkerMessageKind.STEP, sequence, Tag(sequence), np.zeros(values))
@@ -193,8 +210,8 @@ def asked(worker: Worker, sequence: int, values: int = 2) -> Heard:
     return heard
 
 
-def started(plain: Build) -> Worker:
-    worker = Worker(plain.interface, [plain.program])
+def started(plain: Build, link: str) -> Worker:
+    worker = Worker(plain.interface, [plain.program], shared=plain.link if link == SHM else None)
     worker.send(WorkerMessageKind.STEP, 1, Tag(1), np.zeros(2))  # not initialised: nobody answers
     worker.send(WorkerMessageKind.START, 0, NOWHEN, np.zeros(2))
     heard = worker.receive(stopwatch() + 10 * NS_PER_S)
@@ -203,8 +220,8 @@ def started(plain: Build) -> Worker:
     return worker
 
 
-def test_a_worker_survives_garbage(plain: Build) -> None:
-    worker = started(plain)
+def test_a_worker_survives_garbage(plain: Build, each_link: str) -> None:
+    worker = started(plain, each_link)
     for data in GARBAGE.values():
         worker.link.send(data)
     assert asked(worker, 1).values.tolist() == [1.0]
@@ -212,10 +229,10 @@ def test_a_worker_survives_garbage(plain: Build) -> None:
     worker.close()
 
 
-def test_a_worker_survives_random_bytes(plain: Build) -> None:
+def test_a_worker_survives_random_bytes(plain: Build, each_link: str) -> None:
     """Whole messages of noise, and right ones with a byte changed; statuses may come back."""
     dice = np.random.default_rng(7)
-    worker = started(plain)
+    worker = started(plain, each_link)
     for _ in range(2000):
         data = bytearray(worker._speaker.message(WorkerMessageKind.STEP, 3, Tag(3), np.zeros(2)))
         if dice.integers(0, 2):
@@ -237,8 +254,8 @@ def test_a_worker_survives_random_bytes(plain: Build) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 4], ids=["magic", "version"])
-def test_a_step_in_another_protocol_is_none(at: int, plain: Build) -> None:
-    worker = started(plain)
+def test_a_step_in_another_protocol_is_none(at: int, plain: Build, each_link: str) -> None:
+    worker = started(plain, each_link)
     data = bytearray(worker._speaker.message(WorkerMessageKind.STEP, 1, Tag(1), np.zeros(2)))
     data[at] += 1
     worker.link.send(bytes(data))
@@ -248,8 +265,8 @@ def test_a_step_in_another_protocol_is_none(at: int, plain: Build) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_values_of_another_number_are_refused(count: int, plain: Build) -> None:
-    worker = started(plain)
+def test_values_of_another_number_are_refused(count: int, plain: Build, each_link: str) -> None:
+    worker = started(plain, each_link)
     assert asked(worker, 1, count).status == OF_ANOTHER_SIZE
     assert asked(worker, 2).values.tolist() == [1.0], "that was no step"
     assert worker.stop().code == 0
@@ -257,7 +274,7 @@ def test_values_of_another_number_are_refused(count: int, plain: Build) -> None:
 
 
 def test_a_message_that_is_far_too_long_ends_the_worker_cleanly(plain: Build) -> None:
-    worker = started(plain)
+    worker = started(plain, ZMQ)
     worker.link.send(bytes((1 << 20) + HEADER_BYTES))
     with pytest.raises(ControllerError, match=r"closed its link|ended"):
         worker.receive(stopwatch() + 10 * NS_PER_S)

@@ -3,6 +3,8 @@
 All with NASA's law for the F-16 (20 inputs, 4 outputs).  A step through the worker over ZeroMQ is
 held against a bare pyzmq ping-pong of the same sizes between two Python processes, and beside what
 a broker process between ZeroMQ and a pipe would cost (docs/decisions/030-libzmq-in-the-worker.md).
+A step at 1 kHz over shared memory is held against a bare ping-pong of two C programs over the same
+memory, and against ZeroMQ (docs/decisions/128-shared-memory-link.md).
 At 1 kHz in real time the worker and the ping-pong fly in the same scenario under the same
 allowance; both counts of Late are those of the executive.
 """
@@ -23,6 +25,7 @@ from hitl.building.build import build
 from hitl.building.toolchain import BuildError, find_toolchain
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
+from hitl.worker.links import ZMQ
 from hitl.worker.messages import HEADER_BYTES
 from rtsim.components.controller import Controller
 from rtsim.core.clock import stopwatch
@@ -32,6 +35,7 @@ from rtsim.models.f16.cases import case
 from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
+from tools.bench import sil_link
 from tools.bench.frame import recorder
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns, median_ratio, spread
@@ -111,6 +115,7 @@ def run(
         return Result("sil", title, skipped=str(error))
     rounds = rounds or (3 if quick else 20)
     rows = _exchanges(rounds, steps or (200 if quick else 2000))
+    rows += _at_1_khz(rounds, max(1, (steps or (200 if quick else 2000)) // 2))
     rows += _in_process(20 * rounds)
     rows += _in_time(flights or (2 if quick else 6), seconds or (1.0 if quick else 10.0))
     return Result("sil", title, tuple(rows))
@@ -123,7 +128,7 @@ def _exchanges(rounds: int, steps: int) -> list[Row]:
     samples: dict[str, list[int]] = {name: [] for name in _NAMES}
     with ExitStack() as undo:
         calls = {
-            "worker": _stepping(undo, SilController(LAW)),
+            "worker": _stepping(undo, SilController(LAW, link=ZMQ)),
             "ping-pong": _bouncing(undo),
             "broker": _stepping(undo, undo.enter_context(_brokered())),
         }
@@ -184,6 +189,15 @@ def _brokered() -> Iterator[SilController]:
         find_toolchain().run(flags, source.parent)
         command: list[str | Path] = [sys.executable, PEERS, "broker", made.program, shim]
         yield SilController(made, command=command)
+
+
+def _at_1_khz(rounds: int, steps: int) -> list[Row]:
+    with ExitStack() as undo:
+        step = {
+            name: _stepping(undo, SilController(LAW, link=link))
+            for name, link in ((sil_link.SHARED, None), (sil_link.ZEROMQ, ZMQ))
+        }
+        return sil_link.rows(step, (REQUEST_BYTES, ANSWER_BYTES), rounds, steps)
 
 
 def _in_process(blocks: int) -> list[Row]:

@@ -3,6 +3,8 @@
  * called it is told the status.  A controller may define these functions itself: then its own count. */
 #include <setjmp.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "rtsim_unit.h"
 
@@ -58,5 +60,41 @@ int rtsim_guarded_terminate(void)
     inside = 1;
     rtsim_terminate();
     inside = 0;
+    return 0;
+}
+
+/* A step that the compiled engine calls by its address, in numba's calling convention: `places` has the
+ * address and the length of the vectors u, s, p and y (rtsim/equations/calls.py).
+ *
+ * p is the log of hitl/controllers/step_log.py: the number of rows, 1 if no more steps may be called, the
+ * latest time in s, and the rows.  A row is t, the duration in ns, the status, u and y.  A step that failed,
+ * or that was not called, has a NaN as its first output: then the interpreter takes over. */
+enum { LOG_HEAD = 3, ROW_HEAD = 3 };
+
+int rtsim_step_by_address(void *result, void *error, double t, const long long *places)
+{
+    (void)result, (void)error;
+    const double *u = (const double *)places[0];
+    double *log = (double *)places[4], *y = (double *)places[6];
+    const size_t m = rtsim_inputs, n = rtsim_outputs, width = ROW_HEAD + m + n;
+    if (n == 0 || (size_t)places[7] != n) abort(); /* a failure could not be reported */
+    const size_t rows = (size_t)log[0], next = LOG_HEAD + rows * width;
+    if ((size_t)places[1] != m || log[1] != 0 || !(t <= log[2]) ||
+        next + width > (size_t)places[5]) {
+        y[0] = __builtin_nan("");
+        return 0;
+    }
+    double *row = log + next;
+    struct timespec began, ended;
+    memcpy(row + ROW_HEAD, u, 8 * m);
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    const int status = rtsim_guarded_step(u, y);
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    row[0] = t;
+    row[1] = 1e9 * (double)(ended.tv_sec - began.tv_sec) + (double)(ended.tv_nsec - began.tv_nsec);
+    row[2] = (double)status;
+    memcpy(row + ROW_HEAD + m, y, 8 * n);
+    log[0] = (double)(rows + 1);
+    if (status) y[0] = __builtin_nan("");
     return 0;
 }

@@ -1,6 +1,7 @@
-/* A controller in a process of its own: answers the runtime's requests over ZeroMQ.
+/* A controller in a process of its own: answers the runtime's requests over ZeroMQ or shared memory.
  *
  * usage: worker ENDPOINT LIBZMQ
+ * ENDPOINT is one of ZeroMQ, or shm:FD with the inherited file descriptor of a segment (rtsim_link.h).
  * The messages are those of hitl/worker/messages.py; libzmq is loaded at run time, so that none has to be
  * installed for the compiler.  RTSIM_PARENT is the process without which it does not live on.
  */
@@ -18,25 +19,16 @@
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
+
+#include "rtsim_link.h"
 #endif
 
+#include "rtsim_message.h"
 #include "rtsim_unit.h"
 
-enum { HELLO = 1, START, READY, STEP, ANSWER, STOP, BYE };
 enum { ZMQ_PAIR = 0, ZMQ_LINGER = 17, ZMQ_MAXMSGSIZE = 22, ZMQ_RCVTIMEO = 27, ZMQ_SNDTIMEO = 28 };
-enum { VERSION = 1, OF_ANOTHER_SIZE = 0x7fff, MOST_BYTES = 1 << 20 };
+enum { OF_ANOTHER_SIZE = 0x7fff, MOST_BYTES = 1 << 20 };
 enum { LOOK_AFTER_PARENT_MS = 500, MOST_PRINTED_BYTES = 8 << 20 };
-
-struct header {
-    char magic[4];
-    uint8_t version, kind;
-    int16_t unused;
-    int32_t status;
-    uint32_t count;
-    uint64_t schema, sequence;
-    int64_t ns, step, began_ns, took_ns;
-};
-_Static_assert(sizeof(struct header) == 64, "the header has 64 bytes on both ends");
 
 static struct {
     void *(*ctx_new)(void);
@@ -122,33 +114,76 @@ static void *opened(void *context, const char *endpoint)
     return socket;
 }
 
-static int again(void)
+static int orphan(void) { return getppid() != parent; }
+
+static int again(void) { return (zmq.error() == EAGAIN || zmq.error() == EINTR) && !orphan(); }
+
+/* What the worker is connected by: a socket, or shared memory if there is none. */
+static void *connection;
+#ifdef __linux__
+static struct link_end shared;
+
+static int64_t soon(void) { return now() + (int64_t)LOOK_AFTER_PARENT_MS * 1000000; }
+
+static int damaged;
+
+static int overwritten(void)
 {
-    return (zmq.error() == EAGAIN || zmq.error() == EINTR) && getppid() == parent;
+    fprintf(stderr, "worker: the memory of the link was overwritten\n");
+    damaged = 1;
+    return -1;
 }
 
-/* The size of the next message, at most `most` bytes of it in `into`; -1 when the parent is gone. */
-static int receive(void *socket, void *into, size_t most)
+static int receive_shared(void *into, size_t most)
 {
     for (;;) {
-        const int size = zmq.recv(socket, into, most, 0);
+        const int size = link_receive(&shared, into, most, soon());
+        if (size >= 0) return size;
+        if (size != LINK_NONE) return overwritten();
+        if (orphan() || link_closed(&shared)) return -1;
+    }
+}
+
+static int send_shared(const void *data, size_t size)
+{
+    const struct timespec pause = {0, 1000000}; /* the queue is full: the runtime reads slowly */
+    for (;;) {
+        const int sent = link_send(&shared, data, size);
+        if (sent == 1) return 1;
+        if (sent != 0) return overwritten() > 0;
+        if (orphan() || link_closed(&shared)) return 0;
+        nanosleep(&pause, NULL);
+    }
+}
+#else
+static int receive_shared(void *into, size_t most) { return (void)into, (void)most, -1; }
+static int send_shared(const void *data, size_t size) { return (void)data, (void)size, 0; }
+#endif
+
+/* The size of the next message, at most `most` bytes of it in `into`; -1 when the parent is gone. */
+static int receive(void *into, size_t most)
+{
+    if (connection == NULL) return receive_shared(into, most);
+    for (;;) {
+        const int size = zmq.recv(connection, into, most, 0);
         if (size >= 0 || !again()) return size;
     }
 }
 
-static int answer(void *socket, struct header *head, uint8_t kind, uint32_t count, void *buffer)
+static int answer(struct header *head, uint8_t kind, uint32_t count, void *buffer)
 {
     head->kind = kind;
     head->count = count;
     memcpy(buffer, head, sizeof *head);
     const size_t size = sizeof *head + 8 * (size_t)count;
+    if (connection == NULL) return send_shared(buffer, size);
     for (;;) {
-        if (zmq.send(socket, buffer, size, 0) >= 0) return 1;
+        if (zmq.send(connection, buffer, size, 0) >= 0) return 1;
         if (!again()) return 0;
     }
 }
 
-static int serve(void *socket)
+static int serve(void)
 {
     const unsigned most = rtsim_inputs > rtsim_parameters ? rtsim_inputs : rtsim_parameters;
     const size_t in_bytes = sizeof(struct header) + 8 * (size_t)most;
@@ -162,9 +197,9 @@ static int serve(void *socket)
 
     struct header head = {.magic = "RTSM", .version = VERSION, .schema = rtsim_schema};
     head.began_ns = getpid();
-    if (!answer(socket, &head, HELLO, 0, out)) return 1;
+    if (!answer(&head, HELLO, 0, out)) return 1;
     for (int started = 0;;) {
-        const int size = receive(socket, in, in_bytes);
+        const int size = receive(in, in_bytes);
         if (size < 0) return 0;
         if ((size_t)size < sizeof head) continue;
         memcpy(&head, in, sizeof head);
@@ -174,7 +209,7 @@ static int serve(void *socket)
             running = "terminate";
             if (started) rtsim_terminate();
             running = NULL;
-            answer(socket, &head, BYE, 0, out);
+            answer(&head, BYE, 0, out);
             return 0;
         }
         if (head.kind != START && (head.kind != STEP || !started)) continue;
@@ -193,7 +228,7 @@ static int serve(void *socket)
         head.schema = rtsim_schema;
         const unsigned count = kind == ANSWER ? rtsim_outputs : rtsim_parameters;
         if (kind == READY) memcpy(answers, rtsim_own, 8 * (size_t)rtsim_parameters);
-        if (!answer(socket, &head, kind, head.status == 0 ? count : 0, out)) return 1;
+        if (!answer(&head, kind, head.status == 0 ? count : 0, out)) return 1;
     }
 }
 
@@ -218,12 +253,28 @@ int main(int argc, char **argv)
     signal(SIGINT, SIG_IGN);  /* Ctrl-C and SIGTERM end the run, and the run ends the worker */
     signal(SIGTERM, SIG_IGN);
     atexit(left);
+    if (strncmp(argv[1], "shm:", 4) == 0) {
+#ifdef __linux__
+        const int fd = atoi(argv[1] + 4);
+        if (!link_open(&shared, fd, LINK_WORKER, 0)) {
+            fprintf(stderr, "worker: %s is not a segment of this version\n", argv[1]);
+            return 1;
+        }
+        close(fd);
+        const int ended = serve();
+        link_close(&shared);
+        return damaged ? 1 : ended;
+#else
+        fprintf(stderr, "worker: this system has no link over shared memory\n");
+        return 1;
+#endif
+    }
     if (!load(argv[2])) return 1;
     void *context = zmq.ctx_new();
-    void *socket = context == NULL ? NULL : opened(context, argv[1]);
-    if (socket == NULL) return 1;
-    const int status = serve(socket);
-    zmq.close(socket);
+    connection = context == NULL ? NULL : opened(context, argv[1]);
+    if (connection == NULL) return 1;
+    const int status = serve();
+    zmq.close(connection);
     zmq.ctx_term(context);
     return status;
 }

@@ -144,6 +144,8 @@ def _request(w: Any, r: int, ns: int) -> bool:
         w[r + at.T_FUNCTION], ns / NS_PER_S, u, vector_at(w, r + at.T_SECOND),
         vector_at(w, r + at.T_THIRD), y,
     )  # fmt: skip
+    if not _finite(y):  # it failed, which the interpreter reports
+        return False
     w[s + at.K_OPEN], w[s + at.K_TAG], w[s + at.K_TAG_STEP] = 1, ns, 0
     delay = w[r + at.T_DELAY]
     if w[r + at.T_DRAW] != at.NOTHING:

@@ -204,7 +204,9 @@ class Stretches:
         for task in system.tasks:
             if task.name not in native or not _checked(task):
                 found.append(task.next_ns)
-        found += [c.due_ns for c in system.controllers if c.name not in native]
+        for controller in system.controllers:
+            if controller.name not in native or not controller.checked:
+                found.append(controller.due_ns)
         if system.next_change < len(system.changes):
             found.append(system.changes[system.next_change].ns)
         return min(found)

@@ -110,6 +110,7 @@ class Agenda(simpy.Environment):
         self._on = on
         self._streams = streams
         self._output = _Payload(name, processes.outputs, self.outputs)
+        self._places, self._memory = self._output.places, self._output.memory
         self._sent = self.outputs.tobytes()
         self._messages = {
             topic: _Payload(topic, signals, signals.initial())
@@ -201,7 +202,13 @@ class Agenda(simpy.Environment):
 
         The message arrives in the next microstep.
         """
-        self._put(self._output, values, "outputs of ")
+        places, memory = self._places, self._memory
+        for name, value in values.items():
+            # The usual case has a faster path.
+            if name in places and type(value) in _PLAIN and -_LARGE < value < _LARGE:  # type: ignore[operator]
+                memory[places[name]] = value
+            else:
+                self._put(self._output, name, value, "outputs of ")
 
     def send(self, topic: str, **values: object) -> None:
         """Send a message on a topic that ``messages`` declares.
@@ -213,8 +220,13 @@ class Agenda(simpy.Environment):
         payload = self._messages[topic]
         if len(values) != len(payload.signals):
             payload.vector[:] = payload.initial
-        self._put(payload, values, "topic ")
-        self.effects.append((payload.topic, payload.memory.tobytes(), self._ns))
+        places, memory = payload.places, payload.memory
+        for name, value in values.items():
+            if name in places and type(value) in _PLAIN and -_LARGE < value < _LARGE:  # type: ignore[operator]
+                memory[places[name]] = value
+            else:
+                self._put(payload, name, value, "topic ")
+        self.effects.append((payload.topic, memory.tobytes(), self._ns))
 
     def change(self, target: str, value: object) -> None:
         """Set ``target``, such as ``"plant.mass"``, to ``value`` at the end of this microstep.
@@ -260,27 +272,22 @@ class Agenda(simpy.Environment):
                 f"on=({', '.join(map(repr, (*self._on, name)))},)"
             )
 
-    def _put(self, payload: _Payload, values: Mapping[str, object], what: str) -> None:
-        places, memory = payload.places, payload.memory
-        for name, value in values.items():
-            # The usual case has a faster path.
-            if name in places and type(value) in _PLAIN and -_LARGE < value < _LARGE:  # type: ignore[operator]
-                memory[places[name]] = value
-                continue
-            signals, where = payload.signals, f"{what}{payload.name}"
-            if name not in signals:
-                raise UnknownName("signal", name, signals.names, where)
-            at = signals.slice(name)
-            given = np.asarray(value, dtype=np.float64).ravel()
-            if given.size != at.stop - at.start:
-                raise ShapeError(
-                    f"{name} of {where} has {at.stop - at.start} elements, got {given.size}"
-                )
-            if not np.isfinite(given).all():
-                raise ModelError(
-                    f"{name} of {where} was set to {value} at {Tag(self.ns)}; it must be finite"
-                )
-            payload.vector[at] = given
+    def _put(self, payload: _Payload, name: str, value: object, what: str) -> None:
+        """Write any value that can be converted to the elements of a signal."""
+        signals, where = payload.signals, f"{what}{payload.name}"
+        if name not in signals:
+            raise UnknownName("signal", name, signals.names, where)
+        at = signals.slice(name)
+        given = np.asarray(value, dtype=np.float64).ravel()
+        if given.size != at.stop - at.start:
+            raise ShapeError(
+                f"{name} of {where} has {at.stop - at.start} elements, got {given.size}"
+            )
+        if not np.isfinite(given).all():
+            raise ModelError(
+                f"{name} of {where} was set to {value} at {Tag(self.ns)}; it must be finite"
+            )
+        payload.vector[at] = given
 
     # -- for the task ----------------------------------------------------------------------------
 
@@ -356,7 +363,7 @@ class Agenda(simpy.Environment):
                 "does not advance in the loop of a process; give the loop a timeout > 0 s"
             )
         self.count += events
-        outputs = self._output.memory.tobytes()
+        outputs = self._memory.tobytes()
         if outputs != self._sent:
             self._sent = outputs
             self.effects.append((self._output.topic, outputs, ns))

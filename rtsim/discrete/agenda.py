@@ -23,8 +23,8 @@ from rtsim.core.errors import ModelError, ScenarioError, ShapeError, UnknownName
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
-from rtsim.engine.running_on import StoppableLoop
 from rtsim.discrete.waiting import WatchedProcess, process_events
+from rtsim.engine.running_on import StoppableLoop
 
 MOST_EVENTS = 1_000_000
 """Maximum number of events at one instant; more events cause a :class:`ZenoError`."""

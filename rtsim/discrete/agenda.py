@@ -8,56 +8,31 @@ collected in a list, which the task applies.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
 from heapq import heappush
 from itertools import count
 from math import isfinite
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 import simpy
 from simpy.events import NORMAL, Event, EventPriority
 
 from rtsim.components.tasks import FAR
-from rtsim.core.errors import ModelError, ScenarioError, ShapeError, UnknownName, ZenoError
+from rtsim.core.errors import ScenarioError, UnknownName, ZenoError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
+from rtsim.discrete.effects import LARGE, PLAIN, Changed, Effect, Payload, Told, scalars
 from rtsim.discrete.waiting import WatchedProcess, process_events
-from rtsim.engine.running_on import StoppableLoop
+
+if TYPE_CHECKING:
+    from rtsim.engine.running_on import StoppableLoop
 
 MOST_EVENTS = 1_000_000
 """Maximum number of events at one instant; more events cause a :class:`ZenoError`."""
 _EXACT_S = 1e6
 """For times below this (s), a multiplication and one rounding give the exact ns."""
 _NS_PER_S = float(NS_PER_S)
-_PLAIN = frozenset({float, int, np.float64})
-_LARGE = 1e300
-"""Numbers below this are finite; larger numbers are checked one by one."""
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A new value for a parameter of a plant, or for a value of a source."""
-
-    target: str
-    value: object
-
-
-@dataclass(frozen=True)
-class Told:
-    """An event for the recording.  Its ``repr`` enters the checksum of checkpoints."""
-
-    kind: str
-    text: str
-    values: Mapping[str, float]
-
-
-Effect = tuple[bytes, bytes | Changed | Told, int]
-"""What a reaction does to the rest of the run, and the time of the reaction, ns.
-
-For a message: its topic (as UTF-8) and its values (as bytes).  Otherwise the topic is empty.
-"""
 
 
 class DeclaredProcesses(Protocol):
@@ -102,23 +77,23 @@ class Agenda(simpy.Environment):
         self.effects: list[Effect] = []
         self.count = 0
         """Number of events processed."""
-        self._ns = 0
+        self._ns, self._s = 0, 0.0
         self._events: list[tuple[int, EventPriority, int, Event]] = []
         """The event queue: time, priority, number and event, in SimPy's order."""
         self._numbers = count()
         self._processes = processes
         self._on = on
         self._streams = streams
-        self._output = _Payload(name, processes.outputs, self.outputs)
+        self._output = Payload(name, processes.outputs, self.outputs)
         self._places, self._memory = self._output.places, self._output.memory
         self._sent = self.outputs.tobytes()
         self._messages = {
-            topic: _Payload(topic, signals, signals.initial())
+            topic: Payload(topic, signals, signals.initial())
             for topic, signals in processes.messages.items()
         }
         self._scalars = {
-            **_scalars(processes.inputs, self.inputs),
-            **_scalars(processes.parameters, self.p),
+            **scalars(processes.inputs, self.inputs),
+            **scalars(processes.parameters, self.p),
         }
         """Memory and index of each scalar that processes can read."""
         self._changes = False
@@ -135,7 +110,7 @@ class Agenda(simpy.Environment):
     @property
     def now(self) -> float:
         """Simulated time, s."""
-        return self._ns / _NS_PER_S
+        return self._s
 
     @property
     def ns(self) -> int:
@@ -205,10 +180,10 @@ class Agenda(simpy.Environment):
         places, memory = self._places, self._memory
         for name, value in values.items():
             # The usual case has a faster path.
-            if name in places and type(value) in _PLAIN and -_LARGE < value < _LARGE:  # type: ignore[operator]
+            if name in places and type(value) in PLAIN and -LARGE < value < LARGE:  # type: ignore[operator]
                 memory[places[name]] = value
             else:
-                self._put(self._output, name, value, "outputs of ")
+                self._output.put(name, value, "outputs of", self._ns)
 
     def send(self, topic: str, **values: object) -> None:
         """Send a message on a topic that ``messages`` declares.
@@ -222,10 +197,10 @@ class Agenda(simpy.Environment):
             payload.vector[:] = payload.initial
         places, memory = payload.places, payload.memory
         for name, value in values.items():
-            if name in places and type(value) in _PLAIN and -_LARGE < value < _LARGE:  # type: ignore[operator]
+            if name in places and type(value) in PLAIN and -LARGE < value < LARGE:  # type: ignore[operator]
                 memory[places[name]] = value
             else:
-                self._put(payload, name, value, "topic ")
+                payload.put(name, value, "topic", self._ns)
         self.effects.append((payload.topic, memory.tobytes(), self._ns))
 
     def change(self, target: str, value: object) -> None:
@@ -272,23 +247,6 @@ class Agenda(simpy.Environment):
                 f"on=({', '.join(map(repr, (*self._on, name)))},)"
             )
 
-    def _put(self, payload: _Payload, name: str, value: object, what: str) -> None:
-        """Write any value that can be converted to the elements of a signal."""
-        signals, where = payload.signals, f"{what}{payload.name}"
-        if name not in signals:
-            raise UnknownName("signal", name, signals.names, where)
-        at = signals.slice(name)
-        given = np.asarray(value, dtype=np.float64).ravel()
-        if given.size != at.stop - at.start:
-            raise ShapeError(
-                f"{name} of {where} has {at.stop - at.start} elements, got {given.size}"
-            )
-        if not np.isfinite(given).all():
-            raise ModelError(
-                f"{name} of {where} was set to {value} at {Tag(self.ns)}; it must be finite"
-            )
-        payload.vector[at] = given
-
     # -- for the task ----------------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -302,7 +260,7 @@ class Agenda(simpy.Environment):
 
     def hear(self, ns: int, name: str, payload: Vector | None) -> None:
         """Handle a message that arrived or, if ``payload`` is None, a guard that fired."""
-        self._ns = ns
+        self._ns, self._s = ns, ns / _NS_PER_S
         if payload is None:
             waited = self._crossings.pop(name, None)
             if waited is not None:
@@ -355,7 +313,7 @@ class Agenda(simpy.Environment):
 
     def _react(self, ns: int) -> None:
         """Process all events up to ``ns``, and send the outputs if they have changed."""
-        self._ns = ns
+        self._ns, self._s = ns, ns / _NS_PER_S
         events = process_events(self._events, ns, MOST_EVENTS)
         if events > MOST_EVENTS:
             raise ZenoError(
@@ -367,26 +325,6 @@ class Agenda(simpy.Environment):
         if outputs != self._sent:
             self._sent = outputs
             self.effects.append((self._output.topic, outputs, ns))
-
-
-class _Payload:
-    """The values of one topic in memory that is quick to write."""
-
-    def __init__(self, name: str, signals: Signals, vector: Vector) -> None:
-        self.name = name
-        self.topic = name.encode()
-        self.signals = signals
-        self.vector = vector
-        self.initial = vector.copy()
-        self.memory = memoryview(vector)
-        self.places = {s.name: signals.slice(s.name).start for s in signals if s.size == 1}
-        """Index of each signal with one element."""
-
-
-def _scalars(signals: Signals, vector: Vector) -> dict[str, tuple[memoryview, int]]:
-    """Return the memory and the index of each scalar of ``signals``."""
-    memory = memoryview(vector)
-    return {s.name: (memory, signals.slice(s.name).start) for s in signals if not s.shape}
 
 
 def _value(signals: Signals, vector: Vector, name: str) -> Any:

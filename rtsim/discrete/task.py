@@ -20,7 +20,8 @@ from rtsim.core.raised import blame
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period, Tag
-from rtsim.discrete.agenda import Agenda, Changed, Effect, Told
+from rtsim.discrete.agenda import Agenda
+from rtsim.discrete.effects import Changed, Effect, Told
 from rtsim.discrete.processes import Processes
 from rtsim.discrete.stimuli import Stimuli
 from rtsim.engine.running_on import Messages, Ran, RecordEvent, StoppableLoop

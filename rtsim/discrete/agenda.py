@@ -8,55 +8,31 @@ collected in a list, which the task applies.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heappush
 from itertools import count
 from math import isfinite
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 import simpy
 from simpy.events import NORMAL, Event, EventPriority
 
 from rtsim.components.tasks import FAR
-from rtsim.core.errors import ModelError, ScenarioError, ShapeError, UnknownName, ZenoError
+from rtsim.core.errors import ScenarioError, UnknownName, ZenoError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
-from rtsim.discrete.waiting import WatchedProcess
+from rtsim.discrete.effects import LARGE, PLAIN, Changed, Effect, Payload, Told, scalars
+from rtsim.discrete.waiting import WatchedProcess, process_events
+
+if TYPE_CHECKING:
+    from rtsim.engine.running_on import StoppableLoop
 
 MOST_EVENTS = 1_000_000
 """Maximum number of events at one instant; more events cause a :class:`ZenoError`."""
 _EXACT_S = 1e6
 """For times below this (s), a multiplication and one rounding give the exact ns."""
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A message on a topic."""
-
-    topic: str
-    payload: Vector
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A new value for a parameter of a plant, or for a value of a source."""
-
-    target: str
-    value: object
-
-
-@dataclass(frozen=True)
-class Told:
-    """An event for the recording.  Its ``repr`` enters the checksum of checkpoints."""
-
-    kind: str
-    text: str
-    values: Mapping[str, float]
-
-
-Effect = Sent | Changed | Told
+_NS_PER_S = float(NS_PER_S)
 
 
 class DeclaredProcesses(Protocol):
@@ -101,14 +77,31 @@ class Agenda(simpy.Environment):
         self.effects: list[Effect] = []
         self.count = 0
         """Number of events processed."""
-        self._ns = 0
+        self._ns, self._s = 0, 0.0
         self._events: list[tuple[int, EventPriority, int, Event]] = []
         """The event queue: time, priority, number and event, in SimPy's order."""
         self._numbers = count()
         self._processes = processes
         self._on = on
         self._streams = streams
-        self._sent = self.outputs.copy()
+        self._output = Payload(name, processes.outputs, self.outputs)
+        self._places, self._memory = self._output.places, self._output.memory
+        self._sent = self.outputs.tobytes()
+        self._messages = {
+            topic: Payload(topic, signals, signals.initial())
+            for topic, signals in processes.messages.items()
+        }
+        self._scalars = {
+            **scalars(processes.inputs, self.inputs),
+            **scalars(processes.parameters, self.p),
+        }
+        """Memory and index of each scalar that processes can read."""
+        self._changes = False
+        """True if this reaction has changed a value outside the processes."""
+        self.complete_ns = 0
+        """Time of the last complete reaction of :meth:`run_on`, ns."""
+        self._kept: list[Effect] | BaseException | None = None
+        """The result of a reaction that :meth:`run_on` ran and that its tag has to complete."""
         self._inboxes: dict[str, simpy.Store] = {}
         self._crossings: dict[str, Event] = {}
 
@@ -117,7 +110,7 @@ class Agenda(simpy.Environment):
     @property
     def now(self) -> float:
         """Simulated time, s."""
-        return self._ns / NS_PER_S
+        return self._s
 
     @property
     def ns(self) -> int:
@@ -126,12 +119,14 @@ class Agenda(simpy.Environment):
 
     @property
     def next_ns(self) -> int:
-        """Time of the next event, ns; ``FAR`` if there is none."""
+        """Time of the next reaction, ns; ``FAR`` if there is none."""
+        if self._kept is not None:
+            return self._ns
         return self._events[0][0] if self._events else FAR
 
     def peek(self) -> float:
         """Return the time of the next event, s; infinite if there is none."""
-        return self._events[0][0] / NS_PER_S if self._events else float("inf")
+        return self._events[0][0] / _NS_PER_S if self._events else float("inf")
 
     def schedule(self, event: Event, priority: EventPriority = NORMAL, delay: float = 0) -> None:
         """Schedule ``event`` after ``delay`` s, as in SimPy.
@@ -140,9 +135,12 @@ class Agenda(simpy.Environment):
         """
         ns = self._ns
         if delay:
-            if delay == float("inf"):
+            if type(delay) is float and -_EXACT_S < delay < _EXACT_S:  # the usual case
+                ns += round(delay * _NS_PER_S)
+            elif delay == float("inf"):
                 return
-            ns += _whole_ns(delay)
+            else:
+                ns += _whole_ns(delay)
         heappush(self._events, (ns, priority, next(self._numbers), event))
 
     def process(self, generator: Generator[Event, Any, Any]) -> simpy.Process:
@@ -164,6 +162,9 @@ class Agenda(simpy.Environment):
 
     def read(self, name: str) -> Any:
         """Return an input as it was before this microstep, or a parameter: float or array."""
+        if name in self._scalars:
+            memory, at = self._scalars[name]
+            return memory[at]
         if name in self._processes.parameters:
             return _value(self._processes.parameters, self.p, name)
         if name not in self._processes.inputs:
@@ -176,30 +177,44 @@ class Agenda(simpy.Environment):
 
         The message arrives in the next microstep.
         """
-        self._put(self._processes.outputs, self.outputs, values, f"outputs of {self.name}")
+        places, memory = self._places, self._memory
+        for name, value in values.items():
+            # The usual case has a faster path.
+            if name in places and type(value) in PLAIN and -LARGE < value < LARGE:  # type: ignore[operator]
+                memory[places[name]] = value
+            else:
+                self._output.put(name, value, "outputs of", self._ns)
 
     def send(self, topic: str, **values: object) -> None:
         """Send a message on a topic that ``messages`` declares.
 
         A signal that is not in ``values`` has its declared initial value.
         """
-        declared = self._processes.messages
-        if topic not in declared:
-            raise UnknownName("topic", topic, declared, f"messages of {self.name}")
-        payload = declared[topic].initial()
-        self._put(declared[topic], payload, values, f"topic {topic}")
-        self.effects.append(Sent(topic, payload))
+        if topic not in self._messages:
+            raise UnknownName("topic", topic, self._messages, f"messages of {self.name}")
+        payload = self._messages[topic]
+        if len(values) != len(payload.signals):
+            payload.vector[:] = payload.initial
+        places, memory = payload.places, payload.memory
+        for name, value in values.items():
+            if name in places and type(value) in PLAIN and -LARGE < value < LARGE:  # type: ignore[operator]
+                memory[places[name]] = value
+            else:
+                payload.put(name, value, "topic", self._ns)
+        self.effects.append((payload.topic, memory.tobytes(), self._ns))
 
     def change(self, target: str, value: object) -> None:
         """Set ``target``, such as ``"plant.mass"``, to ``value`` at the end of this microstep.
 
         ``target`` is a parameter of a plant or a value of a source.
         """
-        self.effects.append(Changed(target, value))
+        self._changes = True
+        self.effects.append((b"", Changed(target, value), self._ns))
 
     def record(self, kind: str, text: str = "", **values: float) -> None:
         """Write an event of kind ``kind``, such as ``Broken``, to the recording."""
-        self.effects.append(Told(kind, text, {k: float(v) for k, v in values.items()}))
+        told = Told(kind, text, {k: float(v) for k, v in values.items()})
+        self.effects.append((b"", told, self._ns))
 
     def inbox(self, topic: str) -> simpy.Store:
         """Return a store that receives the messages of ``topic`` from the first call on.
@@ -232,27 +247,6 @@ class Agenda(simpy.Environment):
                 f"on=({', '.join(map(repr, (*self._on, name)))},)"
             )
 
-    def _put(
-        self, signals: Signals, vector: Vector, values: Mapping[str, object], where: str
-    ) -> None:
-        for name, value in values.items():
-            if name not in signals:
-                raise UnknownName("signal", name, signals.names, where)
-            at = signals.slice(name)
-            if isinstance(value, int | float) and at.stop - at.start == 1 and isfinite(value):
-                vector[at.start] = value  # the usual case has a faster path
-                continue
-            given = np.asarray(value, dtype=np.float64).ravel()
-            if given.size != at.stop - at.start:
-                raise ShapeError(
-                    f"{name} of {where} has {at.stop - at.start} elements, got {given.size}"
-                )
-            if not np.isfinite(given).all():
-                raise ModelError(
-                    f"{name} of {where} was set to {value} at {Tag(self.ns)}; it must be finite"
-                )
-            vector[at] = given
-
     # -- for the task ----------------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -266,7 +260,7 @@ class Agenda(simpy.Environment):
 
     def hear(self, ns: int, name: str, payload: Vector | None) -> None:
         """Handle a message that arrived or, if ``payload`` is None, a guard that fired."""
-        self._ns = ns
+        self._ns, self._s = ns, ns / _NS_PER_S
         if payload is None:
             waited = self._crossings.pop(name, None)
             if waited is not None:
@@ -280,28 +274,57 @@ class Agenda(simpy.Environment):
 
     def react(self, ns: int) -> list[Effect]:
         """Process all events up to ``ns`` in SimPy's order; return their effects on the run."""
-        self._ns = ns
-        queue, left = self._events, MOST_EVENTS
-        while queue and queue[0][0] <= ns:
-            event = heappop(queue)[3]
-            callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
-            for callback in callbacks:
-                callback(event)
-            if not event.ok and not event.defused:
-                failure: Any = event.value
-                raise failure
-            left -= 1
-            if left < 0:
-                raise ZenoError(
-                    f"more than {MOST_EVENTS} events of {self.name} at {Tag(ns)}: simulated time "
-                    "does not advance in the loop of a process; give the loop a timeout > 0 s"
-                )
-        self.count += MOST_EVENTS - left
-        if self.outputs.tobytes() != self._sent.tobytes():
-            self._sent = self.outputs.copy()
-            self.effects.append(Sent(self.name, self._sent))
+        kept, self._kept = self._kept, None
+        if isinstance(kept, BaseException):
+            raise kept
+        if kept is not None:
+            return kept
+        self._react(ns)
+        self._changes = False
         effects, self.effects = self.effects, []
         return effects
+
+    def run_on(self, limit_ns: int, most: int, loop: StoppableLoop) -> tuple[list[Effect], int]:
+        """Run up to ``most`` reactions before ``limit_ns``, each at the time of its events.
+
+        Returns the effects of the reactions that need nothing else of the run, and their number.
+        A reaction that raises an error or calls :meth:`change` ends this, and :meth:`react` gives
+        its result: the run has to be at the tag of the reaction for it.
+        """
+        queue, effects, complete, reactions = self._events, self.effects, 0, 0
+        try:
+            while queue and queue[0][0] < limit_ns and reactions < most and not loop.stopping:
+                self._react(queue[0][0])
+                if self._changes:
+                    self._kept, self._changes = effects[complete:], False
+                    break
+                complete, self.complete_ns = len(effects), self._ns
+                reactions += 1
+        except BaseException as error:
+            self._kept = error
+        del effects[complete:]
+        self.effects = []
+        return effects, reactions
+
+    @property
+    def kept(self) -> bool:
+        """True if :meth:`run_on` has run a reaction that :meth:`react` has to complete."""
+        return self._kept is not None
+
+    def _react(self, ns: int) -> None:
+        """Process all events up to ``ns``, and send the outputs if they have changed."""
+        self._ns, self._s = ns, ns / _NS_PER_S
+        events = process_events(self._events, ns, MOST_EVENTS)
+        if events > MOST_EVENTS:
+            raise ZenoError(
+                f"more than {MOST_EVENTS} events of {self.name} at {Tag(ns)}: simulated time "
+                "does not advance in the loop of a process; give the loop a timeout > 0 s"
+            )
+        self.count += events
+        outputs = self._memory.tobytes()
+        if outputs != self._sent:
+            self._sent = outputs
+            self.effects.append((self._output.topic, outputs, ns))
 
 
 def _value(signals: Signals, vector: Vector, name: str) -> Any:

@@ -20,9 +20,11 @@ from rtsim.core.raised import blame
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period, Tag
-from rtsim.discrete.agenda import Agenda, Changed, Effect, Sent
+from rtsim.discrete.agenda import Agenda
+from rtsim.discrete.effects import Changed, Effect, Told
 from rtsim.discrete.processes import Processes
 from rtsim.discrete.stimuli import Stimuli
+from rtsim.engine.running_on import Messages, Ran, RecordEvent, StoppableLoop
 from rtsim.engine.system import Changeable
 
 
@@ -55,6 +57,9 @@ class ProcessesTask:
         self._on = tuple(sorted(on))
         self._seed = seed
         self._heard: list[tuple[str, Vector | None]] = []
+        topics = [*([name] if processes.outputs.size else []), *processes.messages]
+        self.sends = {topic.encode(): topic for topic in topics}
+        """The topics on which the processes send messages, by their names in UTF-8."""
         self._start_anew()
 
     def _start_anew(self) -> None:
@@ -84,21 +89,50 @@ class ProcessesTask:
         self._heard.append((name, payload))
 
     def react(self, tag: Tag, environment: Environment) -> None:
-        self.wiring.gather()
-        sampled = np.concatenate((self.wiring.into, self.p))
-        if sampled.tobytes() != self._sampled:
-            self._stimuli.sampled(tag, sampled)
-            self._sample(sampled)
+        self._gather(tag)
         for name, payload in self._heard:
             self._stimuli.heard(tag, name, payload)
         heard, self._heard = self._heard, []
-        for effect in self._run(tag, heard):
-            if isinstance(effect, Sent):
-                environment.send(effect.topic, tag, tag, effect.payload)
+        for topic, effect, _ in self._run(tag, heard):
+            if isinstance(effect, bytes):
+                environment.send(self.sends[topic], tag, tag, np.frombuffer(effect))
             elif isinstance(effect, Changed):
                 self._change(effect, tag, environment)
             else:
                 environment.event(tag, effect.kind, self.name, effect.text, dict(effect.values))
+
+    def runs_on(self) -> bool:
+        """Return whether the task can run reactions ahead of the run, by :meth:`run_on`."""
+        return self._begun and not self._heard and not self._agenda.kept
+
+    def run_on(self, limit_ns: int, most: int, loop: StoppableLoop, event: RecordEvent) -> Ran:
+        """Run up to ``most`` reactions before ``limit_ns``; nothing else may happen before.
+
+        The processes' events for the recording are given to ``event``.  A reaction that fails or
+        changes another component is not among those returned: :meth:`react` gives its result.
+        """
+        agenda = self._agenda
+        self._gather(Tag(self.next_ns))
+        effects, reactions = agenda.run_on(limit_ns, most, loop)
+        if reactions:
+            self._add_to_checksum(effects)
+            self._ns = agenda.complete_ns
+        self.next_ns = agenda.next_ns
+        messages: Messages = [e for e in effects if isinstance(e[1], bytes)]  # type: ignore[misc]
+        if len(messages) < len(effects):
+            for _, effect, ns in effects:
+                if isinstance(effect, Told):
+                    event(Tag(ns), effect.kind, self.name, effect.text, dict(effect.values))
+        return Ran(messages, reactions, self._ns)
+
+    def _gather(self, tag: Tag) -> None:
+        """Sample the inputs and parameters; log them if they have changed."""
+        self.wiring.gather()
+        values = self.wiring.into.tobytes() + self.p.tobytes()
+        if values != self._sampled:
+            sampled = np.frombuffer(values)
+            self._stimuli.sampled(tag, sampled)
+            self._sample(sampled)
 
     def _sample(self, sampled: Vector) -> None:
         self._sampled = sampled.tobytes()
@@ -121,13 +155,17 @@ class ProcessesTask:
         except BaseException as error:
             blame(f"a process of {self.name}", tag, error, sure=True)
         self._ns, self.next_ns = tag.ns, agenda.next_ns
-        for effect in effects:
-            if isinstance(effect, Sent):
-                data = effect.topic.encode() + effect.payload.tobytes()
-            else:
-                data = repr(effect).encode()
-            self._checksum = zlib.crc32(data, self._checksum)
+        self._add_to_checksum(effects)
         return effects
+
+    def _add_to_checksum(self, effects: Sequence[Effect]) -> None:
+        data = b"".join(
+            [
+                topic + effect if isinstance(effect, bytes) else repr(effect).encode()
+                for topic, effect, _ in effects
+            ]
+        )
+        self._checksum = zlib.crc32(data, self._checksum)
 
     def _change(self, effect: Changed, tag: Tag, environment: Environment) -> None:
         if effect.target not in self.changeable:

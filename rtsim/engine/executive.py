@@ -15,6 +15,7 @@ from rtsim.engine.commands.command_handler import CommandHandler
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled.stretch import AUTO, Stretches
 from rtsim.engine.microsteps import Microsteps
+from rtsim.engine.running_on import RunningOn
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.record.memory_recorder import Recorder
@@ -120,8 +121,12 @@ class Executive:
             if handler.quitting:
                 return
         looks = bool(system.external_inputs) or handler is not None
+        free = alone and not paced
+        processes = RunningOn.of(system, trace) if free else None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
             if stretches is not None and self._stretch(stretches):
+                continue
+            if processes is not None and self._run_processes(processes):
                 continue
             discrete = system.next_discrete_ns(self.until_ns)
             if ahead:
@@ -221,6 +226,16 @@ class Executive:
         if taken is not None:
             self._trace.x_minus_many(plant, *taken)
             self.system.ns = plant.ns
+
+    def _run_processes(self, processes: RunningOn) -> bool:
+        """Run reactions of processes at once; return False if the next tag is no such reaction."""
+        kept = NEVER.ns if self.checkpoints is None else self.checkpoints.next_ns
+        if not processes.run(min(self.until_ns, self.stop_ns, kept), self):
+            return False
+        self._pacer.wait(self.system.ns)
+        self._pacer.ready(self.system.ns)
+        self._between(self.system.ns)
+        return True
 
     def _stretches(self) -> Stretches | None:
         """Return the compiled engine, or None if it can run nothing in this run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -117,13 +117,16 @@ class System:
         del self.inserted[0]
         return True
 
-    def next_discrete_ns(self, until_ns: int) -> int:
-        """Return the time of the next event that is not a grid step of a plant, ns."""
+    def next_discrete_ns(self, until_ns: int, but: Collection[Task] = ()) -> int:
+        """Return the time of the next event that is not a grid step of a plant, ns.
+
+        The ticks of the tasks in ``but`` do not count.
+        """
         ns = self.bus.next_ns
         if until_ns < ns:
             ns = until_ns
         for task in self.tasks:
-            if task.next_ns < ns:
+            if task.next_ns < ns and task not in but:
                 ns = task.next_ns
         for controller in self.controllers:
             if controller.request is not None and controller.due_ns < ns:

@@ -144,6 +144,20 @@ class Trace:
         track = self._topics[message.topic]
         track.append(message.initiated.ns, message.stamps(), message.payload)
 
+    def messages_at_once(
+        self, topic: str, sequence: int, ns: NDArray[np.int64], payloads: NDArray[np.float64]
+    ) -> None:
+        """Record messages without delay of one topic.
+
+        They are numbered from ``sequence`` on, initiated at ``ns`` (k,), microstep 0, and have the
+        values ``payloads`` (k, n).
+        """
+        stamps = np.zeros((len(ns), len(STAMPS)), np.int64)
+        stamps[:, 0] = np.arange(sequence, sequence + len(ns))
+        stamps[:, 1:7:2] = ns[:, None]
+        stamps[:, 6] = 1  # they arrive one microstep later
+        self._topics[topic].append_many(ns, stamps, payloads)
+
     def request(self, controller: str, tag: Tag, inputs: Vector, sequence: int) -> None:
         """Record the inputs (m,) that a controller sampled."""
         stamps = (sequence, *tag, *tag, *tag, 0)

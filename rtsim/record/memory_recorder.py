@@ -100,15 +100,23 @@ class Track:
             self._roll()
 
     def append_many(
-        self, ns: NDArray[np.int64], integers: tuple[int, ...], values: NDArray[np.float64]
+        self,
+        ns: NDArray[np.int64],
+        integers: tuple[int, ...] | NDArray[np.int64],
+        values: NDArray[np.float64],
     ) -> None:
-        """Append rows at ``ns`` (k,) with the same ``integers`` and the ``values`` (k, n)."""
+        """Append rows at ``ns`` (k,) with the ``values`` (k, n).
+
+        ``integers`` are the same for all rows (a tuple), or given for each row (k, m).
+        """
         done = 0
         while done < len(ns):
             count = min(self._capacity - self._row, len(ns) - done)
             rows = self._block.words[self._row : self._row + count]
             rows[:, 0] = ns[done : done + count]
-            rows[:, 1 : self._head] = integers
+            rows[:, 1 : self._head] = (
+                integers if isinstance(integers, tuple) else integers[done : done + count]
+            )
             rows[:, self._head :] = values[done : done + count].view(np.int64)
             done += count
             self._row += count
@@ -263,7 +271,7 @@ class _NullTrack(Track):
     def append_many(
         self,
         ns: NDArray[np.int64],
-        integers: tuple[int, ...],  # noqa: ARG002
+        integers: tuple[int, ...] | NDArray[np.int64],  # noqa: ARG002
         values: NDArray[np.float64],  # noqa: ARG002
     ) -> None:
         self._rolled += len(ns)

@@ -121,7 +121,7 @@ class Executive:
             if handler.quitting:
                 return
         looks = bool(system.external_inputs) or handler is not None
-        free = alone and not paced
+        free = not (paced or self._publisher or handler)
         processes = RunningOn.of(system, trace) if free else None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
             if stretches is not None and self._stretch(stretches):

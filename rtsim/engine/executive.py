@@ -38,7 +38,8 @@ class Executive:
     """Runs a :class:`System` to ``until_ns`` on the pacer's clock.
 
     ``before``: if the system was restored, the rows of each track and the events recorded before.
-    ``checkpoints``: takes checkpoints between two tags.
+    ``checkpoints``: takes checkpoints between two tags.  ``stretches``: those of an earlier run of
+    this system, which was reset.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Executive:
         before: tuple[Mapping[str, int], int] | None = None,
         checkpoints: Taking | None = None,
         engine: str = AUTO,
+        stretches: Stretches | None = None,
     ) -> None:
         self.system = system
         self.until_ns = until_ns
@@ -61,7 +63,7 @@ class Executive:
         """Stop after the first tag at or after this time, ns; it makes no tag of its own."""
         self.stopping = ""
         """Why the loop stops after the present tag; empty if it does not."""
-        self.stretches: Stretches | None = None
+        self.stretches: Stretches | None = stretches
         """The compiled engine; ``None`` if a clock, a viewer or a client is there."""
         self._engine = engine
         self.unrecorded = ""
@@ -225,6 +227,9 @@ class Executive:
 
     def _stretches(self) -> Stretches | None:
         """The compiled engine, if it can run anything here."""
+        if self.stretches is not None:
+            self.stretches.again(self._trace, self._clock)
+            return self.stretches if self.stretches.usable else None
         limit = min(self.until_ns, self.stop_ns)
         self.stretches = Stretches(self.system, self._trace, self._clock, self._engine, limit)
         return self.stretches if self.stretches.usable else None

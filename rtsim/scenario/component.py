@@ -26,7 +26,7 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.engine.faults.at_signals import FaultyWiring
 from rtsim.engine.faults.installing import Installer
-from rtsim.engine.system import Changeable, MessageListener
+from rtsim.engine.system import Changeable, InitialValue, MessageListener
 from rtsim.equations.compiling import Compilation
 
 Values = Mapping[str, object]
@@ -68,6 +68,9 @@ class Built:
     """An external input, from :meth:`Site.external`."""
     changeable: Sequence[Changeable] = ()
     """The values that can change during a run."""
+    initials: Sequence[InitialValue] = ()
+    """The values that :meth:`Scenario.set` sets, so that a prepared run can set them in place.
+    Without them, such a run builds the scenario anew."""
     triggers: Sequence[str] = ()
     """Topics: the first task reacts when one of their messages arrives."""
     listener: MessageListener | None = None
@@ -278,6 +281,17 @@ def changeable(
     ``owner`` is the plant or the port that must be told of a change.
     """
     return [Changeable(f"{owner_name}.{s.name}", s.name, signals, vector, owner) for s in signals]
+
+
+def initials(
+    signals: Signals, *vectors: Vector, sources: Mapping[str, Source] | None = None
+) -> list[InitialValue]:
+    """Return an :class:`InitialValue` for each of ``signals``, except inputs that are wired.
+
+    All ``vectors`` (n,) hold the values; ``sources`` are those of inputs.
+    """
+    wired = {name for name, source in (sources or {}).items() if isinstance(source, str)}
+    return [InitialValue(s.name, signals, vectors) for s in signals if s.name not in wired]
 
 
 def declared_values(signals: Signals, values: Values) -> dict[str, Any]:

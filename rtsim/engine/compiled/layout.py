@@ -34,8 +34,9 @@ FAR = 2**63 - 1
     SAVED_WORDS, SAVED_WORDS_LENGTH,  # copies of the words from CHANGING on
     CHANGING,
     COUPLED,  # 1 if a plant reads another plant
+    LAST,  # 1 if the tag at LIMIT is the last one of the run, and is run too
     HEADER,
-) = range(28)  # fmt: skip
+) = range(29)  # fmt: skip
 
 # -- the header's part of the words that change, counted from CHANGING
 

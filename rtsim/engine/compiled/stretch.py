@@ -32,7 +32,7 @@ _LONG = 100_000
 """Steps; the interpreter takes as long for them as compiling the engine."""
 _SHORT = 200
 """Steps; the interpreter takes as long for them as loading the engine."""
-_EXACT_NS = 2**53
+EXACT_NS = 2**53
 """Beyond this a time in s is rounded differently in compiled code."""
 _MOST_DRAWS = 512
 """Numbers that are drawn ahead for one stretch, for each stream."""
@@ -71,6 +71,27 @@ class Stretches:
         if self.usable and engine == AUTO:
             self._judge(until_ns)
 
+    def again(self, trace: Trace, clock: Clock) -> Stretches:
+        """Serve another run of the same system, which was reset."""
+        self._trace, self._clock, self.tags = trace, clock, 0
+        if self._table is not None:
+            self._table.record_in(trace)
+        return self
+
+    def whole(self) -> Table | None:
+        """Return the table if a whole run can be one stretch, else ``None``.
+
+        It can if all tasks are compiled, their first calls were checked, and nothing is scheduled.
+        """
+        if self._table is None or not self.usable or self.interpreted or self._system.changes:
+            return None
+        return self._table if all(map(_checked, self._system.tasks)) else None
+
+    @property
+    def kernel(self) -> Native:
+        """The compiled engine itself; raises :class:`ModelError` if it does not compile."""
+        return _kernel()
+
     @property
     def usable(self) -> bool:
         return not self.why_not
@@ -101,7 +122,7 @@ class Stretches:
         for plant in system.plants:
             if plant.native_step() is None:
                 self.why_not.append(f"the solver or the model of {plant.name} is not compiled")
-        if until_ns >= _EXACT_NS:
+        if until_ns >= EXACT_NS:
             self.why_not.append("the run ends after 104 days")
         if system.faults is not None:
             self.why_not.append("faults are declared")
@@ -177,7 +198,7 @@ class Stretches:
         flight = self._system.bus.take(set(table.topics))
         table.make_room(len(flight))
         copy_in(table, flight)
-        self._draw_ahead(table, limit_ns)
+        self.draw_ahead(table, limit_ns)
         w, interrupted = table.w, None
         w[at.LIMIT] = limit_ns
         try:
@@ -194,7 +215,7 @@ class Stretches:
         if interrupted is not None:
             raise interrupted
 
-    def _draw_ahead(self, table: Table, limit_ns: int) -> None:
+    def draw_ahead(self, table: Table, limit_ns: int) -> None:
         """As many random numbers as the ticks before ``limit_ns`` can use."""
         w, span = table.w, limit_ns - self._system.ns
         periods = {t.name: t.period for t in table.tasks}

@@ -52,15 +52,8 @@ class Table:
         self.reactions = reactions
         self.tasks = [t for t in system.tasks if t.name in reactions]
         self.topics = sorted(n for n, r in reactions.items() if r.kind in SENDERS)
-        self.tracks: list[Track] = [
-            *(trace.plant_track(p) for p in system.plants),
-            *(trace.topic_track(n) for n in self.topics),
-            *(
-                trace.request_track(t.name)
-                for t in self.tasks
-                if reactions[t.name].kind == "controller"
-            ),
-        ]
+        self.tracks: list[Track] = []
+        self.record_in(trace)
         self.noises = [n for n, r in reactions.items() if r.kind == "noise"]
         self.draws = self._all_draws()
         """Random numbers, by what they are drawn for and by whom."""
@@ -71,6 +64,18 @@ class Table:
         self.alive: list[Any] = []
         """What has an address in the table."""
         self.make_room(0)
+
+    def record_in(self, trace: Trace) -> None:
+        """Record in the tracks of ``trace`` from now on."""
+        self.tracks = [
+            *(trace.plant_track(p) for p in self.system.plants),
+            *(trace.topic_track(n) for n in self.topics),
+            *(
+                trace.request_track(t.name)
+                for t in self.tasks
+                if self.reactions[t.name].kind == "controller"
+            ),
+        ]
 
     def make_room(self, messages: int) -> None:
         """Build the table again if it is too small for so many messages in transit."""

@@ -39,11 +39,18 @@ def outcome_of(run: Callable[[], Any]) -> str:
         return type(error).__name__
 
 
-def simulated(scenario: Scenario, seed: int, until: float, values: Mapping[str, Any]) -> str:
+def simulated(
+    scenario: Scenario,
+    seed: int,
+    until: float,
+    values: Mapping[str, Any],
+    compile: Compilation = True,
+) -> str:
     copy = scenario.copy()
     for target, value in values.items():
         copy.set(target, value)
-    return outcome_of(lambda: simulate(copy, seed=seed, until=until, recorder=MemoryRecorder()))
+    run = partial(simulate, copy, seed=seed, until=until, compile=compile)
+    return outcome_of(lambda: run(recorder=MemoryRecorder()))
 
 
 def some_values(scenario: Scenario, chance: random.Random) -> dict[str, Any]:
@@ -148,11 +155,10 @@ VALUES: tuple[dict[str, Any], ...] = (
     {}, {"tank.rate": 0.3}, {"basin.second": 0.2, "tank.a": -0.2}, {"inner.gain": 0.5},
     {"set.point": -0.3, "tank.held": 0.0}, {"tank.threshold": 0.3}, {"tank.first": 0.5},
     {"tank.threshold": 0.3, "tank.wrong": 1.0}, {"basin.threshold": 0.05, "tank.b": 1.0},
-    {"tank.rate": 1e9},
 )  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     transport=st.sampled_from(LATENCIES),
     seen=st.sampled_from(LATENCIES),
@@ -179,7 +185,7 @@ def test_each_way_to_run(compile: Compilation, engine: str) -> None:
     prepared = scenario.prepare(compile=compile, engine=engine)
     for seed in (1, 2, 1):
         run = partial(prepared.run, seed=seed)
-        assert outcome_of(run) == simulated(scenario, seed, 0.777, {})
+        assert outcome_of(run) == simulated(scenario, seed, 0.777, {}, compile)
 
 
 def test_after_the_first_run_the_interpreter_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from rtsim.core.clock import VirtualClock, stopwatch
+from rtsim.core.clock import VirtualClock
 from rtsim.core.errors import ModelError
 from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
@@ -138,7 +138,6 @@ class ResetRuns:
         self, whole: WholeRun, order: Order, recorder: RunRecorder, until_ns: int
     ) -> RunResult | None:
         """Run in compiled code alone; ``None`` if something needs the interpreter."""
-        began = stopwatch()
         system = self._system
         system.streams.restart(order.seed)
         whole.reset()
@@ -158,7 +157,7 @@ class ResetRuns:
         if certificate is None:
             certificate = self._certified(tags)
         result = RunResult(
-            RunEnding(system.ns, until_ns, "end", ""), stopwatch() - began, certificate,
+            RunEnding(system.ns, until_ns, "end", ""), whole.wall_ns, certificate,
             late=0, missed=0, system=system, recorder=recorder, ends=_ends(system),
         )  # fmt: skip
         recorder.about = lambda: (order.request().header(), footer_of(result, {}))

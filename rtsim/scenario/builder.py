@@ -28,7 +28,7 @@ from rtsim.engine.system import (
     System,
     reaction_order,
 )
-from rtsim.equations.compiling import Compilation
+from rtsim.equations.compiling import Compilation, shared
 from rtsim.scenario.component import Built, Component, Site
 
 
@@ -77,7 +77,7 @@ class Builder:
 
     def system(self) -> System:
         """Return the system; if a component fails, close the controllers that were started."""
-        with on_ctrl_c(interrupt):
+        with on_ctrl_c(interrupt), shared():
             try:
                 return self._system()
             except BaseException as error:

@@ -69,8 +69,8 @@ class Built:
     changeable: Sequence[Changeable] = ()
     """The values that can change during a run."""
     initials: Sequence[InitialValue] = ()
-    """The values that :meth:`Scenario.set` sets, so that a prepared run can set them in place.
-    Without them, such a run builds the scenario anew."""
+    """The values that :meth:`Scenario.set` sets; a prepared run sets them in place.  Only rtsim's
+    own kinds of components need them: a prepared run builds other kinds anew."""
     triggers: Sequence[str] = ()
     """Topics: the first task reacts when one of their messages arrives."""
     listener: MessageListener | None = None

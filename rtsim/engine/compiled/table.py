@@ -59,6 +59,14 @@ class Table:
         """Random numbers, by what they are drawn for and by whom."""
         self.spans = self._all_spans()
         """Vectors that a tag can change."""
+        self._draw_numbers = {key: i for i, key in enumerate(self.draws)}
+        self.topic_numbers = {name: i for i, name in enumerate(self.topics)}
+        """The row of each topic, by its name."""
+        sources = sorted({system.bus.topics[n].source for n in self.topics})
+        self._sources = {source: i for i, source in enumerate(sources)}
+        self._plant_numbers = {plant.name: i for i, plant in enumerate(system.plants)}
+        controllers = [t.name for t in self.tasks if isinstance(t, ControllerTask)]
+        self._controller_numbers = {name: i for i, name in enumerate(controllers)}
         self.room = 0
         """Number of messages that may be in transit, times 2."""
         self.alive: list[Any] = []
@@ -100,10 +108,10 @@ class Table:
         plants, tasks, place = self.system.plants, self.tasks, _Places(at.HEADER)
         self._wires = {p.name: _copies(p.wiring) for p in plants}
         self._wires |= {t.name: _copies(self.reactions[t.name].wiring) for t in tasks}
-        self._readers = {
-            n: [i for i, p in enumerate(plants) if n in p.sources]
-            for n in (*self.topics, *self.noises)
-        }
+        self._readers: dict[str, list[int]] = {n: [] for n in (*self.topics, *self.noises)}
+        for i, plant in enumerate(plants):
+            for name in plant.sources & self._readers.keys():
+                self._readers[name].append(i)
         timers = {t.name: len(self.reactions[t.name].timers) for t in tasks}
         kinds = (
             (len(plants), at.PLANT, at.PLANT_STATE),
@@ -174,8 +182,7 @@ class Table:
     def _fill_topic(self, name: str, row: Row, i: int) -> None:
         w, r, system = self.w, row.at, self.system
         topic, port = system.bus.topics[name], system.ports[name]
-        sources = sorted({system.bus.topics[n].source for n in self.topics})
-        w[r + at.M_STATE], w[r + at.M_SOURCE] = row.state, sources.index(topic.source)
+        w[r + at.M_STATE], w[r + at.M_SOURCE] = row.state, self._sources[topic.source]
         w[r + at.M_NAME], w[r + at.M_TRACK] = i, len(self.plants) + i
         w[r + at.M_DELAY], w[r + at.M_ORDERED] = _constant(topic.transport), topic.transport.ordered
         w[r + at.M_DRAW], w[r + at.M_IMMEDIATE] = self._draw("transport", name), topic.immediate
@@ -189,8 +196,7 @@ class Table:
 
     def _draw(self, what: str, name: str) -> int:
         """The number of the row of these draws; NOTHING if nothing is drawn."""
-        keys = list(self.draws)
-        return keys.index((what, name)) if (what, name) in keys else at.NOTHING
+        return self._draw_numbers.get((what, name), at.NOTHING)
 
     def _all_spans(self) -> list[NDArray[np.float64]]:
         """The vectors that a tag can change."""
@@ -295,15 +301,13 @@ class Table:
             self._draw("compute", name),
         )
         if name in self.topics:
-            w[r + at.T_TOPIC] = self.topics.index(name)
+            w[r + at.T_TOPIC] = self.topic_numbers[name]
         if isinstance(task, ControllerTask):
             w[r + at.T_ORDERED] = bool(task.successors)
-            before = [
-                t for t in self.tasks[: self.tasks.index(task)] if isinstance(t, ControllerTask)
-            ]
-            w[r + at.T_TRACK] = len(self.plants) + len(self.topics) + len(before)
+            first = len(self.plants) + len(self.topics)
+            w[r + at.T_TRACK] = first + self._controller_numbers[name]
         if reaction.plant is not None:
-            w[r + at.T_PLANT] = self.plants[self.system.plants.index(reaction.plant)].at
+            w[r + at.T_PLANT] = self.plants[self._plant_numbers[reaction.plant.name]].at
             self._point(r + at.T_Z, reaction.plant.z)
         if reaction.port is not None:
             w[r + at.T_DRAW] = self._draw("noise", name)

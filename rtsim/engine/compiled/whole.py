@@ -14,6 +14,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Vector
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.stretch import Stretches
@@ -23,14 +24,17 @@ from rtsim.record.memory_recorder import BLOCK_BYTES
 
 Sink = Callable[[NDArray[np.int64]], object]
 """Takes rows (n, width) of a track, which are valid during the call."""
+_MOST_BYTES = 1 << 25
+"""Memory for the blocks of all tracks; with more, the rows of many tracks leave the caches."""
 
 
 class _Blocks:
     """Two blocks of memory for the rows of one track."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, tracks: int) -> None:
         self.width = width
-        self.capacity = max(16, min(4096, BLOCK_BYTES // (8 * width)))
+        size = min(BLOCK_BYTES, _MOST_BYTES // (2 * tracks))
+        self.capacity = max(16, min(4096, size // (8 * width)))
         self.blocks = [np.zeros((self.capacity, width), np.int64) for _ in range(2)]
         self.addresses = [block.ctypes.data for block in self.blocks]
         self.present = 0
@@ -48,9 +52,11 @@ class WholeRun:
         self._w[self._state + at.NOW] = at.NOTHING
         self._start = self._w[self._state :].copy()
         self._vectors = [(vector, vector.copy()) for vector in _changing(table)]
-        self._blocks = [_Blocks(track.spec.width) for track in table.tracks]
+        self._blocks = [_Blocks(t.spec.width, len(table.tracks)) for t in table.tracks]
         self._call = stretches.kernel.on(self._w)
         self._sinks: Sequence[Sink | None] = ()
+        self.wall_ns = 0
+        """How long the kernel computed in the latest run, ns of the wall clock."""
         self._lent: tuple[bool, ...] = ()
         """Which tracks keep rows, as the words of the table say."""
 
@@ -104,19 +110,22 @@ class WholeRun:
         return tags
 
     def _run(self, until_ns: int) -> int | None:
+        self.wall_ns = 0
         w, state, table, drawing = self._w, self._state, self._table, self._table.draws
-        tags = 0
+        tags: int = 0
         while True:
             if drawing:
                 table.system.ns = max(0, self.now_ns)
                 self._stretches.draw_ahead(table, until_ns)
+            began = stopwatch()
             try:
                 done = self._call()
             except KeyboardInterrupt:
                 raise
             except Exception:
                 return None  # the interpreter meets the same error, and says where it is
-            tags += done
+            self.wall_ns += stopwatch() - began
+            tags += int(done)
             unfinished, dry = w[state + at.IN_TAG], w[state + at.DRY]
             if unfinished:
                 undo(table)

@@ -81,10 +81,6 @@ class RunRecorder(MemoryRecorder):
         keep = self._rows.setdefault(name, []).append
         return lambda words: keep(words.copy())
 
-    def forget(self) -> None:
-        """Drop the rows that the sinks took."""
-        self._rows.clear()
-
     def release(self) -> None:
         """Take all rows, so that the next run can use the memory of the tracks."""
         self._collect()

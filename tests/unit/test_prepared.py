@@ -23,6 +23,7 @@ from rtsim.core.errors import (
     ShapeError,
     UnknownName,
 )
+from rtsim.engine.compiled import whole
 from rtsim.engine.executive import Executive
 from rtsim.equations.compiling import Compilation
 from rtsim.record.memory_recorder import MemoryRecorder
@@ -208,6 +209,17 @@ def test_many_blocks_of_rows() -> None:
         assert outcome_of(run) == simulated(scenario, 0, 9, values)
 
 
+def test_runs_that_leave_compiled_code_halfway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With blocks of a few rows, some rows were taken before a guard needs the interpreter."""
+    monkeypatch.setattr(whole, "_MOST_BYTES", 1)
+    scenario = rich()
+    prepared = scenario.prepare()
+    fires = {"tank.threshold": 0.3}
+    for values in ({}, {}, fires, {}, fires, {"tank.a": 0.1}, fires):
+        run = partial(prepared.run, seed=3, set=values)
+        assert outcome_of(run) == simulated(scenario, 3, 0.777, values), values
+
+
 def test_an_error_does_not_touch_the_next_run() -> None:
     scenario = rich()
     prepared = scenario.prepare()
@@ -270,8 +282,8 @@ def test_the_scenario_stays_as_it_was() -> None:
 @pytest.mark.parametrize("runs", [1, 3])
 def test_what_is_kept(runs: int) -> None:
     prepared = rich().prepare()
-    whole = simulate(rich(), seed=5, recorder=MemoryRecorder())
-    recording = whole.recording()
+    simulation = simulate(rich(), seed=5, recorder=MemoryRecorder())
+    recording = simulation.recording()
     for _ in range(runs):
         some = prepared.run(seed=5, record=("tank",))
         none = prepared.run(seed=5, record=False)
@@ -280,8 +292,8 @@ def test_what_is_kept(runs: int) -> None:
     with pytest.raises(RecordingError, match="not recorded"):
         none.recording()
     for result in (some, none):
-        assert result.final("tank.a") == whole.final("tank.a") == recording["tank.a"][-1]
-        assert result.final("inner.v") == whole.final("inner.v")
+        assert result.final("tank.a") == simulation.final("tank.a") == recording["tank.a"][-1]
+        assert result.final("inner.v") == simulation.final("inner.v")
     with pytest.raises(UnknownName, match="tanc"):
         prepared.run(record=("tanc",))
     with pytest.raises(UnknownName, match="tanc"):

@@ -26,6 +26,11 @@ class RandomStreams:
             self._streams[name] = np.random.Generator(np.random.Philox(key=key))
         return self._streams[name]
 
+    def restart(self, seed: int) -> None:
+        """Begin a run with ``seed``: each stream starts again at its next use."""
+        self.seed = seed
+        self._streams.clear()
+
     def save(self) -> dict[str, Any]:
         """Return the states of all streams as plain data: integers, strings and lists only."""
         streams = {n: _plain(g.bit_generator.state) for n, g in sorted(self._streams.items())}

@@ -40,7 +40,8 @@ class Executive:
     """Runs a :class:`System` to ``until_ns`` on the pacer's clock.
 
     ``before``: for a restored system, the numbers of rows (by track) and of events so far.
-    ``checkpoints``: takes checkpoints between two tags.
+    ``checkpoints``: takes checkpoints between two tags.  ``stretches``: the compiled engine of an
+    earlier run of this system, which was reset.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Executive:
         before: tuple[Mapping[str, int], int] | None = None,
         checkpoints: Taking | None = None,
         engine: str = AUTO,
+        stretches: Stretches | None = None,
     ) -> None:
         self.system = system
         self.until_ns = until_ns
@@ -63,8 +65,8 @@ class Executive:
         """Stop after the first tag at or after this time, ns; the stop adds no tag."""
         self.stopping = ""
         """Reason why the loop stops after the present tag; empty if the loop continues."""
-        self.stretches: Stretches | None = None
-        """The compiled engine; ``None`` if a viewer or a client is connected."""
+        self.stretches: Stretches | None = stretches
+        """The compiled engine; ``None`` if a viewer is connected."""
         self._engine = engine
         self.unrecorded = ""
         """Time from which on nothing is recorded, and the reason; empty if all is recorded."""
@@ -239,6 +241,9 @@ class Executive:
 
     def _stretches(self) -> Stretches | None:
         """Return the compiled engine, or None if it can run nothing in this run."""
+        if self.stretches is not None:
+            self.stretches.again(self._trace, self._pacer)
+            return self.stretches if self.stretches.usable else None
         limit = min(self.until_ns, self.stop_ns)
         inbox = None if self.handler is None else self.handler.inbox
         self.stretches = Stretches(

@@ -80,6 +80,11 @@ class Microsteps:
         """Function that returns the changes by commands at a tag."""
         self._writes: list[Write] = []
         self._guarded = any(p.watch is not None for p in system.plants)
+        self._readers: dict[str, list[Plant]] = {}
+        """The plants whose inputs read a port, by its name."""
+        for plant in system.plants:
+            for port in plant.sources:
+                self._readers.setdefault(port, []).append(plant)
         self.ended_by = ""
         """Name of the terminal guard that fired."""
         self._triggered: set[str] = set()
@@ -262,9 +267,8 @@ class Microsteps:
         self._writes.clear()
 
     def _wrote(self, port: str) -> None:
-        for plant in self._system.plants:
-            if port in plant.sources:
-                plant.stale = True
+        for plant in self._readers.get(port, ()):
+            plant.stale = True
 
     def refresh(self, tag: Tag) -> None:
         """Let the plants at this tag read their inputs, and record x+ of the plants that changed.

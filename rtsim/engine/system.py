@@ -59,6 +59,23 @@ class Changeable:
         return Change(ns, self.target, self.vector, where, checked[where].copy(), self.owner)
 
 
+@dataclass(frozen=True)
+class InitialValue:
+    """A value of a component before the run: ``name`` of ``signals``, stored in ``vectors``."""
+
+    name: str
+    signals: Signals
+    vectors: tuple[Vector, ...]
+    """All vectors (n,) of the layout ``signals`` that hold the value when the run begins."""
+
+    def write(self, value: object) -> None:
+        """Write ``value``; raises the errors of :meth:`Signals.initial` for a wrong one."""
+        where = self.signals.slice(self.name)
+        checked = self.signals.initial({self.name: value})[where]
+        for vector in self.vectors:
+            vector[where] = checked
+
+
 class MessageListener(Protocol):
     """A task that reacts to each message of a topic, or to a guard that fired."""
 
@@ -89,6 +106,8 @@ class System:
     changes: list[Change]
     changeable: dict[str, Changeable] = field(default_factory=dict)
     """Values that can change during the run, by ``component.name``."""
+    initials: dict[str, InitialValue] = field(default_factory=dict)
+    """Values with which the run begins and that can be set, by ``component.name``."""
     triggers: dict[str, list[str]] = field(default_factory=dict)
     """Names of the tasks that react when a message of a topic arrives."""
     listeners: dict[str, list[MessageListener]] = field(default_factory=dict)

@@ -227,6 +227,23 @@ def prepared(
     return compile_function(function, signature, what, checked=compile == CHECKED)
 
 
+_shared: ContextVar[dict[tuple[Any, ...], Native] | None] = ContextVar("shared", default=None)
+
+
+@contextmanager
+def shared() -> Iterator[None]:
+    """In this context, find the machine code of a function once, however many components use it.
+
+    A function is identified by its hash, which takes milliseconds.  Nothing that the functions use
+    may change in this context.
+    """
+    token = _shared.set({})
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
 def compile_function(
     function: Callable[..., Any], signature: Signature, what: str, checked: bool = False
 ) -> Native:
@@ -236,6 +253,17 @@ def compile_function(
     :class:`IndexError`.  Raises :class:`ModelError` if the function does not compile.
     """
     plain = getattr(function, "py_func", function)
+    known, key = _shared.get(), (plain, signature, checked)
+    if known is not None and key in known:
+        return known[key]
+    native = _found(plain, signature, what, checked)
+    if known is not None:
+        known[key] = native
+    return native
+
+
+def _found(plain: Callable[..., Any], signature: Signature, what: str, checked: bool) -> Native:
+    """Return the machine code of ``plain``; see :func:`compile_function`."""
     try:
         place = _place(plain, signature, checked)
         return _ready(_Wanted(place, plain, signature, what, checked))

@@ -8,6 +8,7 @@ import dis
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 from rtsim.core.errors import ModelError
@@ -36,6 +37,7 @@ def check_names(function: Callable[..., Any], what: str) -> None:
             raise ModelError(f"{what} reads {at.argval}, which is not defined; define or import it")
 
 
+@lru_cache(maxsize=256)
 def never_written(function: Callable[..., Any], position: int, size: int) -> list[int]:
     """Return the elements of a vector argument that no path through ``function`` writes.
 

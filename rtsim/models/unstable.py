@@ -45,6 +45,7 @@ def controller() -> PythonController:
         parameters=Signals(
             "proportional [1/s^2] = 8", "derivative [1/s] = 4", "integral [1/s^2] = 0.5"
         ),
+        compile=True,
         name="controller",
     )
 

@@ -143,6 +143,13 @@ class Track:
         if self._row == self._capacity:
             self._roll()
 
+    def again(self, on_full: Callable[[], None]) -> None:
+        """Begin another recording in the same memory; rows that were not taken are lost."""
+        self._spare += self._full[: max(0, _SPARE_BLOCKS - len(self._spare))]
+        self._full.clear()
+        self._row = self._taken = self._rolled = 0
+        self._on_full = on_full
+
     def _roll(self) -> None:
         self._full.append(self._block)
         self._rolled += self._capacity
@@ -228,6 +235,12 @@ class Tracks:
         self.due = False
         self.started = False
 
+    def reuse(self, track: Track) -> Track:
+        """Add a track of an earlier recording; its memory is used again."""
+        track.again(self._mark)
+        self.by_name[track.name] = track
+        return track
+
     def _mark(self) -> None:
         self.due = True
 
@@ -253,7 +266,7 @@ class Tracks:
         return [t.spec for t in self.by_name.values()]
 
 
-class _NullTrack(Track):
+class NullTrack(Track):
     """Counts rows without keeping them."""
 
     keeps = False
@@ -287,7 +300,7 @@ class NullRecorder:
         signals: Signals,
         about: Mapping[str, str] | None = None,
     ) -> Track:
-        return _NullTrack(TrackSpec(name, integers, signals, dict(about or {})), lambda: None)
+        return NullTrack(TrackSpec(name, integers, signals, dict(about or {})), lambda: None)
 
     def start(self, header: Mapping[str, object]) -> None:
         pass

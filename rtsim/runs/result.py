@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rtsim.core.errors import RecordingError
+from rtsim.core.errors import RecordingError, UnknownName
+from rtsim.core.signals import Vector
 from rtsim.core.tag import START, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.system import System
@@ -46,6 +47,8 @@ class RunResult:
     """The error that ended the run, or the error that closing its components raised."""
     lost: RecordingError | None = None
     """Why the recording is incomplete; ``None`` if it is complete."""
+    ends: Mapping[str, Vector] | None = None
+    """The last values of each port, of a prepared run; otherwise the system has them."""
     earlier: tuple[RunResult, ...] = ()
     """The segments before this one."""
 
@@ -95,6 +98,20 @@ class RunResult:
         }
         found = [f"{what}: {count}" for what, count in counts.items() if count]
         return found + ([f"faults that never acted: {', '.join(idle)}"] if idle else [])
+
+    def final(self, name: str) -> float | Vector:
+        """Return the last value of ``"component.signal"``: a number, or an array (n,) for an array.
+
+        Raises :class:`UnknownName` if no component has this signal.
+        """
+        component, _, signal = name.partition(".")
+        ports = self.system.ports
+        if component not in ports:
+            raise UnknownName("component", component, ports, "this run")
+        signals = ports[component].signals
+        where = signals.slice(signal)
+        value = ports[component].value if self.ends is None else self.ends[component]
+        return value[where].copy() if signals[signal].shape else float(value[where][0])
 
     def recording(self) -> Recording:
         """Return the recording; raises :class:`RecordingError` if the run was not recorded."""

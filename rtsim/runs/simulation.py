@@ -108,7 +108,7 @@ def run(request: RunRequest) -> RunResult:
         if start is not None:
             start.restore(system, inserted=system.inserted)
         inbox = Inbox(fed.commands) if fed.commands and live.inbox is None else live.inbox
-        pacer = _pacer_of(request, system)
+        pacer = pacer_of(request, system)
         executive = Executive(
             system, pacer, recorder, request.until_ns, live.publisher,
             _observer(live.observe, pacer, request.until_ns), inbox, request.stop_ns,
@@ -121,12 +121,12 @@ def run(request: RunRequest) -> RunResult:
         recorder.start(header)
         if hasattr(recorder, "on_failure"):
             recorder.on_failure = _lost(executive, request)
-        result = _loop(request, executive, pacer, recorder)
+        result = loop(request, executive, pacer, recorder)
         undo.pop_all()
     return _closed(result, checkpoints, {} if inbox is None else inbox.figures())
 
 
-def _pacer_of(request: RunRequest, system: System) -> Pacer:
+def pacer_of(request: RunRequest, system: System) -> Pacer:
     told = request.live.inbox is not None
     clock = request.live.clock or request.pace.clock(told)
     if clock.paced:
@@ -160,7 +160,7 @@ def _lost(executive: Executive, request: RunRequest) -> Callable[[str], object]:
     return lost
 
 
-def _loop(request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder) -> RunResult:
+def loop(request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder) -> RunResult:
     """Run the loop under the requested scheduling; nothing is closed yet."""
     clock, system, handler = pacer.clock, executive.system, executive.handler
     error: Exception | None = None
@@ -245,7 +245,7 @@ def _closed(result: RunResult, checkpoints: Taking | None, figures: Mapping[str,
     An error during closing becomes a note on the error that ended the run, or, if there is none,
     the error of the result.
     """
-    system, error, footer = result.system, result.error, _footer(result, figures)
+    system, error, footer = result.system, result.error, footer_of(result, figures)
     closers: list[Callable[[], None]] = [system.close, lambda: result.recorder.finish(footer)]
     with on_ctrl_c(interrupt):
         for close in closers if checkpoints is None else [*closers, checkpoints.finish]:
@@ -265,7 +265,7 @@ def _closed(result: RunResult, checkpoints: Taking | None, figures: Mapping[str,
     return replace(result, error=None if lost else error, lost=lost, checkpoints=saved)
 
 
-def _footer(result: RunResult, figures: Mapping[str, Any]) -> dict[str, Any]:
+def footer_of(result: RunResult, figures: Mapping[str, Any]) -> dict[str, Any]:
     ending, restored = result.ending, result.restored
     return {
         "reason": ending.reason,

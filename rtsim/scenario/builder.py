@@ -20,8 +20,15 @@ from rtsim.engine.faults import Fault
 from rtsim.engine.faults.at_signals import FaultyWiring
 from rtsim.engine.faults.installing import Installer
 from rtsim.engine.faults.schedule import Schedule
-from rtsim.engine.system import Change, Changeable, MessageListener, System, reaction_order
-from rtsim.equations.compiling import Compilation
+from rtsim.engine.system import (
+    Change,
+    Changeable,
+    InitialValue,
+    MessageListener,
+    System,
+    reaction_order,
+)
+from rtsim.equations.compiling import Compilation, shared
 from rtsim.scenario.component import Built, Component, Site
 
 
@@ -66,10 +73,11 @@ class Builder:
         self.wirings: dict[str, Wiring] = {}
         self.listening: dict[str, tuple[MessageListener, Sequence[str]]] = {}
         self.triggers: dict[str, Sequence[str]] = {}
+        self.initials: dict[str, InitialValue] = {}
 
     def system(self) -> System:
         """Return the system; if a component fails, close the controllers that have started."""
-        with on_ctrl_c(interrupt):
+        with on_ctrl_c(interrupt), shared():
             try:
                 return self._system()
             except BaseException as error:
@@ -98,6 +106,7 @@ class Builder:
             streams=self.streams,
             changes=self._changes(self.site.changeable),
             changeable=self.site.changeable,
+            initials=self.initials,
             triggers=self._triggers(),
             listeners=self._listeners(),
             inserted=self.inserted,
@@ -126,6 +135,8 @@ class Builder:
             self.triggers[name] = built.triggers
         self.tasks.extend(built.tasks)
         self.site.changeable.update({one.target: one for one in built.changeable})
+        for initial in built.initials:
+            self.initials.setdefault(f"{name}.{initial.name}", initial)
 
     def _install(self, installer: Installer) -> Schedule:
         wirings = {n: w for n, w in self.wirings.items() if isinstance(w, FaultyWiring)}

@@ -28,7 +28,7 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.engine.faults.at_signals import FaultyWiring
 from rtsim.engine.faults.installing import Installer
-from rtsim.engine.system import Changeable, MessageListener
+from rtsim.engine.system import Changeable, InitialValue, MessageListener
 from rtsim.equations.compiling import Compilation
 
 Values = Mapping[str, object]
@@ -70,6 +70,9 @@ class Built:
     """An external input, from :meth:`Site.external`."""
     changeable: Sequence[Changeable] = ()
     """The values that can change during a run."""
+    initials: Sequence[InitialValue] = ()
+    """The values that :meth:`Scenario.set` sets; a prepared run sets them in place.  Only rtsim's
+    own kinds of components need them: a prepared run builds other kinds anew."""
     triggers: Sequence[str] = ()
     """Topics whose messages trigger the first task."""
     listener: MessageListener | None = None
@@ -281,6 +284,17 @@ def changeable(
     ``owner`` is the plant or the port that must be informed of a change.
     """
     return [Changeable(f"{owner_name}.{s.name}", s.name, signals, vector, owner) for s in signals]
+
+
+def initials(
+    signals: Signals, *vectors: Vector, sources: Mapping[str, Source] | None = None
+) -> list[InitialValue]:
+    """Return an :class:`InitialValue` for each of ``signals``, except inputs that are wired.
+
+    All ``vectors`` (n,) hold the values; ``sources`` are those of inputs.
+    """
+    wired = {name for name, source in (sources or {}).items() if isinstance(source, str)}
+    return [InitialValue(s.name, signals, vectors) for s in signals if s.name not in wired]
 
 
 def declared_values(signals: Signals, values: Values) -> dict[str, Any]:

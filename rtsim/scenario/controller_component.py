@@ -34,6 +34,7 @@ from rtsim.scenario.component import (
     Settable,
     Site,
     changeable,
+    initials,
     start_values,
 )
 
@@ -117,8 +118,10 @@ class ControllerComponent(Component):
             after,
         )
         live: Sequence[Changeable] = ()
+        first = initials(inputs, wiring.into, sources=self.inputs)
         if isinstance(controller, Tunable):
             live = changeable(name, controller.parameters, controller.tunable())
+            first = [*initials(controller.parameters, controller.tunable()), *first]
         return Built(
             port=SignalPort(name, outputs, outputs.initial()),
             topic=Topic(name, name, outputs, self.transport, immediate=bool(after)),
@@ -126,6 +129,7 @@ class ControllerComponent(Component):
             wiring=wiring,
             controller=task,
             changeable=live,
+            initials=first,
             triggers=self.on,
         )
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
+from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,6 +46,9 @@ from rtsim.scenario.standard_components import (
     stated,
 )
 from rtsim.solve import Solver, solver_named
+
+if TYPE_CHECKING:
+    from rtsim.runs.prepared import Prepared
 
 
 class Scenario(NamedComponents, Presented):
@@ -351,6 +355,18 @@ class Scenario(NamedComponents, Presented):
             self._faults,
             inserted,
         ).system()
+
+    def prepare(self, *, compile: Compilation = True, engine: str = "auto") -> Prepared:
+        """Return the scenario ready for many runs in this process: built and compiled once.
+
+        The arguments have the meaning that they have in ``simulate``.
+
+            prepared = scenario.prepare()
+            result = prepared.run(seed=1, set={"plant.gain": 2.0}, until=5)
+        """
+        above = import_module("rtsim.runs.prepared")  # runs are made of scenarios
+        prepared: Prepared = above.Prepared(self, compile=compile, engine=engine)
+        return prepared
 
     def functions(self) -> list[Any]:
         """Return all functions that compute the run, for the fingerprint."""

@@ -30,6 +30,7 @@ from rtsim.scenario.component import (
     Site,
     Validity,
     changeable,
+    initials,
     start_values,
 )
 from rtsim.solve import SOLVERS, Solver
@@ -120,6 +121,12 @@ class PlantComponent(Component):
             wiring=wiring,
             plant=plant,
             changeable=changeable(name, model.parameters, plant.p, plant),
+            initials=[
+                *initials(model.parameters, plant.p),
+                *initials(model.states, plant.x),
+                *initials(model.inputs, plant.u, wiring.into, sources=self.inputs),
+                *initials(model.discrete, plant.z),
+            ],
         )
 
 
@@ -243,7 +250,11 @@ class SourceComponent(_Plain):
 
     def build(self, name: str, site: Site) -> Built:  # noqa: ARG002
         port = SignalPort(name, self.declared, self.declared.initial(self.values))
-        return Built(port, changeable=changeable(name, port.signals, port.value, port))
+        return Built(
+            port,
+            changeable=changeable(name, port.signals, port.value, port),
+            initials=initials(port.signals, port.value, port.early),
+        )
 
 
 @dataclass

@@ -58,6 +58,8 @@ _MODULES = (
     "blocks",
     "discrete",
     "solve",
+    "prepared",
+    "bodies",
 )
 BENCHES: dict[str, Callable[[bool], Result]] = {
     "wake": _wake,

@@ -16,7 +16,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.messages import answer_in_order, apply_answers, deliver, send, wrote
 from rtsim.engine.compiled.pace import BEGIN, lap, ready, timing_row, wait
-from rtsim.engine.compiled.plants import commit_all, propagate, read_wires, refresh
+from rtsim.engine.compiled.plants import begin, commit_all, propagate, read_wires, refresh
 from rtsim.engine.compiled.rows import UNRECORDED, draw, gather, new_row, save, ticked
 from rtsim.equations.addresses import call_equation, call_update, vector_at, words_at
 from rtsim.equations.compiling import compiled
@@ -27,15 +27,24 @@ _MOST_MICROSTEPS = 1000
 def stretch(w: Any) -> int:
     """Run the tags before ``LIMIT``; return how many were run.
 
-    The call returns early after ``MOST`` tags, when a block of a track is full, and before a tag
-    that it cannot finish: ``IN_TAG`` is 1 then, and the tag has to be undone.
+    With ``LAST`` the tag at ``LIMIT`` is run too.  If ``NOW`` is ``NOTHING``, the run begins with
+    the tag at 0 ns; otherwise that tag was run before.  The call returns early after ``MOST`` tags,
+    when a block of a track is full, and before a tag that it cannot finish: ``IN_TAG`` is 1 then,
+    and the tag has to be undone.
     """
     state = w[at.CHANGING]
     tags = 0
-    while tags < w[at.MOST]:
+    if w[state + at.NOW] == at.NOTHING:
+        save(w)
+        w[state + at.IN_TAG] = 1
+        if not begin(w) or not _instant(w, 0):
+            return 0
+        w[state + at.IN_TAG] = w[state + at.NOW] = 0
+        tags = 1
+    while tags < w[at.MOST] and not w[state + at.ROLLED] and w[state + at.NOW] < w[at.LIMIT]:
         discrete = _next_discrete(w)
         ns = propagate(w, discrete)
-        if ns == at.NOTHING or ns >= w[at.LIMIT]:
+        if ns == at.NOTHING or ns > w[at.LIMIT] or (ns == w[at.LIMIT] and not w[at.LAST]):
             return tags
         paced = w[at.PACE_LENGTH] > 0
         if paced:
@@ -58,8 +67,6 @@ def stretch(w: Any) -> int:
         if paced:
             ready(w)
         tags += 1
-        if w[state + at.ROLLED]:
-            return tags
     return tags
 
 

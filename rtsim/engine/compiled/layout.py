@@ -36,8 +36,9 @@ FAR = 2**63 - 1
     COUPLED,  # 1 if a plant reads another plant
     PACE, PACE_LENGTH,  # the words of a paced run, below; a length of 0 if the run is not paced
     TIMING,  # the track of the frames' timing
+    LAST,  # 1 if the tag at LIMIT is the last one of the run, and is run too
     HEADER,
-) = range(31)  # fmt: skip
+) = range(32)  # fmt: skip
 
 # -- the header's part of the words that change, counted from CHANGING
 

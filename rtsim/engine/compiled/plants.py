@@ -21,6 +21,44 @@ _evaluate = compiled(evaluate)
 
 
 @compiled
+def begin(w: Any) -> bool:
+    """The plants at 0 ns: outputs, inputs, x-; false where an output is not finite."""
+    for i in range(w[at.PLANT_COUNT]):
+        if not _sample(w, w[at.PLANTS] + i * at.PLANT, 0):
+            return False
+    for i in range(w[at.PLANT_COUNT]):
+        read_wires(w, w[at.PLANTS] + i * at.PLANT)
+    for i in range(w[at.PLANT_COUNT]):
+        r = w[at.PLANTS] + i * at.PLANT
+        s = w[r + at.P_STATE]
+        w[s + at.S_TOUCHED], w[s + at.S_UNSETTLED] = 0, 0
+        if _take_inputs(w, r) and not _sample(w, r, 0):
+            return False
+        if w[r + at.P_DRIVE]:
+            known, g = vector_at(w, r + at.P_KNOWN), vector_at(w, r + at.P_G)
+            _evaluate(words_at(w, r + at.P_GUARDS), 0.0)
+            for j in range(known.size):
+                known[j] = 0.0
+            for j in range(g.size):
+                known[SIGN * g.size + j] = sign(g[j])
+        if not _plant_row(w, r, 0, 0, 0):
+            return False
+    return True
+
+
+@compiled
+def _take_inputs(w: Any, r: int) -> bool:
+    """Make what the wires brought the inputs; true if one of them differs."""
+    into, u = words_at(w, r + at.P_INTO), words_at(w, r + at.P_U)
+    written = False
+    for j in range(into.size):
+        if u[j] != into[j]:
+            u[j] = into[j]
+            written = True
+    return written
+
+
+@compiled
 def propagate(w: Any, discrete: int) -> int:
     """Provisional steps up to ``discrete``; returns the next tag's ns, or NOTHING on failure."""
     ns = discrete
@@ -147,11 +185,8 @@ def _settle(w: Any, r: int, ns: int, step: int) -> bool:
     s = w[r + at.P_STATE]
     written = w[s + at.S_TOUCHED]
     w[s + at.S_TOUCHED], w[s + at.S_UNSETTLED] = 0, 0
-    into, u = words_at(w, r + at.P_INTO), words_at(w, r + at.P_U)
-    for j in range(into.size):
-        if u[j] != into[j]:
-            u[j] = into[j]
-            written = 1
+    if _take_inputs(w, r):
+        written = 1
     if not written:
         return True
     memory = vector_at(w, r + at.P_MEMORY)

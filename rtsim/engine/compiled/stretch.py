@@ -38,7 +38,7 @@ _LONG = 100_000
 """Steps; the interpreter takes as long for them as compiling the engine."""
 _SHORT = 200
 """Steps; the interpreter takes as long for them as loading the engine."""
-_EXACT_NS = 2**53
+EXACT_NS = 2**53
 """Beyond this a time in s is rounded differently in compiled code."""
 _MOST_DRAWS = 512
 """Numbers that are drawn ahead for one stretch, for each stream."""
@@ -88,6 +88,28 @@ class Stretches:
         if self.usable and engine == AUTO:
             self._judge(until_ns)
 
+    def again(self, trace: Trace, pacer: Pacer) -> Stretches:
+        """Serve another run of the same system, which was reset."""
+        self._trace, self._pacer, self._clock, self.tags = trace, pacer, pacer.clock, 0
+        self._given_up_ns = -1
+        if self._table is not None:
+            self._table.record_in(trace)
+        return self
+
+    def whole(self) -> Table | None:
+        """Return the table if a whole run can be one stretch, else ``None``.
+
+        It can if all tasks are compiled, their first calls were checked, and nothing is scheduled.
+        """
+        if self._table is None or not self.usable or self.interpreted or self._system.changes:
+            return None
+        return self._table if all(map(_checked, self._system.tasks)) else None
+
+    @property
+    def kernel(self) -> Native:
+        """The compiled engine itself; raises :class:`ModelError` if it does not compile."""
+        return _kernel()
+
     @property
     def usable(self) -> bool:
         return not self.why_not
@@ -121,7 +143,7 @@ class Stretches:
         if system.plants and self._clock.paced:
             why = self._unpaceable()
             self.why_not += [why] if why else []
-        if until_ns >= _EXACT_NS:
+        if until_ns >= EXACT_NS:
             self.why_not.append("the run ends after 104 days")
         if system.faults is not None:
             self.why_not.append("faults are declared")
@@ -215,7 +237,7 @@ class Stretches:
         flight = self._system.bus.take(set(table.topics))
         table.make_room(len(flight))
         copy_in(table, flight)
-        self._draw_ahead(table, limit_ns)
+        self.draw_ahead(table, limit_ns)
         w, interrupted, failed = table.w, None, False
         w[at.LIMIT] = limit_ns
         try:
@@ -265,7 +287,7 @@ class Stretches:
         frames.again(began)
         return not stop
 
-    def _draw_ahead(self, table: Table, limit_ns: int) -> None:
+    def draw_ahead(self, table: Table, limit_ns: int) -> None:
         """As many random numbers as the ticks before ``limit_ns`` can use."""
         w, span = table.w, limit_ns - self._system.ns
         periods = {t.name: t.period for t in table.tasks}

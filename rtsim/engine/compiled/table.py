@@ -57,32 +57,31 @@ class Table:
         inbox: Inbox | None = None,
     ) -> None:
         self.system = system
-        self.tally = trace.tally
         self.reactions = reactions
         self.tasks = [t for t in system.tasks if t.name in reactions]
         self.topics = sorted(n for n, r in reactions.items() if r.kind in SENDERS)
-        self.links = {trace.topic_track(n).name: n for n in self.topics}
+        self.tracks: list[Track] = []
+        self.links: dict[str, str] = {}
         """Topics by the name of their track."""
-        self.tracks: list[Track] = [
-            *(trace.plant_track(p) for p in system.plants),
-            *(trace.topic_track(n) for n in self.topics),
-            *(
-                trace.request_track(t.name)
-                for t in self.tasks
-                if reactions[t.name].kind == "controller"
-            ),
-        ]
+        self.tally = trace.tally
         self.frames: PacedFrames | None = None
         """The pacer as words; None if the run is not paced."""
         if pacer is not None:
             self.frames = PacedFrames(pacer, trace, self._jobs(), inbox)
-            assert trace.timing_track is not None
-            self.tracks.append(trace.timing_track)
+        self.record_in(trace)
         self.noises = [n for n, r in reactions.items() if r.kind == "noise"]
         self.draws = self._all_draws()
         """Random numbers, by what they are drawn for and by whom."""
         self.spans = self._all_spans()
         """Vectors that a tag can change."""
+        self._draw_numbers = {key: i for i, key in enumerate(self.draws)}
+        self.topic_numbers = {name: i for i, name in enumerate(self.topics)}
+        """The row of each topic, by its name."""
+        sources = sorted({system.bus.topics[n].source for n in self.topics})
+        self._sources = {source: i for i, source in enumerate(sources)}
+        self._plant_numbers = {plant.name: i for i, plant in enumerate(system.plants)}
+        controllers = [t.name for t in self.tasks if isinstance(t, ControllerTask)]
+        self._controller_numbers = {name: i for i, name in enumerate(controllers)}
         self.room = 0
         """Number of messages that may be in transit, times 2."""
         self.alive: list[Any] = []
@@ -90,9 +89,27 @@ class Table:
         self.make_room(0)
 
     def _jobs(self) -> list[str]:
-        """The names of the tasks: those of the table in its order, then the others."""
+        """Return the names of the tasks: those of the table in its order, then the others."""
         own = [t.name for t in self.tasks]
-        return [*own, *(t.name for t in self.system.tasks if t.name not in own)]
+        known = set(own)
+        return [*own, *(t.name for t in self.system.tasks if t.name not in known)]
+
+    def record_in(self, trace: Trace) -> None:
+        """Record in the tracks of ``trace`` from now on."""
+        self.tally = trace.tally
+        self.links = {trace.topic_track(n).name: n for n in self.topics}
+        self.tracks = [
+            *(trace.plant_track(p) for p in self.system.plants),
+            *(trace.topic_track(n) for n in self.topics),
+            *(
+                trace.request_track(t.name)
+                for t in self.tasks
+                if self.reactions[t.name].kind == "controller"
+            ),
+        ]
+        if self.frames is not None:
+            assert trace.timing_track is not None
+            self.tracks.append(trace.timing_track)
 
     def make_room(self, messages: int) -> None:
         """Build the table again if it is too small for so many messages in transit."""
@@ -117,10 +134,10 @@ class Table:
         plants, tasks, place = self.system.plants, self.tasks, _Places(at.HEADER)
         self._wires = {p.name: _copies(p.wiring) for p in plants}
         self._wires |= {t.name: _copies(self.reactions[t.name].wiring) for t in tasks}
-        self._readers = {
-            n: [i for i, p in enumerate(plants) if n in p.sources]
-            for n in (*self.topics, *self.noises)
-        }
+        self._readers: dict[str, list[int]] = {n: [] for n in (*self.topics, *self.noises)}
+        for i, plant in enumerate(plants):
+            for name in plant.sources & self._readers.keys():
+                self._readers[name].append(i)
         timers = {t.name: len(self.reactions[t.name].timers) for t in tasks}
         kinds = (
             (len(plants), at.PLANT, at.PLANT_STATE),
@@ -194,8 +211,7 @@ class Table:
     def _fill_topic(self, name: str, row: Row, i: int) -> None:
         w, r, system = self.w, row.at, self.system
         topic, port = system.bus.topics[name], system.ports[name]
-        sources = sorted({system.bus.topics[n].source for n in self.topics})
-        w[r + at.M_STATE], w[r + at.M_SOURCE] = row.state, sources.index(topic.source)
+        w[r + at.M_STATE], w[r + at.M_SOURCE] = row.state, self._sources[topic.source]
         w[r + at.M_NAME], w[r + at.M_TRACK] = i, len(self.plants) + i
         w[r + at.M_DELAY], w[r + at.M_ORDERED] = _constant(topic.transport), topic.transport.ordered
         w[r + at.M_DRAW], w[r + at.M_IMMEDIATE] = self._draw("transport", name), topic.immediate
@@ -209,8 +225,7 @@ class Table:
 
     def _draw(self, what: str, name: str) -> int:
         """The number of the row of these draws; NOTHING if nothing is drawn."""
-        keys = list(self.draws)
-        return keys.index((what, name)) if (what, name) in keys else at.NOTHING
+        return self._draw_numbers.get((what, name), at.NOTHING)
 
     def _all_spans(self) -> list[NDArray[np.float64]]:
         """The vectors that a tag can change."""
@@ -315,15 +330,13 @@ class Table:
             self._draw("compute", name),
         )
         if name in self.topics:
-            w[r + at.T_TOPIC] = self.topics.index(name)
+            w[r + at.T_TOPIC] = self.topic_numbers[name]
         if isinstance(task, ControllerTask):
             w[r + at.T_ORDERED] = bool(task.successors)
-            before = [
-                t for t in self.tasks[: self.tasks.index(task)] if isinstance(t, ControllerTask)
-            ]
-            w[r + at.T_TRACK] = len(self.plants) + len(self.topics) + len(before)
+            first = len(self.plants) + len(self.topics)
+            w[r + at.T_TRACK] = first + self._controller_numbers[name]
         if reaction.plant is not None:
-            w[r + at.T_PLANT] = self.plants[self.system.plants.index(reaction.plant)].at
+            w[r + at.T_PLANT] = self.plants[self._plant_numbers[reaction.plant.name]].at
             self._point(r + at.T_Z, reaction.plant.z)
         if reaction.port is not None:
             w[r + at.T_DRAW] = self._draw("noise", name)

@@ -104,7 +104,7 @@ def _lend(table: Table, row: Row, track: Track) -> None:
 
 
 def _message_in(table: Table, i: int, message: Message) -> None:
-    w, f, topic = table.w, table.flight + i * at.MESSAGE, table.topics.index(message.topic)
+    w, f, topic = table.w, table.flight + i * at.MESSAGE, table.topic_numbers[message.topic]
     r = table.topic_rows[topic].at
     w[f + at.F_NS], w[f + at.F_STEP] = message.arrival
     w[f + at.F_SOURCE], w[f + at.F_NAME] = w[r + at.M_SOURCE], w[r + at.M_NAME]

@@ -1,0 +1,113 @@
+"""Prepared runs: a scenario that is built once and run many times, with other values and seeds.
+
+A run in the same process needs no compilation, no import, no file, and no new build of what can be
+put back into its first state.  Every result equals that of ``simulate``, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from rtsim.components.controller import PythonController
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import Duration
+from rtsim.engine.compiled.stretch import AUTO, ENGINES
+from rtsim.equations.compiling import Compilation
+from rtsim.record.reused import RunRecorder, TrackPool
+from rtsim.runs.request import Output
+from rtsim.runs.reset_runs import Order, ResetRuns, Values, finished
+from rtsim.runs.result import RunResult
+from rtsim.runs.simulation import run
+from rtsim.scenario.controller_component import ControllerComponent
+from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import (
+    NoiseComponent,
+    PlantComponent,
+    SensorComponent,
+    SourceComponent,
+)
+
+_RESET = (PlantComponent, SensorComponent, NoiseComponent, SourceComponent)
+"""Kinds of components whose state a system can put back."""
+Recorded = bool | Collection[str]
+
+
+def prepare(scenario: Scenario, *, compile: Compilation = True, engine: str = AUTO) -> Prepared:
+    """Return ``scenario`` ready for many runs; the same as :meth:`Scenario.prepare`."""
+    return Prepared(scenario, compile=compile, engine=engine)
+
+
+class Prepared:
+    """A scenario that is ready to run many times; see :meth:`run`.  Use it in one thread only.
+
+    :attr:`rebuilt` names the components that cannot be put back into their first state, such as
+    controllers in other processes, external inputs, SimPy processes, faults, and kinds of
+    components of your own.  If there are any, each run builds the scenario anew: slower, but with
+    the same results.
+
+        prepared = scenario.prepare()
+        for seed in range(1000):
+            result = prepared.run(seed=seed, set={"plant.gain": 2.0}, record=False)
+            print(result.final("plant.x"))
+    """
+
+    def __init__(
+        self, scenario: Scenario, *, compile: Compilation = True, engine: str = AUTO
+    ) -> None:
+        """Build and compile ``scenario``; the arguments have the meaning that they have in
+        ``simulate``.  ``engine="auto"`` compiles the engine if that is possible.
+        """
+        if engine not in ENGINES:
+            raise ScenarioError(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
+        self._scenario = scenario.copy()
+        self._compile, self._engine = compile, engine
+        self.rebuilt: tuple[str, ...] = _rebuilt(scenario)
+        self._resets: ResetRuns | None = None
+        if not self.rebuilt:
+            self._resets = ResetRuns(self._scenario, compile, engine)
+
+    def run(
+        self,
+        *,
+        seed: int = 0,
+        set: Values | None = None,
+        until: Duration | None = None,
+        record: Recorded = True,
+    ) -> RunResult:
+        """Run once and return the result, as ``simulate`` does with a :class:`MemoryRecorder`.
+
+        ``set``: values for this run alone, by ``"component.name"``, as :meth:`Scenario.set` takes
+        them.  ``until``: end of the run, s (default: the scenario's own).  ``record``: keep all
+        rows, none (``False``), or those of the tracks with these names; ``result.final`` works in
+        each case.  ``result.system`` is shared by all runs, and belongs to the latest one.
+
+        Raises what ``simulate`` and :meth:`Scenario.set` raise; the next run is not affected.
+        Ctrl-C raises :class:`KeyboardInterrupt`.
+        """
+        only = None if record is True else () if record is False else tuple(record)
+        order = Order(self._scenario, seed, until, dict(set or {}), self._compile, self._engine)
+        if self._resets is None or not self._resets.takes(order):
+            return self._anew(order, only)
+        return self._resets.run(order, only)
+
+    def _anew(self, order: Order, only: Collection[str] | None) -> RunResult:
+        """Build the scenario with these values, and run it."""
+        pool = TrackPool()
+        recorder = RunRecorder(pool, only)
+        result = run(replace(order.request(), output=Output(recorder)))
+        recorder.release()
+        pool.check(only or ())
+        return finished(result)
+
+
+def _rebuilt(scenario: Scenario) -> tuple[str, ...]:
+    """Return what has no reset: the names of components, and of faults."""
+    found = []
+    for name, component in sorted(scenario.components.items()):
+        known = type(component) in _RESET
+        if type(component) is ControllerComponent:
+            known = type(component.controller) is PythonController
+        if not known:
+            found.append(name)
+    return (*found, *(fault.name for fault in scenario.declared_faults))

@@ -1,0 +1,228 @@
+"""Runs of one system that is put back into its first state before each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from rtsim.core.clock import VirtualClock
+from rtsim.core.errors import ModelError
+from rtsim.core.raised import Interrupted
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Duration
+from rtsim.engine.compiled.stretch import AUTO, COMPILED, EXACT_NS, INTERPRETED, Stretches
+from rtsim.engine.compiled.whole import Sink, WholeRun
+from rtsim.engine.executive import Executive
+from rtsim.engine.system import InitialValue, System
+from rtsim.engine.trace import Trace
+from rtsim.equations.compiling import Compilation
+from rtsim.record.ending import RunEnding
+from rtsim.record.reused import RunRecorder, TrackPool
+from rtsim.runs.request import RunRequest
+from rtsim.runs.result import RunResult
+from rtsim.runs.simulation import footer_of, loop, pacer_of
+from rtsim.scenario.scenario import Scenario
+from rtsim.timing.certificate import Certificate, certify
+from rtsim.timing.pacing import Pacer
+
+_TRIES = 3
+"""After so many attempts in a row that failed, a run is no longer tried as one stretch."""
+Values = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Order:
+    """One run: its seed, its end, and its own values."""
+
+    scenario: Scenario
+    seed: int
+    until: Duration | None
+    values: Values
+    compile: Compilation
+    engine: str
+
+    def request(self) -> RunRequest:
+        """Return the request of this run; raises the errors of wrong values."""
+        scenario = self.scenario.copy()
+        for target, value in self.values.items():
+            scenario.set(target, value)
+        return RunRequest(
+            scenario, self.seed, until=self.until, compile=self.compile, engine=self.engine
+        )
+
+
+class _Place:
+    """Where a value that can be set begins; a number is checked and written at once."""
+
+    def __init__(self, initial: InitialValue) -> None:
+        signal, where = initial.signals[initial.name], initial.signals.slice(initial.name)
+        self._initial, self._vectors, self._at = initial, initial.vectors, where.start
+        self._scalar = where.stop - where.start == 1
+        self._low, self._high = signal.low, signal.high
+
+    def write(self, value: object) -> None:
+        if self._scalar and isinstance(value, float | int) and self._low <= value <= self._high:
+            for vector in self._vectors:
+                vector[self._at] = value
+        else:
+            self._initial.write(value)
+
+
+class ResetRuns:
+    """Runs of one system, which is built once."""
+
+    def __init__(self, scenario: Scenario, compile: Compilation, engine: str) -> None:
+        self._scenario = scenario
+        self._pool = TrackPool()
+        self._system: System = scenario.build(compile=compile)
+        self._first = self._system.save()
+        self._places = {name: _Place(one) for name, one in self._system.initials.items()}
+        self._engine = engine
+        self._stretches: Stretches | None = None
+        self._whole: WholeRun | None = None
+        self._names: list[str] = []
+        self._failed = 0
+        """Attempts in a row to make a run one stretch that failed."""
+        self._until: tuple[Duration | None, int] = (None, scenario.until_ns)
+        """The latest end of a run, as given and in ns."""
+        self._certificates: dict[int, Certificate] = {}
+        trace = Trace(self._system, RunRecorder(self._pool, None), paced=False)
+        if engine != INTERPRETED:
+            self._load(trace)
+
+    def _load(self, trace: Trace) -> None:
+        """Compile the engine."""
+        stretches = Stretches(
+            self._system, trace, Pacer(VirtualClock()), COMPILED, self._scenario.until_ns
+        )
+        if not stretches.usable:
+            return
+        try:
+            _ = stretches.kernel
+        except ModelError:
+            if self._engine != AUTO:
+                raise
+            self._engine = INTERPRETED
+
+    def takes(self, order: Order) -> bool:
+        """Return whether the system can run as ordered; raises for an unknown name."""
+        if order.until is not None and self._until_ns(order) >= EXACT_NS:
+            return False
+        for target, value in order.values.items():
+            if target not in self._places or isinstance(value, str):
+                self._scenario.settable_of(target)
+                return False
+        return True
+
+    def _until_ns(self, order: Order) -> int:
+        """The end of the run in ns; raises :class:`ScenarioError` for a wrong seed or end."""
+        if order.until != self._until[0] or order.seed < 0:
+            self._until = order.until, order.request().until_ns
+        return self._until[1]
+
+    def run(self, order: Order, only: Collection[str] | None) -> RunResult:
+        """Run as ordered; ``only``: names of the tracks to keep, ``None`` for all."""
+        until_ns = self._until_ns(order)
+        if only:
+            self._pool.check(only)
+        recorder = RunRecorder(self._pool, only)
+        whole = self._one_stretch()
+        if whole is not None:
+            result = self._in_one_stretch(whole, order, recorder, until_ns)
+            if result is not None:
+                return result
+        return self._by_executive(order, recorder)
+
+    # -- in one stretch
+
+    def _in_one_stretch(
+        self, whole: WholeRun, order: Order, recorder: RunRecorder, until_ns: int
+    ) -> RunResult | None:
+        """Run in compiled code alone; ``None`` if something needs the interpreter."""
+        system = self._system
+        system.streams.restart(order.seed)
+        whole.reset()
+        for target, value in order.values.items():
+            self._places[target].write(value)
+        sinks: list[Sink | None] = [recorder.sink(name) for name in self._names]
+        tags = whole.run(until_ns, sinks)
+        if tags is None:
+            self._failed += 1
+            if self._failed == _TRIES:
+                self._whole = None
+            return None  # the executive declares the tracks again, which drops the rows so far
+        self._failed = 0
+        system.ns = whole.now_ns
+        certificate = self._certificates.get(tags)
+        if certificate is None:
+            certificate = self._certified(tags)
+        result = RunResult(
+            RunEnding(system.ns, until_ns, "end", ""), whole.wall_ns, certificate,
+            late=0, missed=0, system=system, recorder=recorder, ends=_ends(system),
+        )  # fmt: skip
+        recorder.about = lambda: (order.request().header(), footer_of(result, {}))
+        return result
+
+    def _certified(self, tags: int) -> Certificate:
+        """Return the certificate of a run of ``tags`` tags in one stretch: no frame was timed."""
+        pacer = pacer_of(Order(self._scenario, 0, None, {}, True, AUTO).request(), self._system)
+        found = replace(certify(pacer), engine=f"compiled: {tags} tags")
+        if len(self._certificates) < 64:
+            self._certificates[tags] = found
+        return found
+
+    # -- tag by tag
+
+    def _by_executive(self, order: Order, recorder: RunRecorder) -> RunResult:
+        """Run as ``simulate`` does, with the system put back."""
+        request = replace(order.request(), engine=self._compiled_engine())
+        system = self._system
+        if self._whole is not None:
+            self._whole.disturbed()
+        system.restore(self._first)
+        system.streams.restart(order.seed)
+        for target, value in order.values.items():
+            self._places[target].write(value)
+        for plant in system.plants:
+            plant.sample()
+        pacer = pacer_of(request, system)
+        executive = Executive(
+            system, pacer, recorder, request.until_ns, engine=request.engine,
+            stretches=self._stretches,
+        )  # fmt: skip
+        recorder.start({})
+        try:
+            result = loop(request, executive, pacer, recorder)
+        finally:
+            recorder.release()
+            self._stretches = executive.stretches
+        recorder.about = lambda: (order.request().header(), footer_of(result, {}))
+        return finished(result)
+
+    def _compiled_engine(self) -> str:
+        return COMPILED if self._engine == AUTO else self._engine
+
+    def _one_stretch(self) -> WholeRun | None:
+        """Return the compiled code of whole runs; ``None`` if something needs the interpreter."""
+        if self._whole is not None and self._whole.valid:
+            return self._whole
+        self._whole = None
+        if self._failed >= _TRIES or self._stretches is None:
+            return None
+        table = self._stretches.whole()
+        if table is not None:
+            self._system.restore(self._first)
+            self._whole = WholeRun(self._stretches, table)
+            self._names = self._whole.names
+        return self._whole
+
+
+def finished(result: RunResult) -> RunResult:
+    """Return ``result`` with the last values; raise its error, or :class:`KeyboardInterrupt`."""
+    if result.reason == "interrupted":
+        raise Interrupted
+    return replace(result, ends=_ends(result.system)).checked()
+
+
+def _ends(system: System) -> dict[str, Vector]:
+    return {name: port.value.copy() for name, port in system.ports.items()}

@@ -93,6 +93,7 @@ def scenarios(draw: Callable[..., Any]) -> Callable[[], Scenario]:
             out.order(*controllers[:2])
         for i, ms in enumerate(changes):
             out.at(ms / 1000, "set.point", 0.2 * i)
+            out.at(ms / 1000 + 0.0003, "plant0.rate", 0.5 + 0.2 * i)  # beside the plant's grid
         return out
 
     return make

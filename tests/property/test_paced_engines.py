@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from engine_parts import PLANT
 from engine_scenarios import GAIN, feedback, scenarios
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from lent_clock import Late, LentClock
 
@@ -91,6 +91,8 @@ def check_equal(
     return compiled
 
 
+QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
+"""Each case runs four seconds of simulated time; making a failing one smaller takes minutes."""
 SLEEPS: list[int] = []
 LATE = st.lists(
     st.sampled_from((0, 10, 999, 1000, 5_000, 300_000, 1_200_000, 9_000_000, 80_000_000)),
@@ -100,7 +102,7 @@ POLICIES = (CatchUp(), CatchUp(3), CatchUp(10_000), Slip())
 
 
 @given(scenarios(), st.sampled_from(POLICIES), LATE, st.sampled_from((1.0, 0.7, 3.0)))
-@settings(max_examples=40)
+@settings(max_examples=40, phases=QUICK)
 def test_random_scenarios_have_equal_rows_and_timing(
     make: Callable[[], Scenario], policy: Policy, late: list[int], rate: float
 ) -> None:
@@ -196,7 +198,7 @@ class Resuming(Inbox):
 
 
 @given(scenarios(), COMMANDS, LATE)
-@settings(max_examples=30)
+@settings(max_examples=30, phases=QUICK)
 def test_commands_act_at_the_same_tags(
     make: Callable[[], Scenario],
     given: list[Given],

@@ -190,6 +190,8 @@ class Stretches:
         if not self.usable or self._system.ns == self._given_up_ns:
             return False
         system = self._system
+        if system.postponed:  # a change waits for the tag of its plant
+            return False
         limit = min(limit_ns, self._first_interpreted())
         if limit - system.ns < _WORTH_IT * min(p.step.ns for p in system.plants):
             return False

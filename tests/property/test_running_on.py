@@ -10,6 +10,7 @@ import pytest
 from discrete_parts import Steps, one
 from hypothesis import given, settings
 from running_parts import Member, plans, scenario_of
+from semantics_parts import add_one, law_of
 
 from rtsim import Scenario
 from rtsim.components.bus import Bus
@@ -248,3 +249,24 @@ def test_a_planted_difference_is_found(what: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(owner, name, planted)
     with pytest.raises(AssertionError):
         check_equal(wired)
+
+
+def test_a_controller_that_a_message_triggers_is_run_at_each_message() -> None:
+    def make() -> Scenario:
+        out = one(body_that(lambda _: None), messages={"m": Signals("a")})
+        out.controller("law", law_of(add_one), on=("p",), inputs={"u": "p.y"})
+        return out
+
+    found = check_equal(make)
+    assert list(found.recording["messages/law.y"]) == [k + 1.0 for k in range(1, 100)]
+
+
+def test_a_signal_that_is_not_sent_has_its_initial_value_again() -> None:
+    def body(agenda: Agenda) -> Steps:
+        for k in range(4):
+            yield agenda.timeout(0.1)
+            agenda.send("m", **({"a": k, "b": k} if k % 2 else {"b": k}))
+
+    found = check_equal(lambda: one(body, messages={"m": Signals("a = 4", "b")}))
+    assert list(found.recording["messages/m.a"]) == [4.0, 1.0, 4.0, 3.0]
+    assert list(found.recording["messages/m.b"]) == [0.0, 1.0, 2.0, 3.0]

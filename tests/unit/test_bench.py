@@ -191,8 +191,8 @@ def test_a_flight_of_the_bench_is_flown(recording: bool) -> None:
 def test_memory_is_sampled_for_loop_and_writer() -> None:
     if not Path("/proc/self/statm").exists():
         pytest.skip("no /proc here to read memory from")
-    rows = memory.fly(3.0)
-    assert len(rows) >= memory.SAMPLES
+    rows = memory.fly(60.0)
+    assert len(rows) >= 5  # the compiled engine reports its progress every 2048 tags
     assert all(row[1] > 1.0 and row[2] >= 0.0 for row in rows)
     assert memory.growth([9.0, 1.0, 5.0, 2.0, 1.0]) == (1.0, 5.0)
 

@@ -17,7 +17,18 @@ from rich.console import Console
 from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
 from rtsim.record.memory_recorder import NullRecorder
-from tools.bench import blocks, blocks_cases, frame, gateway, memory, sil, solve, speed, step
+from tools.bench import (
+    blocks,
+    blocks_cases,
+    f16_loop,
+    frame,
+    gateway,
+    memory,
+    sil,
+    solve,
+    speed,
+    step,
+)
 from tools.bench.__main__ import main
 from tools.bench.blocks_cases import Case
 from tools.bench.f16_c import SOURCE, compile_step, tables_header
@@ -127,6 +138,49 @@ def test_another_c_program_voids_the_comparison(
         step.check(compile_step(tmp_path, flight.p), flight)
 
 
+def test_the_loop_in_c_writes_the_rows_of_rtsim(tmp_path: Path) -> None:
+    last, worst = f16_loop.check(f16_loop.CLoop(tmp_path))
+    assert last <= f16_loop.AGREE
+    assert last <= worst < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("0.5 * air.density", "0.50001 * air.density", "not the same program"),
+        ("row[3] = row[5] = row[8] = 0", "row[3] = row[5] = row[8] = 1", "times or stamps"),
+        ("if (memcmp(u, commands, sizeof u) == 0)", "if (ns > 0)", "words"),
+    ],
+)
+def test_another_loop_in_c_voids_the_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, message: str
+) -> None:
+    changed = tmp_path / "changed.c"
+    text = f16_loop.SOURCE.read_text(encoding="utf-8")
+    assert right in text
+    changed.write_text(text.replace(right, wrong), encoding="utf-8")
+    (tmp_path / "f16_step.c").write_text(SOURCE.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr(f16_loop, "SOURCE", changed)
+    with pytest.raises(f16_loop.Void, match=message):
+        f16_loop.check(f16_loop.CLoop(tmp_path, until=1.0))
+
+
+def test_the_speed_of_a_flight_is_held_against_c_and_against_the_writer() -> None:
+    seen = {
+        "rtsim": [600.0], "rtsim silent": [2000.0], "writer": [750.0], "other": [300.0],
+        "other silent": [1.0], "C": [1500.0], "C silent": [3000.0],
+    }  # fmt: skip
+    rows = [*speed._rows(seen), *speed._against_c(seen, "")]
+    assert [r.ok for r in rows] == [True, None, True, True, None, True, True]
+    slower = {**seen, "rtsim": [590.0], "rtsim silent": [1990.0]}
+    rows = [*speed._rows(slower), *speed._against_c(slower, "")]
+    assert [r.ok for r in rows] == [False, None, False, True, None, False, False]
+    assert not speed._rows({**seen, "writer": [690.0]})[0].ok
+    assert speed._rows({**seen, "rtsim": [1000.0], "writer": [1500.0]})[0].ok
+    (row,) = speed._against_c(seen, "no compiler")
+    assert not row.measured
+
+
 def test_steps_are_compared_in_turns() -> None:
     result = step.run(rounds=3)
     ratios = [row for row in result.rows if row.ok is not None]
@@ -167,8 +221,9 @@ def test_a_flight_counts_until_its_recording_is_finished(
     monkeypatch.setattr(base, "start", slow_start)
     monkeypatch.setattr(base, "finish", slow_finish)
 
-    def simulate(flown: object, *, recorder: Any) -> SimpleNamespace:
+    def simulate(flown: object, *, recorder: Any, engine: str) -> SimpleNamespace:
         assert isinstance(recorder, base)
+        assert engine == "compiled"
         recorder.start({"scenario": type(flown).__name__})
         takes(0.1, "flight")
         recorder.finish({})
@@ -190,8 +245,8 @@ def test_a_flight_of_the_bench_is_flown(recording: bool) -> None:
 def test_memory_is_sampled_for_loop_and_writer() -> None:
     if not Path("/proc/self/statm").exists():
         pytest.skip("no /proc here to read memory from")
-    rows = memory.fly(3.0)
-    assert len(rows) >= memory.SAMPLES
+    rows = memory.fly(60.0)
+    assert 10 <= len(rows) <= memory.SAMPLES + 1
     assert all(row[1] > 1.0 and row[2] >= 0.0 for row in rows)
     assert memory.growth([9.0, 1.0, 5.0, 2.0, 1.0]) == (1.0, 5.0)
 

@@ -16,7 +16,8 @@ from rich.console import Console
 
 from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import NullRecorder
+from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder
+from rtsim.runs.simulation import simulate
 from tools.bench import (
     blocks,
     blocks_cases,
@@ -28,6 +29,7 @@ from tools.bench import (
     solve,
     speed,
     step,
+    timed,
 )
 from tools.bench.__main__ import main
 from tools.bench.blocks_cases import Case
@@ -111,11 +113,22 @@ def test_what_was_not_measured_is_no_bound_that_was_kept(
 
 
 def test_a_frame_has_two_messages_and_both_states() -> None:
-    samples = frame.Samples()
-    frame.fly(frame.StampedVirtual(), 0.05, True, samples)
-    assert len(samples.frames) == 49
-    assert all(ns > 0 for ns in samples.frames)
-    assert samples.certificates[0].compute.count > 49
+    frames = frame.interpret(frame.StampedVirtual(), 0.05)
+    assert len(frames) == 49
+    assert all(ns > 0 for ns in frames)
+    recorder = MemoryRecorder()
+    simulate(frame.scenario(), until=0.05, recorder=recorder)
+    found = {name: len(track) for name, track in recorder.recording().tracks.items()}
+    assert found == {"plant": 2 * 51, "messages/controller": 51, "messages/controller.inputs": 51}
+
+
+def test_frames_of_the_compiled_engine_are_measured_by_batches() -> None:
+    batches, whole = frame.compile_fast(3.0, recording=False)
+    assert batches
+    assert all(0.0 < ns < whole for ns in batches)
+    certificate = frame.compile_paced(1000, 0.3)
+    assert certificate.engine.startswith("compiled")
+    assert (frame.compute([certificate])["median [ns]"] or 0.0) > 0.0
 
 
 def test_c_and_python_are_the_same_equations(tmp_path: Path) -> None:
@@ -230,7 +243,7 @@ def test_a_flight_counts_until_its_recording_is_finished(
         takes(1000.0, "afterwards")
         return SimpleNamespace(ended=Tag(200_000_000))
 
-    monkeypatch.setattr(speed, "stopwatch", lambda: clock["ns"])
+    monkeypatch.setattr(timed, "stopwatch", lambda: clock["ns"])
     monkeypatch.setattr(speed, "simulate", simulate)
     took = 0.1 + (0.3 if recording else 0.0)
     assert speed.fly("13.1", recording=recording, until=0.2) == pytest.approx(0.2 / took)

@@ -14,15 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from rtsim.core.clock import stopwatch
 from rtsim.models.f16.scenario import scenario
-from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import TrackData
 from rtsim.runs.simulation import simulate
 from tools.bench.f16_c import FLAGS, NoCompiler
 from tools.bench.f16_loop import AGREE, CASE, CLoop, check
 from tools.bench.results import Result, Row
+from tools.bench.timed import TimedFile, TimedNothing
 from tools.bench.turns import in_turns, median_ratio
 
 OTHER = "15"
@@ -35,35 +34,11 @@ _BATCH_ROWS = 2000
 Flights = Mapping[str, list[float]]
 
 
-class _TimedFile(FileRecorder):
-    """Notes when the recording was ready to begin, and when it was finished."""
-
-    ready = finished = 0
-
-    def start(self, header: Mapping[str, object]) -> None:
-        super().start(header)
-        self.ready = stopwatch()
-
-    def finish(self, footer: Mapping[str, object]) -> None:
-        super().finish(footer)
-        self.finished = stopwatch()
-
-
-class _TimedNothing(NullRecorder):
-    ready = finished = 0
-
-    def start(self, header: Mapping[str, object]) -> None:  # noqa: ARG002
-        self.ready = stopwatch()
-
-    def finish(self, footer: Mapping[str, object]) -> None:  # noqa: ARG002
-        self.finished = stopwatch()
-
-
 def fly(case: str, recording: bool, until: float = 0.0) -> float:
     """Simulated over wall time of one flight; ``until`` 0 is the case's own duration."""
     flown = scenario(case, until=until)
     with tempfile.TemporaryDirectory() as folder:
-        file = _TimedFile(Path(folder, "f16.mcap")) if recording else _TimedNothing()
+        file = TimedFile(Path(folder, "f16.mcap")) if recording else TimedNothing()
         outcome = simulate(flown, recorder=file, engine="compiled")
         return outcome.ended.ns / (file.finished - file.ready)
 
@@ -71,7 +46,7 @@ def fly(case: str, recording: bool, until: float = 0.0) -> float:
 def rewrite(tracks: Iterable[TrackData], until_ns: int) -> float:
     """Simulated over wall time of a recording whose rows are all there already."""
     with tempfile.TemporaryDirectory() as folder:
-        file = _TimedFile(Path(folder, "again.mcap"))
+        file = TimedFile(Path(folder, "again.mcap"))
         pairs = [(file.track(t.name, t.integers, t.signals), t) for t in tracks]
         file.start({})
         most = max(len(data.words) for _, data in pairs)

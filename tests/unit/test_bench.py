@@ -17,8 +17,21 @@ from rich.console import Console
 
 from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import NullRecorder
-from tools.bench import blocks, blocks_cases, frame, gateway, memory, sil, solve, speed, step
+from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder
+from rtsim.runs.simulation import simulate
+from tools.bench import (
+    blocks,
+    blocks_cases,
+    f16_loop,
+    frame,
+    gateway,
+    memory,
+    sil,
+    solve,
+    speed,
+    step,
+    timed,
+)
 from tools.bench.__main__ import main
 from tools.bench.blocks_cases import Case
 from tools.bench.f16_c import SOURCE, compile_step, tables_header
@@ -101,11 +114,19 @@ def test_what_was_not_measured_is_no_bound_that_was_kept(
 
 
 def test_a_frame_has_two_messages_and_both_states() -> None:
-    samples = frame.Samples()
-    frame.fly(frame.StampedVirtual(), 0.05, True, samples)
-    assert len(samples.frames) == 49
-    assert all(ns > 0 for ns in samples.frames)
-    assert samples.certificates[0].compute.count > 49
+    frames = frame.interpret(frame.StampedVirtual(), 0.05)
+    assert len(frames) == 49
+    assert all(ns > 0 for ns in frames)
+    recorder = MemoryRecorder()
+    simulate(frame.scenario(), until=0.05, recorder=recorder)
+    found = {name: len(track) for name, track in recorder.recording().tracks.items()}
+    assert found == {"plant": 2 * 51, "messages/controller": 51, "messages/controller.inputs": 51}
+
+
+def test_frames_of_the_compiled_engine_are_measured_by_batches() -> None:
+    batches, whole = frame.compile_fast(3.0, recording=False)
+    assert batches
+    assert all(0.0 < ns < whole for ns in batches)
 
 
 def test_c_and_python_are_the_same_equations(tmp_path: Path) -> None:
@@ -126,6 +147,49 @@ def test_another_c_program_voids_the_comparison(
     flight = step.Flight.trimmed()
     with pytest.raises(step.Void, match="not the same equations"):
         step.check(compile_step(tmp_path, flight.p), flight)
+
+
+def test_the_loop_in_c_writes_the_rows_of_rtsim(tmp_path: Path) -> None:
+    last, worst = f16_loop.check(f16_loop.CLoop(tmp_path))
+    assert last <= f16_loop.AGREE
+    assert last <= worst < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("0.5 * air.density", "0.50001 * air.density", "not the same program"),
+        ("row[3] = row[5] = row[8] = 0", "row[3] = row[5] = row[8] = 1", "times or stamps"),
+        ("if (memcmp(u, commands, sizeof u) == 0)", "if (ns > 0)", "words"),
+    ],
+)
+def test_another_loop_in_c_voids_the_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, message: str
+) -> None:
+    changed = tmp_path / "changed.c"
+    text = f16_loop.SOURCE.read_text(encoding="utf-8")
+    assert right in text
+    changed.write_text(text.replace(right, wrong), encoding="utf-8")
+    (tmp_path / "f16_step.c").write_text(SOURCE.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr(f16_loop, "SOURCE", changed)
+    with pytest.raises(f16_loop.Void, match=message):
+        f16_loop.check(f16_loop.CLoop(tmp_path, until=1.0))
+
+
+def test_the_speed_of_a_flight_is_held_against_c_and_against_the_writer() -> None:
+    seen = {
+        "rtsim": [600.0], "rtsim silent": [2000.0], "writer": [750.0], "other": [300.0],
+        "other silent": [1.0], "C": [1500.0], "C silent": [3000.0],
+    }  # fmt: skip
+    rows = [*speed._rows(seen), *speed._against_c(seen, "")]
+    assert [r.ok for r in rows] == [True, None, True, True, None, True, True]
+    slower = {**seen, "rtsim": [590.0], "rtsim silent": [1990.0]}
+    rows = [*speed._rows(slower), *speed._against_c(slower, "")]
+    assert [r.ok for r in rows] == [False, None, False, True, None, False, False]
+    assert not speed._rows({**seen, "writer": [690.0]})[0].ok
+    assert speed._rows({**seen, "rtsim": [1000.0], "writer": [1500.0]})[0].ok
+    (row,) = speed._against_c(seen, "no compiler")
+    assert not row.measured
 
 
 def test_steps_are_compared_in_turns() -> None:
@@ -168,15 +232,16 @@ def test_a_flight_counts_until_its_recording_is_finished(
     monkeypatch.setattr(base, "start", slow_start)
     monkeypatch.setattr(base, "finish", slow_finish)
 
-    def simulate(flown: object, *, recorder: Any) -> SimpleNamespace:
+    def simulate(flown: object, *, recorder: Any, engine: str) -> SimpleNamespace:
         assert isinstance(recorder, base)
+        assert engine == "compiled"
         recorder.start({"scenario": type(flown).__name__})
         takes(0.1, "flight")
         recorder.finish({})
         takes(1000.0, "afterwards")
         return SimpleNamespace(ended=Tag(200_000_000))
 
-    monkeypatch.setattr(speed, "stopwatch", lambda: clock["ns"])
+    monkeypatch.setattr(timed, "stopwatch", lambda: clock["ns"])
     monkeypatch.setattr(speed, "simulate", simulate)
     took = 0.1 + (0.3 if recording else 0.0)
     assert speed.fly("13.1", recording=recording, until=0.2) == pytest.approx(0.2 / took)
@@ -192,7 +257,7 @@ def test_memory_is_sampled_for_loop_and_writer() -> None:
     if not Path("/proc/self/statm").exists():
         pytest.skip("no /proc here to read memory from")
     rows = memory.fly(60.0)
-    assert len(rows) >= 5  # the compiled engine reports its progress every 2048 tags
+    assert 5 <= len(rows) <= memory.SAMPLES + 1  # the compiled engine reports every 2048 tags
     assert all(row[1] > 1.0 and row[2] >= 0.0 for row in rows)
     assert memory.growth([9.0, 1.0, 5.0, 2.0, 1.0]) == (1.0, 5.0)
 

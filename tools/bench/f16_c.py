@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from hitl.building.toolchain import BuildError, find_toolchain
 from rtsim.core.signals import Vector
+from rtsim.equations import earth
 from rtsim.models import atmosphere, units
 from rtsim.models.body import LOWEST_AIRSPEED
 from rtsim.models.f16 import aerodynamics, propulsion
@@ -70,15 +72,26 @@ class CStep:
 
 def compile_step(folder: Path, parameters: Vector, flags: tuple[str, ...] = FLAGS) -> CStep:
     """Compile ``f16_step.c`` into ``folder``; :class:`NoCompiler` names what to install."""
+    return CStep(compile_library(folder, SOURCE, flags), parameters)
+
+
+def compile_library(
+    folder: Path, source: Path, flags: tuple[str, ...] = FLAGS, search: tuple[Path, ...] = ()
+) -> ctypes.CDLL:
+    """Compile ``source`` with the tables of the F-16 into ``folder`` and load it.
+
+    ``search``: folders of included files.  Raises :class:`NoCompiler`.
+    """
     try:
         compiler = find_toolchain()
     except BuildError as error:
         raise NoCompiler(str(error)) from None
     (folder / "f16_tables.h").write_text(tables_header(), encoding="utf-8")
-    library = folder / f"f16_step{''.join(flags).replace('=', '-')}.so"
+    library = folder / f"{source.stem}{''.join(flags).replace('=', '-')}.so"
     strict = ("-std=c99", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
-    compiler.run([*strict, *flags, f"-I{folder}", "-o", library, SOURCE, "-lm"], folder)
-    return CStep(ctypes.CDLL(str(library)), parameters)
+    included = [f"-I{path}" for path in (folder, *search)]
+    compiler.run([*strict, *flags, *included, "-o", library, source, "-lm"], folder)
+    return ctypes.CDLL(str(library))
 
 
 def _address(vector: Vector) -> ctypes.c_void_p:
@@ -120,6 +133,12 @@ def _constants() -> dict[str, float]:
         "REFERENCE_CG": aerodynamics.REFERENCE_CG,
         "LBF": units.LBF,
         "FT": units.FT,
+        "KT": units.KT,
+        "DEG": units.DEG,
+        "PI": math.pi,
+        "SEA_LEVEL_DENSITY": atmosphere.SEA_LEVEL_DENSITY,
+        "EQUATORIAL_RADIUS": earth.EQUATORIAL_RADIUS,
+        "FLATTENING": earth.FLATTENING,
     }
 
 

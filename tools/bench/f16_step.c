@@ -36,7 +36,9 @@ static inline int segment(double value, double low, double per, int last, double
     return i;
 }
 
-static double altitude_of(const double r[3], const struct parameters *p)
+/* The altitude; sine and cosine of the geodetic latitude. */
+static inline double geodetic(const double r[3], const struct parameters *p, double *sine_of,
+                              double *cosine_of)
 {
     const double ratio = 1.0 - p->flattening;
     const double polar = p->radius * ratio;
@@ -53,10 +55,16 @@ static double altitude_of(const double r[3], const struct parameters *p)
     across = distance - e2 * p->radius * cu * cu * cu;
     scale = 1.0 / sqrt(up * up + across * across);
     const double sine = up * scale, cosine = across * scale;
+    *sine_of = sine;
+    *cosine_of = cosine;
     return distance * cosine + r[2] * sine - p->radius * sqrt(1.0 - e2 * sine * sine);
 }
 
-static void atmosphere(double altitude, double *density, double *sound)
+struct air {
+    double density, sound, temperature, pressure;
+};
+
+static inline struct air atmosphere(double altitude)
 {
     const double height = GEOPOTENTIAL_RADIUS * altitude / (GEOPOTENTIAL_RADIUS + altitude);
     int layer = 0;
@@ -72,8 +80,12 @@ static void atmosphere(double altitude, double *density, double *sound)
         pressure *= pow(base / temperature, layer_exponent[layer]);
     if (height > ATMOSPHERE_TOP)
         pressure *= exp(-G_OVER_R / temperature * (height - ATMOSPHERE_TOP));
-    *density = pressure / (GAS_CONSTANT * temperature);
-    *sound = sqrt(HEAT_RATIO * GAS_CONSTANT * temperature);
+    return (struct air){
+        pressure / (GAS_CONSTANT * temperature),
+        sqrt(HEAT_RATIO * GAS_CONSTANT * temperature),
+        temperature,
+        pressure,
+    };
 }
 
 static double thrust_lbf(double power, double altitude_ft, double mach)
@@ -94,8 +106,7 @@ static double thrust_lbf(double power, double altitude_ft, double mach)
 static struct loads loads_on(double ub, double vb, double wb, double pr, double qr, double rr,
                              double altitude, const double u[CONTROLS], double cg)
 {
-    double density, sound;
-    atmosphere(altitude, &density, &sound);
+    const struct air air = atmosphere(altitude);
     const double speed = sqrt(ub * ub + vb * vb + wb * wb);
     const double airspeed = speed > LOWEST_AIRSPEED ? speed : LOWEST_AIRSPEED;
     const double alpha = atan2(wb, ub) * DEGREES_PER_RADIAN;
@@ -140,11 +151,11 @@ static struct loads loads_on(double ub, double vb, double wb, double pr, double 
     cm += q_hat * LINEAR(7);
     cn += r_hat * LINEAR(8) + p_hat * LINEAR(9);
 
-    const double pressed = 0.5 * density * airspeed * airspeed * AREA;
+    const double pressed = 0.5 * air.density * airspeed * airspeed * AREA;
     const double fy = pressed * cy, fz = pressed * cz;
     const double arm = (REFERENCE_CG - cg) * CHORD;
     return (struct loads){
-        pressed * cx + LBF * thrust_lbf(u[3], altitude / FT, airspeed / sound),
+        pressed * cx + LBF * thrust_lbf(u[3], altitude / FT, airspeed / air.sound),
         fy,
         fz,
         pressed * SPAN * cl,
@@ -169,9 +180,11 @@ void f16_derivative(const double x[STATES], const double u[CONTROLS], const stru
 
     const double rate = p->earth_rate;
     const double vx = x[3] + rate * x[1], vy = x[4] - rate * x[0], vz = x[5];
+    double sine, cosine;
+    const double altitude = geodetic(x, p, &sine, &cosine);
     struct loads l = loads_on(c11 * vx + c12 * vy + c13 * vz, c21 * vx + c22 * vy + c23 * vz,
                               c31 * vx + c32 * vy + c33 * vz, roll - rate * c13,
-                              pitch - rate * c23, yaw - rate * c33, altitude_of(x, p), u, p->cg);
+                              pitch - rate * c23, yaw - rate * c33, altitude, u, p->cg);
 
     const double inverse_r2 = 1.0 / (x[0] * x[0] + x[1] * x[1] + x[2] * x[2]);
     const double central = -p->gm * inverse_r2 * sqrt(inverse_r2);

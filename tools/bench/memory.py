@@ -22,6 +22,7 @@ from tools.bench.results import Result, Row
 
 BOUND_MB = 4.0
 SAMPLES = 100
+"""At most; the compiled engine reports the progress each time a buffer of rows is full."""
 _MB = 1 << 20
 
 

@@ -2,7 +2,7 @@
 
 The two must first agree on random states, or the comparison is void.  *In a loop* is many steps in
 one call of compiled code: what the equations and the solver's inner loop cost.  *A call* is one
-step each call, as the executive makes it; C is then called through ctypes.
+step each call, as the interpreter makes it; C is then called through ctypes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tools.bench.turns import in_turns, median_ratio, spread
 H_NS = 5_000_000
 H = H_NS / 1e9
 AGREE = 1e-12
-BOUND = 2.0
+BOUND, CALL_BOUND = 2.0, 1.2
 _GROUPS = ((0, 3), (3, 6), (6, 10), (10, 13))
 
 
@@ -94,15 +94,21 @@ class Flight:
         return fly
 
     def calls(self) -> Callable[[Vector, int], None]:
-        """Steps ``x`` by the public ``Stepper.advance``: a call and a copy each, as a plant."""
-        stepper, z, out = solver_named("rk4").stepper(self.bound), np.zeros(0), np.zeros(13)
+        """Steps ``x`` by the public ``Stepper.advance``, an even number of calls.
+
+        Two steppers take turns, to and fro, so that nothing is copied: C works in place too.
+        """
+        steppers = [solver_named("rk4").stepper(self.bound) for _ in range(2)]
+        z, out = np.zeros(0), np.zeros(13)
 
         def fly(x: Vector, count: int) -> None:
-            advance, u, p, ns = stepper.advance, self.u, self.p, 0
-            for _ in range(count):
-                advance(ns, ns + H_NS, x, z, u, p, out)
-                x[:] = out
-                ns += H_NS
+            u, p, ns = self.u, self.p, 0
+            there, back = (stepper.advance for stepper in steppers)
+            for _ in range(count // 2):
+                half = ns + H_NS
+                there(ns, half, x, z, u, p, out)
+                ns = half + H_NS
+                back(half, ns, out, z, u, p, x)
 
         return fly
 
@@ -180,19 +186,19 @@ def _measure(
         contenders["JSBSim"] = jsbsim
     ns = in_turns(contenders, rounds)
 
-    def row(what: str, name: str, against: str = "", bounded: bool = False) -> Row:
+    def row(what: str, name: str, against: str = "", most: float = 0.0) -> Row:
         figures = spread(ns[name])
         if not against:
             return Row(what, figures)
         ratio = median_ratio(ns[name], ns[against])
         figures |= {"ratio [x]": ratio}
-        return Row(what, figures, *((f"<= {BOUND:g} x", ratio <= BOUND) if bounded else ()))
+        return Row(what, figures, *((f"<= {most:g} x", ratio <= most) if most else ()))
 
     rows = [
         row(f"C in a loop, cc {' '.join(FLAGS)}", "C"),
-        row("rtsim in a loop", "rtsim", "C", True),
+        row("rtsim in a loop", "rtsim", "C", BOUND),
         row("C, a call each by ctypes", "C call"),
-        row("rtsim, a call each: Stepper.advance", "rtsim call", "C call", True),
+        row("rtsim, a call each: Stepper.advance", "rtsim call", "C call", CALL_BOUND),
         row(f"C in a loop, cc {' '.join(NATIVE_FLAGS)}", "C native", "C"),
         row("rtsim in a loop, --checked", "rtsim checked", "rtsim"),
         row("the check of the derivative's first call, once a run", "first call"),

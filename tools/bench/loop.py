@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hitl.controllers.in_process import InProcess
 from rtsim.components.controller import Controller, PythonController
 from rtsim.core.clock import WallClock
 from rtsim.models.unstable import UNSTABLE, control
@@ -41,10 +42,15 @@ def _python(rate: int) -> PythonController:
     )  # fmt: skip
 
 
-CONTROLLERS: dict[str, Callable[[int], Controller]] = {"python": _python}
+def _c(rate: int) -> InProcess:
+    """The same controller in C, in the process of the loop."""
+    return InProcess(Path(__file__).with_name("loop_control.toml"), {"integral": 5.0 / rate})
+
+
+CONTROLLERS: dict[str, Callable[[int], Controller]] = {"python": _python, "c": _c}
 """By name: a controller of the model ``unstable`` for a rate in Hz."""
-CONTROLLER = "c" if "c" in CONTROLLERS else "python"
-"""The benches' choice: C in the process of the loop, where that is known."""
+CONTROLLER = "c"
+"""The benches' choice."""
 
 
 @dataclass(frozen=True)

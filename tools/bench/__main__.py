@@ -21,20 +21,24 @@ from tools.bench.results import Result, Row
 
 def _wake(quick: bool) -> Result:
     """(a), which measures in processes of its own."""
-    found: dict[str, Any] = import_module("tools.bench.wake").run(quick)
+    wake = import_module("tools.bench.wake")
+    try:
+        found: dict[str, Any] = wake.run(quick)
+    except wake.NoCompiler as error:
+        return Result("wake", "lateness", skipped=str(error))
     rows = []
-    for what, name in (("C loop", "c"), ("rtsim pacer", "rtsim"), ("SimPy", "simpy")):
+    for what, name in wake.LOOPS:
         if "skipped" in found[name]:
             rows.append(Row(f"{what}: {found[name]['skipped']}", {}))
         else:
             rows.append(Row(what, {f"{k} [ns]": float(v) for k, v in found[name].items()}))
     rows += [
-        Row(f"rtsim {c['figure']} against C", {f"{c['figure']} [ns]": c["ns"]},
+        Row(f"{c['loop']}: {c['figure']} against C", {f"{c['figure']} [ns]": c["ns"]},
             f"<= {c['allowed_ns'] / 1e3:.2f} us", bool(c["ok"]))
         for c in found["criteria"]
     ]  # fmt: skip
     title = (
-        f"lateness at {found['rate_hz']} Hz, {found['pairs']} pairs of {found['seconds']:g} s, "
+        f"lateness at {found['rate_hz']} Hz, {found['pairs']} rounds of {found['seconds']:g} s, "
         f"tail {found['spin_ns'] / 1e3:g} us"
     )
     return Result("wake", title, tuple(rows))
@@ -50,6 +54,7 @@ _MODULES = (
     "frame",
     "step",
     "speed",
+    "rate",
     "memory",
     "sil",
     "pitl",

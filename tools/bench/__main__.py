@@ -55,6 +55,7 @@ _MODULES = (
     "step",
     "speed",
     "rate",
+    "rows",
     "memory",
     "sil",
     "pitl",

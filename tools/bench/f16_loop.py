@@ -121,7 +121,7 @@ def check(c: CLoop) -> tuple[float, float]:
     c.fly(recording=True)
     found, last, worst = recorder.recording(), 0.0, 0.0
     for name, integers in TRACKS.items():
-        ours, theirs = found.track(name).words, c.rows(name)
+        ours, theirs = np.asarray(found.track(name).words), c.rows(name)
         if ours.size != theirs.size:
             raise Void(f"{name}: rtsim records {ours.size} words, the C program {theirs.size}")
         theirs = theirs.reshape(ours.shape)

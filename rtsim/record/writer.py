@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import google.protobuf.descriptor_pb2  # noqa: F401 - 10 ms that would delay the first rows
 import numpy as np
 from mcap.writer import CompressionType
 

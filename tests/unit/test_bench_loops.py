@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -92,3 +94,14 @@ def test_short_loops_are_run_and_measured() -> None:
     recorded = rows.fly(0.5, True, "")
     assert recorded["dropped"] == 0
     assert recorded["rows"] >= rows.PLANTS * 501
+
+
+def test_a_recording_that_does_not_fit_the_disk_is_not_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("no /proc here to read memory from")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=60 * 10**9))
+    found = rows.run()
+    assert "needs 64 GB" in found.skipped
+    assert not found.rows

@@ -133,7 +133,10 @@ def c_loop(program: Path, period_ns: int, count: int, spin_ns: int, fifo: int) -
 
 def _late(command: list[str], count: int, period_ns: int) -> Late:
     patience = 60 + 10 * count * period_ns / 1e9
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=patience).stdout
+    root = Path(__file__).resolve().parents[2]
+    output = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, timeout=patience, cwd=root
+    ).stdout
     late = np.frombuffer(output, dtype=np.int64)
     if late.shape != (count,):
         raise RuntimeError(f"{command[0]} wrote {late.size} values, expected {count}")
@@ -142,7 +145,8 @@ def _late(command: list[str], count: int, period_ns: int) -> Late:
 
 def _worker(name: str, count: int, spin_ns: int, fifo: int) -> Late:
     arguments = map(str, (PERIOD_NS, count, spin_ns, fifo))
-    return _late([sys.executable, __file__, "--worker", name, *arguments], count, PERIOD_NS)
+    command = [sys.executable, "-m", "tools.bench.wake", "--worker", name, *arguments]
+    return _late(command, count, PERIOD_NS)
 
 
 def _rtsim_loop(count: int, spin_ns: int, fifo: int) -> Late:

@@ -34,7 +34,8 @@ from rtsim.record.event import Value
 from rtsim.record.frames import LONGEST_STATUS, FrameKind, pack
 from rtsim.record.memory_recorder import Track, Tracks
 
-HAND_OVER_NS = 100_000_000
+HAND_OVER_NS = 20_000_000
+"""Small portions: a paced loop hands them over within the slack of one frame."""
 FLUSH_NS = 200_000_000
 _POLL_S = 0.5
 _AHEAD_BYTES = 8 << 20
@@ -153,7 +154,7 @@ class FileRecorder:
         self._events.append((tag, kind, source, text, dict(values or {})))
 
     def pump(self, wait: bool = False) -> None:
-        """Send all data if a buffer is full or 0.1 s have passed; with ``wait`` this may block."""
+        """Send all data if a buffer is full or 20 ms have passed; with ``wait`` this may block."""
         now = self._now()
         if self._aside:
             self._send_aside(wait)

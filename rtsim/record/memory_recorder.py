@@ -150,6 +150,10 @@ class Track:
         self._row = self._taken = self._rolled = 0
         self._on_full = on_full
 
+    def wrote(self, row: int) -> None:
+        """Rows were written up to ``row`` of the lent block, which stays lent."""
+        self._row = row
+
     def _roll(self) -> None:
         self._full.append(self._block)
         self._rolled += self._capacity
@@ -277,6 +281,9 @@ class NullTrack(Track):
 
     def returned(self, row: int, rolled: bool) -> None:  # noqa: ARG002
         self._rolled += row
+
+    def wrote(self, row: int) -> None:
+        """Do nothing: :meth:`returned` counts the rows."""
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:  # noqa: ARG002
         self._rolled += 1

@@ -78,17 +78,19 @@ class FrameLog:
         frames = sorted(self._worst + latest, key=lambda f: -f.response_ns)
         return frames[: self._keep_worst]
 
-    def lend(self) -> tuple[list[int], int, int]:
-        """Addresses of the three buffers, the row to write next, and the response [ns] above which
-        a frame is among the worst.  Compiled code appends rows; :meth:`returned` takes them back.
-        """
+    @property
+    def least(self) -> int:
+        """The response [ns] above which a frame is among the worst."""
         self._settle_latest()
-        return [rows.buffer_info()[0] for rows in self._rows], self._row, self._least
+        return self._least
 
-    def returned(self, row: int, last: tuple[int, ...], worst: Iterable[WorstFrame]) -> None:
-        """Rows were written up to ``row``; ``worst`` are candidates, oldest first."""
-        self.frames += row - self._row
-        self._row, self.last = row, last
+    def returned(self, frames: int, last: tuple[int, ...], worst: Iterable[WorstFrame]) -> None:
+        """Take over ``frames`` that compiled code has counted.
+
+        ``last``: the columns of the last one; ``worst``: candidates, oldest first.
+        """
+        self.frames += frames
+        self.last = last
         for frame in worst:
             self._settle_latest()
             if self.is_among_worst(frame.response_ns):

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 Samples = NDArray[np.int64]
 
 RATIO = 1.01
-_LOG_RATIO = math.log(RATIO)
-_SIDE = math.ceil(math.log(2.0**63) / _LOG_RATIO) + 1  # bins on each side of zero
+LOG_RATIO = math.log(RATIO)
+SIDE = math.ceil(math.log(2.0**63) / LOG_RATIO) + 1  # bins on each side of zero
 
 QUANTILES = {"p0_1": 0.001, "p1": 0.01, "median": 0.5, "p99": 0.99, "p99_9": 0.999}
 
@@ -42,22 +42,33 @@ class Spread:
     """A histogram of samples [ns] of either sign; it takes about 70 kB for any number of them."""
 
     def __init__(self) -> None:
-        self._counts = np.zeros(2 * _SIDE + 1, dtype=np.int64)
-        self.count = 0
-        self.min: int | None = None
-        self.max: int | None = None
+        self.bins = np.zeros(2 * SIDE + 1, dtype=np.int64)
+        """Number of samples in each bin; bin 0 is in the middle."""
+        self.totals = np.array([0, 2**63 - 1, -(2**63)], dtype=np.int64)
+        """Number of samples, least and greatest sample; compiled code updates both arrays."""
+
+    @property
+    def count(self) -> int:
+        return int(self.totals[0])
+
+    @property
+    def min(self) -> int | None:
+        return int(self.totals[1]) if self.totals[0] else None
+
+    @property
+    def max(self) -> int | None:
+        return int(self.totals[2]) if self.totals[0] else None
 
     def add(self, samples: Samples) -> None:
         """Add samples (n,); 256 samples take about 20 us, so call this outside the frame."""
         if samples.size == 0:
             return
         size = np.abs(samples).astype(np.float64)
-        bins = (np.log(np.maximum(size, 1.0)) / _LOG_RATIO).astype(np.int64) + 1
-        np.add.at(self._counts, _SIDE + np.sign(samples) * bins, 1)
-        low, high = int(samples.min()), int(samples.max())
-        self.min = low if self.min is None else min(self.min, low)
-        self.max = high if self.max is None else max(self.max, high)
-        self.count += int(samples.size)
+        bins = (np.log(np.maximum(size, 1.0)) / LOG_RATIO).astype(np.int64) + 1
+        np.add.at(self.bins, SIDE + np.sign(samples) * bins, 1)
+        totals = self.totals
+        totals[0] += samples.size
+        totals[1], totals[2] = min(totals[1], samples.min()), max(totals[2], samples.max())
 
     def quantile(self, p: float) -> int | None:
         """Return the p-quantile [ns], 0 <= p <= 1; None if too few samples lie beyond it."""
@@ -67,15 +78,14 @@ class Spread:
         if p != 0.5 and self.count * beyond < 1.0 - 1e-9:
             return None
         rank = max(1, math.ceil(p * self.count - 1e-9))
-        index = int(np.searchsorted(np.cumsum(self._counts), rank))
-        low, high = _bounds(index - _SIDE)
+        index = int(np.searchsorted(np.cumsum(self.bins), rank))
+        low, high = _bounds(index - SIDE)
         middle = round(math.copysign(math.sqrt(low * high), low + high))
         return min(max(middle, self.min), self.max)
 
     def summary(self) -> Summary:
         bins = tuple(
-            (*self._edges(int(i) - _SIDE), int(self._counts[i]))
-            for i in np.flatnonzero(self._counts)
+            (*self._edges(int(i) - SIDE), int(self.bins[i])) for i in np.flatnonzero(self.bins)
         )
         quantiles = {name: self.quantile(p) for name, p in QUANTILES.items()}
         return Summary(self.count, self.min, max=self.max, histogram=bins, **quantiles)

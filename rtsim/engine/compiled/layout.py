@@ -168,15 +168,18 @@ COPY = 4
     W_CLOSED, W_NEXT, W_CULPRIT, W_CULPRIT_NS, W_STOOD, W_STOOD_BEFORE,
     W_LAST_LATE, W_LAST_COMPUTE, W_LAST_MARGIN,  # the row of the frame last closed
     W_JOBS, W_JOBS_LENGTH,  # ns of each job
-    W_LATE, W_LATE_LENGTH, W_COMPUTE, W_COMPUTE_LENGTH, W_MARGINS, W_MARGINS_LENGTH,
-    W_ROW,  # the next row of these three
+    # bins and totals of the three spreads
+    W_LATE, W_LATE_LENGTH, W_LATE_TOTALS, W_LATE_TOTALS_LENGTH,
+    W_COMPUTE, W_COMPUTE_LENGTH, W_COMPUTE_TOTALS, W_COMPUTE_TOTALS_LENGTH,
+    W_MARGINS, W_MARGINS_LENGTH, W_MARGINS_TOTALS, W_MARGINS_TOTALS_LENGTH,
+    W_FRAMES,  # frames closed since Python took them
     W_LEAST,  # a frame with a longer response [ns] is among the worst
     W_WORST, W_WORST_LENGTH, W_WORST_COUNT,
     W_ALLOWED, W_CONSECUTIVE, W_COUNTED, W_FRAME,  # what the overrun policy counts
     W_ON_TIME,  # 1 if the loop was on time since the last overrun
     W_OVERRUNS, W_OVERRUNS_LENGTH, W_OVERRUN_COUNT,
     W_TEXT,  # what the file with the run delay says
-) = range(63)  # fmt: skip
+) = range(69)  # fmt: skip
 TEXT_WORDS = 12
 PACED = W_TEXT + TEXT_WORDS
 NO_SAMPLE = -(2**63)

@@ -6,6 +6,7 @@ vector of the words that :mod:`rtsim.engine.compiled.layout` names ``W_...``.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rtsim.core.tag import NS_PER_S
@@ -14,6 +15,7 @@ from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.rows import UNRECORDED, new_row
 from rtsim.equations.addresses import call_clock, call_peek, call_read, call_sleep, words_at
 from rtsim.equations.compiling import compiled
+from rtsim.timing.statistics import LOG_RATIO, SIDE
 
 BEGIN, AGAIN, HAND_OVER = range(3)
 """The tag begins; Python takes the frames and calls again; the tag is the interpreter's."""
@@ -25,7 +27,6 @@ _SPARE_NS = 60_000
 _BRIEF_NS = 20_000_000
 _LONG_NS = 100_000_000
 """Python is called after the first time if the loop has time to spare, after the second anyway."""
-_ENOUGH = 512
 _EASE_NS = 20
 _SPARE_SPIN_NS = 20_000
 
@@ -80,12 +81,12 @@ def _python_is_needed(v: Any, arrived: int, late: int) -> bool:
     row_words = at.WORST_HEAD + v[at.W_JOBS_LENGTH]
     worst_room = v[at.W_WORST_LENGTH] - (v[at.W_WORST_COUNT] + 1) * row_words
     overrun_room = v[at.W_OVERRUNS_LENGTH] - (v[at.W_OVERRUN_COUNT] + 1) * at.OVERRUN_WORDS
-    if v[at.W_ROW] >= v[at.W_LATE_LENGTH] or worst_room < 0 or overrun_room < 0:
+    if worst_room < 0 or overrun_room < 0:
         return True
     since = arrived - v[at.W_CALLED]
     if since > _LONG_NS:
         return True
-    return late < -_SPARE_NS and (since > _BRIEF_NS or v[at.W_ROW] >= _ENOUGH)
+    return late < -_SPARE_NS and since > _BRIEF_NS
 
 
 @compiled
@@ -181,13 +182,12 @@ def _close(v: Any) -> None:
     """Append the frame to the log; keep its jobs if it is among the worst."""
     if v[at.W_CLOSED]:
         return
-    row = v[at.W_ROW]
     v[at.W_LAST_LATE], v[at.W_LAST_COMPUTE] = v[at.W_WOKE_LATE], v[at.W_SPENT]
     v[at.W_LAST_MARGIN] = v[at.W_MARGIN]
-    words_at(v, at.W_LATE)[row] = v[at.W_WOKE_LATE]
-    words_at(v, at.W_COMPUTE)[row] = v[at.W_SPENT]
-    words_at(v, at.W_MARGINS)[row] = v[at.W_MARGIN]
-    v[at.W_ROW] = row + 1
+    _count(v, at.W_LATE, v[at.W_WOKE_LATE])
+    _count(v, at.W_COMPUTE, v[at.W_SPENT])
+    _count(v, at.W_MARGINS, v[at.W_MARGIN])
+    v[at.W_FRAMES] += 1
     if v[at.W_BEGAN_LATE] + v[at.W_SPENT] > v[at.W_LEAST]:
         jobs, worst = words_at(v, at.W_JOBS), words_at(v, at.W_WORST)
         first = v[at.W_WORST_COUNT] * (at.WORST_HEAD + jobs.size)
@@ -198,6 +198,21 @@ def _close(v: Any) -> None:
         v[at.W_WORST_COUNT] += 1
     v[at.W_WOKE_LATE] = at.NO_SAMPLE
     v[at.W_CLOSED] = 1
+
+
+@compiled
+def _count(v: Any, spread: int, sample: int) -> None:
+    """Add a sample: :meth:`rtsim.timing.statistics.Spread.add`."""
+    if sample == at.NO_SAMPLE:
+        return
+    bins, totals, number = words_at(v, spread), words_at(v, spread + 2), 0
+    if sample != 0:
+        number = int(math.log(float(abs(sample))) / LOG_RATIO) + 1
+        if sample < 0:
+            number = -number
+    bins[SIDE + number] += 1
+    totals[0] += 1
+    totals[1], totals[2] = min(totals[1], sample), max(totals[2], sample)
 
 
 @compiled

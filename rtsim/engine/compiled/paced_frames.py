@@ -14,7 +14,7 @@ from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.trace import Trace
 from rtsim.timing.frame import NEXT, RECORDING, REST
-from rtsim.timing.frames import BLOCK, WorstFrame
+from rtsim.timing.frames import WorstFrame
 from rtsim.timing.pacing import Pacer
 
 LONGEST_WAIT_NS = 20_000_000
@@ -76,6 +76,12 @@ class PacedFrames:
             (at.W_JOBS, self._jobs), (at.W_WORST, self._worst), (at.W_OVERRUNS, self._overruns),
         ):  # fmt: skip
             w[place], w[place + 1] = vector.ctypes.data, vector.size
+        log = self._pacer.log
+        for place, spread in (
+            (at.W_LATE, log.lateness), (at.W_COMPUTE, log.compute), (at.W_MARGINS, log.margin),
+        ):  # fmt: skip
+            w[place], w[place + 1] = spread.bins.ctypes.data, spread.bins.size
+            w[place + 2], w[place + 3] = spread.totals.ctypes.data, spread.totals.size
         w[at.W_TOLERANCE] = self._pacer.tolerance_ns
         w[at.W_ALLOWED] = self._pacer.policy.catches_up
         w[at.W_REACHED] = at.NOTHING
@@ -113,10 +119,8 @@ class PacedFrames:
 
     def _lend(self) -> None:
         w = self.words
-        buffers, row, w[at.W_LEAST] = self._pacer.log.lend()
-        for place, address in zip((at.W_LATE, at.W_COMPUTE, at.W_MARGINS), buffers, strict=True):
-            w[place], w[place + 1] = address, BLOCK
-        w[at.W_ROW], w[at.W_WORST_COUNT], w[at.W_OVERRUN_COUNT] = row, 0, 0
+        w[at.W_LEAST], w[at.W_FRAMES] = self._pacer.log.least, 0
+        w[at.W_WORST_COUNT] = w[at.W_OVERRUN_COUNT] = 0
         if self._inbox is not None:
             w[at.W_SOCKET], w[at.W_GIVEN_SEEN] = self._inbox.fileno(), self._inbox.given[0]
         w[at.W_CALLED] = self._pacer.read() - self._offset
@@ -125,9 +129,8 @@ class PacedFrames:
 
     def again(self, began: int) -> None:
         """Lend the buffers again; Python worked since ``began`` (own ns), as a job of the frame."""
-        self._pacer.log.count()
-        self._lend()
         w = self.words
+        w[at.W_CALLED] = self._pacer.read() - self._offset
         self._jobs[at.JOB_RECORDING] += w[at.W_CALLED] + self._offset - began
         w[at.W_LAP_AT] += w[at.W_CALLED] + self._offset - began
 
@@ -135,7 +138,7 @@ class PacedFrames:
         """Take the frames and overruns since the last time into the pacer and the trace."""
         w, pacer = self.words, self._pacer
         last = tuple(w[at.W_LAST_LATE : at.W_LAST_MARGIN + 1].tolist())
-        pacer.log.returned(int(w[at.W_ROW]), last, self._worst_frames())
+        pacer.log.returned(int(w[at.W_FRAMES]), last, self._worst_frames())
         for ns, late, by_wake, job, stood, on_time in self._rows_of_overruns():
             if on_time:
                 pacer.ledger.on_time()

@@ -24,7 +24,7 @@ from rtsim.engine.compiled.kernel import stretch
 from rtsim.engine.compiled.pace import AGAIN, HAND_OVER
 from rtsim.engine.compiled.paced_frames import unpaceable
 from rtsim.engine.compiled.table import SENDERS, Table
-from rtsim.engine.compiled.transfer import copy_in, copy_out, lend_rows, take_rows, undo
+from rtsim.engine.compiled.transfer import copy_in, copy_out, note_rows, undo
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.equations.addresses import WORDS
@@ -281,10 +281,9 @@ class Stretches:
             return False
         began = self._pacer.read()
         self._system.ns = int(changing[at.NOW])
-        take_rows(table)
+        note_rows(table)
         frames.take()
         stop = between(self._system.ns)
-        lend_rows(table)
         changing[at.ROLLED] = changing[at.ANSWER] = 0
         frames.again(began)
         return not stop

@@ -78,10 +78,28 @@ def lend_rows(table: Table) -> None:
 def take_rows(table: Table) -> None:
     """Take back the blocks of all tracks, with the rows of the tags that are done."""
     for row, track in zip(table.track_rows, table.tracks, strict=True):
-        rows, rolled = table.w[row.state + at.B_ROW], table.w[row.state + at.B_ROLLED]
+        _take(table, row, track)
+
+
+def note_rows(table: Table) -> None:
+    """Note the rows of the tags that are done; only tracks whose block is full get new blocks."""
+    w = table.w
+    for row, track in zip(table.track_rows, table.tracks, strict=True):
+        rows = int(w[row.state + at.B_ROW])
+        if w[row.state + at.B_ROLLED] or rows == w[row.at + at.R_CAPACITY]:
+            _take(table, row, track)
+            _lend(table, row, track)
+            continue
         if table.tally is not None and track.name in table.links:
-            _count(table, track, int(rows), bool(rolled))
-        track.returned(int(rows), bool(rolled))
+            _count(table, track, rows, rolled=False)
+        track.wrote(rows)
+
+
+def _take(table: Table, row: Row, track: Track) -> None:
+    rows, rolled = int(table.w[row.state + at.B_ROW]), bool(table.w[row.state + at.B_ROLLED])
+    if table.tally is not None and track.name in table.links:
+        _count(table, track, rows, rolled)
+    track.returned(rows, rolled)
 
 
 def _count(table: Table, track: Track, rows: int, rolled: bool) -> None:

@@ -6,11 +6,11 @@ order of the lines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy, deepcopy
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -47,8 +47,22 @@ from rtsim.scenario.standard_components import (
 )
 from rtsim.solve import Solver, solver_named
 
-if TYPE_CHECKING:
-    from rtsim.runs.prepared import Prepared
+
+class PreparedRuns(Protocol):
+    """A scenario that is ready for many runs: :class:`rtsim.runs.prepared.Prepared`."""
+
+    rebuilt: tuple[str, ...]
+    """Names of the components because of which each run builds the scenario anew."""
+
+    def run(
+        self,
+        *,
+        seed: int = 0,
+        set: Mapping[str, object] | None = None,
+        until: Duration | None = None,
+        record: bool | Collection[str] = True,
+    ) -> Any:
+        """Run once; return the :class:`rtsim.runs.result.RunResult`."""
 
 
 class Scenario(NamedComponents, Presented):
@@ -356,7 +370,7 @@ class Scenario(NamedComponents, Presented):
             inserted,
         ).system()
 
-    def prepare(self, *, compile: Compilation = True, engine: str = "auto") -> Prepared:
+    def prepare(self, *, compile: Compilation = True, engine: str = "auto") -> PreparedRuns:
         """Return the scenario ready for many runs in this process: built and compiled once.
 
         The arguments have the meaning that they have in ``simulate``.
@@ -365,7 +379,7 @@ class Scenario(NamedComponents, Presented):
             result = prepared.run(seed=1, set={"plant.gain": 2.0}, until=5)
         """
         above = import_module("rtsim.runs.prepared")  # runs are made of scenarios
-        prepared: Prepared = above.Prepared(self, compile=compile, engine=engine)
+        prepared: PreparedRuns = above.Prepared(self, compile=compile, engine=engine)
         return prepared
 
     def functions(self) -> list[Any]:

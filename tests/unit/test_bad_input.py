@@ -209,7 +209,7 @@ def bad_reference(part: str, **inputs: str) -> Scenario:
         (lambda: unstable(until=0), ScenarioError, "longer than 0 s"),
         (lambda: unstable().at(1, "plant.mass", 3), UnknownName, "value 'mass' in plant"),
         (lambda: unstable().at(-1, "plant.stiffness", 3), ScenarioError, "before the start"),
-        (lambda: unstable().order("plant", "controller"), ScenarioError, "takes controllers"),
+        (lambda: unstable().order("plant", "controller"), ScenarioError, "is not a controller"),
         (lambda: unstable().plant("plant", UNSTABLE, step=1), ScenarioError, "declared twice"),
         (lambda: unstable().plant("a b", UNSTABLE, step=1), ScenarioError, "identifier"),
         (lambda: loop(late="maybe").build(), ScenarioError, "hold, fail, stretch"),

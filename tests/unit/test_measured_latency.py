@@ -209,7 +209,7 @@ def test_stamps_that_run_backwards() -> None:
 
 def test_taken_when_due_and_stamped_by_another_clock() -> None:
     run = recorded([MS] * FEWEST, latency=0.005, stamps="of another clock")
-    with pytest.raises(RecordingError, match="of another clock"):
+    with pytest.raises(RecordingError, match="another machine"):
         measured_latency(run, "law")
 
 

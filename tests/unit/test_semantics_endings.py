@@ -258,7 +258,7 @@ def test_wrong_declarations_are_named_where_they_stand() -> None:
         (lambda: scenario.at(0.01, "set.u", 2.0), "changed twice"),
         (lambda: scenario.at(0.01, "a.u", 2.0), "cannot change during a run"),
         (lambda: scenario.at(0.01, "a.x", 2.0), "cannot change during a run"),
-        (lambda: scenario.source("timing", U), "the name of a track in every recording"),
+        (lambda: scenario.source("timing", U), "is reserved for a track of every recording"),
     ]
     for wrong, message in mistakes:
         with pytest.raises(ScenarioError, match=message):

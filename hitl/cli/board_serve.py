@@ -31,13 +31,15 @@ _EVERY_S = 0.5
 @controller_option
 @click.option(
     "--link", type=click.Path(path_type=Path), metavar="PATH",
-    help="Make PATH a symbolic link to the port while the board runs.  [default: no link]",
+    help="Make PATH a symbolic link to the board's serial port while the board runs.  [default: no "
+    "link]",
 )  # fmt: skip
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print one line of JSON when the port is ready, and one at the end.",
+    help="Print one line of JSON when the board's serial port is ready, and one line when the "
+    "board stops.",
 )
 @reports_errors
 def serve(

@@ -19,13 +19,13 @@ from rtsim.cli.trust import trust_option
     "--build",
     "kind",
     type=click.Choice(list(FLAGS)),
-    help="Kind of build.  [default: the kind that the case was saved from]",
+    help="Build to run the case with.  [default: the build that the case was saved from]",
 )
 @click.option(
     "--silence",
     default=10.0,
     show_default=True,
-    help="Longest time that one step may take, s of the wall clock.",
+    help="Longest wall-clock time that one step may take, s.",
 )
 @link_option
 @json_option

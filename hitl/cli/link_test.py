@@ -39,9 +39,13 @@ _EVERY_NS = 200_000_000
 @controller_option
 @click.option(
     "--count", type=click.IntRange(min=1, max=10_000_000), default=200, show_default=True,
-    help="Number of round trips.",
+    help="Number of messages to send and receive back.",
 )  # fmt: skip
-@click.option("--paced", is_flag=True, help="Run an emulated board in real time, behind a port.")
+@click.option(
+    "--paced",
+    is_flag=True,
+    help="Run the emulated board in real time, behind a serial port, instead of in lockstep.",
+)
 @json_option
 @reports_errors
 @names_a_board
@@ -95,7 +99,9 @@ def _expected(
     if at.emulated:
         return image_for(at, firmware, controller)
     if paced:
-        raise BoardError(f"{at.text} runs in real time already; leave out --paced")
+        raise BoardError(
+            f"{at.text} is a real board, which always runs in real time; leave out --paced"
+        )
     if firmware is not None:
         raise BoardError(
             f"{at.text} is a real board, which runs the firmware that it was flashed with; flash "

@@ -153,7 +153,9 @@ def _exchange(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
     if answer is None:
         if isinstance(controller, Explaining):
             raise controller.silent(tag)
-        raise ControllerError(f"no answer to the request of {tag} within {patience:g} s")
+        raise ControllerError(
+            f"the controller did not answer the request of {tag} within {patience:g} s"
+        )
     if answer.shape != (controller.outputs.size,):
         raise ControllerError(
             f"the answer to the request of {tag} has shape {answer.shape}; expected "

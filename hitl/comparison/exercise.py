@@ -33,7 +33,10 @@ class Exercise:
     def of(
         cls, design: Controller, inputs: NDArray[np.float64], outputs: NDArray[np.float64]
     ) -> Exercise:
-        """Return what the inputs (k, m) and outputs (k, n) of all steps of ``design`` exercise."""
+        """Return which inputs and outputs of the reference controller ``design`` changed.
+
+        ``inputs`` (k, m) and ``outputs`` (k, n) have one row for each step.
+        """
         still = _still(design.outputs.columns, outputs)
         # C code that does nothing answers 0.
         away = (outputs != 0.0) & (outputs != design.outputs.initial())

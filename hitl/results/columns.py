@@ -36,7 +36,7 @@ Cells = list[tuple[str, ...]]
 
 
 def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
-    """Return columns and rows of one controller's open loop, the worst output first."""
+    """Return the table of one controller's open loop: columns, and one row for each output."""
     if len(loops) == 1:
         return _OPEN, [open_cells(s) for s in loops[0].worst_first()]
     names = [loops[0].sides.reference, *(loop.sides.translation for loop in loops)]

@@ -236,9 +236,10 @@ class ControllerTask(Ticking):
                 return None
         if getattr(answer, "shape", None) != (self.controller.outputs.size,):
             raise ShapeError(
-                f"{self.name} answered {request.tag} with shape "
+                f"{self.name} answered the request of {request.tag} with a value of shape "
                 f"{getattr(answer, 'shape', type(answer).__name__)}; expected "
-                f"({self.controller.outputs.size},): {', '.join(self.controller.outputs.columns)}"
+                f"({self.controller.outputs.size},): "
+                f"{', '.join(self.controller.outputs.columns)}"
             )
         if not all(map(isfinite, answer.tolist())):
             raise self._not_finite(request.tag, answer)
@@ -275,7 +276,7 @@ class ControllerTask(Ticking):
         environment.event(request.due, "Late", self.name, text, values)
         if self.late == "fail":
             raise ControllerError(
-                f"{text} (request of {request.tag}); allow a longer latency, or choose late='hold'"
+                f"{text} (request of {request.tag}); give a longer latency, or choose late='hold'"
             )
         if self.late == "stretch":
             answer = self.controller.receive(request.tag, self._silence_s)
@@ -320,8 +321,9 @@ class ControllerTask(Ticking):
         dead = saved["failed"] is not None
         if saved["controller"] is None and saved["sequence"] and not dead:
             raise ScenarioError(
-                f"{self.name} ({type(self.controller).__name__}) saved no memory, so it cannot be "
-                "restored; add save() and restore() to its class, or replay the recording"
+                f"{self.name} ({type(self.controller).__name__}) saved no memory, so the "
+                "controller cannot be restored; add save() and restore() to its class, or "
+                "replay the recording"
             )
         super().restore(saved)
         self.sequence = saved["sequence"]

@@ -80,8 +80,8 @@ def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> 
         end.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise ScenarioError(
-            f"cannot serve {option} at {text}: {reason}; if another program uses it, end it"
-            + (", or give another HOST:PORT" if option == "--foxglove" else "")
+            f"cannot serve {option} at {text}: {reason}; if another program uses this address, "
+            "end that program" + (", or give another HOST:PORT" if option == "--foxglove" else "")
         ) from None
     return end
 

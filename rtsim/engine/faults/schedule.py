@@ -25,7 +25,7 @@ FIRST = -(2**62)
 
 
 class FaultTask:
-    """Makes items of a fault at inputs of plants: at the fault's start, end and ticks."""
+    """Changes faulty inputs of plants at the start and end of a fault and at each of its ticks."""
 
     period: Period | None = None
     priority = FIRST

@@ -32,7 +32,7 @@ from rtsim.cli.trust import trust_option
 @reports_errors
 @trust_option
 def case(file: Path, kind: str | None, silence: float, link: str | None, as_json: bool) -> None:
-    """Run the steps of the saved case FILE again.
+    """Run the steps of a controller again that the case FILE contains.
 
     A case holds the inputs of a controller up to a step that failed. The command compiles the C
     code as it is now and runs the steps in a new worker. If the C code is outside the current

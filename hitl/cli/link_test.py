@@ -55,10 +55,10 @@ def link_test(
     """Test the serial line to the board at URL.
 
     The command prints the board's identity, lost messages, round-trip times, the offset of the
-    board's clock, and the time budget of a step. URL is {url},
-    serial:///dev/ttyACM0?baud=500000 or serial://COM3. Exit status 0 if the line and the board are
-    good, 1 if a message was lost, repeated or damaged or if the board does not carry the
-    controller of -c, 2 if the test could not be made.
+    board's clock, and the time budget of a step. URL is {url}, serial:///dev/ttyACM0?baud=500000
+    or serial://COM3. Exit status 0 if the line and the board are good, 1 if a message was lost,
+    repeated or damaged or if the board does not run the controller of -c, 2 if the test could not
+    be made.
 
     \b
     Examples:

@@ -95,7 +95,7 @@ def pitl(
     strictness: str,
     as_json: bool,
 ) -> None:
-    """Compare a controller on a board with its C code and its reference model.
+    """Compare a controller on a board with its C code on this host and its reference model.
 
     SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. First, SCENARIO runs
     with its reference model. In the open loop, the recorded inputs go step by step through the

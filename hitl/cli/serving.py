@@ -31,7 +31,7 @@ from rtsim.cli.common import reports_errors
 )  # fmt: skip
 @reports_errors
 def serve(interface: str, endpoint: str, keys: Path | None, kind: str, runs: int | None) -> None:
-    """Serve the C code of INTERFACE to another machine.
+    """Run the C code of INTERFACE for a simulation on another machine.
 
     The command builds the C code and starts a new worker process for each client that connects,
     until Ctrl-C. An address that other machines can reach needs --keys.

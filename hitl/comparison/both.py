@@ -24,7 +24,7 @@ from rtsim.record.verdict import short
 
 Table = NDArray[np.float64]
 Observer = Callable[[int, int], None]
-"""A function that is called after each step with the number of steps done and of all steps."""
+"""A function called after each step with two numbers: the completed steps and all steps."""
 MOST_AGAIN = 1000
 """The largest number of steps that are repeated after the second initialisation."""
 

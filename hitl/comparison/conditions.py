@@ -145,7 +145,7 @@ class Conditions:
         return _started_by(controller, announced)
 
     def refuse_no_time(self, pace: Pace, controllers: Mapping[str, Controller]) -> None:
-        """Raise an error if, in real time, a controller outside this process has no latency."""
+        """Raise an error if a controller outside this process has latency 0 in a paced run."""
         for name, controller in controllers.items():
             compute = self.component(name).compute
             none = isinstance(compute, Fixed) and compute.constant == (0,)

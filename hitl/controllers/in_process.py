@@ -169,7 +169,7 @@ class InProcess:
         return address, (self._u, np.zeros(0), self._log.values, self._y)
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
-        """Take over the steps that compiled code called, and what was answered."""
+        """Take over the steps that compiled code called, and the answers to these steps."""
         called = self._log.take(steps)
         if self._pending not in (None, request):
             self._history.heard(self._answer)

@@ -37,7 +37,7 @@ class Field:
     bias: float = 0.0
     overflow: str = "error"
     given: bool = True
-    """True if the file gives an initial value; a parameter without it keeps the value in C."""
+    """True if the file gives an initial value; without one, a parameter keeps its value in C."""
     set_by_caller: bool = False
     """True for a parameter that the caller must set: the C code gives it no meaningful value."""
 

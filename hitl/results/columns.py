@@ -161,7 +161,7 @@ def flights_of(pairs: Sequence[BackToBack]) -> list[LoopComparison]:
 
 
 def verdicts(verdicts_by_side: Sequence[tuple[str, str]]) -> str:
-    """Return ``ok``, or the failures with the names of their sides."""
+    """Return the text ``ok``, or the failures with the names of the compared sides."""
     return "; ".join(f"{who}: {why}" for who, why in verdicts_by_side if why != "ok") or "ok"
 
 

@@ -202,7 +202,7 @@ def set_value(ctx: click.Context, target: str, value: tuple[str, ...]) -> None:
     """Set a parameter or the value of a source: rtsim ctl set f16.mass 9000 kg
 
     The unit is optional. It must be the declared unit ('rtsim ctl parameters' lists it), because
-    nothing is converted.
+    values are not converted.
     """
     numbers, unit = _measured(value)
     with _run(ctx) as run:

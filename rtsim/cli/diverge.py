@@ -60,7 +60,7 @@ def diverge(
     show_all: bool,
     as_json: bool,
 ) -> None:
-    """Find the first difference of recordings A and B.  Without B, run A again and compare.
+    """Find the first difference of recordings A and B. Without B, run A again and compare.
 
     Prints the signal or message that differs, its inputs in both runs, and the last tag at which
     everything agreed. Checkpoints next to the recordings shorten the search (docs/diverge.md).

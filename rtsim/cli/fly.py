@@ -41,8 +41,8 @@ def fly(
     """Fly SCENARIO by hand: f16, or FILE.py with an external input that a person controls.
 
     Use a stick, a gamepad, or keyboard and mouse; F1 in the window shows the keys. Closing the
-    window does not end the flight; rtsim view opens another. Esc in a window, or Ctrl-C, ends the
-    flight. 'rtsim replay' repeats the recording bit for bit.
+    window does not end the run; 'rtsim view' opens a new window. Esc in a window, or Ctrl-C, ends
+    the run. 'rtsim replay' repeats the recording bit for bit.
 
     \b
     Examples:

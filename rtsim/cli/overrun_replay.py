@@ -52,9 +52,9 @@ def overrun_replay(
 ) -> None:
     """Write a fault file that reproduces the overruns of RECORDING (docs/realtime.md).
 
-    RECORDING is the recording of a paced run. Each frame that made the loop late becomes one fault:
-    a stall, a slow job or a late wake. The last line printed is the command that runs the scenario
-    with these faults.
+    RECORDING is the recording of a paced run. The command writes one fault for each frame that
+    made the loop late: a stall, a slow job or a late wake-up. The last line printed is the command
+    that runs the scenario with these faults.
 
     \b
     Examples:

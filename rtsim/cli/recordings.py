@@ -109,8 +109,9 @@ def compare(
 ) -> None:
     """Compare recording B with baseline A, signal by signal.
 
-    A value passes if |B - A| <= max(ABS, REL*|A|). Without tolerances, every bit must be equal. If
-    one of the runs continues from a checkpoint, the comparison begins at the checkpoint's time.
+    A value passes if |B - A| <= max(ABS, REL*|A|). Without tolerances, every bit must be equal.
+    If A or B is a run that was continued from a checkpoint, the comparison begins at the time of
+    the checkpoint.
 
     \b
     Examples:

@@ -125,8 +125,8 @@ def replay(
     """Run RECORDING again and check that every state and message is equal, bit for bit.
 
     If the fingerprint (packages, processor, sources) differs from the recorded one, replay prints
-    the differences and compares values with a tolerance instead. With --view no run is repeated: a
-    window shows the recording, at --pace 1 unless another pace is given.
+    the differences and compares values with a tolerance instead. With --view, the scenario is not
+    run again: a window shows the recording. The default is then --pace 1.
 
     \b
     Examples:

@@ -42,8 +42,8 @@ def view(run: str, keys: Path | None, mapping: Path | None, window: Window, quie
     """Open a window of RUN, which was started with --view or by 'rtsim fly'.
 
     RUN is a process number, the name of a scenario, or tcp://HOST:PORT (default: the only run).
-    Only the window that was opened first controls the stick; a second window can only watch until
-    the first one is closed.
+    Only the window that was opened first controls the stick. A second window only shows the run,
+    until the first window is closed.
 
     \b
     Examples:

@@ -33,7 +33,7 @@ The control law updates the memory s (k,) and fills the outputs y."""
 
 
 class Controller(Protocol):
-    """The interface of every controller; a controller has at most one open request."""
+    """The interface of every controller; a controller has at most one pending request."""
 
     @property
     def inputs(self) -> Signals: ...
@@ -204,7 +204,7 @@ class PythonController:
         return int(handle), (self._u, self.s, self.p, self._y)
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:  # noqa: ARG002
-        """Set the open request, whose answer compiled code computed; ``None``: no open request.
+        """Set the pending request, whose answer compiled code computed; ``None`` if there is none.
 
         All other memory of the controller is in the vectors that compiled code used.
         """

@@ -37,7 +37,7 @@ FAILURE_POLICIES = ("end", "hold")
 
 @dataclass
 class ControllerRequest:
-    """The open request of a controller."""
+    """The pending request of a controller."""
 
     tag: Tag
     due: Tag
@@ -106,7 +106,7 @@ class ControllerTask(Ticking):
 
     @property
     def due_ns(self) -> int:
-        """Time at which the open answer is due, ns; :data:`FAR` if none is open or it is late."""
+        """Due time of the pending answer, ns; :data:`FAR` if none is pending or it is late."""
         return FAR if self.request is None or self.request.late else self.request.due.ns
 
     def compiled(self) -> CompiledReaction | str:
@@ -124,7 +124,7 @@ class ControllerTask(Ticking):
 
     @property
     def checked(self) -> bool:
-        """True if compiled code may run the next tick, or send the open answer."""
+        """True if compiled code may run the next tick, or send the pending answer."""
         checked: bool = getattr(self.controller, "checked", True)
         return checked and not self._failed_or_late
 

@@ -63,7 +63,7 @@ class RequestLog:
     def extend(
         self, ns: NDArray[np.int64], inputs: NDArray[np.float64], answers: NDArray[np.float64]
     ) -> None:
-        """Add k requests at microstep 0 of ``ns`` (k,) with ``inputs`` (k, m).
+        """Add k requests at microstep 0 of the times ``ns`` (k,), with ``inputs`` (k, m).
 
         ``answers`` has a row for each of them; the last request may have no answer yet.
         """

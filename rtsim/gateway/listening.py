@@ -29,7 +29,7 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 def check_exposure(text: str, unencrypted: bool) -> None:
-    """Refuse an address that other machines can reach, unless ``unencrypted`` allows it.
+    """Raise an error for an address that other machines can reach, unless ``unencrypted`` is true.
 
     The protocol of the viewer has neither keys nor encryption.
     """

@@ -109,7 +109,7 @@ class Tableau:
 
     @property
     def first_same_as_last(self) -> bool:
-        """Whether the last stage of a step is the first stage of the next one."""
+        """Return whether the last stage of a step is also the first stage of the next step."""
         return self.a[-1] == self.b[:-1] and self.b[-1] == 0
 
 

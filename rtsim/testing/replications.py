@@ -63,9 +63,9 @@ def held_average(
 ) -> float:
     """Return the time average of ``"track.column"`` from ``after`` s to the end of the run.
 
-    A signal of messages (``"messages/component.signal"``) holds from one arrival to the next.
-    ``before`` is its value before the first message; the default is the declared initial value. A
-    plant's signal (``"plant.signal"``) is linear between rows, and it may jump.
+    A signal of messages (``"messages/component.signal"``) keeps its value from one arrival to the
+    next.  ``before`` is its value before the first message; the default is the declared initial
+    value.  A plant's signal (``"plant.signal"``) is linear between rows, and it may jump.
     """
     track, column = _track_of(recording, name)
     if "side" in track.integers:

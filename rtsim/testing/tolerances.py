@@ -13,7 +13,7 @@ from rtsim.core.errors import ModelError, ScenarioError, ShapeError
 from rtsim.core.signals import Vector
 
 RUNGS = 3
-"""Number of successive tolerances in an estimate; two results could agree by chance."""
+"""Number of successive tolerances in an estimate; it is 3, because two could agree by chance."""
 
 FINEST = 2.3e-14
 """The smallest relative tolerance of SciPy's solvers: 100 times the spacing of doubles at 1."""
@@ -21,7 +21,7 @@ FINEST = 2.3e-14
 
 @dataclass(frozen=True)
 class Sufficient:
-    """The result: the largest sufficient ``tolerance`` of those tried.
+    """The result of :func:`sufficient_tolerance`: the largest ``tolerance`` that is sufficient.
 
     ``end`` (n,) is the final state with this tolerance, and ``off`` (n,) the estimate of its error,
     in the units of the states.  ``tried`` are all tolerances that were tried; the last two are

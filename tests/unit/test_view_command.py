@@ -104,7 +104,7 @@ def test_help_tells_the_pace_and_the_policy_that_hold() -> None:
     assert f"[default: {FOR_A_PERSON}]" in flown
     assert "(as fast as possible). [default: max]" in run
     assert f"--pace 1 and --overrun {FOR_A_PERSON}" in run
-    assert "rtsim view opens another" in flown
+    assert "opens a new window" in flown
     assert "tcp://HOST:PORT" in view
 
 

@@ -45,7 +45,7 @@ _EVERY_S = 0.5
 def serve(
     url: str, firmware: Path | None, controller: str | None, link: Path | None, as_json: bool
 ) -> None:
-    """Run an emulated board in real time; URL names the board, such as board:uno.
+    """Run an emulated board in real time; URL names the board.
 
     The command prints the URL of the board's serial port and runs until Ctrl-C. Other programs can
     open this port like the port of a real board. Opening the port resets the board.

@@ -128,8 +128,8 @@ class Sil:
         table = np.asarray(inputs, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != self.inputs.size:
             raise ShapeError(
-                f"the inputs have shape {table.shape}; run() takes (k, {self.inputs.size}): "
-                f"{', '.join(self.inputs.columns)}"
+                f"the inputs have shape {table.shape}; run() needs shape (k, "
+                f"{self.inputs.size}): {', '.join(self.inputs.columns)}"
             )
         return table
 

@@ -37,7 +37,8 @@ class EmulatedPins:
         channel, most = board.channel(pin), board.require_pins().volts
         if not 0.0 <= volts <= most:
             raise BoardError(
-                f"{volts!r} V at pin {pin}: the voltage at {board.phrase} must be 0 to {most:g} V"
+                f"cannot apply {volts!r} V to pin {pin}: the pins of {board.phrase} take 0 to "
+                f"{most:g} V"
             )
         self._board._input(In.VOLTS, channel, round(volts * 1000))
 

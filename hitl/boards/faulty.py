@@ -61,8 +61,9 @@ class FaultyLink:
             needs = _at_board(activity).needs
             if not hasattr(link, needs):
                 raise BoardError(
-                    f"fault {activity.fault.name}: the host cannot {needs} a board over this "
-                    f"line; use the emulated board {DEFAULT_URL}, or remove the fault"
+                    f"fault {activity.fault.name}: this fault must {needs} the board, but the "
+                    "host cannot do that over this serial line; use the emulated board "
+                    f"{DEFAULT_URL}, or remove the fault"
                 )
         self._by_request = [a for a in resets if _by_request(a)]
         self._by_time = [a for a in resets if not _by_request(a)]

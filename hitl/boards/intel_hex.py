@@ -23,8 +23,8 @@ def read_image(path: Path, flash: int, begins: int = 0) -> bytes:
         raise BoardError(f"cannot read the firmware file {path}: {error.strerror}") from None
     if len(text) > _MOST_FILE_BYTES:
         raise BoardError(
-            f"{path} is larger than {_MOST_FILE_BYTES} bytes, the limit for firmware; "
-            "name an Intel HEX file"
+            f"{path} is larger than {_MOST_FILE_BYTES} bytes, the limit for firmware; give an "
+            "Intel HEX file"
         )
     return parse(text.decode("ascii", "replace"), flash, str(path), begins)
 
@@ -43,7 +43,10 @@ def parse(text: str, flash: int, name: str = "image", begins: int = 0) -> bytes:
             continue
         where = f"{name}:{number}"
         if ended:
-            raise BoardError(f"{where}: a line follows the end record; build the firmware again")
+            raise BoardError(
+                f"{where}: this line comes after the end record, which must be last; build the "
+                "firmware again"
+            )
         kind, address, data = _record(line.strip(), where)
         if kind == _DATA:
             _place(image, given, base + address - begins, data, where)
@@ -53,7 +56,8 @@ def parse(text: str, flash: int, name: str = "image", begins: int = 0) -> bytes:
             ended = True
         elif kind not in (_START_SEGMENT, _START_LINEAR):
             raise BoardError(
-                f"{where}: unknown record of type {kind} with {len(data)} bytes; expected Intel HEX"
+                f"{where}: a record of type {kind} with {len(data)} bytes is not an Intel HEX "
+                "record"
             )
     if not ended:
         raise BoardError(f"{name} has no end record: the file is truncated or not Intel HEX")

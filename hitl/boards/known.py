@@ -24,8 +24,8 @@ def _usable(name: str, made: object) -> BoardDescription:
         )
     if made.name != name or not NAME.match(name):
         raise ScenarioError(
-            f"the board registered as {name!r} has the name {made.name!r}; use the same name "
-            "twice, of lower-case letters, digits, - and _"
+            f"the board registered as {name!r} has the attribute name = {made.name!r}; make "
+            "both names equal, of lower-case letters, digits, - and _"
         )
     return made
 

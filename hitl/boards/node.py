@@ -134,7 +134,8 @@ def install(files: Path = FILES) -> Path:
             # If the package is there now, another process has installed it first.
             if not (target / "package.json").is_file():
                 raise BoardError(
-                    f"cannot install {files.name}: {home} exists with other contents; remove it"
+                    f"cannot install {files.name}: the folder {home} exists with other "
+                    "contents; remove the folder"
                 ) from None
     return target
 

@@ -76,7 +76,8 @@ class PacedBoard:
         check_posix()
         if not parse_url(url).emulated:
             raise BoardError(
-                f"{url} is a real port; only an emulated board can be served; type: {DEFAULT_URL}"
+                f"{url} is a real port, but only an emulated board can be served; give "
+                f"{DEFAULT_URL}"
             )
         self._patience = patience
         self._over: str | None = None

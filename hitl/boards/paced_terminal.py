@@ -111,7 +111,8 @@ class Terminal:
             link.symlink_to(self.port)
         except FileExistsError:
             raise BoardError(
-                f"cannot make the link {link}: it exists; remove it, or give another --link"
+                f"cannot make the link {link}: a file with this name exists; remove the file, "
+                "or give another --link"
             ) from None
         except OSError as error:
             raise BoardError(f"cannot write the link {link}: {error.strerror}") from None

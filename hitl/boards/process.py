@@ -77,8 +77,8 @@ class EmulatorProcess:
         self.check()
         if len(body) > wire.MOST_BODY:
             raise BoardError(
-                f"a request to {self._name} has {len(body)} bytes; at most {wire.MOST_BODY} are "
-                "allowed: send fewer bytes at a time"
+                f"a request to {self._name} has {len(body)} bytes; at most {wire.MOST_BODY} "
+                "are allowed: send fewer bytes in one request"
             )
         self._asked = stopwatch()
         try:

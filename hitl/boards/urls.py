@@ -72,7 +72,7 @@ def parse_url(text: str) -> BoardUrl:
         emulators = tuple(board.emulators)
         if not emulators:
             raise BoardError(
-                f"{text}: {board.phrase} has no emulator; use a real one, for example "
+                f"{text}: {board.phrase} has no emulator; use a real board, for example "
                 f"serial:///dev/ttyACM0?board={board.name}"
             )
         backend = _one_of("back end", options.get("backend", emulators[0]), emulators, text)
@@ -110,11 +110,13 @@ def open_board(url: str, firmware: Path | None) -> EmulatedBoard:
     at = parse_url(url)
     if not at.emulated:
         raise BoardError(
-            f"{url} is a real board, which has its own clock: lockstep and pins need an emulated "
-            f"board; type: {DEFAULT_URL}"
+            f"{url} is a real board with its own clock, but lockstep and access to pins need "
+            f"an emulated board; give {DEFAULT_URL}"
         )
     if firmware is None:
-        raise BoardError(f"{url} has no firmware: name an Intel HEX file for the emulated board")
+        raise BoardError(
+            f"{url} names an emulated board, but no firmware is given; give an Intel HEX file"
+        )
     board = at.description
     image = read_image(firmware, board.memory.flash, board.memory.flash_begins)
     command = board.emulator(at.backend).command()
@@ -126,7 +128,7 @@ def _options(text: str, query: str, known: tuple[str, ...]) -> dict[str, str]:
     for name, _ in given:
         _one_of("option", name, known, text)
     if len(dict(given)) < len(given):
-        raise BoardError(f"{text}: the URL gives an option twice; give each option once")
+        raise BoardError(f"{text}: the URL contains an option twice; give each option once")
     return dict(given)
 
 
@@ -144,6 +146,7 @@ def _baud(text: str, options: dict[str, str]) -> int | None:
     digits = options["baud"]
     if not (digits.isascii() and digits.isdigit() and 1 <= len(digits) <= 7 and int(digits) >= 300):
         raise BoardError(
-            f"{text}: baud={digits} is not a rate from 300 to 9999999 bit/s; type: baud=500000"
+            f"{text}: baud={digits} is not a rate from 300 to 9999999 bit/s; write, for "
+            "example, baud=500000"
         )
     return int(digits)

@@ -98,7 +98,8 @@ def advanced(
     """
     if len(body) < _CYCLE.size or (len(body) - _CYCLE.size) % _RECORD.size:
         raise BoardError(
-            f"{len(body)} bytes; expected {_CYCLE.size} and {_RECORD.size} for each event"
+            f"a message of {len(body)} bytes; expected {_CYCLE.size} bytes, and {_RECORD.size} "
+            "more for each event"
         )
     (reached,) = _CYCLE.unpack_from(body)
     if not start <= reached <= target:

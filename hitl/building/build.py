@@ -116,7 +116,7 @@ def build(
     if not isinstance(interface, Interface):
         interface = load_interface(interface)
     if kind not in FLAGS:
-        raise UnknownName("build", kind, list(FLAGS), f"building {interface.name}")
+        raise UnknownName("build", kind, list(FLAGS), f"the build of {interface.name}")
     check_target(interface, "host")
     toolchain = toolchain or find_toolchain()
     if toolchain.family == "zig" and kind != PLAIN:
@@ -174,8 +174,8 @@ class _Job:
                     store.settle(made, folder, snapshot, _CONTENTS)
                     return folder
         raise BuildError(
-            f"the sources of {self.interface.name} changed during each of {_ATTEMPTS} compilations;"
-            " try again when they no longer change"
+            f"the sources of {self.interface.name} changed during each of {_ATTEMPTS} "
+            "compilations; save the sources, and build again"
         )
 
     def _run(self, *arguments: str | Path) -> str:

@@ -142,8 +142,8 @@ def measured(builds: Build | Sequence[Build], into: str | Path) -> Iterator[Cove
         counters = Path(name)
         if not any(counters.glob("*.gcda")):
             raise CoverageError(
-                f"no process of {', '.join(b.interface.name for b in listed)} ran to its end, so "
-                "nothing was counted; run the coverage build in a worker process"
+                f"no process of {', '.join(b.interface.name for b in listed)} ran to its end, "
+                "so no lines were counted; run the coverage build in a worker process"
             )
         coverage.by_file.update(_report(listed, counters, folder, tool))
 
@@ -191,15 +191,16 @@ def _gcov(builds: Sequence[Build]) -> str:
     for build in builds:
         if build.kind != COVERAGE:
             raise CoverageError(
-                f"{build.interface.name} is a {build.kind} build, which does not count coverage; "
-                "use --build coverage"
+                f"{build.interface.name} is a {build.kind} build, which does not count the "
+                "lines that ran; use --build coverage"
             )
     if importlib.util.find_spec("gcovr") is None:
         raise CoverageError("coverage needs gcovr; type: pip install 'rtsim[sil]'")
     compilers = {build.compiler for build in builds}
     if len(compilers) != 1:
         raise CoverageError(
-            f"the builds were made by {len(compilers)} compilers; build all with the same CC"
+            f"the builds were made by {len(compilers)} different compilers; build all of them "
+            "with the same compiler (CC)"
         )
     compiler = Toolchain(("cc",), compilers.pop())
     found = _candidates(compiler)

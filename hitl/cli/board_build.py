@@ -20,8 +20,8 @@ from rtsim.cli.common import json_option, reports_errors, show_result
 @click.argument("interface")
 @click.option(
     "-o", "--output", "folder", type=click.Path(path_type=Path), metavar="FOLDER",
-    help="Write the sketch and its image to FOLDER/NAME, for the Arduino IDE or make. NAME is the "
-    "controller's name.  [default: no sketch is written]",
+    help="Write the firmware's source code (a sketch for the Arduino IDE or make) and its image to "
+    "FOLDER/NAME, where NAME is the controller's name.  [default: no sketch is written]",
 )  # fmt: skip
 @click.option(
     "--baud", type=int, default=None,

@@ -31,22 +31,24 @@ _EVERY_S = 0.5
 @controller_option
 @click.option(
     "--link", type=click.Path(path_type=Path), metavar="PATH",
-    help="Make PATH a symbolic link to the port while the board runs.  [default: no link]",
+    help="Make PATH a symbolic link to the board's serial port while the board runs.  [default: no "
+    "link]",
 )  # fmt: skip
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print one line of JSON when the port is ready, and one at the end.",
+    help="Print one line of JSON when the board's serial port is ready, and one line when the "
+    "board stops.",
 )
 @reports_errors
 def serve(
     url: str, firmware: Path | None, controller: str | None, link: Path | None, as_json: bool
 ) -> None:
-    """Run the emulated board at URL in real time.
+    """Run an emulated board in real time; URL names the board.
 
-    The command prints the URL of the board's serial port and runs until Ctrl-C. Any program can
-    open the port like the port of a real board. Opening the port resets the board.
+    The command prints the URL of the board's serial port and runs until Ctrl-C. Other programs can
+    open this port like the port of a real board. Opening the port resets the board.
 
     \b
     Examples:

@@ -19,20 +19,20 @@ from rtsim.cli.trust import trust_option
     "--build",
     "kind",
     type=click.Choice(list(FLAGS)),
-    help="Kind of build.  [default: the kind that the case was saved from]",
+    help="Build to run the case with.  [default: the build that the case was saved from]",
 )
 @click.option(
     "--silence",
     default=10.0,
     show_default=True,
-    help="Longest time that one step may take, s of the wall clock.",
+    help="Longest wall-clock time that one step may take, s.",
 )
 @link_option
 @json_option
 @reports_errors
 @trust_option
 def case(file: Path, kind: str | None, silence: float, link: str | None, as_json: bool) -> None:
-    """Run the steps of the saved case FILE again.
+    """Run the steps of a controller again that the case FILE contains.
 
     A case holds the inputs of a controller up to a step that failed. The command compiles the C
     code as it is now and runs the steps in a new worker. If the C code is outside the current

@@ -53,15 +53,16 @@ controllers_option = click.option(
     "controllers",
     multiple=True,
     metavar="[NAME=]INTERFACE[@ENDPOINT]",
-    help="Run the C code of INTERFACE in place of controller NAME: controller=pid.toml. NAME may "
-    "be left out if the scenario has one controller. pid.toml@tcp://HOST:PORT uses the C code that "
-    "'rtsim sil serve' runs at this address.",
+    help="Run the C code of INTERFACE in place of controller NAME: controller=pid.toml. If the "
+    "scenario has only one controller, INTERFACE alone is enough. pid.toml@tcp://HOST:PORT "
+    "uses the C code that 'rtsim sil serve' runs at this address.",
 )
 keys_option = click.option(
     "--keys",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Key file for an ENDPOINT: the .client file that 'rtsim sil serve --keys' wrote.",
+    help="Client key file, needed if -c names an address tcp://HOST:PORT: the .client file that "
+    "'rtsim sil serve --keys' wrote.",
 )
 build_option = click.option(
     "--build",
@@ -69,8 +70,8 @@ build_option = click.option(
     type=click.Choice(list(FLAGS)),
     default=PLAIN,
     show_default=True,
-    help="Kind of build: sanitize finds undefined behaviour, coverage counts the lines that ran. "
-    "Execution times are measured for plain only.",
+    help="Build of the C code: plain measures execution times, sanitize finds undefined behaviour, "
+    "coverage counts the lines that ran.",
 )
 
 link_option = click.option(
@@ -78,7 +79,8 @@ link_option = click.option(
     type=click.Choice(LINKS),
     default=None,
     help="Link to the process of the C code: shm is shared memory, zmq is ZeroMQ. Both give the "
-    "same recorded rows.  [default: shm on Linux, zmq elsewhere and for an ENDPOINT]",
+    "same recorded rows.  [default: shm on Linux; zmq elsewhere and for an address "
+    "tcp://HOST:PORT]",
 )
 
 SHOW, ERROR = "show", "error"
@@ -100,7 +102,7 @@ coverage_option = click.option(
     default=Path("coverage-report"),
     show_default=True,
     metavar="FOLDER",
-    help="Folder for the HTML pages of --build coverage.",
+    help="Folder for the HTML pages that --build coverage writes.",
 )
 
 
@@ -174,7 +176,7 @@ def in_c(reference: str, kind: str, keys: Path | None, link: str | None = None) 
     if kind != PLAIN:
         raise ScenarioError(
             f"--build {kind} does not apply to {reference}, which is built on the machine that "
-            f"serves it; type there: rtsim sil serve --build {kind}"
+            f"serves it; on that machine, type: rtsim sil serve --build {kind}"
         )
     held = None if keys is None else Keys.load(keys)
     return SilController(interface, endpoint=f"{_SERVED[1:]}{address}", keys=held, link=link)
@@ -199,9 +201,7 @@ def parse_controllers(values: Sequence[str], scenario: Scenario) -> dict[str, st
     for value in values:
         name, reference = _split(value, known)
         if name in out:
-            raise ScenarioError(
-                f"-c {value}: controller {name} is given twice; leave one of the two out"
-            )
+            raise ScenarioError(f"-c {value}: controller {name} is given twice; leave out one -c")
         out[name] = reference
     return out
 

@@ -110,7 +110,7 @@ _OPTIONS = (
     click.option("--seed", default=0, show_default=True, help="Seed of every random stream."),
     click.option(
         "--until", default=None, metavar="S",
-        help="End time, simulated s.  [default: the scenario's own]",
+        help="Simulated time at which the run ends, s.  [default: the end time of the scenario]",
     ),
     latency_option,
     click.option(
@@ -121,11 +121,12 @@ _OPTIONS = (
     ),
     click.option(
         "--abs", "absolute", type=float,
-        help="Absolute tolerance of every signal, in its unit.  [default: by type and range]",
+        help="Absolute tolerance of every signal, in the signal's unit.  [default: from the type "
+        "and range of the signal]",
     ),
     click.option(
         "--rel", "relative", type=float,
-        help="Relative tolerance of every signal.  [default: by type]",
+        help="Relative tolerance of every signal.  [default: from the type of the signal]",
     ),
     click.option(
         "--tolerance", "--tol", "single", multiple=True, metavar="NAME=ABS[,REL]",
@@ -133,22 +134,23 @@ _OPTIONS = (
     ),
     click.option(
         "--recording", type=_path, metavar="FILE",
-        help="Recording that gives the inputs of the open loop.  [default: the run with the "
-        "reference model]",
+        help="Recording from which the inputs of the open loop are read.  [default: the run with "
+        "the reference model]",
     ),
     click.option(
-        "--open-only", is_flag=True, help="Compare step by step only, without the closed loop."
+        "--open-only", is_flag=True, help="Compare in the open loop only; run no closed loop."
     ),
-    click.option("--junit", type=_path, metavar="FILE", help="Write a JUnit XML file."),
+    click.option("--junit", type=_path, metavar="FILE", help="Write the result as JUnit XML."),
     click.option(
         "--html", type=_path, metavar="FILE",
-        help="Write a report: one HTML page that needs no other file.",
+        help="Write the result as an HTML report that needs no other file.",
     ),
     click.option(
         "-o", "--record", "path", type=_path, metavar="FILE",
-        help="Record the run with the C code or the board.",
+        help="Record the closed-loop run with the C code or the board in FILE.  [default: no "
+        "recording]",
     ),
-    click.option("--force", is_flag=True, help="Overwrite the file of -o if it exists."),
+    click.option("--force", is_flag=True, help="Overwrite the file given with -o if it exists."),
     click.option("--strict", is_flag=True, help="Exit with status 1 if a fault never acted."),
 )  # fmt: skip
 

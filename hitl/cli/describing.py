@@ -24,7 +24,7 @@ from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_resul
 @click.argument("interface")
 @click.option(
     "-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE",
-    help="File for the header; an older header is overwritten.  [default: the terminal]",
+    help="File to write the header to; an existing header is overwritten.  [default: the terminal]",
 )  # fmt: skip
 @reports_errors
 def header(interface: str, path: Path | None) -> None:
@@ -52,12 +52,12 @@ def header(interface: str, path: Path | None) -> None:
 @click.argument("interface")
 @click.option(
     "--target", type=click.Choice(sorted(TARGETS)), default="host", show_default=True,
-    help="Target to check the controller for: its compiler, types and memory.",
+    help="Check that the controller fits the compiler, the types and the memory of this target.",
 )  # fmt: skip
 @click.option(
     "--board", "board_name", default=None, metavar="NAME",
-    help="Board to check the controller for, instead of a target: its compiler, types and memory. "
-    "An unknown name lists all boards.  [default: none]",
+    help="Check that the controller fits the compiler, the types and the memory of this board, "
+    "instead of a target. An unknown name lists all boards.  [default: none]",
 )  # fmt: skip
 @warnings_option
 @json_option

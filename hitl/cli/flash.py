@@ -45,8 +45,14 @@ _LAST_LINES = 8
     help="Bit rate of the boot loader, bit/s; older boot loaders need 57600.  "
     f"[default: {_BOOT_BAUD}]",
 )  # fmt: skip
-@click.option("--no-verify", is_flag=True, help="Do not ask the board for its identity.")
-@click.option("--dry-run", is_flag=True, help="Only print the command line of the flasher.")
+@click.option(
+    "--no-verify",
+    is_flag=True,
+    help="Do not check after flashing that the board runs the new firmware.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Print the command line of the flasher; flash nothing."
+)
 @board_option
 @json_option
 @reports_errors
@@ -74,7 +80,9 @@ def flash(
             "own tools, and then rtsim link-test"
         )
     if None not in (baud, of_port) and baud != of_port:
-        raise BoardError(f"--baud {baud} contradicts --port {port}; leave one of the two rates out")
+        raise BoardError(
+            f"--baud {baud} contradicts the rate in --port {port}; leave out one of the two rates"
+        )
     most = board.line.most_baud
     if baud is not None and baud > most:
         raise click.BadParameter(f"{baud} is not in the range 300<=x<={most}.", param_hint="--baud")
@@ -117,7 +125,8 @@ def _board_at(at: BoardUrl, board_name: str | None) -> BoardDescription:
     board = chosen(board_name)
     if at.board not in (DEFAULT_BOARD.name, board.name):
         raise BoardError(
-            f"--board {board.name} contradicts --port {at.text}; leave one of the two boards out"
+            f"--board {board.name} contradicts the board in --port {at.text}; leave out one of "
+            "the two boards"
         )
     return board
 
@@ -156,8 +165,8 @@ def _asked(port: str, image: BoardImage, baud: int) -> HelloReply:
             return meet(link, image.interface, image.build)[1]
         except SilentBoard as error:
             raise BoardError(
-                f"the firmware was written, but {error} (use --no-verify for firmware that does "
-                "not use rtsim's protocol)"
+                f"the firmware was written, but the check of the board failed: {error} (use "
+                "--no-verify for firmware that does not use rtsim's protocol)"
             ) from None
 
 

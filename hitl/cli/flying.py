@@ -64,15 +64,16 @@ _COLUMNS = (
     "--late",
     type=click.Choice(LATE_POLICIES),
     default=None,
-    help="Policy for an answer that is late: 'hold' keeps the last answer, 'fail' treats it as a "
-    "failure, 'stretch' lets simulated time wait.  [default: the scenario's own]",
+    help="Policy for a late answer: 'hold' keeps using the last answer, 'fail' treats the "
+    "controller as failed, 'stretch' stops simulated time until the answer arrives.  "
+    "[default: the policy of the scenario]",
 )
 @click.option(
     "--failure",
     type=click.Choice(FAILURE_POLICIES),
     default=None,
-    help="Policy for a crash of the C code: 'end' ends the run, 'hold' keeps the last answer.  "
-    "[default: the scenario's own]",
+    help="Policy for a crash of the C code: 'end' ends the run, 'hold' continues it with the last "
+    "answer.  [default: the policy of the scenario]",
 )
 @json_option
 @reports_errors
@@ -149,8 +150,9 @@ def _check_latency(name: str, scenario: Scenario) -> None:
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         half = 0.005 if part.period is None else part.period.seconds / 2
         raise ScenarioError(
-            f"in real time the C code of {name} needs time to answer; allow a latency, for example "
-            f"half its period: --latency {half:g}   (or run as fast as possible: --pace max)"
+            f"in real time the C code of {name} needs a compute latency > 0 s; give one, for "
+            f"example half the period: --latency {half:g}   (or run as fast as possible: "
+            "--pace max)"
         )
 
 

@@ -61,7 +61,11 @@ def _example(context: click.Context, _: click.Parameter, value: bool) -> None:
 @click.command("hitl")
 @run_options
 @click.option(
-    "--rig", "file", required=True, metavar="FILE", help="Rig file: the signal at each pin."
+    "--rig",
+    "file",
+    required=True,
+    metavar="FILE",
+    help="Rig file, which declares the signal at each pin.",
 )
 @click.option(
     "-c", "--controller", "name", default=None, metavar="NAME",
@@ -69,26 +73,28 @@ def _example(context: click.Context, _: click.Parameter, value: bool) -> None:
 )  # fmt: skip
 @click.option(
     "--board", default=None, metavar="URL",
-    help="Board that is the I/O node.  [default: the board of the rig file]",
+    help="Board to use as the I/O node.  [default: the board of the rig file]",
 )  # fmt: skip
 @click.option(
     "--latency", default=None, metavar="S",
-    help="Time that the rig may take to answer, s.  [default: the scenario's own]",
+    help="Compute latency of the rig: simulated time from a sample to the answer, s.  [default: "
+    "the latency of the scenario]",
 )  # fmt: skip
 @click.option(
     "--late",
     type=click.Choice(LATE_POLICIES),
     default=None,
-    help="Policy for an answer that is late: 'hold' keeps the last answer, 'fail' treats it as a "
-    "failure, 'stretch' lets simulated time wait.  [default: the scenario's own]",
+    help="Policy for a late answer: 'hold' keeps using the last answer, 'fail' treats the "
+    "controller as failed, 'stretch' stops simulated time until the answer arrives.  "
+    "[default: the policy of the scenario]",
 )
 @click.option(
     "--diagram", is_eager=True, expose_value=False, callback=_draw, metavar="FILE",
-    help="Print the wiring of a rig file as SVG, and run nothing.",
+    help="Print the wiring of this rig file as SVG; run nothing.",
 )  # fmt: skip
 @click.option(
     "--example", is_flag=True, is_eager=True, expose_value=False, callback=_example,
-    help="Write an example into this folder (rig file, scenario and firmware), and run nothing.",
+    help="Write an example (rig file, scenario and firmware) into this folder; run nothing.",
 )  # fmt: skip
 @json_option
 @reports_errors
@@ -129,7 +135,8 @@ def hitl(
         part = scenario.of(ControllerComponent)[taken]
         if part.period is None:
             raise ScenarioError(
-                f"{taken} has no period, and a rig needs one; give the controller a period"
+                f"{taken} has no period, but a controller that a rig replaces needs one; give "
+                "the controller a period"
             )
         running.check_watchdog(rig, part.period)
         paced = options.pace != running.MAX
@@ -166,8 +173,8 @@ def _check_latency(name: str, part: ControllerComponent) -> None:
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         assert part.period is not None
         raise ScenarioError(
-            f"the rig in place of {name} needs time to answer; allow a latency, for example half "
-            f"its period: --latency {part.period.seconds / 2:g}"
+            f"the rig in place of {name} needs a compute latency > 0 s; give one, for example "
+            f"half the period: --latency {part.period.seconds / 2:g}"
         )
 
 

@@ -19,8 +19,8 @@ firmware_option = click.option(
 )  # fmt: skip
 controller_option = click.option(
     "-c", "--controller", metavar="INTERFACE",
-    help="Interface file of the board's controller: pid.toml:single. An emulated board runs the "
-    "firmware of this controller.",
+    help="Interface file of the controller on the board, such as pid.toml:single. An emulated "
+    "board runs the firmware of this controller.",
 )  # fmt: skip
 
 

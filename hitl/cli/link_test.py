@@ -39,9 +39,13 @@ _EVERY_NS = 200_000_000
 @controller_option
 @click.option(
     "--count", type=click.IntRange(min=1, max=10_000_000), default=200, show_default=True,
-    help="Number of round trips.",
+    help="Number of messages to send and receive back.",
 )  # fmt: skip
-@click.option("--paced", is_flag=True, help="Run an emulated board in real time, behind a port.")
+@click.option(
+    "--paced",
+    is_flag=True,
+    help="Run the emulated board in real time, behind a serial port, instead of in lockstep.",
+)
 @json_option
 @reports_errors
 @names_a_board
@@ -51,10 +55,10 @@ def link_test(
     """Test the serial line to the board at URL.
 
     The command prints the board's identity, lost messages, round-trip times, the offset of the
-    board's clock, and the time budget of a step. URL is {url},
-    serial:///dev/ttyACM0?baud=500000 or serial://COM3. Exit status 0 if the line and the board are
-    good, 1 if a message was lost, repeated or damaged or if the board does not carry the
-    controller of -c, 2 if the test could not be made.
+    board's clock, and the time budget of a step. URL is {url}, serial:///dev/ttyACM0?baud=500000
+    or serial://COM3. Exit status 0 if the line and the board are good, 1 if a message was lost,
+    repeated or damaged or if the board does not run the controller of -c, 2 if the test could not
+    be made.
 
     \b
     Examples:
@@ -95,7 +99,9 @@ def _expected(
     if at.emulated:
         return image_for(at, firmware, controller)
     if paced:
-        raise BoardError(f"{at.text} runs in real time already; leave out --paced")
+        raise BoardError(
+            f"{at.text} is a real board, which always runs in real time; leave out --paced"
+        )
     if firmware is not None:
         raise BoardError(
             f"{at.text} is a real board, which runs the firmware that it was flashed with; flash "

@@ -47,8 +47,8 @@ SHIPPED = {
     default=DEFAULT_URL,
     show_default=True,
     metavar="URL",
-    help=f"Board that runs the C code: {DEFAULT_URL}[?backend=simavr] is emulated, "
-    "serial:///dev/ttyACM0 and serial://COM3 are real.",
+    help=f"Board that runs the C code: {DEFAULT_URL}[?backend=simavr] is an emulated board, "
+    "serial:///dev/ttyACM0 and serial://COM3 are real boards.",
 )
 @click.option(
     "-c",
@@ -63,21 +63,22 @@ SHIPPED = {
     "--firmware",
     type=click.Path(path_type=Path),
     metavar="FILE.hex",
-    help="Image that the emulated board runs.  [default: the firmware of INTERFACE]",
+    help="Intel HEX image that the emulated board runs.  [default: the firmware of INTERFACE]",
 )
 @click.option(
     "--late",
     type=click.Choice(LATE_POLICIES),
     default=None,
-    help="Policy for an answer that is late: 'hold' keeps the last answer, 'fail' treats it as a "
-    "failure, 'stretch' lets simulated time wait.  [default: the scenario's own]",
+    help="Policy for a late answer: 'hold' keeps using the last answer, 'fail' treats the "
+    "controller as failed, 'stretch' stops simulated time until the answer arrives.  "
+    "[default: the policy of the scenario]",
 )
 @click.option(
     "--failure",
     type=click.Choice(FAILURE_POLICIES),
     default=None,
-    help="Policy for a failure of the controller: 'end' ends the run, 'hold' keeps the last "
-    "answer.  [default: the scenario's own]",
+    help="Policy for a failure of the controller: 'end' ends the run, 'hold' continues it with the "
+    "last answer.  [default: the policy of the scenario]",
 )
 @link_option
 @warnings_option
@@ -94,7 +95,7 @@ def pitl(
     strictness: str,
     as_json: bool,
 ) -> None:
-    """Compare a controller on a board with its C code and its reference model.
+    """Compare a controller on a board with its C code on this host and its reference model.
 
     SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. First, SCENARIO runs
     with its reference model. In the open loop, the recorded inputs go step by step through the

@@ -14,7 +14,7 @@ from rtsim.cli.common import reports_errors
 @click.argument("interface")
 @click.option(
     "--bind", "endpoint", required=True, metavar="tcp://HOST:PORT",
-    help="Address to listen at.",
+    help="Address at which clients connect, tcp://HOST:PORT.",
 )  # fmt: skip
 @click.option(
     "--keys", type=click.Path(path_type=Path), metavar="FILE",
@@ -23,15 +23,15 @@ from rtsim.cli.common import reports_errors
 )  # fmt: skip
 @click.option(
     "--build", "kind", type=click.Choice(list(FLAGS)), default=PLAIN, show_default=True,
-    help="Kind of build.",
+    help="Build of the C code: plain, sanitize or coverage.",
 )  # fmt: skip
 @click.option(
     "--runs", type=click.IntRange(min=1), metavar="N",
-    help="End after N runs.  [default: run until Ctrl-C]",
+    help="Exit after serving N runs.  [default: run until Ctrl-C]",
 )  # fmt: skip
 @reports_errors
 def serve(interface: str, endpoint: str, keys: Path | None, kind: str, runs: int | None) -> None:
-    """Serve the C code of INTERFACE to another machine.
+    """Run the C code of INTERFACE for a simulation on another machine.
 
     The command builds the C code and starts a new worker process for each client that connects,
     until Ctrl-C. An address that other machines can reach needs --keys.

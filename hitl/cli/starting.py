@@ -55,8 +55,8 @@ def write_starter(folder: Path, example: str = MOTOR) -> list[Path]:
     type=click.Choice(list(EXAMPLES)),
     default=MOTOR,
     show_default=True,
-    help="motor: a speed controller with its tests (docs/sil.md). processor: differences that only "
-    "a board shows (docs/pitl.md).",
+    help="Example to write. motor: a speed controller with its tests (docs/sil.md). processor: a "
+    "controller whose results differ between host and board (docs/pitl.md).",
 )
 @json_option
 @reports_errors

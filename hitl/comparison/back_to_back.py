@@ -76,8 +76,7 @@ class Rung(NamedTuple):
     name: str
     controllers: Mapping[str, Controller]
     in_loop: Mapping[str, Controller] | None = None
-    """The controllers for the closed loop, if they are not those in ``controllers``.
-    """
+    """The controllers for the closed loop, if they differ from ``controllers``."""
 
 
 def back_to_back(
@@ -132,7 +131,7 @@ def climb(
     recorder: FileRecorder | None = None,
     watch: ProgressWatch | None = None,
 ) -> Ladder:
-    """Compare the first level with the reference model, and each other level with the one before.
+    """Compare the first level with the reference model, each later level with the previous one.
 
     ``rungs`` are the levels.  ``pace`` and ``recorder`` apply to the run with the last level; all
     other runs are as fast as possible.  ``late`` and ``failure`` are the policies for late answers

@@ -24,7 +24,7 @@ from rtsim.record.verdict import short
 
 Table = NDArray[np.float64]
 Observer = Callable[[int, int], None]
-"""A function that is called after each step with the number of steps done and of all steps."""
+"""A function called after each step with two numbers: the completed steps and all steps."""
 MOST_AGAIN = 1000
 """The largest number of steps that are repeated after the second initialisation."""
 
@@ -153,7 +153,9 @@ def _exchange(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
     if answer is None:
         if isinstance(controller, Explaining):
             raise controller.silent(tag)
-        raise ControllerError(f"no answer to the request of {tag} within {patience:g} s")
+        raise ControllerError(
+            f"the controller did not answer the request of {tag} within {patience:g} s"
+        )
     if answer.shape != (controller.outputs.size,):
         raise ControllerError(
             f"the answer to the request of {tag} has shape {answer.shape}; expected "

@@ -30,10 +30,11 @@ class Check(NamedTuple):
 def of_interface(
     name: str, design: Controller, translation: Controller, period: Period | None
 ) -> Iterator[Check]:
-    """Yield the checks of translation ``name``; none if it has no interface file.
+    """Yield the checks of the C controller ``name``, or nothing if it has no interface file.
 
-    ``period`` is the period of the scenario.  The translation must be running, because only running
-    C code reports the values that it gives its parameters.
+    ``translation`` is the C controller that replaces the reference controller ``design``;
+    ``period`` is the controller's period in the scenario.  The C controller must be running,
+    because only running C code reports the values of its parameters.
     """
     interface = interface_of(translation)
     if interface is None:

@@ -85,7 +85,8 @@ class Conditions:
     def __post_init__(self) -> None:
         if not self.components:
             raise ScenarioError(
-                "no controller is given to compare with its reference model; give one by its name"
+                "no controller is given to compare with its reference model; give the name of "
+                "a controller"
             )
         for name in self.components:
             allowing(latency_of(name, self.latency) or 0)
@@ -144,7 +145,7 @@ class Conditions:
         return _started_by(controller, announced)
 
     def refuse_no_time(self, pace: Pace, controllers: Mapping[str, Controller]) -> None:
-        """Raise an error if, in real time, a controller outside this process has no latency."""
+        """Raise an error if a controller outside this process has latency 0 in a paced run."""
         for name, controller in controllers.items():
             compute = self.component(name).compute
             none = isinstance(compute, Fixed) and compute.constant == (0,)
@@ -158,8 +159,8 @@ class Conditions:
                 where = "on a board" if board else "in a process of its own"
                 enough = period.seconds / 2 if board and period is not None else 0.005
                 raise ScenarioError(
-                    f"{name} runs {where} and needs time to answer in real time; "
-                    f"type --latency {enough:g} (latency={enough:g}), or run with --pace max"
+                    f"{name} runs {where}, so it needs a compute latency > 0 s in real time; "
+                    f"give --latency {enough:g} (latency={enough:g}), or run with --pace max"
                 )
 
     def run_reference(self) -> Recording:
@@ -253,4 +254,4 @@ def _started_by(controller: Controller, make: Callable[[], Controller]) -> Contr
 
 def _not_interrupted(result: RunResult) -> None:
     if result.reason == "interrupted":
-        raise KeyboardInterrupt(f"interrupted at {result.ended}")
+        raise KeyboardInterrupt(f"the run was interrupted at {result.ended}")

@@ -122,7 +122,7 @@ class Execution:
 
 
 def timed(controller: object) -> bool:
-    """Return False for an instrumented build (sanitize, coverage), whose times mean nothing."""
+    """Return False for an instrumented build (sanitize, coverage), whose times do not count."""
     return kind_of_build(controller) == PLAIN
 
 

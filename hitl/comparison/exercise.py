@@ -20,20 +20,23 @@ from rtsim.record.verdict import SignalResult, short
 
 @dataclass(frozen=True)
 class Exercise:
-    """The inputs and outputs that moved in the steps of one controller's reference model."""
+    """The inputs and outputs that changed in the steps of one controller's reference model."""
 
     still_outputs: tuple[str, ...] = ()
-    """Names of the output columns that never moved."""
+    """Names of the output columns that never changed."""
     still_inputs: tuple[str, ...] = ()
     """Names of the input columns that never changed."""
     any: bool = True
-    """True if an output moved, or had a value other than 0 and other than its initial value."""
+    """True if an output changed, or had a value other than 0 and other than its initial value."""
 
     @classmethod
     def of(
         cls, design: Controller, inputs: NDArray[np.float64], outputs: NDArray[np.float64]
     ) -> Exercise:
-        """Return what the inputs (k, m) and outputs (k, n) of all steps of ``design`` exercise."""
+        """Return which inputs and outputs of the reference controller ``design`` changed.
+
+        ``inputs`` (k, m) and ``outputs`` (k, n) have one row for each step.
+        """
         still = _still(design.outputs.columns, outputs)
         # C code that does nothing answers 0.
         away = (outputs != 0.0) & (outputs != design.outputs.initial())
@@ -77,7 +80,7 @@ class Effects:
     arrived: int
     """Number of answers that took effect before the end."""
     away: bool
-    """True if an answer of the reference model differs from the outputs before its first answer."""
+    """True if an answer of the reference model differs from the initial values of its outputs."""
 
     @classmethod
     def of(
@@ -99,7 +102,7 @@ class Effects:
 
     @property
     def any(self) -> bool:
-        """True if an answer arrived and the reference model moved its outputs."""
+        """True if an answer arrived and the reference model changed its outputs."""
         return self.arrived > 0 and self.away
 
     def nothing(self, name: str) -> str:

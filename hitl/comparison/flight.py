@@ -20,7 +20,7 @@ from rtsim.record.verdict import Outcome, SignalResult
 
 
 class Spoiled(NamedTuple):
-    """The time (ns) after which a run proves nothing about the translation, and the reason."""
+    """The time (ns) from which a run says nothing about the translation, and the reason."""
 
     since_ns: int
     why: str

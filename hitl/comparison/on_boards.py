@@ -84,8 +84,8 @@ def rungs(
     emulated = at.emulated
     if not emulated and len(controllers) > 1:
         raise ScenarioError(
-            f"the board at {url} can run one controller only, not {', '.join(controllers)}; give "
-            f"one of them, or emulate the boards: --board {DEFAULT_URL}"
+            f"the board at {url} can run only one controller, but {', '.join(controllers)} are "
+            f"given; give one of them, or use emulated boards: --board {DEFAULT_URL}"
         )
     if not emulated and firmware is not None:
         raise ScenarioError(
@@ -139,8 +139,8 @@ def check_faults(scenario: Scenario, board: Rung, url: str) -> None:
     for fault in () if parse_url(url).emulated else scenario.declared_faults:
         if issubclass(fault.kind, BoardFault) and fault.part in board.controllers:
             raise ScenarioError(
-                f"fault {fault.name}: the board at {url} cannot be {fault.kind.needs} from here; "
-                f"run on {DEFAULT_URL}, or leave the fault out"
+                f"fault {fault.name}: the board at {url} cannot be {fault.kind.needs} by the "
+                f"host; run on {DEFAULT_URL}, or leave the fault out"
             )
 
 

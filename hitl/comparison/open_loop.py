@@ -322,7 +322,7 @@ def _table(inputs: ArrayLike, layout: Signals) -> Table:
     table = np.ascontiguousarray(inputs, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != layout.size:
         raise ShapeError(
-            f"inputs of shape {table.shape}; expected (steps, {layout.size}): "
+            f"the inputs have shape {table.shape}; expected (steps, {layout.size}): "
             f"{', '.join(layout.columns)}"
         )
     if not len(table):
@@ -334,12 +334,13 @@ def _tags(tags: ArrayLike | None, steps: int, period: Period | None) -> NDArray[
     if tags is None:
         if period is None:
             raise ScenarioError(
-                "the times of the steps are unknown; give the argument tags (k, 2) or period"
+                "the times of the steps are unknown; give the argument tags, of shape (k, 2), "
+                "or the argument period"
             )
         return np.array([(period.tick(k), 0) for k in range(steps)], np.int64)
     given = np.asarray(tags, np.int64)
     if given.shape != (steps, 2):
-        raise ShapeError(f"tags of shape {given.shape}; expected ({steps}, 2): ns, microstep")
+        raise ShapeError(f"tags have shape {given.shape}; expected ({steps}, 2): ns, microstep")
     return given
 
 

@@ -32,8 +32,8 @@ def inputs_of(
             if t.startswith("messages/") and t.endswith(".inputs")
         ]
         raise RecordingError(
-            f"{recording.source} has no inputs of a controller {name}; it has the inputs of these "
-            f"controllers: {', '.join(known) or 'none'}"
+            f"{recording.source} contains no inputs of a controller {name}, but only of: "
+            f"{', '.join(known) or 'none'}"
         )
     for column in layout.columns:
         if column not in track.signals.columns:
@@ -46,7 +46,7 @@ def inputs_of(
     inside = np.ones(len(tags), np.bool_) if until_ns is None else tags[:, 0] <= until_ns
     if not inside.any():
         raise RecordingError(
-            f"{recording.source} has no inputs of {name} before the end time of the comparison"
+            f"{recording.source} contains no inputs of {name} before the end time of the comparison"
         )
     return track.rows.floats[inside][:, order], tags[inside]
 

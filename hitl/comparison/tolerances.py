@@ -66,7 +66,7 @@ def scale_of(values: Values, signal: Signal) -> float:
 
 
 def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
-    """Return the default tolerance of a C output; for floating-point types it is in shares."""
+    """Return the default tolerance of a C output; floating-point types: as shares."""
     if signal.type == "float64":
         return DOUBLE
     if signal.type == "float32":
@@ -85,7 +85,7 @@ def one_step(default: Tolerance, signal: Signal, values: Values) -> Tolerance:
 
 
 def in_the_loop(one_step: Iterable[Tolerance]) -> Tolerance:
-    """Return the shares of every signal in closed loop, from the shares of floating-point outputs.
+    """Return every signal's tolerance in closed loop, from those of floating-point outputs.
 
     Scaled integers are left out: only the user knows the effect of one count on other signals.
     """

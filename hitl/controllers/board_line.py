@@ -17,7 +17,7 @@ from rtsim.core.tag import NS_PER_S, Tag
 
 
 class Piece(NamedTuple):
-    """Bytes that arrived, and the time ``ns`` at which the last byte was complete."""
+    """Bytes that arrived, and the time ``ns`` (ns) at which the last byte was complete."""
 
     ns: int
     data: bytes

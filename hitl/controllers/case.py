@@ -115,7 +115,8 @@ class Case:
             raise CaseError(f"{path} is not a case of rtsim sil: {error}") from None
         if tags.shape != (len(inputs), 2) or inputs.shape != (len(tags), len(case.names)):
             raise CaseError(
-                f"{path} is damaged: it has {len(tags)} tags, but inputs of shape {inputs.shape}"
+                f"{path} is damaged: it has {len(tags)} tags, but its inputs have shape "
+                f"{inputs.shape}"
             )
         if not len(tags):
             raise CaseError(f"{path} has no steps to run")

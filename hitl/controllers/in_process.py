@@ -38,10 +38,10 @@ _FLUSHING = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
 class InProcess:
     """C code of an interface file or of a :class:`Build`, in this process; :meth:`fresh` loads it.
 
-    ``values`` are parameters by name; ``kind`` is the kind of build, which has to be plain.  Each
-    controller that :meth:`fresh` returns has its own static variables.  Since the memory of the C
-    code is not known, :meth:`save` returns all steps since the start, and :meth:`restore` repeats
-    them.
+    ``values`` are parameters by name; ``kind`` is the kind of build: only a plain build can be
+    loaded into this process.  Each controller that :meth:`fresh` returns has its own static
+    variables.  Since the memory of the C code is not known, :meth:`save` returns all steps since
+    the start, and :meth:`restore` repeats them.
     """
 
     outside = False
@@ -152,8 +152,8 @@ class InProcess:
         if not kept.repeats(tag, self._u):
             raise ControllerError(
                 f"compiled code ran the step of {kept.tag} of {self.name}, but the interpreter "
-                f"requests the step of {tag} with other inputs; report this, and use --engine "
-                "interpreted"
+                f"requests the step of {tag} with other inputs. This is an error in rtsim: "
+                "report it, and use --engine interpreted"
             )
         self._log.repeated()
         self._y[:] = kept.outputs
@@ -169,7 +169,7 @@ class InProcess:
         return address, (self._u, np.zeros(0), self._log.values, self._y)
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
-        """Take over the steps that compiled code called, and what was answered."""
+        """Take over the steps that compiled code called, and the answers to these steps."""
         called = self._log.take(steps)
         if self._pending not in (None, request):
             self._history.heard(self._answer)

@@ -25,8 +25,9 @@ def sil(about: Mapping[str, Any], values: Mapping[str, object]) -> SilController
     """
     if "endpoint" in about:
         raise CheckpointError(
-            f"{about['interface']} was served at {about['endpoint']}, with keys that are not in "
-            "the recording; continue the run from Python: simulate(scenario, start=checkpoint)"
+            f"{about['interface']} was served at {about['endpoint']}, and the recording does "
+            "not contain the keys of that server; continue the run from Python: "
+            "simulate(scenario, start=checkpoint)"
         )
     return SilController(_reference(about), values, kind=_kind(about))
 

@@ -327,4 +327,4 @@ class SilController:
         finally:
             worker.close()
         if ending is not None and not ending.ok:
-            raise Died(f"at its end, {about}", ending)
+            raise Died(f"at the end of the run, {about}", ending)

@@ -38,7 +38,9 @@ def read_parameters_first(code: Table) -> bool:
     """
     when = code.data.get("parameters", WHEN[0])
     if when not in WHEN:
-        raise code.error("parameters", f"parameters = {when!r}; choose {' or '.join(WHEN)}")
+        raise code.error(
+            "parameters", f"parameters = {when!r} is unknown; choose {' or '.join(WHEN)}"
+        )
     return bool(when == WHEN[1])
 
 

@@ -37,7 +37,7 @@ class Field:
     bias: float = 0.0
     overflow: str = "error"
     given: bool = True
-    """True if the file gives an initial value; a parameter without it keeps the value in C."""
+    """True if the file gives an initial value; without one, a parameter keeps its value in C."""
     set_by_caller: bool = False
     """True for a parameter that the caller must set: the C code gives it no meaningful value."""
 
@@ -86,10 +86,12 @@ def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: s
             f"scale and bias apply only to integers, not to {signal.type}; remove them"
         )
     if not math.isfinite(scale) or scale == 0.0 or not math.isfinite(bias):
-        raise ValueError(f"scale {scale}, bias {bias}; both must be finite, and scale not 0")
+        raise ValueError(
+            f"scale = {scale} and bias = {bias} are not valid; both must be finite, and scale not 0"
+        )
     overflow = row.get("overflow", OVERFLOW[0])
     if overflow not in OVERFLOW:
-        raise ValueError(f"overflow = {overflow!r}; choose {' or '.join(OVERFLOW)}")
+        raise ValueError(f"overflow = {overflow!r} is unknown; choose {' or '.join(OVERFLOW)}")
     if "overflow" in row and (table == "outputs" or not integral):
         what = "an output" if table == "outputs" else f"a {signal.type}"
         raise ValueError(
@@ -97,15 +99,18 @@ def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: s
         )
     lvalue = row.get("c", name)
     if not isinstance(lvalue, str) or not lvalue.strip():
-        raise ValueError(f'c = {lvalue!r}; give a C lvalue, such as c = "rtU.alpha"')
+        raise ValueError(
+            f'c = {lvalue!r} is empty or not a text; give a C lvalue, such as c = "rtU.alpha"'
+        )
     if "c" not in row and (fault := fault_of_name(name)):
-        raise ValueError(f'{fault}; choose another name, or give c = "..."')
+        raise ValueError(f'{fault}; choose another signal name, or give the C lvalue as c = "..."')
     if fault := fault_of_lvalue(lvalue):
         raise ValueError(f"c = {lvalue!r}: {fault}; write one object, such as c = 'rtU.alpha'")
     by_caller = row.get("set_by_caller", False)
     if not isinstance(by_caller, bool) or ("set_by_caller" in row and table != "parameters"):
         raise ValueError(
-            f"set_by_caller = {by_caller!r}; give true or false, and only to a parameter"
+            f"set_by_caller = {by_caller!r} is not valid; write true or false, and only in a "
+            "parameter"
         )
     given = "initial" in row
     where = lvalue.strip(), "c" not in row, line
@@ -121,11 +126,14 @@ def _signal(name: str, row: Mapping[str, Any], real: str) -> Signal:
             raise ValueError(f"{key} = {row[key]!r} is not a text; write {key} = '...'")
     kind = row.get("kind", "scalar")
     if kind not in get_args(Kind):
-        raise ValueError(f"kind = {kind!r}; choose {', '.join(get_args(Kind))}")
+        raise ValueError(f"kind = {kind!r} is unknown; choose {', '.join(get_args(Kind))}")
     shape = row.get("shape", [])
     listed = [shape] if isinstance(shape, int) else shape
     if not isinstance(listed, list) or not all(whole(n, 1) for n in listed):
-        raise ValueError(f"shape = {shape!r}; write shape = [3] or [2, 3]")
+        raise ValueError(
+            f"shape = {shape!r} is not a list of whole numbers >= 1; write, for example, shape = "
+            "[3] or [2, 3]"
+        )
     initial = row.get("initial", 0.0)
     return Signal(
         name,
@@ -150,10 +158,10 @@ def _check_initial(place: Field) -> None:
     hint = "" if place.given else "; give initial = ..."
     for value in np.ravel(signal.initial).tolist():
         if not place.holds(value):
-            raise ValueError(f"initial {value!r} does not fit {_described(place)}{hint}")
+            raise ValueError(f"initial = {value!r} does not fit {_described(place)}{hint}")
         if not signal.low <= value <= signal.high:
             inside = f"[{signal.low:g}, {signal.high:g}]"
-            raise ValueError(f"initial {value!r} is outside the signal's range {inside}{hint}")
+            raise ValueError(f"initial = {value!r} is outside the signal's range {inside}{hint}")
 
 
 def _described(place: Field) -> str:

@@ -146,8 +146,9 @@ class Interface:
 def load_interface(reference: str | Path) -> Interface:
     """Read the interface file ``FILE.toml``, or its variant as ``FILE.toml:VARIANT``.
 
-    If ``firmware/core/NAME.toml`` does not exist in the current folder, the file that ships with
-    the package is read.  Raises :class:`InterfaceError` with file and line for any error.
+    If ``FILE.toml`` is ``firmware/core/NAME.toml`` and does not exist in the current folder, the
+    file of that name that ships with the package is read.  Raises :class:`InterfaceError` with file
+    and line for any error.
     """
     path, variant = _split(reference)
     path = found(path)
@@ -249,7 +250,7 @@ class _Reader:
             return {}
         if self.variant not in variants:
             known = ", ".join(sorted(variants)) or "none"
-            raise top.error("variants", f"no variant {self.variant!r}; known: {known}")
+            raise top.error("variants", f"unknown variant {self.variant!r}; known: {known}")
         changes = variants[self.variant]
         return dict(changes)
 
@@ -269,7 +270,7 @@ class _Reader:
         value = self.top.data.get("period")
         try:
             if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-                raise ValueError("it is missing or not a number")
+                raise ValueError("the period is missing or not a number")
             return Period.of(exact(value) if isinstance(value, str) else value)
         except (ValueError, OverflowError, ZeroDivisionError, RtsimError) as error:
             text = f'period {value!r}: {error}; write seconds, such as "1/50" or 0.02'
@@ -278,7 +279,9 @@ class _Reader:
     def _any_period(self) -> bool:
         value = self.top.data.get("any_period", False)
         if not isinstance(value, bool):
-            raise self.top.error("any_period", f"any_period = {value!r}; write true or false")
+            raise self.top.error(
+                "any_period", f"any_period = {value!r} is not valid; write true or false"
+            )
         return value
 
     def _sources(self) -> tuple[Path, ...]:
@@ -339,7 +342,9 @@ class _Reader:
             raise self.lines.error(table, name, text)
         real = self.top.data.get("real", "float64")
         if real not in ("float64", "float32"):
-            raise self.top.error("real", f"real = {real!r}; choose float64 or float32")
+            raise self.top.error(
+                "real", f"real = {real!r} is not a type of real numbers; choose float64 or float32"
+            )
         Table(self.lines, f"{table}.{name}", row, KEYS)
         try:
             return read_field(table, name, row, self.lines.of(table, name), real)

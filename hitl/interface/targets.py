@@ -35,7 +35,7 @@ def check_target(interface: Interface, name: str | Target) -> Target:
     and :class:`UnknownName` for an unknown target.
     """
     if isinstance(name, str) and name not in TARGETS:
-        raise UnknownName("target", name, sorted(TARGETS), f"building {interface.name}")
+        raise UnknownName("target", name, sorted(TARGETS), f"the build of {interface.name}")
     target = TARGETS[name] if isinstance(name, str) else name
     for place in interface.fields:
         reason = target.lacks.get(place.signal.type)

@@ -103,7 +103,7 @@ def fit(trips: Sequence[RoundTrip], tick_ns: int = TICK_NS) -> ClockFit:
     """
     if len(trips) < FEWEST:
         raise ControllerError(
-            f"got {len(trips)} round trips; the fit of a clock needs at least {FEWEST}"
+            f"the fit of a clock needs at least {FEWEST} round trips, got {len(trips)}"
         )
     reference = _middle_twice(trips[len(trips) // 2]) // 2
     host = np.array([_middle_twice(t) / 2 - reference for t in trips])
@@ -111,8 +111,8 @@ def fit(trips: Sequence[RoundTrip], tick_ns: int = TICK_NS) -> ClockFit:
     delays = np.array([t.delay_ns for t in trips], float)
     if delays.min() < 0:
         raise ControllerError(
-            "a reply arrived before its request was sent: take both times from one clock of the "
-            "host"
+            "a reply arrived before its request was sent: take both times from the same clock "
+            "of the host"
         )
     # The shortest trip was delayed, too; the next longer ones estimate by how much.
     shortest = np.sort(delays)[: FEWEST + 1]

@@ -130,7 +130,10 @@ class Codec:
         ValueError for a wrong number of values.
         """
         if len(values) != self.size:
-            raise ValueError(f"{len(values)} values were given; the interface has {self.size}")
+            raise ValueError(
+                f"got {len(values)} values, but the signals of the interface have {self.size} "
+                "elements"
+            )
         parts = []
         for run in self._runs:
             data, refused = run.pack(values[run.slice])
@@ -147,7 +150,8 @@ class Codec:
         """
         if len(data) != self.bytes:
             raise ValueError(
-                f"{len(data)} bytes were received; the interface has {self.bytes} bytes of signals"
+                f"received {len(data)} bytes, but the signals of the interface have "
+                f"{self.bytes} bytes"
             )
         values = np.zeros(self.size)
         at = 0

@@ -144,7 +144,10 @@ class Session:
         """
         self._free()
         if self._about is None:
-            raise OutOfTurn("this session has no interface; give it one to start a controller")
+            raise OutOfTurn(
+                "this session has no interface; to start a controller, give the session an "
+                "interface"
+            )
         packed, refused = self._parameters.pack(parameters)
         if refused:
             raise ControllerError(self._refusal(refused, parameters, self._interface.parameters))
@@ -194,7 +197,7 @@ class Session:
     def repeat(self) -> None:
         """Send the pending request again.  A board that has answered before repeats its answer."""
         if self._flight.pending is None:
-            raise OutOfTurn("nothing to repeat: no request is pending")
+            raise OutOfTurn("no request is pending, so there is no request to repeat")
         self._flight.repeat(self._flight.pending)
 
     def abandon(self) -> None:

@@ -36,7 +36,7 @@ Cells = list[tuple[str, ...]]
 
 
 def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
-    """Return columns and rows of one controller's open loop, the worst output first."""
+    """Return the table of one controller's open loop: columns, and one row for each output."""
     if len(loops) == 1:
         return _OPEN, [open_cells(s) for s in loops[0].worst_first()]
     names = [loops[0].sides.reference, *(loop.sides.translation for loop in loops)]
@@ -161,7 +161,7 @@ def flights_of(pairs: Sequence[BackToBack]) -> list[LoopComparison]:
 
 
 def verdicts(verdicts_by_side: Sequence[tuple[str, str]]) -> str:
-    """Return ``ok``, or the failures with the names of their sides."""
+    """Return the text ``ok``, or the failures with the names of the compared sides."""
     return "; ".join(f"{who}: {why}" for who, why in verdicts_by_side if why != "ok") or "ok"
 
 

@@ -19,7 +19,7 @@ from rtsim.record.verdict import ComparedSignal, SignalResult
 
 
 def stepped_traces(loops: Sequence[OpenLoop], signal: str) -> Traces:
-    """Return the traces of an output in open loop, with those of all pairs."""
+    """Return the traces of an output in open loop, for all compared pairs of levels."""
     above = stepped_traces(loops[1:], signal) if loops[1:] else None
     return _stepped(loops[0], next(s for s in loops[0].signals if s.name == signal), above)
 

@@ -42,7 +42,9 @@ def read_channel(
     """
     try:
         if not isinstance(row, dict):
-            raise ValueError(f'not a table; write {name} = {{ pin = "D2", kind = "..." }}')
+            raise ValueError(
+                f'the entry is not a table; write {name} = {{ pin = "D2", kind = "..." }}'
+            )
         for key in row:
             _known("key", key, keys)
         kind = row.get("kind")
@@ -88,12 +90,12 @@ def _channel(name: str, pin: str, kind: str, row: Mapping[str, Any], line: int) 
     if bias and (type == "bool" or measure):
         raise ValueError("offset applies only to pwm_out and adc_in; remove it")
     if not math.isfinite(bias):
-        raise ValueError(f"offset = {bias:g}; it must be finite")
+        raise ValueError(f"offset = {bias:g} is not finite; give a finite number")
     place = Field(signal, name, True, line, scale, bias, overflow)
     safe = _safe(place, row) if kind in TO_PINS else 0.0
     pull_up = row.get("pull_up", False)
     if not isinstance(pull_up, bool):
-        raise ValueError(f"pull_up = {pull_up!r}; write true or false")
+        raise ValueError(f"pull_up = {pull_up!r} is not valid; write true or false")
     return Channel(place, pin, kind, measure, safe, pull_up)
 
 
@@ -115,7 +117,7 @@ def _per(row: Mapping[str, Any], key: str, what: str) -> float:
         raise ValueError(f"{key} is missing; give the {what}, such as {key} = 1000")
     value = number(row[key])
     if not math.isfinite(value) or value == 0.0:
-        raise ValueError(f"{key} = {value:g}; it must be finite and not 0")
+        raise ValueError(f"{key} = {value:g} is not valid; give a finite number other than 0")
     return value
 
 
@@ -143,7 +145,7 @@ def _safe(place: Field, row: Mapping[str, Any]) -> float:
     if not 0 <= raw <= DUTY_STEPS:
         most = DUTY_STEPS * place.scale + place.bias
         raise ValueError(
-            f"safe = {safe:g} is outside the pin's range: duty 0 is {place.bias:g}, duty 1 is "
-            f"{most:g}"
+            f"safe = {safe:g} is outside the pin's range: {place.bias:g} (duty cycle 0) to "
+            f"{most:g} (duty cycle 1)"
         )
     return float(raw)

@@ -129,7 +129,7 @@ class _Reader:
     def _flag(self, key: str) -> bool:
         value = self.top.data.get(key, False)
         if not isinstance(value, bool):
-            raise self.top.error(key, f"{key} = {value!r}; write true or false")
+            raise self.top.error(key, f"{key} = {value!r} is not valid; write true or false")
         return value
 
     def _seconds(
@@ -142,7 +142,7 @@ class _Reader:
         except (TypeError, ValueError, ZeroDivisionError):
             seconds = math.nan
         if not low <= seconds <= high:
-            what = f"{key} is missing" if value is None else f"{key} = {value!r}"
+            what = f"{key} is missing" if value is None else f"{key} = {value!r} is not valid"
             raise table.error(key, f"{what}; give seconds from {low:g} to {high:g}")
         return seconds
 

@@ -64,6 +64,6 @@ def check_watchdog(rig: Rig, period: Period) -> None:
         raise rig.lines.error(
             "",
             "watchdog",
-            f"watchdog = {rig.watchdog_ms / 1000:g} s must be longer than the controller's period "
-            f"of {float(period.ns) / NS_PER_S:g} s; give twice the period",
+            f"watchdog = {rig.watchdog_ms / 1000:g} s is not longer than the controller's "
+            f"period of {float(period.ns) / NS_PER_S:g} s; give, for example, twice the period",
         )

@@ -30,10 +30,14 @@ def read_wires(lines: Lines, rows: object, rig: Rig) -> Rig:
         try:
             wire = _wire(row, rig)
             if any(w.target == wire.target for w in wires):
-                raise ValueError(f"another wire already drives {wire.target}; use another pin")
+                raise ValueError(
+                    f"another wire already drives the pin {wire.target}; connect this wire to "
+                    "another pin"
+                )
             if any(w.source == wire.target for w in wires):
                 raise ValueError(
-                    f"{wire.target} already drives another wire, so no wire can drive it"
+                    f"the pin {wire.target} already drives another wire, so no wire can drive "
+                    "this pin; use another pin"
                 )
         except InterfaceError:
             raise
@@ -45,7 +49,7 @@ def read_wires(lines: Lines, rows: object, rig: Rig) -> Rig:
 
 def _wire(row: Any, rig: Rig) -> RigWire:
     if not isinstance(row, dict):
-        raise ValueError('not a table; write from = "node.D3" and to = "sensor.A0"')
+        raise ValueError('the wire is not a table; write from = "node.D3" and to = "sensor.A0"')
     for key in row:
         if key not in _KEYS:
             raise UnknownName("key", key, _KEYS)
@@ -53,7 +57,8 @@ def _wire(row: Any, rig: Rig) -> RigWire:
     wire = RigWire(source, target, _low_pass(row))
     if source.board == target.board:
         raise ValueError(
-            f"{source} to {target}: both pins are on one board; a wire must join two boards"
+            f"the wire from {source} to {target} connects two pins of one board; a wire must "
+            "connect two boards"
         )
     _fits(wire, rig)
     return wire
@@ -62,7 +67,7 @@ def _wire(row: Any, rig: Rig) -> RigWire:
 def _end(row: dict[str, Any], key: str, rig: Rig) -> RigEnd:
     text = row.get(key)
     if not isinstance(text, str) or text.count(".") != 1:
-        raise ValueError(f'{key} = {text!r}; write {key} = "{NODE}.D3"')
+        raise ValueError(f'{key} = {text!r} is not a pin of a board; write {key} = "{NODE}.D3"')
     board, pin = text.split(".")
     known = (NODE, *(d.name for d in rig.devices))
     if board not in known:
@@ -90,7 +95,8 @@ def _low_pass(row: dict[str, Any]) -> LowPass | None:
     part = LowPass(number(row["resistance"]), number(row["capacitance"]))
     if not all(0.0 < v < math.inf for v in (part.resistance, part.capacitance)):
         raise ValueError(
-            f"{part.resistance:g} ohm, {part.capacitance:g} F: both must be finite and above 0"
+            f"resistance = {part.resistance:g} ohm and capacitance = {part.capacitance:g} F "
+            "are not valid; both must be finite and > 0"
         )
     return part
 
@@ -111,8 +117,8 @@ def _fits(wire: RigWire, rig: Rig) -> None:
                 raise ValueError(_no_row(end.pin, rig, does == "drives"))
             named = ", ".join(f"{c.kind} of {c.name}" for c in channels)
             raise ValueError(
-                f"{end} is {named}, but the wire needs a pin that the I/O node {does}; use "
-                "another pin"
+                f"{end} is {named}, but this wire must connect to a pin that the I/O node "
+                f"{does}; use another pin"
             )
         if does == "drives" and wire.low_pass is None and channels[0].kind == "pwm_out":
             raise ValueError(f"the PWM at {end} needs a low pass; give resistance and capacitance")

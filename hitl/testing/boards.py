@@ -158,8 +158,8 @@ def _check_types(board: BoardDescription) -> tuple[str, ...]:
             wrong = re.findall(r"rtsim_(int|pointer|double)", str(error))
             if wrong:
                 raise AssertionError(
-                    f"the compiler's size of {', '.join(dict.fromkeys(wrong))} differs from the "
-                    f"description, {board.types}"
+                    f"the compiler's size of {', '.join(dict.fromkeys(wrong))} differs from "
+                    f"the size in the board's description, {board.types}"
                 ) from error
             raise
     return ()

@@ -60,7 +60,7 @@ def chosen_link(asked: str | None, library: Path, *, ours: bool, served: bool) -
     shares = hasattr(os, "memfd_create") and library.is_file()
     if asked == SHM and not shares:
         raise ScenarioError(
-            "the link over shared memory needs Linux, and a build of the worker on this machine; "
-            "use --link zmq"
+            "the link over shared memory needs Linux, and a worker that was built on this "
+            "machine; use --link zmq"
         )
     return asked or (SHM if ours and shares else ZMQ)

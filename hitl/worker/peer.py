@@ -112,6 +112,7 @@ class Peer(ABC):
         if heard.schema != self.interface.schema:
             raise ControllerError(
                 f"{self.about} was built from another interface (schema {heard.schema:016x}, "
-                f"{self.interface.path.name} has {self.interface.schema:016x}); build it again"
+                f"but {self.interface.path.name} has schema {self.interface.schema:016x}); "
+                "build the worker again"
             )
         return heard

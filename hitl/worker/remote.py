@@ -49,8 +49,8 @@ class RemoteWorker(Peer):
             )
         if self.link.reached:
             raise ControllerError(
-                f"{self.about} does not answer: the program there is not rtsim sil serve, or it "
-                "needs keys (--keys FILE)"
+                f"{self.about} does not answer: either the program at this address is not "
+                "rtsim sil serve, or it needs keys (--keys FILE)"
             )
         raise ControllerError(
             f"no answer from {self.link.endpoint} within {patience:g} s; start the server: "

@@ -135,7 +135,7 @@ class SharedSteps:
             self._stamps.ctypes.data,
         )  # fmt: skip
         if not handle:
-            raise ControllerError("there is no memory for the messages of the link")
+            raise ControllerError("the system has no memory left for the messages of the link")
         self._link, self._handle = link, ctypes.c_void_p(handle)
         weakref.finalize(self, library.rtsim_steps_free, self._handle)
         self._request, self._answer = library.rtsim_steps_request, library.rtsim_steps_answer

@@ -54,7 +54,9 @@ class Memoryless(Block):
         sizes = {port.name: wires[port.name].size for port in self.inputs}
         if len(set(sizes.values())) > 1:
             listed = ", ".join(f"{port} {size}" for port, size in sizes.items())
-            raise ShapeError(f"inputs of {name} have different sizes ({listed}); make them equal")
+            raise ShapeError(
+                f"inputs of {name} have different sizes ({listed}); make all sizes equal"
+            )
 
     def made(self, wires: Wires, text: str, **rest: Any) -> Equations:
         """Return equations made of ``text``, for signals or for events.

@@ -74,7 +74,7 @@ class Scope:
         step = (self.prefix, str(end))
         if step in seen:
             raise ScenarioError(
-                f"the wire from {end} leads back to {end}; give it a block as its source"
+                f"the wire from {end} leads back to {end}; give {end} a block as its source"
             )
         block, port = self.diagram.source(end)
         seen = (*seen, step)

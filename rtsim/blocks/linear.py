@@ -70,8 +70,8 @@ class StateSpace(Block):
     def check(self, name: str, wires: Wires) -> None:
         if "impulse" in wires and self.d.any():
             raise ScenarioError(
-                f"{name} has D != 0, so an impulse at its input makes its output infinite; build "
-                "it from Integrators, and wire the impulse to one of them"
+                f"{name} has D != 0, so an impulse at its input makes its output infinite; "
+                f"replace {name} by Integrators, and wire the impulse to one of them"
             )
 
     def equations(self, wires: Wires) -> Equations:
@@ -104,7 +104,7 @@ def _array(name: str, given: object) -> np.ndarray:
 def _shaped(name: str, given: np.ndarray, wanted: tuple[int, ...], what: str) -> np.ndarray:
     n = max(wanted) if -1 in wanted else 0
     if given.size == 0 or (given.size % n if n else given.size != np.prod(wanted)):
-        raise ScenarioError(f"StateSpace: {name} has shape {given.shape}; it needs {what}")
+        raise ScenarioError(f"StateSpace: {name} has shape {given.shape}; expected {what}")
     return given.reshape(wanted)
 
 

@@ -46,7 +46,9 @@ class WiredBlocks:
         if name in self.blocks or name in self._input_names():
             raise ScenarioError(f"diagram {self.name} already has {name}; use another name")
         if block is self:
-            raise ScenarioError(f"diagram {self.name} cannot be a block of itself")
+            raise ScenarioError(
+                f"diagram {self.name} cannot contain itself as a block; add another diagram"
+            )
         if not isinstance(block, (Block, WiredBlocks)):
             raise ScenarioError(_no_block(name, block))
         self.blocks[name] = block
@@ -154,7 +156,7 @@ def output_names(block: Block | WiredBlocks) -> list[str]:
 def _only(block: str, ports: list[str], what: str) -> str:
     """Return the port to use if none is named: the only output, or the first input."""
     if not ports:
-        raise ScenarioError(f"{block} has no {what}, so no wire can use it")
+        raise ScenarioError(f"{block} has no {what}, so it cannot be wired")
     if len(ports) == 1 or what == "input":
         return ports[0]
     raise ScenarioError(f"{block} has outputs {', '.join(ports)}; write '{block}.{ports[0]}'")

@@ -19,7 +19,7 @@ every_option = click.option(
     "--checkpoint-every",
     metavar="S",
     default=None,
-    help="Save a checkpoint beside the recording every S simulated seconds (docs/checkpoints.md).",
+    help="Save a checkpoint next to the recording every S simulated seconds (docs/checkpoints.md).",
 )
 at_option = click.option(
     "--checkpoint-at",
@@ -33,8 +33,8 @@ rewind_option = click.option(
     "--rewind",
     metavar="S",
     default=None,
-    help="Keep checkpoints of the last S simulated seconds in memory, for 'rtsim ctl restore'; "
-    "implies --control.",
+    help="Keep checkpoints of the last S simulated seconds in memory, so that 'rtsim ctl restore' "
+    "can go back to them; implies --control.",
 )
 
 

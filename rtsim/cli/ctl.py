@@ -25,13 +25,14 @@ _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
     "which",
     default="",
     metavar="RUN",
-    help="Run to command: its process number, the beginning of its scenario's name, or "
-    "tcp://HOST:PORT.  [default: the only run]",
+    help="Run that the command addresses: its process number, the beginning of its scenario's "
+    "name, or tcp://HOST:PORT.  [default: the only run]",
 )
 @click.option(
     "--keys",
     type=click.Path(path_type=Path),
-    help="Key file for --run tcp://HOST:PORT: the FILE.client that 'rtsim keys' wrote.",
+    help="Client key file, needed with --run tcp://HOST:PORT: the FILE.client that 'rtsim keys' "
+    "wrote.",
 )
 @click.pass_context
 def ctl(ctx: click.Context, which: str, keys: Path | None) -> None:
@@ -201,7 +202,7 @@ def set_value(ctx: click.Context, target: str, value: tuple[str, ...]) -> None:
     """Set a parameter or the value of a source: rtsim ctl set f16.mass 9000 kg
 
     The unit is optional. It must be the declared unit ('rtsim ctl parameters' lists it), because
-    nothing is converted.
+    values are not converted.
     """
     numbers, unit = _measured(value)
     with _run(ctx) as run:
@@ -221,7 +222,12 @@ def inject(ctx: click.Context, topic: str, value: tuple[str, ...]) -> None:
 
 @ctl.command()
 @_signal
-@click.option("--rate", default=10.0, show_default=True, help="Samples per wall-clock second.")
+@click.option(
+    "--rate",
+    default=10.0,
+    show_default=True,
+    help="Number of samples to print per second of wall-clock time.",
+)
 @click.option(
     "--count", default=0, help="Number of samples to print.  [default: until the run ends]"
 )
@@ -264,7 +270,9 @@ _simple("quit", "End the run and complete its recording: rtsim ctl quit")
     "--at", type=float, help="Go back to the last checkpoint at or before this simulated time, s."
 )
 @click.option(
-    "--back", type=float, help="Go back by at least this many simulated seconds, to a checkpoint."
+    "--back",
+    type=float,
+    help="Go back to the last checkpoint that is at least this many simulated seconds old.",
 )
 @click.pass_context
 @reports_errors

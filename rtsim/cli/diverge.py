@@ -36,15 +36,18 @@ _MOST = 20
     "--from",
     "first",
     metavar="T",
-    help="Compare from the nearest checkpoint at or before T s.  [default: the start]",
+    help="Compare from the last checkpoint at or before the simulated time T s.  [default: the "
+    "start]",
 )
 @click.option(
     "--live",
     is_flag=True,
     help="Run external controllers again instead of replaying their recorded answers.",
 )
-@click.option("--no-fly", is_flag=True, help="Only read the two recordings; run nothing again.")
-@click.option("--all", "show_all", is_flag=True, help="Show every value, also the equal ones.")
+@click.option(
+    "--no-fly", is_flag=True, help="Compare the two recordings only; do not run the scenario again."
+)
+@click.option("--all", "show_all", is_flag=True, help="Show all values, including equal values.")
 @json_option
 @reports_errors
 @trust_options
@@ -57,7 +60,7 @@ def diverge(
     show_all: bool,
     as_json: bool,
 ) -> None:
-    """Find the first difference of recordings A and B, or without B, of A and its re-run.
+    """Find the first difference of recordings A and B. Without B, run A again and compare.
 
     Prints the signal or message that differs, its inputs in both runs, and the last tag at which
     everything agreed. Checkpoints next to the recordings shorten the search (docs/diverge.md).

@@ -17,7 +17,9 @@ from rtsim.timing.scheduling import SchedulingRequest
 @click.command()
 @click.option("--seconds", default=8.0, show_default=True, help="Duration of the measurement, s.")
 @click.option(
-    "--realtime", is_flag=True, help="Measure with the scheduling of 'rtsim run --realtime'."
+    "--realtime",
+    is_flag=True,
+    help="Measure with the scheduling options that 'rtsim run --realtime' uses.",
 )
 @json_option
 @reports_errors

@@ -28,8 +28,8 @@ from rtsim.scenario.standard_components import ExternalInputComponent
     "--mapping",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.toml",
-    help="File that maps axes and keys to signals; 'rtsim joystick calibrate' writes one. "
-    "[default: rtsim/pilot/devices/aircraft.toml]",
+    help="TOML file that maps axes and keys to signals; 'rtsim joystick calibrate' writes such a "
+    "file. [default: rtsim/pilot/devices/aircraft.toml]",
 )
 @json_option
 @reports_errors
@@ -41,8 +41,8 @@ def fly(
     """Fly SCENARIO by hand: f16, or FILE.py with an external input that a person controls.
 
     Use a stick, a gamepad, or keyboard and mouse; F1 in the window shows the keys. Closing the
-    window does not end the flight; rtsim view opens another. Esc in a window, or Ctrl-C, ends the
-    flight. 'rtsim replay' repeats the recording bit for bit.
+    window does not end the run; 'rtsim view' opens a new window. Esc in a window, or Ctrl-C, ends
+    the run. 'rtsim replay' repeats the recording bit for bit.
 
     \b
     Examples:
@@ -81,8 +81,9 @@ def external_input_of(scenario: Scenario) -> str:
     if len(external_inputs) != 1:
         raise ScenarioError(
             f"{scenario.name} has {len(external_inputs)} external inputs "
-            f"({', '.join(sorted(external_inputs)) or 'none'}), but a person controls exactly one; "
-            "declare it with scenario.external_input(name, signals, device)"
+            f"({', '.join(sorted(external_inputs)) or 'none'}), but rtsim fly needs exactly "
+            "one, which a person controls; declare it with scenario.external_input(name, "
+            "signals, device)"
         )
     ((name, part),) = external_inputs.items()
     for signal in part.external_input.signals:
@@ -99,8 +100,8 @@ def _check_moved(signal: Signal, name: str) -> None:
         )
     if not signal.low < signal.high:
         raise ScenarioError(
-            f"{name} has the limits {signal.low:g} to {signal.high:g}, so a stick cannot move it; "
-            "declare low < high"
+            f"{name} has the limits {signal.low:g} to {signal.high:g}, so a stick cannot move "
+            "this signal; declare low < high"
         )
 
 

@@ -40,7 +40,7 @@ class NoJoystick(RtsimError):
 
 
 @click.group(invoke_without_command=True)
-@click.option("--once", is_flag=True, help="Print the devices once, and end.")
+@click.option("--once", is_flag=True, help="Print the devices once and exit.")
 @json_option
 @click.pass_context
 @reports_errors
@@ -56,7 +56,8 @@ def joystick(ctx: click.Context, once: bool, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         if once or as_json:
             raise ScenarioError(
-                f"--once and --json do not work with {ctx.invoked_subcommand}; leave them out"
+                f"--once and --json do not work with {ctx.invoked_subcommand}; leave both "
+                "options out"
             )
         return
     screen = not (once or as_json)
@@ -108,7 +109,10 @@ def calibrate(scenario: str, path: Path, force: bool) -> None:
             f"{path} exists already; add --force to overwrite it, or --mapping OTHER.toml"
         )
     if not is_terminal():
-        raise ScenarioError("rtsim joystick calibrate needs a terminal to ask its questions")
+        raise ScenarioError(
+            "rtsim joystick calibrate asks questions and therefore needs a terminal; type the "
+            "command in a terminal"
+        )
     stick = stick_of(scenario)
     with open_devices() as devices, sigterm_interrupts(), keyboard() as read:
         told = ask(devices, read, Console(highlight=False), stick, path)
@@ -185,7 +189,7 @@ def ask(devices: Devices, read: Read, console: Console, stick: Signals, path: Pa
             looks += 1
             key = next(iter(read(_LOOK_S)), "")  # only one key may answer a question
             if key in _LEAVE:
-                raise KeyboardInterrupt(f"calibration cancelled; {path} is unchanged")
+                raise KeyboardInterrupt(f"the calibration was cancelled, so {path} was not changed")
             if key in ("\r", "\n"):
                 said = calibration.go_on()
             elif key in ("s", "S"):
@@ -202,7 +206,7 @@ def write(calibration: Calibration, stick: Signals, path: Path) -> str:
     """
     found = calibration.found
     if not found:
-        raise NoJoystick(f"every signal was skipped; {path} is unchanged")
+        raise NoJoystick(f"every signal was skipped, so {path} was not changed")
     lines = []
     for name, one in found.items():
         low, middle, high = one.source.span

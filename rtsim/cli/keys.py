@@ -17,8 +17,8 @@ from rtsim.core.net.keys import CLIENT
 def keys(file: Path) -> None:
     """Make CURVE keys: FILE for the server, FILE.client for the client.
 
-    A run or a worker that is reached over tcp:// from another machine needs both: FILE stays on
-    this machine, FILE.client goes to the other machine.
+    Two machines that are connected over tcp:// need both files: FILE stays on the machine of the
+    run or worker, and FILE.client goes to the machine of the client.
 
     \b
     Examples:

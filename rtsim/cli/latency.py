@@ -47,7 +47,8 @@ def parse_latencies(
         for name in names:
             if name in out:
                 raise ScenarioError(
-                    f"--latency {value}: the latency of {name} is given twice; leave one out"
+                    f"--latency {value}: the latency of {name} is given twice; leave out one "
+                    "--latency"
                 )
             out[name] = _latency(value, latency, name)
     return out
@@ -100,7 +101,7 @@ def _split(value: str, known: Sequence[str], of_all: bool) -> tuple[list[str], s
     if len(known) > 1 and not of_all:
         raise ScenarioError(
             f"--latency {value}: the scenario has several controllers ({', '.join(known)}); "
-            f"name one: --latency {known[0]}={value}"
+            f"give the name of one controller: --latency {known[0]}={value}"
         )
     return list(known), value.strip()
 

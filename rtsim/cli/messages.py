@@ -47,13 +47,18 @@ _COLUMNS = (
     show_default=True,
     help="Show only topics whose names match this pattern, such as 'valve*'.",
 )
-@click.option("--inputs", is_flag=True, help="Show also the inputs that each controller sampled.")
+@click.option("--inputs", is_flag=True, help="Also show the inputs that each controller sampled.")
 @click.option(
     "--changes",
     is_flag=True,
     help="Show only messages whose payload differs from that of the previous message.",
 )
-@click.option("--limit", default=0, show_default=True, help="Maximum number of rows; 0 shows all.")
+@click.option(
+    "--limit",
+    default=0,
+    show_default=True,
+    help="Maximum number of rows to show; 0 shows all rows.",
+)
 @json_option
 @reports_errors
 def messages(
@@ -71,7 +76,9 @@ def messages(
     recorded = Recording.open(recording)
     if not recorded.trace_rows:
         why = f": {recorded.truncated}" if recorded.truncated else ""
-        raise RecordingError(f"nothing to show: {recording} contains no rows of the trace{why}")
+        raise RecordingError(
+            f"{recording} contains no rows of the trace{why}, so there are no messages to show"
+        )
     found = FoundMessages.of(recorded, topic, inputs, changes)
     hidden = max(0, found.count - limit) if limit else 0
     rows = itertools.islice(found.rows(), limit or None)

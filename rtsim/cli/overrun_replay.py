@@ -52,9 +52,9 @@ def overrun_replay(
 ) -> None:
     """Write a fault file that reproduces the overruns of RECORDING (docs/realtime.md).
 
-    RECORDING is the recording of a paced run. Each frame that made the loop late becomes one fault:
-    a stall, a slow job or a late wake. The last line printed is the command that runs the scenario
-    with these faults.
+    RECORDING is the recording of a paced run. The command writes one fault for each frame that
+    made the loop late: a stall, a slow job or a late wake-up. The last line printed is the command
+    that runs the scenario with these faults.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def overrun_replay(
     """
     recorded = Recording.open(recording)
     if path.exists() and path.samefile(recording):
-        raise ScenarioError(f"-o {path} is the recording itself; give another -o PATH")
+        raise ScenarioError(f"-o {path} would overwrite the recording itself; give another -o PATH")
     end = recorded.end_ns if last is None else to_ns(last, "--to")
     between = (to_ns(first, "--from"), end)
     if last is not None and between[0] > end:
@@ -74,8 +74,8 @@ def overrun_replay(
     faults = timing_faults(recorded, *between)
     if not faults:
         raise RecordingError(
-            f"{recording} has no overrun from {between[0] / NS_PER_S:g} to {end / NS_PER_S:g} s: "
-            "nothing to reproduce"
+            f"{recording} has no overrun from {between[0] / NS_PER_S:g} to {end / NS_PER_S:g} "
+            "s, so there is no overrun to reproduce"
         )
     if len(faults) > MOST_FAULTS:
         raise ScenarioError(

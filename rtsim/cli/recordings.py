@@ -69,22 +69,31 @@ def tolerances(
     "relative",
     default=0.0,
     show_default=True,
-    help="Relative tolerance of all signals: a fraction of the baseline's value.",
+    help="Relative tolerance of all signals, as a fraction of the value in recording A.",
 )
 @click.option(
     "--tol",
     "single",
     multiple=True,
     metavar="GLOB=ABS[,REL]",
-    help="Tolerances of the signals whose names match GLOB; repeatable, the last match counts.",
+    help="Tolerances of the signals whose names match GLOB; repeatable. If several patterns match, "
+    "the last one applies.",
 )
 @click.option(
     "--common",
     is_flag=True,
-    help="Pair rows by time instead of by tag, for runs with different step sizes.",
+    help="Compare rows of equal time instead of rows of equal tag, for runs with different step "
+    "sizes.",
 )
-@click.option("--to", "last", metavar="T", help="Compare up to T s.  [default: the end of A]")
-@click.option("--all", "show_all", is_flag=True, help="Show every signal, also those that pass.")
+@click.option(
+    "--to",
+    "last",
+    metavar="T",
+    help="Compare up to the simulated time T s.  [default: the end of A]",
+)
+@click.option(
+    "--all", "show_all", is_flag=True, help="Show all signals, including signals that pass."
+)
 @json_option
 @reports_errors
 def compare(
@@ -100,8 +109,9 @@ def compare(
 ) -> None:
     """Compare recording B with baseline A, signal by signal.
 
-    A value passes if |B - A| <= max(ABS, REL*|A|). Without tolerances, every bit must be equal. If
-    one of the runs continues from a checkpoint, the comparison begins at the checkpoint's time.
+    A value passes if |B - A| <= max(ABS, REL*|A|). Without tolerances, every bit must be equal.
+    If A or B is a run that was continued from a checkpoint, the comparison begins at the time of
+    the checkpoint.
 
     \b
     Examples:
@@ -116,8 +126,8 @@ def compare(
     begun_ns = 0 if shared is None else shared.ns
     if until_ns is not None and until_ns <= begun_ns:
         raise ScenarioError(
-            f"--to {last} is not after the beginning of the comparison at {seconds(begun_ns)} s; "
-            "give a later time"
+            f"the comparison begins at {seconds(begun_ns)} s, and --to {last} is not later; "
+            "give a later --to"
         )
     verdict = compare_recordings(
         first,
@@ -229,7 +239,8 @@ def print_signals(verdict: Comparison, show_all: bool) -> None:
 )
 @click.option(
     "--after", default="0", metavar="SECONDS", show_default=True,
-    help="Simulated time from which discrete-event outputs are averaged, to omit the warm-up, s.",
+    help="Simulated time at which the averages of discrete-event outputs begin, s; earlier values, "
+    "the warm-up, are left out.",
 )  # fmt: skip
 @json_option
 @reports_errors

@@ -51,32 +51,41 @@ _AMPLIFIED = (
     "--abs",
     "absolute",
     default=0.0,
-    help="Absolute tolerance of all signals, each in its own unit.  [default: bit for bit]",
+    help="Absolute tolerance of all signals, each in its own unit.  [default: 0; every bit must be "
+    "equal]",
 )
 @click.option(
     "--rel",
     "relative",
     default=0.0,
-    help="Relative tolerance of all signals: a fraction of the value.  [default: bit for bit]",
+    help="Relative tolerance of all signals, as a fraction of the recorded value.  [default: 0; "
+    "every bit must be equal]",
 )
 @click.option(
     "--from",
     "first",
     metavar="T",
-    help="Begin at T s, or at the last checkpoint before it.  [default: the start]",
+    help="Begin at the simulated time T s, or at the last checkpoint before T.  [default: the "
+    "start]",
 )
-@click.option("--to", "last", metavar="T", help="End at T s.  [default: the end of the recording]")
+@click.option(
+    "--to",
+    "last",
+    metavar="T",
+    help="End at the simulated time T s.  [default: the end of the recording]",
+)
 @click.option(
     "--then",
     type=click.Choice(["run"]),
-    help="Take the run over at --to (or --from) and continue it, with live devices and external "
+    help="Replay up to --to (or --from), then continue the run with live devices and external "
     "controllers.",
 )
 @click.option(
     "--pace",
     default="max",
     show_default=True,
-    help="With --then or --view: simulated seconds per second, or max.",
+    help="With --then or --view: simulated seconds per second of wall-clock time, or max (as fast "
+    "as possible).",
 )
 @click.option(
     "--until",
@@ -88,7 +97,7 @@ _AMPLIFIED = (
     "--record",
     "path",
     type=_path,
-    help="With --then: recording to write.  [default: runs/NAME-NNN.mcap]",
+    help="With --then: recording to write for the continued run.  [default: runs/NAME-NNN.mcap]",
 )
 @click.option(
     "--force",
@@ -116,8 +125,8 @@ def replay(
     """Run RECORDING again and check that every state and message is equal, bit for bit.
 
     If the fingerprint (packages, processor, sources) differs from the recorded one, replay prints
-    the differences and compares values with a tolerance instead. With --view no run is repeated: a
-    window shows the recording, at --pace 1 unless another pace is given.
+    the differences and compares values with a tolerance instead. With --view, the scenario is not
+    run again: a window shows the recording. The default is then --pace 1.
 
     \b
     Examples:
@@ -131,7 +140,9 @@ def replay(
     recorded = Recording.open(recording)
     if not recorded.trace_rows:
         why = f": {recorded.truncated}" if recorded.truncated else ""
-        raise RecordingError(f"nothing to replay: {recording} contains no rows of the trace{why}")
+        raise RecordingError(
+            f"{recording} contains no rows of the trace{why}, so there is nothing to replay"
+        )
     times = [None if text is None else to_ns(text, "time") for text in (first, last)]
     if None not in times and times[0] > times[1]:  # type: ignore[operator]
         raise ScenarioError(f"--from {first} comes after --to {last}; give --from before --to")
@@ -326,7 +337,8 @@ def take_over(
     at = last if last is not None else first
     if at is None:
         raise ScenarioError(
-            "--then run needs the time at which to take over; give --from T or --to T, in s"
+            "--then run needs the time at which live inputs take over; give --from T or --to "
+            "T, in s"
         )
     begin = first if first is not None and first < at else None
     checkpoint = moment(recorded, at, shown_from=begin, pace=options.pacing())

@@ -63,8 +63,8 @@ def run(
     """Run SCENARIO: a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION].
 
     The recording is written to runs/NAME-NNN.mcap, or to the file given with -o. --view shows the
-    run in a window, at --pace 1 and --overrun slip:100000 unless others are given. Closing the
-    window does not end the run; rtsim view opens another one.
+    run in a window; the defaults are then --pace 1 and --overrun slip:100000. Closing the window
+    does not end the run; 'rtsim view' opens a new window.
 
     \b
     Examples:

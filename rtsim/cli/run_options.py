@@ -136,8 +136,8 @@ class RunOptions:
             raise ScenarioError(f"--seed {self.seed} is negative; give a whole number >= 0")
         if self.checked and self.plain:
             raise ScenarioError(
-                "--checked and --plain exclude each other; leave --checked out: "
-                "plain Python always checks array indices"
+                "--checked and --plain exclude each other; leave --checked out, because plain "
+                "Python always checks array indices"
             )
         if self.no_record and self.path is not None:
             raise ScenarioError(
@@ -158,7 +158,9 @@ _OPTIONS = (
     ),
     faults_option,
     click.option(
-        "--until", default=None, help="End of the run, simulated s.  [default: the scenario's own]"
+        "--until",
+        default=None,
+        help="Simulated time at which the run ends, s.  [default: the end time of the scenario]",
     ),
     *recording_options,
     click.option(
@@ -177,8 +179,7 @@ _OPTIONS = (
         "-v",
         "--verbose",
         is_flag=True,
-        help="Print which engine ran the scenario, and what kept a part of it off the compiled "
-        "engine.",
+        help="Print which engine ran the scenario, and why parts of it ran in the interpreter.",
     ),
     every_option,
     at_option,
@@ -196,7 +197,7 @@ _OPTIONS = (
         "--control-keys",
         "control_keys",
         type=click.Path(path_type=Path),
-        help="With --control-at: the key file that 'rtsim keys' wrote.",
+        help="Key file for --control-at, which 'rtsim keys' wrote for the run.",
     ),
     rewind_option,
     plotjuggler_option,
@@ -233,7 +234,8 @@ def _pacing(pace: str, overrun: str) -> tuple[Callable[[Any], Any], ...]:
             "--pace",
             default=pace,
             show_default=True,
-            help="Simulated seconds per second (1.0 is real time), or max: as fast as possible.",
+            help="Simulated seconds per second of wall-clock time (1.0 is real time), or max (as "
+            "fast as possible).",
         ),
         click.option(
             "--overrun",

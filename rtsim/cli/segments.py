@@ -85,4 +85,7 @@ def _first_free(folder: Path, name: Callable[[int], str], least: int) -> FileRec
         with suppress(PathTaken):  # another run that began at the same time has taken it
             if not path.exists():
                 return FileRecorder(path, stopwatch)
-    raise AssertionError(f"no number is free for a recording in {folder}")
+    raise AssertionError(
+        f"{folder} has a recording for every number, so no name is free for a new recording; "
+        "remove old recordings, or give -o PATH"
+    )

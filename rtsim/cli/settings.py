@@ -41,8 +41,8 @@ compiling_options = (
         type=click.Choice(ENGINES),
         default=AUTO,
         show_default=True,
-        help="What runs the tags between external events: compiled code, or the interpreter, for "
-        "debugging.  Results are equal.",
+        help="Engine that runs the scenario: compiled code, or the interpreter, which is slower "
+        "and helps with debugging.  Both give equal results.",
     ),
 )
 
@@ -56,6 +56,6 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
-            raise ScenarioError(f"--set {setting!r} contains no value; write --set NAME=VALUE")
+            raise ScenarioError(f"--set {setting!r} has no '=' and value; write --set NAME=VALUE")
         out[name.strip()] = value.strip()
     return out

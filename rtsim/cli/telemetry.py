@@ -36,15 +36,15 @@ foxglove_option = click.option(
     flag_value=FOXGLOVE,
     metavar="[HOST:PORT]",
     callback=_address,
-    help="Serve Foxglove at this address.  Without an address, serve this machine only, at "
-    f"{FOXGLOVE}.",
+    help="Serve viewers of Foxglove at this address.  Without an address, serve only viewers on "
+    f"this machine, at {FOXGLOVE}.",
 )
 unencrypted_option = click.option(
     UNENCRYPTED,
     "foxglove_unencrypted",
     is_flag=True,
-    help="Let --foxglove serve other machines without encryption: anybody who can reach the "
-    "address can watch.",
+    help="Let --foxglove serve other machines without encryption: every program that can reach the "
+    "address can watch the run.",
 )
 origin_option = click.option(
     OPTION,
@@ -59,8 +59,8 @@ telemetry_option = click.option(
     multiple=True,
     metavar="[TOPIC=]HZ",
     help="Set the rate, in Hz, at which a topic is sent to PlotJuggler and Foxglove.  TOPIC is the "
-    "name of a component, timing or scene; without TOPIC, HZ applies to all other topics.  "
-    "Repeatable.",
+    "name of a component, or one of the words 'timing' and 'scene'; without TOPIC, HZ applies "
+    "to all topics without a rate of their own.  Repeatable.",
 )
 
 
@@ -89,7 +89,8 @@ def check_telemetry(
         listen(PLOTJUGGLER, "--plotjuggler").close()
     if rates and not (plotjuggler or foxglove):
         raise ScenarioError(
-            "--telemetry sets a rate, but nothing is being sent; add --foxglove or --plotjuggler"
+            "--telemetry sets the rate of sent topics, but no topic is sent; add --foxglove "
+            "or --plotjuggler"
         )
     if rates:
         from rtsim.gateway.publishing import read_rates

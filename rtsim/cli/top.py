@@ -39,9 +39,10 @@ _LEFT = "closed this screen; the run continues"
 @click.option(
     "--keys",
     type=click.Path(path_type=Path),
-    help="With RUN tcp://HOST:PORT: FILE.client, which 'rtsim keys' wrote.",
+    help="Client key file, needed if RUN is tcp://HOST:PORT: the FILE.client that 'rtsim keys' "
+    "wrote.",
 )
-@click.option("--once", is_flag=True, help="Print one screen, and end; needs no terminal.")
+@click.option("--once", is_flag=True, help="Print one screen and exit; needs no terminal.")
 @json_option
 @reports_errors
 def top(
@@ -58,7 +59,9 @@ def top(
       rtsim top --once --json
     """
     if not 0.1 <= rate <= 20:
-        raise ScenarioError(f"--rate {rate:g} is out of range; give 0.1 to 20 updates per second")
+        raise ScenarioError(
+            f"--rate {rate:g} is out of range; give 0.1 to 20 (screen updates per second)"
+        )
     screen = not (once or as_json)
     if screen and not is_terminal():
         raise ScenarioError(

@@ -15,12 +15,13 @@ _scenario = click.option(
     "instead",
     metavar="FILE.py[:FUNCTION]",
     default=None,
-    help="Run this scenario instead of the scenario that the file names.",
+    help="Run this scenario instead of the scenario that the recording or checkpoint names.",
 )
 _trust = click.option(
     "--trust",
     is_flag=True,
-    help="Run the code that the file names, wherever it is stored (docs/trust.md).",
+    help="Run the code that the recording or checkpoint names, in whichever folder it is stored "
+    "(docs/trust.md).",
 )
 
 

@@ -26,13 +26,14 @@ from rtsim.timing.scheduling import SchedulingRequest, request
     "--keys",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help=f"With RUN tcp://HOST:PORT: FILE{CLIENT}, which 'rtsim keys' wrote with the run's keys.",
+    help=f"Client key file, needed if RUN is tcp://HOST:PORT; 'rtsim keys' writes FILE{CLIENT} "
+    "with the run's keys.",
 )
 @click.option(
     "--mapping",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.toml",
-    help="File that maps axes and keys to signals.  [default: rtsim's own mapping]",
+    help="TOML file that maps axes and keys to signals.  [default: rtsim's own mapping]",
 )
 @reports_errors
 @window_options
@@ -41,8 +42,8 @@ def view(run: str, keys: Path | None, mapping: Path | None, window: Window, quie
     """Open a window of RUN, which was started with --view or by 'rtsim fly'.
 
     RUN is a process number, the name of a scenario, or tcp://HOST:PORT (default: the only run).
-    Only the window that was opened first controls the stick; a second window can only watch until
-    the first one is closed.
+    Only the window that was opened first controls the stick. A second window only shows the run,
+    until the first window is closed.
 
     \b
     Examples:
@@ -91,7 +92,7 @@ def _exchange(run: str, keys: Path | None) -> Exchange:
 
     if keys is None:
         raise ScenarioError(
-            f"{run} needs keys; give the client's file that 'rtsim keys' made with the run's keys: "
-            f"--keys FILE{CLIENT}"
+            f"a window of {run} needs the client key file that 'rtsim keys' wrote with the "
+            f"keys of the run; give --keys FILE{CLIENT}"
         )
     return RemoteExchange.connect(run, Keys.load(keys))

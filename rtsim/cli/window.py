@@ -41,28 +41,31 @@ _PLACE = re.compile(r".+://.*|[^/\\]+:[0-9]+")
 
 _OPTIONS = (
     click.option(
-        "--headless", is_flag=True, help="Open no window; with --frames, still save its pictures."
+        "--headless", is_flag=True, help="Open no window; --frames still saves the pictures."
     ),
     click.option(
         "--frames",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
-        help="Folder in which pictures of the window are saved as PNG files.",
+        help="Save pictures of the window as PNG files in this folder.",
     ),
     click.option(
         "--every",
         default=1.0,
         show_default=True,
-        help="With --frames: seconds between two saved pictures.",
+        help="With --frames: wall-clock time between two saved pictures, s.",
     ),
     click.option(
-        "--fps", default=60.0, show_default=True, help="Pictures per second that the window draws."
+        "--fps",
+        default=60.0,
+        show_default=True,
+        help="Number of pictures that the window draws per second.",
     ),
     click.option(
         "--size",
         default="1280x720",
         show_default=True,
-        help="WIDTHxHEIGHT of the window in pixels.",
+        help="Size of the window in pixels, WIDTHxHEIGHT.",
     ),
 )
 
@@ -145,13 +148,13 @@ def place_options(command: F, view: str = "") -> F:
             "--view",
             default=view,
             metavar="[tcp://HOST:PORT]",
-            help="Show the run in a window here; with an address, in a window on another machine, "
-            "opened there with: rtsim view tcp://HOST:PORT.",
+            help="Show the run in a window on this machine. With an address, show it in a window "
+            "on another machine, which 'rtsim view tcp://HOST:PORT' opens there.",
         ),
         click.option(
             "--view-keys",
             type=click.Path(path_type=Path),
-            help="With --view tcp://HOST:PORT: the key file that 'rtsim keys' wrote.",
+            help="Key file for --view tcp://HOST:PORT, which 'rtsim keys' wrote for the run.",
         ),
     )
     decorated: Any = window_options(placed)

@@ -177,7 +177,7 @@ class Bus:
         self._sequence[name], self._last_arrival[name] = sequence, last_arrival
 
     def arrivals_except(self, names: Set[str]) -> list[int]:
-        """Return the first arrival [ns] on topics not in ``names``, as a list of at most one."""
+        """Return the first arrival (ns) on topics not in ``names`` as a list; empty if none."""
         return [min(ns)] if (ns := [e[0].ns for e in self._flight if e[2] not in names]) else []
 
     def take(self, names: Set[str]) -> list[Message]:

@@ -33,7 +33,7 @@ class CompiledReaction:
     """The latency of a controller's computation."""
     plant: Plant | None = None
     due: Vector | None = None
-    """For timers: a vector with 1 for each timer that ticks now, else 0."""
+    """For timers: a vector with one element for each timer, 1 if the timer ticks now, else 0."""
     timers: tuple[tuple[Period | None, int], ...] = ()
     """Period and offset [ns] of each timer; a timer without a period ticks once."""
     port: SignalPort | None = None

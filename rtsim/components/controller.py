@@ -33,7 +33,7 @@ The control law updates the memory s (k,) and fills the outputs y."""
 
 
 class Controller(Protocol):
-    """The interface of every controller; a controller has at most one open request."""
+    """The interface of every controller; a controller has at most one pending request."""
 
     @property
     def inputs(self) -> Signals: ...
@@ -183,7 +183,7 @@ class PythonController:
         if self._pending != tag:
             pending = "none" if self._pending is None else f"the request of {self._pending}"
             raise ControllerError(
-                f"{self.name} has no open request of {tag}; its open request is {pending}"
+                f"{self.name} has no pending request of {tag}; its pending request is {pending}"
             )
         self._pending = None
         return self._y
@@ -204,7 +204,7 @@ class PythonController:
         return int(handle), (self._u, self.s, self.p, self._y)
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:  # noqa: ARG002
-        """Set the open request, whose answer compiled code computed; ``None``: no open request.
+        """Set the pending request, whose answer compiled code computed; ``None`` if there is none.
 
         All other memory of the controller is in the vectors that compiled code used.
         """
@@ -283,7 +283,7 @@ class FedController:
         return self._history.save() if self._known else {"known": False}
 
     def asked_for(self, times: int) -> None:
-        """Set how many ``receive`` calls had no answer to the open request before the restore."""
+        """Set how many ``receive`` calls have found no answer to the pending request."""
         self._history.open, self._history.asked = True, times
 
     def restore(self, saved: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ FAILURE_POLICIES = ("end", "hold")
 
 @dataclass
 class ControllerRequest:
-    """The open request of a controller."""
+    """The pending request of a controller."""
 
     tag: Tag
     due: Tag
@@ -106,7 +106,7 @@ class ControllerTask(Ticking):
 
     @property
     def due_ns(self) -> int:
-        """Time at which the open answer is due, ns; :data:`FAR` if none is open or it is late."""
+        """Due time of the pending answer, ns; :data:`FAR` if none is pending or it is late."""
         return FAR if self.request is None or self.request.late else self.request.due.ns
 
     def compiled(self) -> CompiledReaction | str:
@@ -124,7 +124,7 @@ class ControllerTask(Ticking):
 
     @property
     def checked(self) -> bool:
-        """True if compiled code may run the next tick, or send the open answer."""
+        """True if compiled code may run the next tick, or send the pending answer."""
         checked: bool = getattr(self.controller, "checked", True)
         return checked and not self._failed_or_late
 
@@ -236,9 +236,10 @@ class ControllerTask(Ticking):
                 return None
         if getattr(answer, "shape", None) != (self.controller.outputs.size,):
             raise ShapeError(
-                f"{self.name} answered {request.tag} with shape "
+                f"{self.name} answered the request of {request.tag} with a value of shape "
                 f"{getattr(answer, 'shape', type(answer).__name__)}; expected "
-                f"({self.controller.outputs.size},): {', '.join(self.controller.outputs.columns)}"
+                f"({self.controller.outputs.size},): "
+                f"{', '.join(self.controller.outputs.columns)}"
             )
         if not all(map(isfinite, answer.tolist())):
             raise self._not_finite(request.tag, answer)
@@ -275,7 +276,7 @@ class ControllerTask(Ticking):
         environment.event(request.due, "Late", self.name, text, values)
         if self.late == "fail":
             raise ControllerError(
-                f"{text} (request of {request.tag}); allow a longer latency, or choose late='hold'"
+                f"{text} (request of {request.tag}); give a longer latency, or choose late='hold'"
             )
         if self.late == "stretch":
             answer = self.controller.receive(request.tag, self._silence_s)
@@ -320,8 +321,9 @@ class ControllerTask(Ticking):
         dead = saved["failed"] is not None
         if saved["controller"] is None and saved["sequence"] and not dead:
             raise ScenarioError(
-                f"{self.name} ({type(self.controller).__name__}) saved no memory, so it cannot be "
-                "restored; add save() and restore() to its class, or replay the recording"
+                f"{self.name} ({type(self.controller).__name__}) saved no memory, so the "
+                "controller cannot be restored; add save() and restore() to its class, or "
+                "replay the recording"
             )
         super().restore(saved)
         self.sequence = saved["sequence"]

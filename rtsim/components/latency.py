@@ -111,7 +111,7 @@ class Uniform:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.low <= self.high < math.inf:
-            raise ScenarioError(f"Uniform({self.low}, {self.high}): need 0 <= low <= high, in s")
+            raise ScenarioError(f"Uniform({self.low}, {self.high}): give 0 <= low <= high, in s")
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
         return (_ns(stream.uniform(self.low, self.high)),)
@@ -134,8 +134,8 @@ class TruncatedNormal:
     def __post_init__(self) -> None:
         if not (self.deviation > 0.0 and 0.0 <= self.low < self.high):
             raise ScenarioError(
-                f"TruncatedNormal(deviation={self.deviation}, low={self.low}, high={self.high}): "
-                "need deviation > 0 and 0 <= low < high, in s"
+                f"TruncatedNormal(deviation={self.deviation}, low={self.low}, "
+                f"high={self.high}): give deviation > 0 and 0 <= low < high, in s"
             )
         normal = NormalDist(self.mean, self.deviation)
         bounds = (normal.cdf(self.low), normal.cdf(self.high) if self.high < math.inf else 1.0)
@@ -169,8 +169,8 @@ class Gamma:
     def __post_init__(self) -> None:
         if not (self.shape > 0.0 and self.scale > 0.0 and self.minimum >= 0.0):
             raise ScenarioError(
-                f"Gamma({self.shape}, {self.scale}, {self.minimum}): need shape and scale > 0, "
-                "minimum >= 0 s"
+                f"Gamma({self.shape}, {self.scale}, {self.minimum}): give shape > 0, scale > 0 "
+                "and minimum >= 0, in s"
             )
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
@@ -194,7 +194,8 @@ class SerialLine:
         if self.baud <= 0 or self.bits_per_byte <= 0 or self.overhead < 0:
             raise ScenarioError(
                 f"SerialLine(baud={self.baud}, bits_per_byte={self.bits_per_byte}, "
-                f"overhead={self.overhead}): need baud > 0, bits > 0, overhead >= 0"
+                f"overhead={self.overhead}): give baud > 0, bits_per_byte > 0 and overhead >= "
+                "0"
             )
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
@@ -225,7 +226,10 @@ class Empirical:
         if low < 0:
             raise ScenarioError(f"Empirical latency has a sample of {low} ns; samples must be >= 0")
         if high >= LONGEST_NS:
-            raise ScenarioError(f"Empirical latency has a sample of {high} ns, longer than any run")
+            raise ScenarioError(
+                f"Empirical latency has a sample of {high} ns, which is longer than the longest "
+                "possible run; leave this sample out"
+            )
 
     @classmethod
     def of(cls, samples_ns: Sequence[int], source: str = "") -> Empirical:

@@ -107,21 +107,23 @@ class Plant:
     def _complain(self, bad: int, target: int) -> None:
         if bad == TOO_SMALL:
             raise ModelError(
-                f"{self.solver.name} finds no step small enough for the tolerance of {self.name} "
-                f"(model {self.bound.model.name}) between {Tag(self.ns)} and {Tag(target)}; allow "
-                "a larger tolerance, use a stiff solver, or correct the equations"
+                f"{self.solver.name} found no step that is small enough for the tolerance of "
+                f"{self.name} (model {self.bound.model.name}) between {Tag(self.ns)} and "
+                f"{Tag(target)}; allow a larger tolerance, use a stiff solver, or correct the "
+                "equations"
             )
         if bad == OUT_OF_BUDGET:
             raise ModelError(
-                f"the budget of {self.solver.name} was used up in {self.name} (model "
+                f"{self.solver.name} used up its budget of evaluations for {self.name} (model "
                 f"{self.bound.model.name}) between {Tag(self.ns)} and {Tag(target)}; allow more "
                 'evaluations, a larger tolerance, a shorter step, or fallback="step"'
             )
         column = self.bound.model.states.columns[bad]
         raise ModelError(
             f"state {column} of {self.name} (model {self.bound.model.name}) became "
-            f"{self.next_x[bad]} between {Tag(self.ns)} and {Tag(target)}; the last good value is "
-            f"{self.x[bad]:g}; use a smaller step than {self.step}, or correct the equations"
+            f"{self.next_x[bad]} between {Tag(self.ns)} and {Tag(target)}; the last good value "
+            f"is {self.x[bad]:g}; use a smaller step than {self.step}, or correct the "
+            "equations"
         )
 
     def run_on(self, limit_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
@@ -237,8 +239,8 @@ class Plant:
             model = self.bound.model
             raise ModelError(
                 f"output {model.outputs.columns[bad]} of {self.name} (model {model.name}) is "
-                f"{self.y[bad]} at {Tag(self.ns)}; correct the output function, or keep state and "
-                "inputs within the limits of the model"
+                f"{self.y[bad]} at {Tag(self.ns)}; correct the output function, or keep the "
+                "state and the inputs within the limits of the model"
             )
 
     def changed(self) -> None:

@@ -124,7 +124,7 @@ class Replayed(Protocol):
     """A controller that gives recorded answers and needs their position after a restore."""
 
     def asked_for(self, times: int) -> None:
-        """Set how many ``receive`` calls had no answer to the open request before the restore."""
+        """Set how many ``receive`` calls have found no answer to the pending request."""
         ...
 
 
@@ -198,11 +198,11 @@ class Interfaced(Protocol):
 
 @runtime_checkable
 class FreeRunning(Protocol):
-    """A controller that can continue during a pause, such as a rig that cannot be held."""
+    """A controller that can continue during a pause, such as a rig that cannot be paused."""
 
     @property
     def free_running(self) -> bool:
-        """True if the controller continues; pauses, other rates, checkpoints are then errors."""
+        """True if the controller cannot be paused; pauses, rates, checkpoints are then refused."""
         ...
 
 
@@ -234,7 +234,7 @@ class ByAddress(Protocol):
         ...
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
-        """Note that compiled code ran ``steps`` steps; ``request`` is the tag of the open request.
+        """Note that compiled code ran ``steps`` steps; ``request`` is the pending request's tag.
 
         A further step, which compiled code has left to the interpreter, is not in ``steps``.
         """

@@ -63,7 +63,7 @@ class RequestLog:
     def extend(
         self, ns: NDArray[np.int64], inputs: NDArray[np.float64], answers: NDArray[np.float64]
     ) -> None:
-        """Add k requests at microstep 0 of ``ns`` (k,) with ``inputs`` (k, m).
+        """Add k requests at microstep 0 of the times ``ns`` (k,), with ``inputs`` (k, m).
 
         ``answers`` has a row for each of them; the last request may have no answer yet.
         """
@@ -119,7 +119,7 @@ class RequestLog:
         return rows[: len(rows) - self._spare]
 
     def save(self) -> dict[str, Any]:
-        """Return plain data and vectors; the vectors are views of rows that do not change later."""
+        """Return the log as plain data and vectors; the vectors are views of unchanging rows."""
         return {
             "steps": self.steps,
             "open": self.open,
@@ -146,8 +146,9 @@ def steps_of(saved: Mapping[str, Any], width: int, name: str) -> list[tuple[Tag,
     inputs = _rows(saved["inputs"], width, np.float64) if width else np.empty((len(tags), 0))
     if len(tags) != len(inputs):
         raise ControllerError(
-            f"{name}: {len(tags)} tags but {len(inputs)} rows of {width} inputs were saved; "
-            "the controller has other inputs now"
+            f"the saved request log of {name} has {len(tags)} tags, but {len(inputs)} rows of "
+            f"{width} inputs: the inputs of the controller have changed since; restore with "
+            "the scenario that was saved"
         )
     gone = saved["steps"] - len(tags)
     if gone:
@@ -190,7 +191,7 @@ def feed(
     ):
         raise ControllerError(
             f"{name} cannot be restored: its {len(steps)} steps were repeated and gave other "
-            "answers, so they depend on more than its inputs (a clock, uninitialized memory, "
-            "another build)"
+            "answers. Its answers therefore depend on more than its inputs: on a clock, on "
+            "uninitialized memory, or on another build"
         )
     history.asked, history.checksum = saved["asked"], saved["checksum"]

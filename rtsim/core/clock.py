@@ -200,7 +200,9 @@ class WallClock:
 
     def __init__(self, rate: float | Fraction | None = 1.0, spin_ns: int = DEFAULT_SPIN_NS) -> None:
         if spin_ns < 0:
-            raise ScenarioError(f"the busy-wait window spin_ns = {spin_ns} ns must be >= 0")
+            raise ScenarioError(
+                f"the busy-wait window spin_ns = {spin_ns} ns is negative; give 0 ns or more"
+            )
         self.spin_ns = self.most_spin_ns = spin_ns
         """The present length of the busy-wait window, and its greatest length so far [ns]."""
         self._least_spin_ns = self._bound_ns = spin_ns

@@ -95,7 +95,7 @@ def _finite(samples: ArrayLike) -> Vector:
     if bad.size:
         raise ScenarioError(
             f"{bad.size} of {values.size} samples are not finite; the first is sample {bad[0]} "
-            f"({values[bad[0]]}). Leave these samples out, or correct what produces them"
+            f"({values[bad[0]]}). Leave these samples out, or correct their computation"
         )
     return values
 
@@ -138,7 +138,7 @@ def time_average(
     """
     if not begin_ns < end_ns:
         raise ScenarioError(
-            f"cannot average from {begin_ns} ns to {end_ns} ns: the end must be later"
+            f"cannot average from {begin_ns} ns to {end_ns} ns: give an end after the beginning"
         )
     times = np.asarray(ns, dtype=np.int64)
     inside = (times > begin_ns) & (times < end_ns)

@@ -212,7 +212,8 @@ class Signals:
             given = np.asarray(value, dtype=np.float64).ravel()
             if given.size != where.stop - where.start:
                 raise ShapeError(
-                    f"signal {name} has {where.stop - where.start} elements, got {given.size}"
+                    f"signal {name} has {where.stop - where.start} elements, but got "
+                    f"{given.size} values"
                 )
             signal = self[name]
             if not np.all((given >= signal.low) & (given <= signal.high)):

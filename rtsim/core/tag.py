@@ -35,7 +35,7 @@ class Tag(NamedTuple):
             return Tag(self.ns + delay_ns, 0)
         if delay_ns == 0:
             return Tag(self.ns, self.step + 1)
-        raise ValueError(f"a delay of {delay_ns} ns is negative; it must be >= 0")
+        raise ValueError(f"a delay of {delay_ns} ns is negative; give 0 ns or more")
 
     @property
     def seconds(self) -> float:

@@ -43,7 +43,7 @@ def population(
     shaped = [s.name for s in each if s.shape]
     if shaped or not len(each):
         raise ScenarioError(
-            f"{name}: an agent needs one or more scalar signals, got {shaped or 'none'}"
+            f"{name}: an agent needs one or more scalar signals, but got {shaped or 'no signal'}"
         )
     check_arguments(rule, "i, t, before, u, p, after", f"rule of {name}")
     return Model(

@@ -68,11 +68,11 @@ class Payload:
         given = np.asarray(value, dtype=np.float64).ravel()
         if given.size != at.stop - at.start:
             raise ShapeError(
-                f"{name} of {where} has {at.stop - at.start} elements, got {given.size}"
+                f"{name} of {where} has {at.stop - at.start} elements, but got {given.size} values"
             )
         if not np.isfinite(given).all():
             raise ModelError(
-                f"{name} of {where} was set to {value} at {Tag(ns)}; it must be finite"
+                f"{name} of {where} was set to {value} at {Tag(ns)}; give a finite value"
             )
         self.vector[at] = given
 

@@ -79,8 +79,8 @@ class Stimuli:
         """
         if not saved["complete"]:
             raise CheckpointError(
-                f"{owner} cannot be restored: before this checkpoint its inputs and messages "
-                f"exceeded {MOST_BYTES >> 20} MB; use an earlier checkpoint"
+                f"{owner} cannot be restored: its inputs and messages before this checkpoint "
+                f"are more than {MOST_BYTES >> 20} MB, the limit; use an earlier checkpoint"
             )
         rows = np.asarray(saved["rows"], dtype=np.int64)
         values = np.asarray(saved["values"], dtype=np.float64)

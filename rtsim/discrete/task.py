@@ -210,9 +210,10 @@ class ProcessesTask:
         came_to = (self._checksum, self._agenda.count, self.next_ns)
         if came_to != (saved["checksum"], saved["events"], saved["next"]):
             raise CheckpointError(
-                f"the processes of {self.name} cannot be restored: run again up to "
-                f"{Tag(int(saved['ns']))}, they differ from the saved run. Use random numbers of "
-                "agenda.random() only, no clock, and no variables outside the set-up"
+                f"the processes of {self.name} cannot be restored: rtsim ran them again up to "
+                f"{Tag(int(saved['ns']))}, and their state differs from the saved state. In "
+                "processes, draw random numbers only from agenda.random(), read no clock, and "
+                "use no variables from outside the set-up"
             )
 
     def _run_again(self, until_ns: int) -> None:

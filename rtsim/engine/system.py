@@ -174,8 +174,8 @@ class System:
             component, _, name = target.partition(".")
             if component in self.ports and name in self.ports[component].signals.columns:
                 raise ScenarioError(
-                    f"{target} is computed and cannot be set; only parameters and sources can "
-                    "(rtsim ctl parameters lists them)"
+                    f"{target} is computed and cannot be set; only parameters and values of "
+                    "sources can be set (rtsim ctl parameters lists them)"
                 )
             raise UnknownName("value", target, self.changeable, "this run")
         return self.changeable[target].change(ns, value)
@@ -246,8 +246,8 @@ class System:
             t.name for t in self.tasks
         }:
             raise ScenarioError(
-                "the checkpoint has other components than this scenario; use the scenario of the "
-                "saved run"
+                "the checkpoint and this scenario have different components; use the scenario "
+                "of the saved run"
             )
         self.ns, self.next_change = saved["ns"], saved["next_change"]
         for name, value in saved["ports"].items():
@@ -290,5 +290,7 @@ def reaction_order(tasks: Iterable[Task], orders: Iterable[tuple[str, str]]) -> 
                 heapq.heappush(ready, (by_name[later].priority, later))
     if len(out) != len(by_name):
         stuck = sorted(n for n, count in waiting.items() if count > 0)
-        raise ScenarioError(f"the declared order has a cycle through {', '.join(stuck)}")
+        raise ScenarioError(
+            f"the declared order of controllers has a cycle through {', '.join(stuck)}"
+        )
     return out

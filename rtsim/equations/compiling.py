@@ -214,7 +214,8 @@ def check_arguments(
         signature.bind(*arguments.split(", "))
     except TypeError as error:
         raise ModelError(
-            f"{what} takes {signature}, but is called with ({arguments}); it {does}"
+            f"{what} takes the arguments {signature}, but rtsim calls it with ({arguments}); "
+            f"it {does}"
         ) from error
 
 

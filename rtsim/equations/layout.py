@@ -159,5 +159,5 @@ class Layout:
             return sum(map(math.prod, terms))
         except KeyError as error:
             raise ValueError(
-                f"{name} of {self.what} needs the size {error.args[0]}, which is not given"
+                f"{name} of {self.what} needs a value for the size {error.args[0]}; give that size"
             ) from None

@@ -216,7 +216,10 @@ class EntryPoint:
 
     def __call__(self, *arguments: Any) -> int:
         if len(arguments) != len(self._signature):
-            raise TypeError(f"got {len(arguments)} arguments; expected {len(self._signature)}")
+            raise TypeError(
+                f"the compiled function takes {len(self._signature)} arguments, but got "
+                f"{len(arguments)}"
+            )
         bound = self.on(*(arguments[i] for i in self._arrays))
         return bound(*(arguments[i] for i in self._numbers))
 

@@ -73,8 +73,8 @@ class Mode:
     def __post_init__(self) -> None:
         if not all(isinstance(t, Transition) for t in _several(self.transitions)):
             raise ModelError(
-                f"mode {self.name} takes a tuple of transitions; "
-                "write (Transition(…),) for a single one"
+                f"mode {self.name} needs a tuple of transitions; write (Transition(…),) for a "
+                "single one"
             )
         _check(self.derivative, "t, x, z, u, p, dx", f"derivative of mode {self.name}")
         _check(self.output, "t, x, z, u, p, y", f"output of mode {self.name}")
@@ -122,16 +122,18 @@ def modal(
     transition or ``zeno`` that names no mode.
     """
     if not all(isinstance(mode, Mode) for mode in _several(modes)):
-        raise ModelError(f"model {name} takes a list of modes; write [Mode(…)] for a single one")
+        raise ModelError(f"model {name} needs a list of modes; write [Mode(…)] for a single one")
     names = tuple(mode.name for mode in modes)
     if not names or len(set(names)) != len(names):
         raise ModelError(
-            f"model {name} needs one or more modes with different names, got: {', '.join(names)}"
+            f"model {name} needs one or more modes, each with another name, but got: "
+            f"{', '.join(names)}"
         )
     own = discrete or Signals()
     if MODE in own:
         raise ModelError(
-            f"model {name} declares a discrete signal {MODE}, which modal() adds; rename it"
+            f"model {name} declares a discrete signal {MODE}, but modal() adds a signal of "
+            "this name; rename your signal"
         )
     said = ", ".join(f"{i} {n}" for i, n in enumerate(names))
     place = own.size

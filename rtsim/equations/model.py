@@ -159,7 +159,8 @@ class Model:
         for drawn in (name for timer in self.timers for name in timer.draws):
             if drawn not in self.discrete:
                 raise ModelError(
-                    f"a timer of model {self.name} draws {drawn}, which is not a discrete signal"
+                    f"a timer of model {self.name} draws random values of {drawn}, which is "
+                    f"not a discrete signal of the model; declare {drawn} as discrete"
                 )
         names = [g.name for g in self.guards]
         if len(set(names)) != len(names):
@@ -296,8 +297,8 @@ def _probe(
             )
         if not np.isfinite(value):
             raise ModelError(
-                f"{where} gives {value} for {out.columns[i]} at the initial values; "
-                "check the initial state and the parameters"
+                f"{where} returns {value} for {out.columns[i]} at the initial values; check "
+                "the initial state and the parameters"
             )
 
 

@@ -203,7 +203,7 @@ def decode_sample(data: bytes, links: int) -> tuple[Counters, NDArray[np.int64],
     begin = _STATE.size + 8 * links * CLASSES
     if len(data) < begin or (len(data) - begin) % 8:
         raise ValueError(
-            f"a sample has {len(data)} bytes; expected {begin}, or more by a multiple of 8"
+            f"a sample has {len(data)} bytes; expected {begin} bytes plus a multiple of 8"
         )
     counters = Counters(*_STATE.unpack_from(data))
     counts = np.frombuffer(data, np.int64, links * CLASSES, _STATE.size).reshape(links, CLASSES)

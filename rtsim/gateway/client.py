@@ -135,7 +135,7 @@ class Run:
                     return
                 elif now - heard > patience_ns:
                     raise ControlError(
-                        f"no sample came from {self._caller.endpoint} for "
+                        f"the client received no sample from {self._caller.endpoint} for "
                         f"{patience_ns / NS_PER_S:g} s; rtsim ctl runs shows whether the run "
                         "has ended"
                     )
@@ -182,8 +182,8 @@ class Run:
     def checkpoint(self) -> At:
         """Save the complete state of the run beside its recording.
 
-        The file is written at once if the run is paused or as fast as possible, otherwise at the
-        next pause or at the end of the run.
+        If the run is paused or runs without pacing, the file is written at once.  Otherwise it is
+        written at the next pause or at the end of the run.
         """
         return self.tell("checkpoint")
 
@@ -226,8 +226,8 @@ class Run:
             raise ControlError(str(error)) from None
         if not self._caller.send(data):
             raise ControlError(
-                f"{self._caller.endpoint} accepts no requests now; try again, or type "
-                "rtsim ctl runs to see whether the run has ended"
+                f"{self._caller.endpoint} accepts no requests now; try again, or type 'rtsim "
+                "ctl runs', which shows whether the run has ended"
             )
         return self._number
 
@@ -243,8 +243,9 @@ class Run:
                     raise ControlError(str(said.get("error", "refused")))
                 return said
         raise ControlError(
-            f"no answer from {self._caller.endpoint} within {self._patience_ns / NS_PER_S:g} s; "
-            "rtsim ctl runs shows whether the run has ended"
+            f"the client received no answer from {self._caller.endpoint} within "
+            f"{self._patience_ns / NS_PER_S:g} s; rtsim ctl runs shows whether the run has "
+            "ended"
         )
 
     @property

@@ -29,7 +29,7 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 def check_exposure(text: str, unencrypted: bool) -> None:
-    """Refuse an address that other machines can reach, unless ``unencrypted`` allows it.
+    """Raise an error for an address that other machines can reach, unless ``unencrypted`` is true.
 
     The protocol of the viewer has neither keys nor encryption.
     """
@@ -80,8 +80,8 @@ def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> 
         end.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise ScenarioError(
-            f"cannot serve {option} at {text}: {reason}; if another program uses it, end it"
-            + (", or give another HOST:PORT" if option == "--foxglove" else "")
+            f"cannot serve {option} at {text}: {reason}; if another program uses this address, "
+            "end that program" + (", or give another HOST:PORT" if option == "--foxglove" else "")
         ) from None
     return end
 

@@ -161,7 +161,7 @@ class PipedInbox(Inbox):
 
 
 def check_reach(bind: str, keys: Path | None) -> None:
-    """Check that a ``tcp://`` address, also on loopback, has keys.
+    """Raise an error for a ``tcp://`` address without keys, also on loopback.
 
     Without keys, every program that reaches the address could command the run.
     """

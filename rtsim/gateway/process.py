@@ -201,8 +201,8 @@ class GatewayProcess:
         for part in (name, name.partition(".")[0]):
             if many := self._run["left_out"].get(part):
                 raise RtsimError(
-                    f"{name} is not available in the live run, because {part} has {many} values; "
-                    "the recording contains it"
+                    f"{name} cannot be read during the run, because {part} has too many values "
+                    f"({many}); read {name} from the recording after the run"
                 )
 
     def _command(self, place: int, who: bytes, request: ClientRequest) -> None:

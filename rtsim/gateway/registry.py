@@ -129,7 +129,7 @@ def _check_own(where: Path) -> None:
         wrong = "is accessible to other users (chmod 700 prevents that)"
     if wrong:
         raise ScenarioError(
-            f"{where} {wrong}; remove it, or set RTSIM_RUNTIME_DIR to another folder"
+            f"{where} {wrong}; remove {where}, or set RTSIM_RUNTIME_DIR to another folder"
         )
 
 

@@ -108,8 +108,9 @@ def in_the_long_run(arrival: float, service: float, servers: int = 1) -> LongRun
     a = arrival / service
     if not a < servers:
         raise ScenarioError(
-            f"{arrival:g} customers per second for {servers} servers of {service:g} 1/s: the line "
-            "grows without limit and has no mean; give more servers, or faster servers"
+            f"{arrival:g} customers per second for {servers} servers of {service:g} 1/s: the "
+            "queue grows without limit and has no mean length; give more servers, or faster "
+            "servers"
         )
     last = a**servers / factorial(servers) * servers / (servers - a)
     waits = last / (sum(a**k / factorial(k) for k in range(servers)) + last)

@@ -115,5 +115,5 @@ def checked_cues(cues: Iterable[Cue], plants: Mapping[str, Signals]) -> tuple[Cu
         if signal not in plants[plant]:
             raise UnknownName("signal", signal, plants[plant].names, f"cue {cue.name}, {plant}")
         if plants[plant][signal].shape:
-            raise ScenarioError(f"cue {cue.name}: {cue.signal} is a vector; give a scalar")
+            raise ScenarioError(f"cue {cue.name}: {cue.signal} is a vector; give a scalar signal")
     return out

@@ -133,9 +133,11 @@ class PilotInbox(Inbox):
         told = order_to_command(kind, value, self._began_ns or 0, self._kept_ns or 0)
         try:
             if told is None:
-                raise CommandError(f"order {kind} from the window is unknown")
+                raise CommandError(f"the window sent an unknown command: {kind}")
             if kind == RETURN and self._kept_ns is None:
-                raise CommandError("no checkpoint was saved from the window; press C to save one")
+                raise CommandError(
+                    "no checkpoint has been saved from the window; press C to save a checkpoint"
+                )
             command = read_command(told)
             stamps = {"initiated_ns": initiated, "completed_ns": stopwatch()}
             answer = partial(self._answer, kind)

@@ -29,7 +29,7 @@ class VideoFrames:
     def __init__(self, rate_hz: float, clock: Clock, idle: Clock | None = None) -> None:
         if not 1.0 <= rate_hz <= 1000.0:
             raise ScenarioError(
-                f"the window cannot draw {rate_hz:g} frames per second; give 1 to 1000"
+                f"the window cannot draw {rate_hz:g} pictures per second; give 1 to 1000"
             )
         self.period = Period(NS_PER_S / exact_seconds(rate_hz, "rate"))
         self.number = 0

@@ -37,7 +37,10 @@ class Playback:
             if "side" in track.integers and len(track)
         }
         if not self._plants:
-            raise RecordingError(f"{recording.source} cannot be shown: it has no state of a plant")
+            raise RecordingError(
+                f"{recording.source} cannot be shown in a window, because it contains no state of "
+                "a plant"
+            )
         self._inputs = [
             track for name, track in sorted(recording.tracks.items()) if name.startswith(_INPUTS)
         ]

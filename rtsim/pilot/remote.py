@@ -185,8 +185,9 @@ def _request_schema(line: RunConnection, until: int) -> Schema:
                 return _check_layout(Schema.from_json(message.text), message, line.endpoint)
             data = line.receive(0)
     raise SharedError(
-        f"no answer from {line.endpoint}; check that a run with --view tcp://... is in progress "
-        "there, and that the client keys belong to the keys of that run"
+        f"no answer from {line.endpoint}; check that a run with --view tcp://... is in "
+        "progress at this address, and that rtsim keys made the client keys together with the "
+        "keys of that run"
     )
 
 

@@ -166,7 +166,7 @@ class Format:
             except UnicodeDecodeError as error:
                 raise WireError(f"the schema in a message is not UTF-8 text: {error}") from None
         if kind not in (RECORDS, WHOLE) or digest != self._hash:
-            raise WireError("a message is of another run or of an unknown kind")
+            raise WireError("a message comes from another run or has an unknown kind")
         return WireMessage(head, records=self._entries(body))
 
     def _entries(self, body: bytes) -> dict[str, tuple[Integers, Vector]]:
@@ -177,7 +177,9 @@ class Format:
             index = _INDEX.unpack_from(body, at)[0]
             at += _INDEX.size
             if index >= len(self._shapes):
-                raise WireError(f"record index {index} is unknown; there are {len(self._shapes)}")
+                raise WireError(
+                    f"record index {index} is unknown; the schema has {len(self._shapes)} records"
+                )
             name, shape = self._shapes[index]
             payload = body[at : at + shape.payload]
             at += shape.payload

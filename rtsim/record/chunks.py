@@ -105,8 +105,8 @@ class Chunks:
         if self.unpacked + chunk.uncompressed_size > SMALL + DENSEST * read:
             raise RecordingError(
                 f"{self.name} is refused: its first {read} bytes declare "
-                f"{self.unpacked + chunk.uncompressed_size} unpacked bytes, more than a recording "
-                "can contain; the file was made to fill memory"
+                f"{self.unpacked + chunk.uncompressed_size} unpacked bytes, which is more than "
+                "a recording can contain; the file could fill the memory of this machine"
             )
         data = _checked(chunk)
         self.unpacked += len(data)

@@ -85,7 +85,8 @@ def _refuse_to_overwrite(file: int, path: Path, overwrite: bool) -> None:
         )
     if not overwrite:
         raise PathTaken(
-            f"{path} is an existing recording; give another -o PATH, or --force to overwrite it"
+            f"{path} is an existing recording; give another -o PATH, or --force to overwrite "
+            "the recording"
         )
 
 

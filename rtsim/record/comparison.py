@@ -226,8 +226,8 @@ def _checked(
     for pattern, values in tolerances.items():
         if any(not v >= 0 for v in values):
             raise ScenarioError(
-                f"the tolerance of {pattern!r} is {tuple(values)}; give (absolute, relative), "
-                "both >= 0"
+                f"the tolerance {tuple(values)} of {pattern!r} is not valid; give two numbers "
+                ">= 0: (absolute, relative)"
             )
         if not fnmatch.filter(known, pattern):
             raise ScenarioError(

@@ -94,8 +94,8 @@ def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
     if took.min() < 0:
         row = int(took.argmin())
         raise RecordingError(
-            f"{recording.source}: in row {row} of {track.name} the answer came "
-            f"{-int(took[row])} ns before its request; the file is damaged"
+            f"{recording.source}: in row {row} of {track.name} the time of the answer is "
+            f"{-int(took[row])} ns before that of its request; the file is damaged"
         )
     late = sum(e.kind == "Late" and e.source == controller for e in recording.events)
     model = Empirical.of(_thinned(took).tolist(), f"{controller} in {recording.source}")

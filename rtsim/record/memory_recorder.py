@@ -257,10 +257,13 @@ class Tracks:
     ) -> Track:
         if self.started:
             raise ScenarioError(
-                f"track {name} is declared after the start of the recording; declare it before"
+                f"track {name} is declared after the start of the recording; declare the track "
+                "before the start"
             )
         if name in self.by_name:
-            raise ScenarioError(f"track {name} is declared twice; give one of them another name")
+            raise ScenarioError(
+                f"track {name} is declared twice; give one of the two tracks another name"
+            )
         track = Track(TrackSpec(name, integers, signals, dict(about or {})), self._mark)
         self.by_name[name] = track
         return track

@@ -71,8 +71,8 @@ def check_after(recording: Recording, after_ns: int) -> None:
     """Raise :class:`ScenarioError` if there is nothing to average after ``after_ns``."""
     if after_ns and not any(_processes(recording)):
         raise ScenarioError(
-            f"{recording.source} has no discrete-event component, so it has no averages; "
-            "leave --after out"
+            f"{recording.source} has no discrete-event component, so rtsim computes no "
+            "averages; leave --after out"
         )
     end = _end(recording)
     if after_ns and not 0 < after_ns < end:

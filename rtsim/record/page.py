@@ -19,8 +19,8 @@ def page(
 ) -> str:
     """Return an HTML page that needs no network and no other files.
 
-    ``title`` is text, ``head`` markup.  ``style`` is added to the common style; by the name
-    ``generator`` a program recognizes its own pages.
+    ``title`` is text, ``head`` markup.  ``style`` is added to the common style.  ``generator``
+    names the program that writes the page, so that the program can recognize its own pages later.
     """
     shown = [(key, name, body) for key, name, body in sections if body]
     links = "".join(f'<a href="#{key}">{name}</a>' for key, name, _ in shown)

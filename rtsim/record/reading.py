@@ -351,8 +351,8 @@ def _specs(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
     )
     if columns > _MOST_COLUMNS:
         raise RecordingError(
-            f"{path} is refused: it declares {columns} columns, but at most {_MOST_COLUMNS} are "
-            "accepted; the file was made to fill memory"
+            f"{path} is refused: it declares {columns} columns, but at most {_MOST_COLUMNS} "
+            "are accepted, because the file could fill the memory of this machine"
         )
     return [TrackSpec.from_json(data) for data in header["tracks"]]
 
@@ -374,8 +374,8 @@ def _events(path: Path, parts: Salvaged) -> tuple[list[Event], str | None]:
     most = _LEAST_EVENTS + _EVENTS_DENSEST * path.stat().st_size
     if messages.total > most:
         raise RecordingError(
-            f"{path} is refused: its events have {messages.total} bytes, but at most {most} are "
-            "accepted; the file was made to fill memory"
+            f"{path} is refused: its events have {messages.total} bytes, but at most {most} "
+            "are accepted, because the file could fill the memory of this machine"
         )
     out: list[Event] = []
     for ns, data in messages.each():

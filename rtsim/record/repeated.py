@@ -41,7 +41,7 @@ def said_no_more(recording: Recording, again: Recording) -> None:
     controller failed because a resource is missing here.
     """
     if again.footer is not None and again.footer["reason"] == "interrupted":
-        raise KeyboardInterrupt("interrupted while the run was repeated; nothing was decided")
+        raise KeyboardInterrupt("the repeated run was interrupted, so the comparison has no result")
     known = {(e.source, e.tag) for e in recording.events if e.kind == "Failed"}
     for event in again.events:
         lacks = event.kind == "Failed" and names_lack(event.text)

@@ -90,7 +90,7 @@ class RunRecorder(MemoryRecorder):
         from rtsim.record.reading import Recording, TrackData
 
         if self._only is not None and not self._only:
-            raise RecordingError("this run was not recorded; call run() without record=False")
+            raise RecordingError("the run was not recorded; call run() without record=False")
         if self._read is None:
             header, footer = self.about()
             tracks = {}

@@ -91,7 +91,7 @@ class _Walk:
             raise _Damaged(f"the file ends at byte {self.size}")
         opcode, length = RECORD.unpack(head)
         if length > self.size - at - RECORD.size:
-            raise _Damaged(f"the file ends at byte {self.size}, inside a record")
+            raise _Damaged(f"the file is cut off inside a record, at byte {self.size}")
         if length > LARGEST_RECORD:
             raise _Damaged(f"the record at byte {at} declares {length} bytes, which is too long")
         body = self._read(length)
@@ -119,9 +119,9 @@ class _Walk:
         elif opcode == Opcode.MESSAGE_INDEX:
             # The index is not needed, but a chunk with a damaged opcode must not count as one.
             if _INDEX.unpack_from(body)[1] != len(body) - _INDEX.size:
-                raise ValueError("not a message index")
+                raise ValueError("the message index has a wrong length")
         elif opcode not in (Opcode.HEADER, Opcode.ATTACHMENT, Opcode.SCHEMA):
-            raise ValueError(f"its type {opcode} is not allowed among the data")
+            raise ValueError(f"a record of type {opcode} is not allowed in the data section")
 
     def _take_chunk(self, body: bytes) -> None:
         """Read messages from a chunk; only chunks have checksums, so other messages are ignored."""
@@ -134,12 +134,15 @@ class _Walk:
                 continue
             into = self.channels.get(found.channel)
             if into is None:
-                raise ValueError(f"a message is of channel {found.channel}, which is not declared")
+                raise ValueError(
+                    f"a message belongs to channel {found.channel}, which the file does not declare"
+                )
             self.messages += found.many
             if self.messages > self.size:
                 raise RecordingError(
-                    f"{self.path} is refused: it declares {self.messages} messages in {self.size} "
-                    "bytes, more than a recording can contain; the file was made to fill memory"
+                    f"{self.path} is refused: it declares {self.messages} messages in "
+                    f"{self.size} bytes, which is more than a recording can contain; the file "
+                    "could fill the memory of this machine"
                 )
             into.add(len(chunks) - 1, found)
 

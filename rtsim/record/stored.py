@@ -43,7 +43,10 @@ class StoredWords:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
-            raise ValueError("rows in a file can only be copied into an array; omit copy=False")
+            raise ValueError(
+                "rows that are stored in a file can only be copied into an array; leave "
+                "copy=False out"
+            )
         out = self._read(0, self._spec.width, self._first, self._stop, "C")
         return out if dtype is None else out.astype(dtype, copy=False)
 

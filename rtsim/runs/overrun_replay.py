@@ -96,8 +96,8 @@ def _frames(recording: Recording) -> list[_Frame]:
     """Return the frames of the run in order; for the last frames some figures are missing."""
     if TIMING not in recording.tracks or recording.footer is None:
         raise RecordingError(
-            f"{recording.source} has no wall-clock times; overrun-replay needs a recording of a "
-            "paced run (rtsim run ... --pace 1) that was recorded to its end"
+            f"{recording.source} contains no wall-clock times; overrun-replay needs the "
+            "complete recording of a paced run (rtsim run ... --pace 1)"
         )
     tolerance = int(recording.footer["certificate"]["tolerance_ns"])
     track = recording.track(TIMING)

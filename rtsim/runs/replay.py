@@ -125,8 +125,8 @@ def continued(recording: Recording) -> Checkpoint | None:
     checkpoint = Checkpoint.open(found)
     if checkpoint.digest != continues["sha256"]:
         raise RecordingError(
-            f"{recording.source} continues from another checkpoint than the present file {found}; "
-            "put the original checkpoint next to the recording"
+            f"{recording.source} continues from a checkpoint whose contents differ from those "
+            f"of {found}; put the original checkpoint next to the recording"
         )
     return checkpoint
 

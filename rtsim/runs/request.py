@@ -142,8 +142,8 @@ class RunRequest:
             raise ScenarioError(f"until is {self.until!r} s, but a run must last longer than 0 s")
         if self.start is not None and self.start.ns >= self.until_ns:
             raise CheckpointError(
-                f"the checkpoint {self.start.source} is at {self.start.tag}, but the run ends at "
-                f"{Tag(self.until_ns)}: nothing is left to run; give a later --until"
+                f"the checkpoint {self.start.source} is at {self.start.tag}, but the run ends "
+                f"at {Tag(self.until_ns)}: there is nothing left to run; give a later --until"
             )
 
     @property

@@ -96,7 +96,7 @@ def nearest(recording: Recording, ns: int) -> tuple[Checkpoint | None, list[str]
             useless.append(f"{path} is a checkpoint of another run than {recording.source}")
     if found is not None and found.ns > ns:
         raise CheckpointError(
-            f"{recording.source} begins at {found.tag}, after {Tag(ns)}; give a later time"
+            f"{recording.source} begins at {found.tag}, which is after {Tag(ns)}; give a later time"
         )
     return found, sorted(useless)
 
@@ -130,8 +130,8 @@ def moment(
     """
     if not 0 < ns < recording.end_ns:
         raise CheckpointError(
-            f"{recording.source} cannot be taken over at {Tag(ns)}; give a time after 0 s and "
-            f"before its end at {Tag(recording.end_ns)}"
+            f"{recording.source} cannot be continued with live inputs from {Tag(ns)}; give a "
+            f"time after 0 s and before its end at {Tag(recording.end_ns)}"
         )
     start, _ = nearest(recording, ns if shown_from is None else shown_from)
     if shown_from is not None:

@@ -312,8 +312,9 @@ def check_outside(system: System) -> None:
             and task.compute.constant == (0,)
         ):
             raise ScenarioError(
-                f"the controller {task.name} runs outside this process, but its compute latency "
-                "is 0 s; give it compute=Fixed(0.005), or run with --pace max"
+                f"the controller {task.name} runs outside this process and its compute latency "
+                "is 0 s, which is not possible in real time; give the controller a latency, "
+                "such as compute=Fixed(0.005), or run with --pace max"
             )
 
 

@@ -208,7 +208,8 @@ def check_built(name: str, built: object) -> None:
     for what, given in named:
         if given != name:
             raise ScenarioError(
-                f"build() of {name} returned a {what} called {given}; call it {name}"
+                f"build() of {name} returned a {what} with the name {given}; give it the name "
+                f"{name}"
             )
 
 

@@ -148,7 +148,8 @@ class Site:
         for other, started in self.started.items():
             if started is own:
                 raise ScenarioError(
-                    f"controllers {other} and {name} are the same object; make one object for each"
+                    f"controllers {other} and {name} are the same object; create a separate "
+                    "object for each controller"
                 )
         return own
 
@@ -246,8 +247,8 @@ def readable(
     """Return the signals of ``component`` that inputs can read; ``asked``: see :class:`Others`."""
     if any(component is one for one in asked):
         raise ScenarioError(
-            "sensors sample each other in a cycle; "
-            "let one of these sensors sample a plant or a controller"
+            "some sensors sample each other in a cycle; let one of these sensors sample a "
+            "plant or a controller"
         )
     return component.signals(Others(components, (*asked, component)))
 

@@ -29,15 +29,17 @@ class NamedComponents:
         """
         if name in RESERVED:
             raise ScenarioError(
-                f"component name {name!r} is reserved for a track of every recording; "
-                "choose another name"
+                f"component name {name!r} is reserved, because every recording has a track of "
+                "this name; choose another name"
             )
         if not name.isidentifier():
             raise ScenarioError(
                 f"component name {name!r} is not an identifier; use letters, digits, _"
             )
         if name in self.components:
-            raise ScenarioError(f"component {name} is declared twice; give one another name")
+            raise ScenarioError(
+                f"component {name} is declared twice; give one of the two components another name"
+            )
         check_component(name, component)
         self.components[name] = component
         for other, companion in component.companions(name).items():
@@ -71,7 +73,7 @@ class NamedComponents:
         """
         owner, dot, name = target.partition(".")
         if not dot:
-            raise ScenarioError(f"{target!r} names no value; write 'component.name'")
+            raise ScenarioError(f"{target!r} is not the name of a value; write 'component.name'")
         choices = self.component(owner).settable()
         for choice in choices:
             if name in choice.signals:

@@ -169,7 +169,7 @@ class Scenario(NamedComponents, Presented):
         fails or gives invalid outputs ("end" the run, or "hold" the last outputs).
         """
         if (period is None) == (not on):
-            raise ScenarioError(f"controller {name}: give either period= or on=, and not both")
+            raise ScenarioError(f"controller {name}: give exactly one of period= and on=")
         self.add(
             name,
             ControllerComponent(
@@ -310,8 +310,8 @@ class Scenario(NamedComponents, Presented):
             )
         if not self.settable_of(target).live:
             raise ScenarioError(
-                f"{target} cannot change during a run; parameters and values of sources can. "
-                "To change an input, wire it to a source and change the source"
+                f"{target} cannot change during a run; only parameters and values of sources "
+                "can. To change an input, wire it to a source and change the source"
             )
         if any((ns, target) == (other, name) for other, name, _ in self._changes):
             raise ScenarioError(

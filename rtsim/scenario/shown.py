@@ -70,11 +70,13 @@ class Presentation:
             return self
         if self.scene not in ("", name):
             raise ScenarioError(
-                f"scenes {self.scene} and {name} are declared, but a window shows one; remove one"
+                f"scenes {self.scene} and {name} are declared, but a window shows only one "
+                "scene; remove one of them"
             )
         if taken := sorted(TAKEN & options.keys()):
             raise ScenarioError(
-                f"scene {name}: rtsim uses the name {taken[0]} itself; give the option another name"
+                f"scene {name}: rtsim itself uses an option named {taken[0]}; give your option "
+                "another name"
             )
         try:
             plain = json.loads(json.dumps(dict(options)))
@@ -208,7 +210,8 @@ class Cue:
         given = [*(self.shaker or ()), *(() if self.horn is None else (self.horn,))]
         if not given or len(self.shaker or (0.0, 0.0)) != 2:
             raise ScenarioError(
-                f"cue {self.name} has no limit; give shaker=(begins, fully), horn=, or both"
+                f"cue {self.name} has neither a shaker nor a horn; give shaker=(begins, "
+                "fully), horn=, or both"
             )
         if not all(map(math.isfinite, (*given, self.band))) or self.band < 0.0:
             raise ScenarioError(
@@ -218,8 +221,9 @@ class Cue:
             begins, fully = self.shaker
             if (begins < fully) if self.below else (fully < begins):
                 raise ScenarioError(
-                    f"cue {self.name}: shaker begins at {begins:g} but is full at {fully:g}, "
-                    f"on the wrong side; swap the two limits, or give below={not self.below}"
+                    f"cue {self.name}: the shaker begins at {begins:g} and is full at "
+                    f"{fully:g}, which is the wrong order for below={self.below}; swap the two "
+                    f"limits, or give below={not self.below}"
                 )
 
     def added_to(self, presentation: Presentation) -> Presentation:

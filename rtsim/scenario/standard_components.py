@@ -151,7 +151,8 @@ def check_plant(name: str, model: object, solver: object, update_period: object)
         )
     if isinstance(solver, str) and solver not in SOLVERS and solver.lower() in MEANT:
         raise ScenarioError(
-            f"plant {name}: solver {solver} is called {MEANT[solver.lower()]} in rtsim; use that"
+            f"plant {name}: solver {solver} is called {MEANT[solver.lower()]} in rtsim; use "
+            "that name"
         )
 
 

@@ -95,8 +95,9 @@ def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
     if path is not None and (why := _why_not(path, origin.get("sha256"), file_hash)):
         this = "; to run this file, add --trust" if path.is_file() else ""
         raise TrustError(
-            f"{source} was made with {path}, which is not run: {why}. To run a file of your "
-            f"own instead, add --scenario FILE.py{this} (docs/trust.md)"
+            f"{source} was made with the scenario file {path}, which rtsim does not run: "
+            f"{why}. To run a file of your own instead, add --scenario FILE.py{this} "
+            "(docs/trust.md)"
         )
     return reference
 
@@ -111,8 +112,8 @@ def check_compiled(
     """
     if why := _why_not(path, recorded, hash_of):
         raise TrustError(
-            f"{source} was made with the C code of {path}, which is not compiled and run: {why}. "
-            "To compile and run it, add --trust (docs/trust.md)"
+            f"{source} was made with the C code of {path}, which rtsim does not compile: "
+            f"{why}. To compile and run this code, add --trust (docs/trust.md)"
         )
 
 
@@ -120,8 +121,8 @@ def check_device(url: str, source: str) -> None:
     """Raise :class:`TrustError` if the device at ``url``, named by ``source``, is not permitted."""
     if not _GIVEN.get().everything:
         raise TrustError(
-            f"{source} was made with the device at {url}, which is not opened. To open it, "
-            "add --trust (docs/trust.md)"
+            f"{source} was made with the device at {url}, which rtsim does not open by itself. "
+            "To open the device, add --trust (docs/trust.md)"
         )
 
 

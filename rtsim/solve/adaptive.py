@@ -75,7 +75,9 @@ class StepTolerance:
     def __post_init__(self) -> None:
         for name, value in (("rtol", self.rtol), *self._absolute().items()):
             if not (math.isfinite(value) and value > 0):
-                raise ScenarioError(f"{name} = {value}; a tolerance must be a finite number > 0")
+                raise ScenarioError(
+                    f"{name} = {value} is not a valid tolerance; give a finite number > 0"
+                )
 
     def _absolute(self) -> dict[str, float]:
         given = self.atol
@@ -129,22 +131,28 @@ class Adaptive(StepTolerance):
         super().__post_init__()
         if not 0 <= self.least < self.most:
             raise ScenarioError(
-                f"least = {self.least}, most = {self.most}; give 0 <= least < most (s)"
+                f"least = {self.least} and most = {self.most} are not valid steps; give 0 <= "
+                "least < most, in s"
             )
         if not (math.isfinite(self.first) and self.first >= 0):
             raise ScenarioError(
-                f"first = {self.first}; give a first step > 0 s, or 0 to estimate it"
+                f"first = {self.first} is not valid; give a first step > 0 s, or 0 to let the "
+                "solver estimate the first step"
             )
         if not 0 < self.safety < 1:
-            raise ScenarioError(f"safety = {self.safety}; give a factor between 0 and 1")
+            raise ScenarioError(
+                f"safety = {self.safety} is not valid; give a factor between 0 and 1"
+            )
         needed = 2 * len(self.tableau.b) + 1
         if self.budget is not None and self.budget < needed:
             raise ScenarioError(
-                f"budget = {self.budget} evaluations per frame; {self.tableau.name} needs at "
-                f"least {needed}"
+                f"budget = {self.budget} evaluations per solver frame is too small: "
+                f"{self.tableau.name} needs at least {needed}"
             )
         if self.fallback not in FALLBACKS:
-            raise ScenarioError(f"fallback = {self.fallback!r}; give one of {', '.join(FALLBACKS)}")
+            raise ScenarioError(
+                f"fallback = {self.fallback!r} is unknown; give one of {', '.join(FALLBACKS)}"
+            )
 
     @property
     def name(self) -> str:

@@ -109,7 +109,7 @@ class Tableau:
 
     @property
     def first_same_as_last(self) -> bool:
-        """Whether the last stage of a step is the first stage of the next one."""
+        """Return whether the last stage of a step is also the first stage of the next step."""
         return self.a[-1] == self.b[:-1] and self.b[-1] == 0
 
 
@@ -132,7 +132,10 @@ class EmbeddedTableau(Tableau):
         if not self.first_same_as_last:
             raise ScenarioError(f"tableau {self.name}: the last row of a must equal b")
         if sum(self.hat) != 1 or len(self.hat) != len(self.b):
-            raise ScenarioError(f"tableau {self.name}: hat needs one weight per stage, with sum 1")
+            raise ScenarioError(
+                f"tableau {self.name}: hat must have one weight per stage, and the weights must "
+                "sum to 1"
+            )
         if tuple(sum(row) for row in self.dense) != self.b:
             raise ScenarioError(
                 f"tableau {self.name}: each row of dense must sum to its weight in b"

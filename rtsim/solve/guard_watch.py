@@ -38,9 +38,8 @@ from rtsim.solve.look import CAME_TO, LEFT_AT, SIGN
 from rtsim.solve.resident import model_sizes
 
 ZENO_NS = 100
-"""Crossings are Zeno behaviour if their intervals become ever shorter, and are shorter than this
-(ns).
-"""
+"""Crossings are Zeno behaviour if their intervals become ever shorter and fall below this time
+(ns)."""
 ZENO_IN_A_ROW = 4
 """The number of such intervals in a row that counts as Zeno behaviour."""
 _SHORT = 1e-6

@@ -53,11 +53,15 @@ class SciPy(StepTolerance):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.method not in ORDERS:
-            raise ScenarioError(f"method = {self.method!r}; give one of {', '.join(ORDERS)}")
+            raise ScenarioError(
+                f"method = {self.method!r} is unknown; give one of {', '.join(ORDERS)}"
+            )
         if self.rtol < _LEAST_RTOL:
-            raise ScenarioError(f"rtol = {self.rtol}; SciPy's solvers need at least {_LEAST_RTOL}")
+            raise ScenarioError(
+                f"rtol = {self.rtol} is too small; SciPy's solvers need at least {_LEAST_RTOL}"
+            )
         if not self.most > 0:
-            raise ScenarioError(f"most = {self.most}; give a longest step > 0 s")
+            raise ScenarioError(f"most = {self.most} is not valid; give a longest step > 0 s")
 
     @property
     def name(self) -> str:

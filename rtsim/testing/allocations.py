@@ -15,10 +15,10 @@ FEW, MANY = 11, 51
 def allocations(solver: Solver, model: Model) -> float | None:
     """Return the number of memory allocations in a compiled step of 10 ms.
 
-    ``solver`` advances ``model``. The function compares a run of few steps with a run of many
-    steps, because a call from Python also allocates, once for each array argument. Returns ``None``
-    if the solver cannot take several steps at once. numpy's allocations outside compiled code are
-    not counted.
+    ``solver`` advances ``model``.  A call from Python also allocates memory, once for each array
+    argument.  The function therefore compares a call of few steps with a call of many steps.
+    Returns ``None`` if the solver cannot take several steps at once. numpy's allocations outside
+    compiled code are not counted.
     """
     signals = (model.states, model.discrete, model.inputs, model.parameters)
     x, z, u, p = (s.initial() for s in signals)

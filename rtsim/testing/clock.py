@@ -112,8 +112,9 @@ class FakeClock:
                     self._move_to(min(due, self._agenda[0][0]) if self._agenda else due)
                 elif turns <= 0:
                     raise TimeoutError(
-                        f"the FakeClock waits for simulated {ns} ns, and no thread advanced it; "
-                        "call advance() from another thread, or use autojump=True"
+                        f"the FakeClock waits for the simulated time {ns} ns, but no thread "
+                        "advanced the clock; call advance() from another thread, or use "
+                        "autojump=True"
                     )
                 else:
                     self._moved.wait(0.001)  # a Wake cannot notify this condition, so poll it

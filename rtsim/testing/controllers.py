@@ -46,7 +46,8 @@ def check_controller(
     table = _table(prototype) if inputs is None else np.asarray(inputs, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != prototype.inputs.size or len(table) < 2:
         raise ScenarioError(
-            f"inputs have shape {table.shape}; give shape (k, {prototype.inputs.size}) with k >= 2"
+            f"the inputs have shape {table.shape}; give shape (k, {prototype.inputs.size}) "
+            "with k >= 2"
         )
     tags = [Tag(round(k * period_s * NS_PER_S)) for k in range(len(table))]
     _check_described(prototype)

@@ -29,7 +29,7 @@ def check_determinism(make: Callable[[], Scenario], runs: int = 2, **options: An
     rows.
     """
     if runs < 2:
-        raise ScenarioError(f"runs = {runs}; give 2 or more, so that runs can be compared")
+        raise ScenarioError(f"runs = {runs} is too few for a comparison; give 2 or more")
     first = trace_of(make(), **options)
     if not first.trace_rows:
         name = first.header["scenario"]["name"]
@@ -42,8 +42,8 @@ def check_determinism(make: Callable[[], Scenario], runs: int = 2, **options: An
         difference = compare_exact(first, again)
         if difference is not None:
             raise AssertionError(
-                f"two runs of {first.header['scenario']['name']} differ, first in {difference}; "
-                "look for random numbers, a clock or kept state in derivative, output or a "
-                "controller"
+                f"two runs of {first.header['scenario']['name']} differ, first in "
+                f"{difference}; check that derivative, output and the controllers draw no "
+                "random numbers, read no clock and keep no state"
             )
     return first.digest()

@@ -50,7 +50,9 @@ def replicate(
     :func:`rtsim.runs.simulation.simulate`.
     """
     if count < 2:
-        raise ScenarioError(f"count = {count}; give 2 or more replications to estimate a spread")
+        raise ScenarioError(
+            f"count = {count} is too few to estimate a spread; give 2 or more replications"
+        )
     seeds = tuple(range(seed, seed + count))
     rows = [dict(measure(trace_of(make(), seed=one, **options))) for one in seeds]
     return Replications({name: np.array([row[name] for row in rows]) for name in rows[0]}, seeds)
@@ -61,9 +63,9 @@ def held_average(
 ) -> float:
     """Return the time average of ``"track.column"`` from ``after`` s to the end of the run.
 
-    A signal of messages (``"messages/component.signal"``) holds from one arrival to the next.
-    ``before`` is its value before the first message; the default is the declared initial value. A
-    plant's signal (``"plant.signal"``) is linear between rows, and it may jump.
+    A signal of messages (``"messages/component.signal"``) keeps its value from one arrival to the
+    next.  ``before`` is its value before the first message; the default is the declared initial
+    value.  A plant's signal (``"plant.signal"``) is linear between rows, and it may jump.
     """
     track, column = _track_of(recording, name)
     if "side" in track.integers:
@@ -78,12 +80,15 @@ def mean_after(recording: Recording, name: str, after: Duration = 0) -> float:
     track, column = _track_of(recording, name)
     if "initiated" not in track.integers:
         raise ScenarioError(
-            f"{name} is not a signal of messages, so a mean over its rows depends on the steps; "
-            "use held_average"
+            f"{name} is a continuous signal, so the number of its rows, and with it the mean "
+            "over the rows, depends on the solver's steps; use held_average, which averages "
+            "over time"
         )
     values = single(track, column)[track.ns > to_ns(after)]
     if not len(values):
-        raise ScenarioError(f"no message of {name} after {after} s; run for longer")
+        raise ScenarioError(
+            f"the recording contains no message of {name} after {after} s; run for longer"
+        )
     return float(values.mean())
 
 

@@ -13,7 +13,7 @@ from rtsim.core.errors import ModelError, ScenarioError, ShapeError
 from rtsim.core.signals import Vector
 
 RUNGS = 3
-"""Number of successive tolerances in an estimate; two results could agree by chance."""
+"""Number of successive tolerances in an estimate; it is 3, because two could agree by chance."""
 
 FINEST = 2.3e-14
 """The smallest relative tolerance of SciPy's solvers: 100 times the spacing of doubles at 1."""
@@ -21,7 +21,7 @@ FINEST = 2.3e-14
 
 @dataclass(frozen=True)
 class Sufficient:
-    """The result: the largest sufficient ``tolerance`` of those tried.
+    """The result of :func:`sufficient_tolerance`: the largest ``tolerance`` that is sufficient.
 
     ``end`` (n,) is the final state with this tolerance, and ``off`` (n,) the estimate of its error,
     in the units of the states.  ``tried`` are all tolerances that were tried; the last two are
@@ -81,9 +81,9 @@ def sufficient_tolerance(
     worst = int(np.argmax(off - allowed))
     more = f"give finest={FINEST}" if finest > FINEST else "use a solver of higher order"
     raise AssertionError(
-        f"no tolerance is sufficient: at {ladder[-RUNGS]:.2g} the error of element {worst} of the "
-        f"final state is about {off[worst]:.2g}, allowed {allowed[worst]:.2g}; allow a larger "
-        f"error, or {more}"
+        f"no tolerance is sufficient: at {ladder[-RUNGS]:.2g} the error of element {worst} of "
+        f"the final state is about {off[worst]:.2g}, but only {allowed[worst]:.2g} is allowed; "
+        f"allow a larger error, or {more}"
     )
 
 
@@ -110,8 +110,8 @@ def _check_sizes(ends: list[Vector], absolute: Vector) -> None:
         )
     if absolute.size not in (1, size):
         raise ShapeError(
-            f"atol has {absolute.size} elements, but the final state has {size}; give one number "
-            "for all, or one for each"
+            f"atol has {absolute.size} elements, but the final state has {size}; give one "
+            "number for all elements, or one number for each"
         )
 
 
@@ -134,11 +134,14 @@ def _allowed(atol: ArrayLike, rtol: float) -> Vector:
     given = np.append(absolute, rtol)
     if not (np.isfinite(given).all() and (given >= 0).all() and given.any()):
         raise ScenarioError(
-            f"atol = {atol!r}, rtol = {rtol!r}; give the allowed error of the final state, such "
-            "as atol=1e-6 or rtol=1e-6"
+            f"atol = {atol!r} and rtol = {rtol!r} are not valid; give the allowed error of the "
+            "final state, such as atol=1e-6 or rtol=1e-6"
         )
     if absolute.ndim != 1:
-        raise ShapeError(f"atol has shape {absolute.shape}; give one number for all, or (n,)")
+        raise ShapeError(
+            f"atol has shape {absolute.shape}; give one number for all elements, or a vector of "
+            "shape (n,)"
+        )
     return absolute
 
 
@@ -146,10 +149,12 @@ def _ladder(start: float, factor: float, finest: float) -> tuple[float, ...]:
     """Return the tolerances to try, from ``start`` down to ``finest``."""
     if not (math.isfinite(factor) and factor >= 3):  # less gives poor estimates
         raise ScenarioError(
-            f"factor = {factor}; give the ratio of successive tolerances, 3 or more"
+            f"factor = {factor} is too small; give the ratio of successive tolerances, 3 or more"
         )
     if not (math.isfinite(start) and 0 < finest <= start):
-        raise ScenarioError(f"start = {start}, finest = {finest}; give 0 < finest <= start")
+        raise ScenarioError(
+            f"start = {start} and finest = {finest} are not valid; give 0 < finest <= start"
+        )
     rungs = 1 + math.floor(math.log(start / finest, factor) + 1e-9)
     if rungs < RUNGS:
         raise ScenarioError(

@@ -42,8 +42,8 @@ def check_mean(
         off = (found.mean - expected) / expected if expected else found.mean
         raise AssertionError(
             f"{what} is {found.mean:.6g} ± {found.half_width:.2g} from {found.count} runs, but "
-            f"expected {expected:.6g} ({off:+.2%}); a correct model fails this check once in "
-            f"{1.0 / chance:.3g} checks"
+            f"expected {expected:.6g} ({off:+.2%}); a correct model fails this check about "
+            f"once in {1.0 / chance:.3g} runs of the check"
         )
     return found
 
@@ -98,7 +98,7 @@ def _check_allowed(atol: float, rtol: float = 0.0) -> None:
     """Raise :class:`ScenarioError` for a tolerance that is infinite, NaN or negative."""
     for name, value in (("atol", atol), ("rtol", rtol)):
         if not (math.isfinite(value) and value >= 0):
-            raise ScenarioError(f"{name} = {value}; give a finite number >= 0")
+            raise ScenarioError(f"{name} = {value} is not valid; give a finite number >= 0")
 
 
 def _apart(full: ArrayLike, simple: ArrayLike) -> Vector:
@@ -168,12 +168,14 @@ def check_degenerate(
     """
     _check_allowed(atol)
     if not cases:
-        raise ScenarioError("got no cases; give at least one pair (inputs, expected)")
+        raise ScenarioError("no cases are given; give at least one pair (inputs, expected)")
     for inputs, expected in cases:
         found = measure(**inputs)
         if not _apart(found, expected) <= atol:
             given = ", ".join(f"{k} = {v}" for k, v in inputs.items())
-            raise AssertionError(f"{given}: {found:.9g}, expected {expected:.9g} ± {atol:g}")
+            raise AssertionError(
+                f"{given}: the function returned {found:.9g}, expected {expected:.9g} ± {atol:g}"
+            )
 
 
 def check_limit(
@@ -191,7 +193,7 @@ def check_limit(
         )
     _check_allowed(atol, rtol)
     if not a.size:
-        raise ScenarioError(f"{what}: no values to compare; give one or more")
+        raise ScenarioError(f"{what}: there are no values to compare; give one or more values")
     error = _apart(a, b)
     finite = np.where(np.isfinite(b), np.abs(b), 0.0)
     excess = error - atol - rtol * finite

@@ -293,7 +293,9 @@ def examine(
     :class:`ScenarioError` for invalid ``seconds``.
     """
     if not (math.isfinite(seconds) and 0.1 <= seconds <= 3600.0):
-        raise ScenarioError(f"cannot measure for {seconds} s; expected 0.1 to 3600 s, such as 8")
+        raise ScenarioError(
+            f"a measurement of {seconds} s is not possible; give 0.1 to 3600 s, such as 8"
+        )
     tell = progress or (lambda _done, _what: None)
     make = make_clock or (lambda spin_ns: WallClock(spin_ns=spin_ns))
     load = _load_average()

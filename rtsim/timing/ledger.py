@@ -65,7 +65,7 @@ class Ledger:
         action = self._policy.answer(LateTag(ns, late, cause, self._consecutive, total))
         if action not in ACTIONS:
             raise ScenarioError(
-                f"overrun policy {self._policy.name} answered {action!r}; expected one of "
+                f"overrun policy {self._policy.name} returned {action!r}; expected one of "
                 f"{', '.join(ACTIONS)}"
             )
         return action

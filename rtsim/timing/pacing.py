@@ -64,8 +64,8 @@ class Pacer:
     ) -> None:
         if frame_ns < 0 or (tolerance_ns is not None and tolerance_ns < 0) or keep_worst < 0:
             raise ScenarioError(
-                f"frame_ns={frame_ns}, tolerance_ns={tolerance_ns}, keep_worst={keep_worst}; "
-                "each must be >= 0"
+                f"frame_ns={frame_ns}, tolerance_ns={tolerance_ns}, keep_worst={keep_worst}: a "
+                "value is negative; give values >= 0"
             )
         self.clock = clock
         self.policy: Policy = CatchUp() if policy is None else policy

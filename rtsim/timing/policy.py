@@ -236,8 +236,8 @@ def _checked(name: str, made: object) -> type[Policy]:
         )
     if getattr(made, "name", None) != name or not getattr(made, "usage", ""):
         raise ScenarioError(
-            f"overrun policy {name!r}: {made.__name__} needs name = {name!r} and a usage, such as "
-            f"usage = '{name}:10 (frames)'"
+            f"overrun policy {name!r}: {made.__name__} needs the attributes name = {name!r} "
+            f"and usage, such as usage = '{name}:10 (frames)'"
         )
     return made
 

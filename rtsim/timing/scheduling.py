@@ -62,9 +62,13 @@ class SchedulingRequest:
 
     def __post_init__(self) -> None:
         if not 0 <= self.fifo <= 99:
-            raise ScenarioError(f"SCHED_FIFO priority {self.fifo}; expected 1 to 99, such as 50")
+            raise ScenarioError(
+                f"SCHED_FIFO priority {self.fifo} is out of range; give 1 to 99, such as 50"
+            )
         if any(cpu < 0 for cpu in self.cpus):
-            raise ScenarioError(f"CPUs {self.cpus}; expected numbers >= 0, such as 1")
+            raise ScenarioError(
+                f"the CPU numbers {self.cpus} are not valid; give whole numbers >= 0, such as 1"
+            )
 
     @classmethod
     def nothing(cls) -> SchedulingRequest:

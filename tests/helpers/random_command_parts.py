@@ -37,7 +37,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"kind": "set", "target": "f16.cg", "value": np.ones(2)}, "expected a number"),
     ({"kind": "step", "task": "pilot"}, "unknown task 'pilot'"),
     ({"kind": "step", "tags": 1, "duration": 1.0}, "takes only one of tags, task, duration"),
-    ({"kind": "restore", "at": 100.0}, "restore can only go back"),
+    ({"kind": "restore", "at": 100.0}, "restore cannot go forward"),
     ({"kind": "mark", "text": "\x1b[2J"}, "cannot be printed"),
     ({"kind": "eject"}, "unknown command 'eject'"),
     ({}, "a command must be a map"),

@@ -99,7 +99,7 @@ def test_a_step_that_is_repeated_with_other_inputs_is_an_error() -> None:
     assert not kept.repeats(Tag(6), np.array([1.0, -0.0]))
     controller = in_c().fresh()
     controller._log.kept = kept
-    with pytest.raises(ControllerError, match="report this, and use --engine interpreted"):
+    with pytest.raises(ControllerError, match="report it, and use --engine interpreted"):
         controller.send(Tag(5), np.zeros(3))
     controller.close()
 

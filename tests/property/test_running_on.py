@@ -185,7 +185,7 @@ def endless(agenda: Agenda) -> object:
         (raising(KeyboardInterrupt()), "a process of p raised at 0.500000000 s: KeyboardInterr"),
         (raising(SystemExit(3)), "a component cannot end the program"),
         (lambda a: a.send("none"), "UnknownName: unknown topic 'none'"),
-        (lambda a: a.write(y=float("inf")), "was set to inf at 0.500000000 s; it must be finite"),
+        (lambda a: a.write(y=float("inf")), "was set to inf at 0.500000000 s; give a finite value"),
         (lambda a: a.change("none.y", 1.0), "UnknownName: unknown value 'none.y'"),
         (endless, "more than 200 events of p at 0.500000000 s"),
         (lambda _: LOOP[0].interrupt(), "interrupted"),

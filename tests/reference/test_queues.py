@@ -158,7 +158,9 @@ def test_mmc_at_length(case: tuple[float, int]) -> None:
 def test_planted_errors_are_caught() -> None:
     """A server that is a fifth too slow; the same model with its warm-up left in."""
     slow = replicated((0.5, 1), 400, 25, service=0.8)
-    with pytest.raises(AssertionError, match=r"busy is .* fails this check once in 1e\+04 checks"):
+    with pytest.raises(
+        AssertionError, match=r"busy is .* fails this check about once in 1e\+04 runs"
+    ):
         check_mean(slow["busy"], 0.5, what="busy")
     cold = replicate(lambda: queue(0.8, until=30), of_queue(after=0), count=40, seed=100)
     with pytest.raises(AssertionError, match="L is"):

@@ -330,7 +330,7 @@ def test_what_cannot_be_compared_is_refused(good: Build) -> None:
         back_to_back(scenario(), {"plant": law})
     with pytest.raises(ScenarioError, match="no controller is given"):
         back_to_back(scenario(), {})
-    with pytest.raises(ScenarioError, match=r"needs time to answer in real time; type --latency"):
+    with pytest.raises(ScenarioError, match=r"a compute latency > 0 s in real time; give"):
         back_to_back(scenario(), {"controller": law}, pace=1.0)
     with pytest.raises(ScenarioError, match="latency"):
         back_to_back(scenario(), {"controller": law}, latency=-1)

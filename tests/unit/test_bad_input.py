@@ -78,7 +78,7 @@ def one_plant(derivative: Derivative, **options: object) -> Scenario:
     ("derivative", "message"),
     [
         (forgets_one, r"derivative of model broken never writes element 1 \(v\)"),
-        (nan_at_start, r"derivative of model broken gives nan for v at the initial values"),
+        (nan_at_start, r"derivative of model broken returns nan for v at the initial values"),
     ],
 )
 def test_a_model_that_breaks_its_contract_at_once(
@@ -200,7 +200,7 @@ def bad_reference(part: str, **inputs: str) -> Scenario:
         (
             lambda: one_plant(fine, states={"x": [1, 2]}).build(),
             ShapeError,
-            "x has 1 elements, got 2",
+            "x has 1 elements, but got 2 values",
         ),
         (lambda: one_plant(fine, solver="rk5"), UnknownName, "did you mean rk4"),
         (lambda: unstable(step=0), ScenarioError, "must be > 0 s, got 0"),
@@ -209,7 +209,7 @@ def bad_reference(part: str, **inputs: str) -> Scenario:
         (lambda: unstable(until=0), ScenarioError, "longer than 0 s"),
         (lambda: unstable().at(1, "plant.mass", 3), UnknownName, "value 'mass' in plant"),
         (lambda: unstable().at(-1, "plant.stiffness", 3), ScenarioError, "before the start"),
-        (lambda: unstable().order("plant", "controller"), ScenarioError, "is not a controller"),
+        (lambda: unstable().order("plant", "controller"), ScenarioError, "so it has no order"),
         (lambda: unstable().plant("plant", UNSTABLE, step=1), ScenarioError, "declared twice"),
         (lambda: unstable().plant("a b", UNSTABLE, step=1), ScenarioError, "identifier"),
         (lambda: loop(late="maybe").build(), ScenarioError, "hold, fail, stretch"),

@@ -65,11 +65,11 @@ MADE: list[tuple[Callable[[Any], object], str]] = [
     ),
     (lambda _: Expression("sin(x)"), r"Expression\('sin\(x\)'\): give a Python function"),  # type: ignore[arg-type]
     (lambda _: Expression(math.sin), "such as Expression.lambda x: math.sin"),
-    (lambda _: StateSpace([[0, 1], [0, 0]], [1, 0, 0], [1, 0]), r"B has shape \(3,\); it needs a"),
-    (lambda _: StateSpace(0, [], 1), r"B has shape \(0,\); it needs a row for each state"),
-    (lambda _: StateSpace(np.eye(2), [1, 0], [1, 0, 0]), r"C has shape \(3,\); it needs a column"),
-    (lambda _: StateSpace(0, 1, 1, [1, 2]), r"D has shape \(2,\); it needs 1 x 1, outputs by"),
-    (lambda _: StateSpace(0, 1, 1, initial=[1, 2]), r"initial has shape \(2,\); it needs a number"),
+    (lambda _: StateSpace([[0, 1], [0, 0]], [1, 0, 0], [1, 0]), r"B has shape \(3,\); expected a"),
+    (lambda _: StateSpace(0, [], 1), r"B has shape \(0,\); expected a row for each state"),
+    (lambda _: StateSpace(np.eye(2), [1, 0], [1, 0, 0]), r"C has shape \(3,\); expected a column"),
+    (lambda _: StateSpace(0, 1, 1, [1, 2]), r"D has shape \(2,\); expected 1 x 1, outputs by"),
+    (lambda _: StateSpace(0, 1, 1, initial=[1, 2]), r"initial has shape \(2,\); expected a number"),
     (lambda _: Sum(3), r"Sum\(3\); give one \+ or - for each input"),  # type: ignore[arg-type]
     (lambda _: Product(2), r"Product\(2\); give one \* or /"),  # type: ignore[arg-type]
     (lambda _: TransferFunction("1", [1, 1]), r"TransferFunction\(numerator='1'\)"),  # type: ignore[arg-type]

@@ -179,7 +179,9 @@ def test_what_cannot_be_registered_says_why() -> None:
         add_board(UNO)
     with pytest.raises(ScenarioError, match="is of type int; expected a BoardDescription"):
         BOARDS.add("seven", 7)  # type: ignore[arg-type]
-    with pytest.raises(ScenarioError, match="registered as 'other' has the name 'mega'"):
+    with pytest.raises(
+        ScenarioError, match="registered as 'other' has the attribute name = 'mega'"
+    ):
         BOARDS.add("other", MEGA)
     with pytest.raises(BoardError, match="unknown board 'mega'; known: uno"):
         board_named("mega")

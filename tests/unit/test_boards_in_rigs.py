@@ -87,7 +87,7 @@ def test_two_names_of_a_board_may_not_contradict(tmp_path: Path) -> None:
     words = ("flash", str(ECHO), "--dry-run", "--port", "serial:///dev/a?board=other")
     done = rtsim(*words, "--board", "mega")
     assert done.exit_code == 2
-    assert "--board mega contradicts --port serial:///dev/a?board=other" in done.output
+    assert "--board mega contradicts the board in --port serial:///dev/a?board=other" in done.output
     assert "-p atmega2560" in rtsim(*words).output
     add_board(replace(MEGA, name="other", flasher=None))
     done = rtsim(*words)

@@ -177,7 +177,9 @@ def test_a_run_may_end_where_a_budget_does() -> None:
     stops = replace(TIGHT, fallback="stop")
     assert stops.name == "dp54(rtol=1e-09, budget=40, fallback=stop)"
     for model, plant in ((SWINGING, {}), (GUARDED, {"update_period": "1/200"})):
-        with pytest.raises(ModelError, match=r"budget of dp54.* was used up in s .* between 0"):
+        with pytest.raises(
+            ModelError, match=r"dp54.* used up its budget of evaluations for s .* between 0"
+        ):
             _flown(model, stops, 50_000_000, 2, **plant)
     _, frames, used = _flown(GUARDED, replace(stops, budget=200), 50_000_000, 2)
     assert max(frames.values()) <= 200

@@ -74,7 +74,9 @@ def test_every_cut_is_told(whole: Path, tmp_path: Path) -> None:
     for size in (*range(HEAD + 2), len(data) // 2, len(data) - 1):
         text = complaint(path, data[:size])
         assert "cut off" in text or (size < len(MAGIC) and "is not a checkpoint" in text), size
-    assert complaint(path, data + b"\0").startswith("X is damaged: its first 50 bytes are wrong")
+    assert complaint(path, data + b"\0").startswith(
+        "X is damaged, or is not a checkpoint: its first 50 bytes are not those"
+    )
 
 
 @given(st.data())
@@ -128,7 +130,9 @@ def test_what_is_something_else_is_named(tmp_path: Path) -> None:
     assert complaint(path, sealed(b"\x80", version=0)).startswith("X is damaged")
     assert complaint(path, sealed(b"\x80")).startswith("X has unexpected contents (KeyError")
     huge = struct.pack("<8sHQ32s", MAGIC, VERSION, 2**63, bytes(32))
-    assert complaint(path, huge).startswith("X is damaged: its first 50 bytes")
+    assert complaint(path, huge).startswith(
+        "X is damaged, or is not a checkpoint: its first 50 bytes"
+    )
     with pytest.raises(CheckpointError, match=r"cannot read .*: Is a directory"):
         Checkpoint.open(tmp_path)
     with pytest.raises(CheckpointError, match=r"cannot read .*none: No such file"):
@@ -143,7 +147,7 @@ def test_what_is_something_else_is_named(tmp_path: Path) -> None:
 def test_nothing_but_a_checkpoint_is_written_over(whole: Path, tmp_path: Path) -> None:
     read, mine = Checkpoint.open(whole), tmp_path / "mine"
     mine.write_text("thesis")
-    with pytest.raises(CheckpointError, match="mine is not a checkpoint and is not overwritten"):
+    with pytest.raises(CheckpointError, match="mine is not a checkpoint, so it is not overwritten"):
         read.save(mine)
     assert mine.read_text() == "thesis"
     read.save(read.save(tmp_path / "again"))
@@ -154,11 +158,11 @@ def test_nothing_but_a_checkpoint_is_written_over(whole: Path, tmp_path: Path) -
 
 def test_one_of_another_scenario_is_refused(whole: Path) -> None:
     read = Checkpoint.open(whole)
-    with pytest.raises(ScenarioError, match="the checkpoint has other components than this"):
+    with pytest.raises(ScenarioError, match="the checkpoint and this scenario have different"):
         simulate(load_scenario("valves"), start=read)
     with pytest.raises(CheckpointError, match=r"is at 0\.300000000 s, but the run ends at 0\.2"):
         simulate(load_scenario("unstable"), start=read, until=0.2)
     with pytest.raises(
-        CheckpointError, match=r"is labelled 0\.400.* but holds the state at 0\.300"
+        CheckpointError, match=r"names the tag 0.400.* but it contains the state at 0.300"
     ):
         replace(read, ns=400_000_000).restore(load_scenario("unstable").build(compile=False))

@@ -239,5 +239,5 @@ def test_a_part_that_cannot_be_saved_is_named_before_the_run() -> None:
         simulate(scenario, checkpoints=Taking(Ring(1), every=0.1))
     controller.free_running = True  # type: ignore[attr-defined]
     for how in ({"checkpoints": Taking(Ring(1), every=0.1)}, {"start": Checkpoint(1, {}, {})}):
-        with pytest.raises(CheckpointError, match="c runs on its own clock and cannot be held"):
+        with pytest.raises(CheckpointError, match="c runs on its own clock and cannot be paused"):
             simulate(scenario, **how)

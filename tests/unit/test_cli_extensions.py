@@ -82,7 +82,7 @@ def test_a_model_by_name(text: str, model: object) -> None:
         ("gamma:1,x", r"latency 'gamma:1,x': 'x' is not a number"),
         ("gamma:1,", r"'' is not a number"),
         ("gamma:1,width=3", r"latency 'gamma:1,width=3': .*the model gamma takes"),
-        ("uniform:2,1", r"need 0 <= low <= high"),
+        ("uniform:2,1", r"give 0 <= low <= high"),
     ],
 )
 def test_what_is_no_model(text: str, said: str) -> None:

@@ -73,11 +73,11 @@ def test_keys_without_an_address(tmp_path: Path) -> None:
     [
         (
             HEAD + "def fall(t, x):\n    x[0] = 1.0\n" + LAW + END,
-            "derivative of model ball takes (t, x), but is called with (t, x, z, u, p, dx)",
+            "model ball takes the arguments (t, x), but rtsim calls it with (t, x, z, u, p",
         ),
         (
             HEAD + FALL + "def law(t, u):\n    pass\n" + END,
-            "law of controller takes (t, u), but is called with (t, u, s, p, y)",
+            "law of controller takes the arguments (t, u), but rtsim calls it with (t, u, s, p, y)",
         ),
         (
             HEAD + FALL + "def law(t, u, s, p, y):\n    y[0] = u[3]\n" + END,
@@ -229,7 +229,7 @@ def test_messages_of_a_recording_without_rows_are_an_error(
         recorder.finish({"reason": "interrupted"})
     done = rtsim("messages", path, *options)
     assert done.exit_code == 2
-    assert f"nothing to show: {path} contains no rows of the trace" in done.stderr
+    assert f"{path} contains no rows of the trace" in done.stderr
     if options:
         assert json.loads(done.stdout)["outcome"] == "undecided"
 

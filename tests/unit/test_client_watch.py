@@ -100,7 +100,7 @@ def test_a_watch_says_that_the_run_has_ended(reach: Any) -> None:
 def test_a_watch_that_hears_nothing_says_so(reach: Any) -> None:
     far = reach(silent=True)
     run = Run(far.endpoint)
-    with pytest.raises(ControlError, match=r"no sample came from ipc://.*for 5\.2 s"):
+    with pytest.raises(ControlError, match=r"no sample from ipc://.*for 5\.2 s"):
         next(run.watch("plant.x", rate=10))
     lines, says = watched(status=2)
     assert lines == []

@@ -125,7 +125,7 @@ def test_the_wall_neither_sprints_nor_stalls() -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        (told("restore", at=1.5), "restore can only go back: the run is at"),
+        (told("restore", at=1.5), "restore cannot go forward to"),
         (told("restore", at=0.05), "there is no checkpoint at or before 0.050"),
         (told("restore", back=1.0), "there is no checkpoint at or before"),
     ],
@@ -149,7 +149,7 @@ def test_what_goes_on_alone_cannot_go_back() -> None:
     rig.component("controller").controller.paced = True  # type: ignore[attr-defined]
     flown = Flown(rig, {900 * MS: [told("restore")]}, checkpoints=Taking(None, past=past))
     ((_, wrong, _),) = flown.answers
-    assert "a restore is refused: controller is a board in real time" in wrong
+    assert "restore is refused: controller is a board in real time" in wrong
 
 
 @pytest.mark.parametrize("rate", ["max", 1.0])

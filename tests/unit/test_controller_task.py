@@ -117,7 +117,7 @@ def test_its_computation_is_drawn_by_the_bytes_of_its_inputs() -> None:
 
 def test_an_answer_of_another_shape_is_refused() -> None:
     for answer in (np.zeros(2), 3, np.zeros((1, 1))):
-        with pytest.raises(ShapeError, match=r"c answered .* with shape .*; expected \(1,\): y"):
+        with pytest.raises(ShapeError, match=r"c answered .* of shape .*; expected \(1,\): y"):
             at_once(answer).tick(0)
 
 
@@ -193,7 +193,7 @@ def test_late_may_end_the_run() -> None:
     one = after(4, None, late="fail")
     one.tick(0)
     with pytest.raises(
-        ControllerError, match=r"no answer .*\(request of 0.0+ s\); allow a longer latency, or"
+        ControllerError, match=r"no answer .*\(request of 0.0+ s\); give a longer latency, or"
     ):
         one.due()
     assert one.told == [(4, "Late")]

@@ -123,7 +123,7 @@ def test_it_goes_on_from_what_went_on(tmp_path: Path) -> None:
 def test_what_draws_from_elsewhere_cannot_be_gone_on_from_and_says_so(tmp_path: Path) -> None:
     cut(tmp_path, other=True)
     checkpoint = Checkpoint.open(max(tmp_path.glob("*.checkpoint")))
-    with pytest.raises(CheckpointError, match="they differ from the saved run"):
+    with pytest.raises(CheckpointError, match="their state differs from the saved state"):
         go_on(checkpoint, other=True)
 
 
@@ -142,7 +142,7 @@ def test_more_than_there_is_room_for_is_not_gone_on_from(
 ) -> None:
     monkeypatch.setattr("rtsim.discrete.stimuli.MOST_BYTES", 1000)
     cut(tmp_path)
-    with pytest.raises(CheckpointError, match="cannot be restored: before this checkpoint"):
+    with pytest.raises(CheckpointError, match="cannot be restored: its inputs and messages before"):
         go_on(Checkpoint.open(max(tmp_path.glob("*.checkpoint"))))
 
 

@@ -69,7 +69,7 @@ def test_an_error_of_rtsim_in_a_process_keeps_its_type() -> None:
 @pytest.mark.parametrize(
     ("act", "error", "said"),
     [
-        (lambda a: a.write(y=[1.0, 2.0]), ShapeError, "has 1 elements, got 2"),
+        (lambda a: a.write(y=[1.0, 2.0]), ShapeError, "has 1 elements, but got 2 values"),
         (lambda a: a.write(y=float("nan")), ModelError, "was set to nan at"),
         (lambda a: a.send("none"), UnknownName, "unknown topic"),
         (lambda a: a.read("none"), UnknownName, "unknown input"),

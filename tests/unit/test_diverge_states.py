@@ -245,7 +245,7 @@ def test_a_flight_that_cannot_begin_is_an_error_and_no_end_of_it() -> None:
     scenario = sensed(Fixed("0.001"))
     flight = RecordedRun(trace_of(scenario, compile=False), scenario)
     end = flight.repeat(None, 100 * MS, [100 * MS]).kept[100 * MS]
-    with pytest.raises(CheckpointError, match="nothing is left to run"):
+    with pytest.raises(CheckpointError, match="there is nothing left to run"):
         flight.repeat(end, 100 * MS)
 
 

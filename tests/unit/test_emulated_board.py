@@ -197,7 +197,7 @@ def test_what_makes_no_sense_is_refused() -> None:
             board.pins.write("D14", True)
         with pytest.raises(BoardError, match="'D2' of an Uno has no ADC channel; A0 to A5"):
             board.pins.set_volts("D2", 1.0)
-        with pytest.raises(BoardError, match="must be 0 to 5 V"):
+        with pytest.raises(BoardError, match="take 0 to 5 V"):
             board.pins.set_volts("A0", float("nan"))
         with pytest.raises(BoardError, match="let the board run"):
             board.send(bytes(70_000))

@@ -40,7 +40,7 @@ def test_records_land_at_their_addresses() -> None:
         (":0g\n" + END, "image:1: this line is not an Intel HEX record"),
         (":00000001FE\n", "image:1: wrong checksum"),
         (":0400000001FB\n", "image:1: the record has 1 data bytes, but declares 4"),
-        (record(0, b"a") + END + record(1, b"b"), "image:3: a line follows the end record"),
+        (record(0, b"a") + END + record(1, b"b"), "image:3: this line comes after the end record"),
         (
             record(63, b"ab") + END,
             "image:1: the record ends at byte 65, but the board has 64 bytes",
@@ -53,7 +53,7 @@ def test_records_land_at_their_addresses() -> None:
             record(0, b"ab") + record(1, b"c") + END,
             "image:2: an earlier record has already set byte 1 of the flash",
         ),
-        (record(0, b"ab", 9) + END, "image:1: unknown record of type 9 with 2 bytes"),
+        (record(0, b"ab", 9) + END, "image:1: a record of type 9 with 2 bytes"),
     ],
 )
 def test_a_damaged_image_is_refused(text: str, said: str) -> None:

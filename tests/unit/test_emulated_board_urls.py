@@ -153,9 +153,9 @@ def test_urls_are_understood() -> None:
         ("board:uno?backed=simavr", "unknown option 'backed'; did you mean backend"),
         (
             "board:uno?baud=fast",
-            "baud=fast is not a rate from 300 to 9999999 bit/s; type: baud=500000",
+            "baud=fast is not a rate from 300 to 9999999 bit/s; write, for example, baud=500000",
         ),
-        ("board:uno?baud=1&baud=2", "the URL gives an option twice"),
+        ("board:uno?baud=1&baud=2", "the URL contains an option twice"),
         ("serial://", "names no port; type: serial:///dev/ttyACM0"),
         ("serial://COM3?backend=simavr", "unknown option 'backend'"),
     ],
@@ -167,10 +167,10 @@ def test_a_wrong_url_says_what_to_type(url: str, said: str) -> None:
 
 def test_what_is_no_board_for_lockstep() -> None:
     with pytest.raises(
-        BoardError, match="lockstep and pins need an emulated board; type: board:uno"
+        BoardError, match="lockstep and access to pins need an emulated board; give board:uno"
     ):
         open_board("serial://COM3", ECHO)
-    with pytest.raises(BoardError, match="has no firmware: name an Intel HEX file"):
+    with pytest.raises(BoardError, match="no firmware is given; give an Intel HEX file"):
         open_board("board:uno", None)
     with pytest.raises(
         BoardError, match=r"cannot read the firmware file .*nothing\.hex: No such file"

@@ -107,7 +107,7 @@ def test_an_average_over_time_weighs_by_how_long_it_held() -> None:
     assert time_average(ns, values, 30, 50) == 5.0
     assert time_average(ns, values, 20, 40) == 3.0
     assert time_average(ns[:0], values[:0], 5, 9, before=7.0) == 7.0
-    with pytest.raises(ScenarioError, match="the end must be later"):
+    with pytest.raises(ScenarioError, match="give an end after the beginning"):
         time_average(ns, values, 9, 9)
 
 

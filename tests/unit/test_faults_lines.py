@@ -154,7 +154,7 @@ def test_a_reset_by_chance_is_asked_for_at_each_request() -> None:
 
 def test_a_link_without_a_reset_says_so() -> None:
     with pytest.raises(
-        BoardError, match="fault f: the host cannot reset a board over this line; use"
+        BoardError, match="fault f: this fault must reset the board, but the host cannot"
     ):
         Line(fault("board_reset", "board"), plain=True)
 

@@ -196,7 +196,9 @@ def test_a_scenario_by_name_is_loaded_and_a_file_where_it_is_the_users_own(work:
     assert to_load({"reference": f"{own}", "sha256": told}, "run.mcap") == f"{own}"
     assert to_load({"reference": f"{own}:make", "sha256": told}, "run.mcap") == f"{own}:make"
     text = refused(lambda: to_load({"reference": f"{own}", "sha256": "0"}, "run.mcap"))
-    assert text.startswith(f"run.mcap was made with {own}, which is not run: the file, or")
+    assert text.startswith(
+        f"run.mcap was made with the scenario file {own}, which rtsim does not run: the file, or"
+    )
     text = refused(lambda: to_load({"reference": f"{own}"}, "run.mcap"))
     assert "no hash of the file was recorded" in text
     text = refused(lambda: to_load({"reference": f"{other}", "sha256": told}, "run.mcap"))
@@ -249,7 +251,7 @@ def test_c_of_the_project_may_have_changed_unless_its_hash_is_asked_for(work: Pa
     outside = work.parent / "law.toml"
     text = refused(lambda: check_compiled(outside, "case.json"))
     assert text.startswith(
-        f"case.json was made with the C code of {outside}, which is not compiled and run:"
+        f"case.json was made with the C code of {outside}, which rtsim does not compile:"
     )
     with permitted(everything=True):
         check_compiled(outside, "case.json")
@@ -258,7 +260,9 @@ def test_c_of_the_project_may_have_changed_unless_its_hash_is_asked_for(work: Pa
 
 def test_a_device_is_opened_by_the_users_word_alone(work: Path) -> None:  # noqa: ARG001
     text = refused(lambda: check_device("board:uno", "run.mcap"))
-    assert text.startswith("run.mcap was made with the device at board:uno, which is not opened")
+    assert text.startswith(
+        "run.mcap was made with the device at board:uno, which rtsim does not open"
+    )
     with permitted(scenario="x"):
         assert refused(lambda: check_device("board:uno", "run.mcap"))
 

@@ -18,7 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("orbit",), "orbit has 0 external inputs (none), but a person controls exactly one"),
+        (("orbit",), "orbit has 0 external inputs (none), but rtsim fly needs exactly one"),
         (("f16", "--size", "big"), "write WIDTHxHEIGHT"),
         (("f16", "--size", "10x10"), "give 160x120 to 7680x4320"),
         (("f16", "--size", "\u00b2x100"), "write WIDTHxHEIGHT"),

@@ -97,7 +97,7 @@ def test_a_history_that_was_cut_says_so() -> None:
 
 def test_a_history_of_another_controller_is_refused() -> None:
     saved = Summing(2).ran(3).history.save()
-    with pytest.raises(ControllerError, match="the controller has other inputs now"):
+    with pytest.raises(ControllerError, match="the inputs of the controller have changed"):
         steps_of(saved, 1, "other")
 
 

@@ -167,8 +167,8 @@ WRONG = [
     ('unit = "m"', 'type = "int24"', 14, "unknown type 'int24'"),
     ('unit = "m"', "type = 32", 14, "type = 32 is not a text"),
     ('unit = "m"', 'type = "long"', 14, "unknown type 'long'"),
-    ('unit = "m"', 'shape = "3"', 14, "write shape = [3]"),
-    ('unit = "m"', "shape = [0]", 14, "write shape = [3]"),
+    ('unit = "m"', 'shape = "3"', 14, "write, for example, shape = [3]"),
+    ('unit = "m"', "shape = [0]", 14, "write, for example, shape = [3]"),
     ('unit = "m"', "shape = [256, 257]", 13, "[inputs] has 65793 elements; at most 65536"),
     ('unit = "m"', "scale = 2.0", 14, "scale and bias apply only to integers, not to float64"),
     (
@@ -177,8 +177,8 @@ WRONG = [
         14,
         "only to integer inputs and parameters, not to a float64",
     ),
-    ('unit = "m"', "low = 2.0", 14, "initial 1.5 is outside the signal's range [2, inf]"),
-    ('unit = "m"', "high = 1.0", 14, "initial 1.5 is outside the signal's range [-inf, 1]"),
+    ('unit = "m"', "low = 2.0", 14, "initial = 1.5 is outside the signal's range [2, inf]"),
+    ('unit = "m"', "high = 1.0", 14, "initial = 1.5 is outside the signal's range [-inf, 1]"),
     ('unit = "m"', "low = nan", 14, "allow no value; give low <= high"),
     ('unit = "m"', "high = nan", 14, "allow no value; give low <= high"),
     ('unit = "m"', "low = 1.0, high = 0.0", 14, "low = 1 and high = 0 allow no value"),
@@ -187,8 +187,8 @@ WRONG = [
     ("initial = 1.5", 'initial = "a"', 14, "'a' is not a number"),
     ("initial = 1.5", "initial = [1.0, 2.0]", 14, "has 1 elements, but its initial value has 2"),
     ("initial = 1.5", "initial = {}", 14, "{} is not a number"),
-    ("initial = 1.5", 'type = "bool", initial = nan', 14, "initial nan does not fit bool"),
-    ("initial = 1.5", 'type = "uint8", initial = -1', 14, "initial -1.0 does not fit uint8"),
+    ("initial = 1.5", 'type = "bool", initial = nan', 14, "initial = nan does not fit bool"),
+    ("initial = 1.5", 'type = "uint8", initial = -1', 14, "initial = -1.0 does not fit uint8"),
     ("initial = 1.5", 'type = "uint8", initial = 255.5', 14, "does not fit uint8"),
     ("initial = 1.5", 'type = "float32", initial = 1e39', 14, "does not fit float32"),
     ("initial = 1.5", "initial = 9007199254740993", 14, "cannot be represented exactly as float64"),
@@ -227,33 +227,48 @@ WRONG = [
         "is also declared in",
     ),
     ("[outputs.command]", "[outputs]\n[parameters.x]", 17, "[outputs] is missing"),
-    ("[outputs.command]", "[outputs.double]", 17, "double is a keyword of C; choose another name"),
+    (
+        "[outputs.command]",
+        "[outputs.double]",
+        17,
+        "double is a keyword of C; choose another signal name",
+    ),
     ("[outputs.command]", "[outputs.bool]", 17, "bool is a keyword of C"),
     ("[outputs.command]", "[outputs.rtsim_tick]", 17, "reserved for the generated C"),
     ("[outputs.command]", "[outputs]\na_1 = {}\n[outputs.a]", 19, "a_1 is also an element of a_1"),
-    ("initial = 2.0", "initial = 0.4", 22, "initial 0.4 is outside the signal's range [0.5, 3]"),
-    ("initial = 2.0", "initial = 3.5", 22, "initial 3.5 is outside the signal's range [0.5, 3]"),
+    ("initial = 2.0", "initial = 0.4", 22, "initial = 0.4 is outside the signal's range [0.5, 3]"),
+    ("initial = 2.0", "initial = 3.5", 22, "initial = 3.5 is outside the signal's range [0.5, 3]"),
     (
         "initial = 2.0",
         "shape = [2], initial = [2, 4]",
         22,
-        "initial 4.0 is outside the signal's range",
+        "initial = 4.0 is outside the signal's range",
     ),
-    (", initial = 2.0", "", 22, "initial 0.0 is outside the signal's range [0.5, 3]; give initial"),
+    (
+        ", initial = 2.0",
+        "",
+        22,
+        "initial = 0.0 is outside the signal's range [0.5, 3]; give initial",
+    ),
     (", initial = 2.0", ', type = "int8", bias = 300', 22, "with scale 1 and bias 300; give"),
     (
         "initial = 2.0",
         "set_by_caller = 1",
         22,
-        "set_by_caller = 1; give true or false, and only to a parameter",
+        "set_by_caller = 1 is not valid; write true or false, and only in a parameter",
     ),
     (
         "[parameters]",
         "[inputs.z]\nset_by_caller = true\n[parameters]",
         21,
-        "give true or false, and only to a parameter",
+        "write true or false, and only in a parameter",
     ),
-    ('period = "1/100"', 'period = "1/100"\nany_period = 1', 3, "any_period = 1; write true or"),
+    (
+        'period = "1/100"',
+        'period = "1/100"\nany_period = 1',
+        3,
+        "any_period = 1 is not valid; write true or",
+    ),
     ("[parameters]", "[variants.single.x]\n[parameters]", 21, "[variants.single] has no key 'x'"),
     ("[variants.single]", "[variants.single]\nname = 3", 25, "known: flags, real, sources"),
     (
@@ -290,7 +305,7 @@ def test_a_variant_that_is_wrong_names_its_own_line(folder: Path) -> None:
     text = changed('flags = ["-DREAL=float"]', 'sources = ["pid.c", "none.c"]')
     load(folder, text)
     assert complaint(folder, text, ":single").startswith("26: there is no file ")
-    assert "no variant 'double'; known: single" in complaint(folder, GOOD, ":double")
+    assert "unknown variant 'double'; known: single" in complaint(folder, GOOD, ":double")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_only_a_parameter_has_to_have_an_initial_value_that_fits() -> None:
         ValueError, match="does not fit int8 with scale 1 and bias 300; give initial"
     ):
         field("parameters", type="int8", bias=300)
-    with pytest.raises(ValueError, match=r"^initial 128\.0 does not fit int8$"):
+    with pytest.raises(ValueError, match=r"^initial = 128\.0 does not fit int8$"):
         field(type="int8", initial=128)
 
 
@@ -65,20 +65,23 @@ def test_only_a_parameter_has_to_have_an_initial_value_that_fits() -> None:
         ({"type": "bool", "scale": 1.0}, "scale and bias apply only to integers, not to bool"),
         (
             {"type": "int8", "scale": 0},
-            r"scale 0.0, bias 0.0; both must be finite, and scale not 0",
+            r"scale = 0.0 and bias = 0.0 are not valid; both must be finite, and scale not 0",
         ),
         ({"type": "int8", "scale": math.nan}, "finite, and scale not 0"),
         ({"type": "int8", "bias": math.inf}, "finite, and scale not 0"),
-        ({"type": "int8", "overflow": "wrap"}, "overflow = 'wrap'; choose error or saturate"),
+        (
+            {"type": "int8", "overflow": "wrap"},
+            "overflow = 'wrap' is unknown; choose error or saturate",
+        ),
         ({"overflow": "error"}, "not to a float64; remove it"),
         ({"c": ""}, "give a C lvalue"),
         ({"c": "  "}, "give a C lvalue"),
         ({"c": 3}, "give a C lvalue"),
-        ({"shape": True}, "shape = True; write shape"),
-        ({"shape": [0]}, "write shape = "),
-        ({"shape": 0}, "write shape = "),
-        ({"shape": [2**31]}, "write shape = "),
-        ({"kind": "angel"}, "kind = 'angel'; choose scalar, angle"),
+        ({"shape": True}, "shape = True is not a list"),
+        ({"shape": [0]}, "write, for example, shape = "),
+        ({"shape": 0}, "write, for example, shape = "),
+        ({"shape": [2**31]}, "write, for example, shape = "),
+        ({"kind": "angel"}, "kind = 'angel' is unknown; choose scalar, angle"),
     ],
 )
 def test_what_no_field_can_be(row: dict[str, Any], said: str) -> None:

@@ -47,7 +47,9 @@ def test_what_cannot_be_meant(
 
 
 def test_for_which_controller() -> None:
-    with pytest.raises(ScenarioError, match=r"\(a, b\); name one: --latency a=0\.1"):
+    with pytest.raises(
+        ScenarioError, match=r"\(a, b\); give the name of one controller: --latency a=0.1"
+    ):
         parse_latencies(["0.1"], ["a", "b"], of_all=False)
 
 

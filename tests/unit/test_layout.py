@@ -104,7 +104,7 @@ def test_an_array_that_does_not_fit_is_refused(name: str, array: Vector, said: s
 
 
 def test_a_size_that_is_not_known_and_a_function_that_is_missing() -> None:
-    with pytest.raises(ValueError, match="past of a pair needs the size n, which is not given"):
+    with pytest.raises(ValueError, match="past of a pair needs a value for the size n"):
         PAIR.zeros("past", {})
     with pytest.raises(ValueError, match="got 0 functions for a pair; expected f"):
         PAIR.plain((), given(), {})

@@ -97,7 +97,7 @@ def test_another_controller_is_a_no_and_its_facts_are_told_all_the_same() -> Non
     ("words", "said"),
     [
         (["board:uno"], "has no firmware; give an image or a controller: --firmware FILE.hex"),
-        (["serial:///dev/nowhere", "--paced"], "runs in real time already; leave out --paced"),
+        (["serial:///dev/nowhere", "--paced"], "always runs in real time; leave out --paced"),
         (["serial:///dev/nowhere", "--firmware", "a.hex"], "rtsim flash a.hex --port /dev/nowhere"),
         (["serial:///dev/nowhere"], "cannot open serial port /dev/nowhere"),
         (["usb:3"], "'usb:3' is not a board URL"),
@@ -277,7 +277,7 @@ def test_flash_takes_the_image_of_the_rate_that_the_port_says() -> None:
         (("--port", "board:uno"), "board:uno is an emulated board, which needs no flashing"),
         (
             ("--port", "serial://COM3?baud=500000", "--baud", "9600"),
-            "leave one of the two rates out",
+            "leave out one of the two rates",
         ),
         (("--port", "COM3", "--baud", "2000000"), "300<=x<=1000000"),
     ],
@@ -328,7 +328,10 @@ def test_a_board_that_is_silent_after_it_was_flashed_is_told(
         done = rtsim("flash", ECHO, "--port", port)
     assert avrdude.exists()
     assert done.exit_code == 2
-    assert "the firmware was written, but no board answered within" in done.output
+    assert (
+        "the firmware was written, but the check of the board failed: no board answered within"
+        in done.output
+    )
     assert "--no-verify for firmware that does not use rtsim's protocol" in done.output
 
 

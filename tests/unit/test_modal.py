@@ -124,11 +124,11 @@ def test_each_mode_may_have_its_own_output() -> None:
 
 
 def test_what_cannot_be_meant() -> None:
-    with pytest.raises(ModelError, match="modes with different names, got: on, on"):
+    with pytest.raises(ModelError, match="modes, each with another name, but got: on, on"):
         heater(modes=(Mode("on"), Mode("on")))
     with pytest.raises(UnknownName, match=r"unknown mode 'off'.*transition warm of heater"):
         heater(modes=(Mode("on", heats, (WARM,)),))
-    with pytest.raises(ModelError, match="declares a discrete signal mode, which"):
+    with pytest.raises(ModelError, match="declares a discrete signal mode, but"):
         heater(discrete=Signals("mode"))
     with pytest.raises(UnknownName, match="unknown mode 'rest'"):
         heater(zeno="rest")
@@ -165,13 +165,13 @@ A_MODE: Any = Mode
             lambda: A_TRANSITION("low", below, "on", 1, lambda: None),
             "action of transition low takes .* sets x and z in place",
         ),
-        (lambda: A_MODE("on", heats, WARM), r"mode on takes a tuple .*write \(Transition\(…\),\)"),
+        (lambda: A_MODE("on", heats, WARM), r"mode on needs a tuple .*write \(Transition\(…\),\)"),
         (
             lambda: A_MODE("on", below),
             "derivative of mode on takes .* fills the last argument in place",
         ),
         (lambda: A_MODE("on", heats, (), below), "output of mode on takes"),
-        (lambda: heater(modes=A_MODE("on")), r"heater takes a list of modes; write \[Mode"),
+        (lambda: heater(modes=A_MODE("on")), r"heater needs a list of modes; write \[Mode"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_it(make: Any, words: str) -> None:

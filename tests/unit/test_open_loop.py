@@ -163,7 +163,7 @@ def test_one_that_is_silent_or_says_too_much_fails() -> None:
     law = design()
     stand = Stand(law, lambda step, y: None if step == 3 else y)  # type: ignore[arg-type,return-value]
     out = open_loop(law, stand, inputs(), period=TENTH)
-    assert "no answer" in out.error
+    assert "did not answer" in out.error
     assert out.answered == 3
     out = held(lambda step, y: np.append(y, 1.0) if step == 2 else y)
     assert "shape (2,)" in out.error
@@ -246,9 +246,9 @@ def test_mistakes_are_told() -> None:
         open_loop(law, same, inputs(), period=TENTH, tolerances={"force": (-1.0, 0.0)})
     with pytest.raises(ShapeError, match=r"expected \(steps, 2\): x, v"):
         open_loop(law, same, np.ones((4, 3)), period=TENTH)
-    with pytest.raises(ShapeError, match="tags of shape"):
+    with pytest.raises(ShapeError, match="tags have shape"):
         open_loop(law, same, inputs(), np.ones((4, 2)))
-    with pytest.raises(ScenarioError, match=r"tags \(k, 2\) or period"):
+    with pytest.raises(ScenarioError, match=r"tags, of shape \(k, 2\), or the argument period"):
         open_loop(law, same, inputs())
     with pytest.raises(ScenarioError, match="no step"):
         open_loop(law, same, np.ones((0, 2)), period=TENTH)

@@ -241,7 +241,7 @@ def test_silence_is_told_with_the_patience_that_there_was_or_in_its_own_words() 
     stand.silence = 0.25
     assert (
         driven(stand).error
-        == "step 0 (0 s): no answer to the request of 0.000000000 s within 0.25 s"
+        == "step 0 (0 s): the controller did not answer the request of 0.000000000 s within 0.25 s"
     )
     stand = Stand(passing("a"), lambda step, y: None)  # type: ignore[arg-type, return-value]  # noqa: ARG005
     stand.silent = lambda tag: ControllerError(f"nothing at {tag.ns}")  # type: ignore[attr-defined]

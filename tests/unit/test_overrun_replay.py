@@ -265,7 +265,7 @@ def test_the_command_writes_a_file_that_makes_the_same_overruns(tmp_path: Path) 
     assert '"faults": 1, "overruns": 1' in part
     text = told("overrun-replay", run, "--from", "0.9", "--to", "0.1", status=2)
     assert "--from 0.9 is after --to 0.1" in text
-    assert "from 0.9 to 1 s: nothing to reproduce" in told(
+    assert "from 0.9 to 1 s, so there is no overrun to reproduce" in told(
         "overrun-replay", run, "--from", "0.9", status=2
     )
 
@@ -278,8 +278,8 @@ def test_nothing_but_a_fault_file_is_written_over(tmp_path: Path) -> None:
     (tmp_path / "empty.toml").touch()
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for path, says in {
-        run: "is the recording itself",
-        tmp_path / "link.toml": "is the recording itself",
+        run: "would overwrite the recording itself",
+        tmp_path / "link.toml": "would overwrite the recording itself",
         other: "is not a fault file",
         tmp_path / "mine.toml": "is not a fault file",
     }.items():
@@ -337,7 +337,7 @@ def test_a_recording_that_was_cut_off_cannot_be_reproduced(tmp_path: Path) -> No
     run = recorded(tmp_path / "run.mcap", scenario(*STALLS), CatchUp(), FakeClock())
     data = run.read_bytes()
     run.write_bytes(data[: len(data) * 2 // 3])
-    with pytest.raises(RecordingError, match="recorded to its end"):
+    with pytest.raises(RecordingError, match="needs the complete recording of a paced run"):
         timing_faults(Recording.open(run))
 
 

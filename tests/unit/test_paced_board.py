@@ -161,7 +161,7 @@ def test_a_link_leads_to_the_port_while_it_is_there(tmp_path: Path) -> None:
 def test_a_file_in_the_place_of_the_link_stays(tmp_path: Path) -> None:
     name = tmp_path / "board"
     name.write_text("mine")
-    with pytest.raises(BoardError, match=r"board: it exists; remove it, or give another"):
+    with pytest.raises(BoardError, match=r"board: a file with this name exists; remove the file"):
         Terminal(name)
     assert name.read_text() == "mine"
 
@@ -239,7 +239,7 @@ def test_the_servers_process_is_not_in_the_way_of_ctrl_c() -> None:
         (
             "serial:///dev/ttyACM0",
             "echo_500000",
-            "is a real port; only an emulated board can be served",
+            "is a real port, but only an emulated board can be served",
         ),
         ("board:mega", "echo_500000", "board:mega: unknown board 'mega'; known: uno"),
         ("board:uno", "nothing", "cannot read the firmware file"),

@@ -103,7 +103,10 @@ def test_a_long_trace_is_thinned_and_its_points_stay_where_they_are(tmp_path: Pa
 
 def test_a_recording_without_states_is_refused(orbit: Recording) -> None:
     empty = Recording("empty.mcap", orbit.header, None, {})
-    with pytest.raises(RecordingError, match=r"empty\.mcap cannot be shown: it has no state"):
+    with pytest.raises(
+        RecordingError,
+        match=r"empty.mcap cannot be shown in a window, because it contains no state",
+    ):
         Playback(empty)
 
 

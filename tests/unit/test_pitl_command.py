@@ -177,8 +177,8 @@ def test_what_a_board_opens_is_closed_with_it() -> None:
             "type: f16_control.toml:single",
         ),
         (("f16", "-c", "firmware/core/f16_control.toml:single"), "names no controller, and the"),
-        (("f16", "--pace", 1), "type --latency 0.01 (latency=0.01), or run with --pace max"),
-        (("unstable", "--pace", 1), "type --latency 0.05 (latency=0.05)"),
+        (("f16", "--pace", 1), "give --latency 0.01 (latency=0.01), or run with --pace max"),
+        (("unstable", "--pace", 1), "give --latency 0.05 (latency=0.05)"),
         (("f16", "--board", ABSENT), "cannot open serial port /dev/rtsim-none"),
         (("f16", "--board", "board:mega"), "unknown board 'mega'; known: uno"),
         (
@@ -209,7 +209,7 @@ def test_a_reset_that_a_real_board_cannot_be_made_to_do_is_told_before_anything_
     Path("f.toml").write_text("[[fault]]\n" + "".join(f"{k} = {v!r}\n" for k, v in reset.items()))
     result = run("f16", "--board", ABSENT, "--faults", "f.toml", "--until", 1)
     assert result.exit_code == 2, result.output
-    assert f"fault r: the board at {ABSENT} cannot be reset from here" in result.output
+    assert f"fault r: the board at {ABSENT} cannot be reset by the host" in result.output
     with pytest.raises(ScenarioError, match="run on board:uno"):
         pitl("f16", {"autopilot": "firmware/core/f16_control.toml:single"}, board=ABSENT,
              faults=reset)  # fmt: skip
@@ -276,7 +276,9 @@ def test_a_board_that_is_gone_when_it_is_to_fly_is_a_result(tmp_path: Path) -> N
 
 def test_one_real_board_carries_one_controller() -> None:
     two = dict.fromkeys(("left", "right"), LAW["controller"])
-    with pytest.raises(ScenarioError, match=r"can run one controller only, not left, right"):
+    with pytest.raises(
+        ScenarioError, match=r"can run only one controller, but left, right are given"
+    ):
         rungs(two, ABSENT)
 
 

@@ -157,7 +157,7 @@ def test_real_time_on_a_board_needs_a_latency(folder: Path) -> None:
     board: Controller = Outside(controller(), as_float, folder)
     rungs = [Rung("host C", {"controller": Host(controller(), as_float)})]
     rungs.append(Rung("board", {"controller": board}))
-    with pytest.raises(ScenarioError, match=r"runs on a board .* type --latency 0\.05"):
+    with pytest.raises(ScenarioError, match=r"runs on a board.* give --latency 0\.05"):
         climb(scenario(), rungs, pace=1.0)
 
 

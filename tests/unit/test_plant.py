@@ -148,7 +148,8 @@ def test_a_state_that_is_no_number_is_told_with_its_last_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "says"), [(TOO_SMALL, "finds no step small enough"), (OUT_OF_BUDGET, "was used up in")]
+    ("bad", "says"),
+    [(TOO_SMALL, "found no step that is small enough"), (OUT_OF_BUDGET, "used up its budget")],
 )
 def test_what_a_solver_gives_up_for_is_told_between_both_times(bad: int, says: str) -> None:
     one = plant(compile=False)

@@ -109,7 +109,7 @@ class Unfinished(Policy):
 @pytest.mark.parametrize(
     ("name", "made", "said"),
     [
-        ("x", Nameless, "Nameless needs name = 'x' and a usage"),
+        ("x", Nameless, "Nameless needs the attributes name = 'x' and usage"),
         ("unfinished", Unfinished, "has no method answer, remedy; write it in Unfinished"),
         ("x", 3, "is 3; expected a subclass of rtsim.timing.policy.Policy"),
         ("slip", Slip, "'slip' is rtsim's own"),
@@ -175,5 +175,5 @@ def test_an_answer_that_the_loop_does_not_know_names_the_policy() -> None:
     pacer, clock = make(Odd())
     pacer.start(0)
     clock.advance(3 * MS)
-    with pytest.raises(ScenarioError, match="overrun policy odd answered 'sleep'; expected one of"):
+    with pytest.raises(ScenarioError, match="overrun policy odd returned 'sleep'; expected one of"):
         pacer.wait(MS)

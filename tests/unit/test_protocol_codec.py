@@ -101,9 +101,11 @@ def test_integers_that_no_float64_holds_are_refused(tmp_path: Path) -> None:
 def test_a_wrong_number_of_values_is_the_callers_mistake() -> None:
     codec = Codec(f16().input_fields)
     assert (codec.size, codec.bytes) == (20, 80)
-    with pytest.raises(ValueError, match="19 values were given; the interface has 20"):
+    with pytest.raises(ValueError, match="got 19 values, but the signals of the interface have 20"):
         codec.pack(np.zeros(19))
-    with pytest.raises(ValueError, match="81 bytes were received; the interface has 80"):
+    with pytest.raises(
+        ValueError, match="received 81 bytes, but the signals of the interface have 80"
+    ):
         codec.unpack(bytes(81))
 
 

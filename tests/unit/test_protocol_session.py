@@ -203,7 +203,7 @@ def test_a_session_without_an_interface_meets_any_board_and_pings_it() -> None:
     session.ping(5, 0)
     (ponged,) = exchange(session, board, 0)
     assert isinstance(ponged, Ponged)
-    with pytest.raises(OutOfTurn, match="has no interface; give it one"):
+    with pytest.raises(OutOfTurn, match="has no interface; to start a controller"):
         session.start(PARAMETERS, 0)
     with pytest.raises(OutOfTurn, match="call start first"):
         session.step(Tag(0), INPUTS, 0)

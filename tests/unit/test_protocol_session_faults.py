@@ -211,7 +211,7 @@ def test_one_request_is_in_flight() -> None:
     session, board = Session(F16), FakeBoard(F16)
     with pytest.raises(OutOfTurn, match="in the state 'idle'; call connect first"):
         session.start(PARAMETERS, 0)
-    with pytest.raises(OutOfTurn, match="nothing to repeat"):
+    with pytest.raises(OutOfTurn, match="there is no request to repeat"):
         session.repeat()
     session.connect(0)
     exchange(session, board, 0)

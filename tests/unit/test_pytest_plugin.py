@@ -161,7 +161,7 @@ def test_mistakes_of_a_step_are_told(repository: Path) -> None:
             controller.step(sped=1.0)
         with pytest.raises(ShapeError, match=r"speed has shape \(2,\); expected \(\)"):
             controller.step(speed=[1.0, 2.0])
-        with pytest.raises(ShapeError, match=r"takes \(k, 2\): setpoint, speed"):
+        with pytest.raises(ShapeError, match=r"needs shape \(k, 2\): setpoint, speed"):
             controller.run([[1.0]])
         with pytest.raises(ScenarioError, match="arrays of the same length"):
             controller.run({"speed": [1.0], "setpoint": [1.0, 2.0]})
@@ -176,7 +176,7 @@ def test_the_error_of_the_body_is_the_one_that_is_told(repository: Path) -> None
     toml = repository / "motor.toml"
     change(toml, "[inputs]", 'terminate = "abort()"\n\n[inputs]')
     change(toml, 'headers = ["motor.h"]', 'headers = ["motor.h", "stdlib.h"]')
-    with pytest.raises(ControllerError, match="at its end"), sil(toml) as controller:
+    with pytest.raises(ControllerError, match="at the end of the run"), sil(toml) as controller:
         controller.step()
     with pytest.raises(ZeroDivisionError), sil(toml) as controller:
         controller.step(speed=1 / 0)

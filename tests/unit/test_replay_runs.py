@@ -256,7 +256,7 @@ def test_a_checkpoint_lies_beside_its_recording_or_where_it_was(tmp_path: Path) 
 def test_another_checkpoint_of_that_name_is_refused(tmp_path: Path) -> None:
     Checkpoint(1, {"seed": 2}, {}).save(tmp_path / "a@1.checkpoint")
     recording = going_on(tmp_path, "a@1.checkpoint", sha256=Checkpoint(1, {"seed": 1}, {}).digest)
-    with pytest.raises(RecordingError, match="continues from another checkpoint than the present"):
+    with pytest.raises(RecordingError, match="continues from a checkpoint whose contents differ"):
         continued(recording)
 
 

@@ -86,7 +86,9 @@ def test_a_recording_that_goes_on_has_nothing_before_its_checkpoint(tmp_path: Pa
     found, useless = nearest(run, 5)
     assert found is not None
     assert (found.ns, useless) == (5, [])
-    with pytest.raises(CheckpointError, match=r"begins at 0\.000000005 s, after 0\.000000004 s"):
+    with pytest.raises(
+        CheckpointError, match=r"begins at 0\.000000005 s, which is after 0\.000000004 s"
+    ):
         nearest(run, 4)
     taken(10, 2, 2.0, continues=continues).save(tmp_path / "run@10.checkpoint")
     later, _ = nearest(run, 10)
@@ -96,7 +98,9 @@ def test_a_recording_that_goes_on_has_nothing_before_its_checkpoint(tmp_path: Pa
 
 @pytest.mark.parametrize("ns", [0, -1, 20, 21])
 def test_a_moment_lies_within_the_recording(ns: int) -> None:
-    text = r"taken over at .* s; give a time after 0 s and before its end at 0\.000000020 s$"
+    text = (
+        r"with live inputs from .* s; give a time after 0 s and before its end at 0\.000000020 s$"
+    )
     with pytest.raises(CheckpointError, match=text):
         moment(recorded(), ns)
 

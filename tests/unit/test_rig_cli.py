@@ -76,7 +76,7 @@ def test_what_it_prints_is_a_table_of_the_pins() -> None:
         (("--board", "serial:///dev/none", "--pace", "2"), "runs by its own clock, at rate 1"),
         (("--board", "bord:uno"), "is not a board URL"),
         (("-c", "swich"), "unknown controller 'swich'"),
-        (("--latency", "0"), "needs time to answer; allow a latency"),
+        (("--latency", "0"), "needs a compute latency > 0 s"),
     ],
 )
 def test_what_cannot_be_done_is_said(more: tuple[str, ...], said: str) -> None:
@@ -105,7 +105,7 @@ def test_a_watchdog_that_would_bark_within_a_period_is_refused(tmp_path: Path) -
     done = typed(str(SCENARIO), "--rig", str(rig), "--no-record")
     assert done.exit_code == 2, done.output
     assert (
-        "illumination.toml:3: watchdog = 0.02 s must be longer than the controller's period"
+        "illumination.toml:3: watchdog = 0.02 s is not longer than the controller's period"
         in done.output
     )
 

@@ -67,8 +67,8 @@ def test_its_parameters_say_what_each_pin_is() -> None:
 
 WRONG = [  # what is changed, into what; the line; what is said
     ("watchdog = 0.1", "wachdog = 0.1", 3, "has no key 'wachdog'"),
-    ("watchdog = 0.1", "watchdog = 0.001", 3, "watchdog = 0.001; give seconds from 0.002 to 60"),
-    ("watchdog = 0.1", "watchdog = 0.1\nhold = 1", 4, "hold = 1; write true or false"),
+    ("watchdog = 0.1", "watchdog = 0.001", 3, "watchdog = 0.001 is not valid; give seconds"),
+    ("watchdog = 0.1", "watchdog = 0.1\nhold = 1", 4, "hold = 1 is not valid; write true or false"),
     ("baud = 500000", "baud = 115200", 7, r"115200 baud is \+2.1 % off"),
     ("baud = 500000", "baud = 57600", 7, r"57600 baud is \+2.1 % off"),
     ('"board:uno"', '"bord:uno"', 6, "'bord:uno' is not a board URL"),
@@ -80,10 +80,10 @@ WRONG = [  # what is changed, into what; the line; what is said
     ('"pwm_out"', '"digital_in"', 10, "unknown kind 'digital_in'; did you mean digital_out"),
     ("per_duty = 1000", "per_dty = 1000", 10, "unknown key 'per_dty'; did you mean per_duty"),
     ("per_duty = 1000, ", "", 10, "per_duty is missing; give the value at a duty of 1"),
-    ("per_duty = 1000", "per_duty = 0", 10, "per_duty = 0; it must be finite and not 0"),
+    ("per_duty = 1000", "per_duty = 0", 10, "per_duty = 0 is not valid"),
     (", safe = 1000", "", 10, "safe is missing; give the value"),
     ("safe = 1000", "safe = 1001", 10, r"safe = 1001 is outside the signal's range \[0, 1000\]"),
-    ("high = 1000, safe = 1000", "safe = 1004", 10, "duty 0 is 0, duty 1 is 1000"),
+    ("high = 1000, safe = 1000", "safe = 1004", 10, "0 .duty cycle 0. to 1000 .duty cycle 1."),
     ('"digital_in"', '"digitl_in"', 13, "lamp: unknown kind 'digitl_in'; did you mean digital_in"),
     ('"digital_in"', '"adc_in", per_volt = 1', 13, "lamp: D2 has no ADC channel; choose A0"),
     ('"digital_in"', '"digital_in", measure = "rise"', 13, "measure applies only to pulse_in"),
@@ -96,12 +96,12 @@ WRONG = [  # what is changed, into what; the line; what is said
     ("[devices.switch]", "[devices.swich]", 21, "unknown board 'switch'; did you mean swich"),
     ('"node.D3"', '"node.D4"', 21, "D4 has no signal in \\[to_pins\\]; D3 has a"),
     ('"switch.A0"', '"switch.D4"', 21, "D4 has no ADC channel; a low pass must end at A0"),
-    ('"switch.A0"', '"A0"', 21, "to = 'A0'; write to"),
+    ('"switch.A0"', '"A0"', 21, "to = 'A0' is not a pin of a board; write to"),
     ("capacitance = 1e-6  # F", "", 21, "only resistance is given; a low pass needs both"),
-    ("10e3", "0", 21, "both must be finite and above 0"),
-    ('"switch.D8"', '"node.D3"', 27, "a wire must join two boards"),
+    ("10e3", "0", 21, "both must be finite and > 0"),
+    ('"switch.D8"', '"node.D3"', 27, "a wire must connect two boards"),
     ('to = "node.D2"', 'to = "node.D5"', 27, "D5 has no signal in \\[from_pins\\]; D2 has a"),
-    ("slice = 2e-4", "slice = 1", 32, "slice = 1; give seconds from 1e-05 to 0.01"),
+    ("slice = 2e-4", "slice = 1", 32, "slice = 1 is not valid; give seconds from 1e-05 to 0.01"),
 ]  # fmt: skip
 
 

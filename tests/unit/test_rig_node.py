@@ -191,6 +191,6 @@ def test_a_watchdog_within_the_period_is_refused() -> None:
     rig = load_rig(RIG)
     check_watchdog(rig, Period.of(0.099))
     with pytest.raises(
-        InterfaceError, match=r":3: watchdog = 0.1 s must be longer than the controller's period"
+        InterfaceError, match=r":3: watchdog = 0.1 s is not longer than the controller's period"
     ):
         check_watchdog(rig, Period.of(0.1))

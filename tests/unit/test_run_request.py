@@ -56,7 +56,7 @@ def test_a_checkpoint_at_the_end_leaves_nothing_to_run(scenario: Scenario) -> No
     start = ring.before(200_000_000)
     assert start is not None
     assert RunRequest(scenario, until="0.100000001", start=start).until_ns == start.ns + 1
-    with pytest.raises(CheckpointError, match="nothing is left to run"):
+    with pytest.raises(CheckpointError, match="there is nothing left to run"):
         RunRequest(scenario, until="0.1", start=start)
 
 

@@ -160,10 +160,10 @@ def test_what_cannot_be_shown_is_refused() -> None:
     with pytest.raises(ScenarioError, match=r"show\(depth=\.\.\.\): options need a scene"):
         ball(depth=3)
     with pytest.raises(
-        ScenarioError, match="scenes strips and orbit are declared, but a window shows one"
+        ScenarioError, match="scenes strips and orbit are declared, but a window shows only one"
     ):
         ball(scene="strips").show(scene="orbit")
-    with pytest.raises(ScenarioError, match="scene orbit: rtsim uses the name pid itself"):
+    with pytest.raises(ScenarioError, match="scene orbit: rtsim itself uses an option named pid"):
         ball(scene="orbit", pid=3)
     with pytest.raises(ScenarioError, match="scene orbit: an option must be a number, a text"):
         ball(scene="orbit", track=print)

@@ -158,7 +158,9 @@ def test_a_declared_order_is_followed_within_the_microstep() -> None:
 
     assert trace_of(make("guidance", "autopilot"))["messages/autopilot.y"].tolist() == [2, 3, 4]
     assert trace_of(make())["messages/autopilot.y"].tolist() == [1, 2, 3]
-    with pytest.raises(ScenarioError, match="order has a cycle through autopilot, guidance"):
+    with pytest.raises(
+        ScenarioError, match="order of controllers has a cycle through autopilot, guidance"
+    ):
         make("guidance", "autopilot", "guidance").build()
 
 

@@ -258,14 +258,14 @@ def test_wrong_declarations_are_named_where_they_stand() -> None:
         (lambda: scenario.at(0.01, "set.u", 2.0), "changed twice"),
         (lambda: scenario.at(0.01, "a.u", 2.0), "cannot change during a run"),
         (lambda: scenario.at(0.01, "a.x", 2.0), "cannot change during a run"),
-        (lambda: scenario.source("timing", U), "is reserved for a track of every recording"),
+        (lambda: scenario.source("timing", U), "every recording has a track of this name"),
     ]
     for wrong, message in mistakes:
         with pytest.raises(ScenarioError, match=message):
             wrong()
     for inputs, message in (
         ({"v": 1.0}, "input 'v' in c"),
-        ({"u": [1.0, 2.0]}, "1 elements, got 2"),
+        ({"u": [1.0, 2.0]}, "1 elements, but got 2"),
     ):
         other = Scenario("wrong", until=0.05)
         other.controller("c", law_of(add_one), period=0.01, inputs=inputs)  # type: ignore[arg-type]

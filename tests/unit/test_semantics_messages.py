@@ -126,7 +126,7 @@ def test_outside_controllers_need_time_in_real_time() -> None:
     scenario = Scenario("none", until=0.05)
     scenario.controller("c", Slow(clock, {}), period=0.01)
     with pytest.raises(
-        ScenarioError, match="c runs outside this process, but its compute latency is 0 s"
+        ScenarioError, match="c runs outside this process and its compute latency is 0 s"
     ):
         simulate(scenario, clock=clock)
 

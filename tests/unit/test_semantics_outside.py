@@ -229,6 +229,8 @@ def test_a_memory_that_nobody_can_restore_is_refused() -> None:
     start = json.loads(json.dumps(system.save()))
     Executive(system, Pacer(FakeClock()), MemoryRecorder(), 25 * MS).run()
     kept = json.loads(json.dumps(system.save()))
-    with pytest.raises(ScenarioError, match=r"c \(\w+\) saved no memory, so it cannot be restored"):
+    with pytest.raises(
+        ScenarioError, match=r"c \(\w+\) saved no memory, so the controller cannot be restored"
+    ):
         scenario.build(0).restore(kept)
     scenario.build(0).restore(start)

@@ -34,7 +34,7 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
 
 
 def test_wrong_length_and_range_are_refused() -> None:
-    with pytest.raises(ShapeError, match="q has 4 elements, got 3"):
+    with pytest.raises(ShapeError, match="q has 4 elements, but got 3"):
         LAYOUT.initial({"q": (1, 0, 0)})
     bounded = Signals(Signal("gain", "1", low=0.0, high=2.0))
     for bad in (3.0, float("nan")):

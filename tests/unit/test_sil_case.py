@@ -180,7 +180,7 @@ def test_c_outside_the_project_takes_the_users_word(
     monkeypatch.chdir(elsewhere)
     refused = CliRunner().invoke(sil, ["case", str(path)])
     assert refused.exit_code == 2
-    assert "compiled and run: the file is not in the current project" in refused.output
+    assert "which rtsim does not compile: the file is not in the current project" in refused.output
     assert "--trust" in refused.output
     monkeypatch.chdir(plain.interface.path.parent)
     assert CliRunner().invoke(sil, ["case", str(path)]).exit_code == 1

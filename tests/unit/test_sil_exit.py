@@ -98,7 +98,7 @@ def test_a_worker_that_exits_is_a_named_error(
     begins = {
         "initialize": "c failed in its initialize: ",
         "step": "c failed at 0.020000000 s: ",
-        "terminate": "at its end, ",
+        "terminate": "at the end of the run, ",
     }
     assert said.startswith(begins[where])
 

@@ -245,7 +245,7 @@ def test_terminate(
     recording, error = flown(loop(controller))
     assert isinstance(error, Died)
     wanted = {"aborts": "was ended by SIGABRT", "hangs": "did not end on request"}
-    assert str(error).startswith("at its end, the worker of faulty (process ")
+    assert str(error).startswith("at the end of the run, the worker of faulty (process ")
     assert wanted[kind] in str(error)
     assert len(recording.rows("messages/c").ns) == 11, "the run itself is whole"
 

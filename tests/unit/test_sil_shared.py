@@ -100,7 +100,7 @@ def test_the_default_and_what_is_impossible(plain: Build, tmp_path: Path) -> Non
     assert served.link == ZMQ
     with pytest.raises(ScenarioError, match="cannot share memory with this process; use --link"):
         SilController(plain.interface, endpoint="tcp://127.0.0.1:9", link=SHM)
-    with pytest.raises(ScenarioError, match="needs Linux, and a build of the worker"):
+    with pytest.raises(ScenarioError, match="needs Linux, and a worker that was built"):
         chosen_link(SHM, tmp_path / "none.so", ours=True, served=False)
     assert chosen_link(None, tmp_path / "none.so", ours=True, served=False) == ZMQ
     with pytest.raises(UnknownName, match="pipe"):

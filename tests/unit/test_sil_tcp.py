@@ -161,7 +161,8 @@ def test_no_server_of_ours_there(plain: Build, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         endpoint = f"tcp://127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(
-            ControllerError, match=r"does not answer: the program there is not rtsim sil serve"
+            ControllerError,
+            match=r"does not answer: either the program at this address is not rtsim sil serve",
         ):
             client(plain, endpoint, tmp_path, patience=0.2).fresh()
 

@@ -150,7 +150,7 @@ def test_silence_is_told(what: str, interface: Interface, tmp_path: Path) -> Non
         ("never says HELLO", r"did not send HELLO within 0\.3 s"),
         ("garbage first", r"did not send HELLO first \(it has 12 bytes, a header has 64\)"),
         ("READY first", r"did not send HELLO first \(READY\)"),
-        ("wrong schema", r"was built from another interface \(schema .*; build it again"),
+        ("wrong schema", r"was built from another interface \(schema .*; build the worker again"),
     ],
 )
 def test_a_bad_start(behaviour: str, wanted: str, interface: Interface, tmp_path: Path) -> None:

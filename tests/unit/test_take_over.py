@@ -195,7 +195,7 @@ def test_a_run_goes_on_from_its_file_and_says_so(stick: Path) -> None:  # noqa: 
     assert result.exit_code == 2
     assert "b.mcap continues from the checkpoint a@0.500.checkpoint, which" in result.stderr
     Path("a@0.250.checkpoint").rename("a@0.500.checkpoint")
-    assert "continues from another checkpoint than" in rtsim("replay", "b.mcap").stderr
+    assert "continues from a checkpoint whose contents differ" in rtsim("replay", "b.mcap").stderr
 
 
 def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
@@ -225,7 +225,10 @@ def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
         ),
         (("run", "--from", "a@0.500.checkpoint", "--set", "a.b=1"), "--set cannot be changed"),
         (("run", "--from", "a@0.500.checkpoint", "--seed", "3"), "--seed cannot be changed"),
-        (("run", "--from", "a@1.000.checkpoint"), "nothing is left to run; give a later --until"),
+        (
+            ("run", "--from", "a@1.000.checkpoint"),
+            "there is nothing left to run; give a later --until",
+        ),
         (
             ("run", "--from", "a.mcap"),
             "a.mcap is a recording, not a checkpoint; type rtsim replay a",
@@ -233,7 +236,10 @@ def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
         (("run", "orbit", "--no-record", "--checkpoint-at", "1"), "leave --no-record out"),
         (("run", "orbit", "--checkpoint-every", "-1"), "checkpoint interval -1 s must be > 0"),
         (("run",), "Missing argument 'SCENARIO'"),
-        (("replay", "a.mcap", "--then", "run"), "at which to take over; give --from T or --to T"),
+        (
+            ("replay", "a.mcap", "--then", "run"),
+            "at which live inputs take over; give --from T or --to T",
+        ),
         (("replay", "a.mcap", "--from", "0.7", "--to", "0.5"), "comes after --to 0.5"),
         (("replay", "a.mcap", "--from", "7", "--then", "run"), "before its end at 1.000000000 s"),
         (("replay", "a.mcap", "--from", "9"), "a.mcap ends at 1.000 s; give a --from time"),
@@ -271,7 +277,7 @@ def test_a_flight_by_c_goes_on_with_the_c(tmp_path: Path, monkeypatch: pytest.Mo
     source.write_text(source.read_text().replace("0.5 * x", "0.6 * x"))
     result = rtsim("run", "--from", "a@1.010.checkpoint")
     assert result.exit_code == 2
-    assert "which is not compiled and run: the file, or a file that it reads, has" in result.stderr
+    assert "which rtsim does not compile: the file, or a file that it reads, has" in result.stderr
     result = rtsim("run", "--from", "a@1.010.checkpoint", "--trust")
     assert result.exit_code == 2
     assert "add --force to continue if the C code gives the same answers" in result.stderr

@@ -312,7 +312,7 @@ def test_a_missing_package_is_said_with_what_to_type(monkeypatch: pytest.MonkeyP
     ("typed", "message"),
     [
         (["--foxglove", "unstable"], "write the scenario before --foxglove"),
-        (["unstable", "--telemetry", "10"], "but nothing is being sent; add --foxglove"),
+        (["unstable", "--telemetry", "10"], "but no topic is sent; add --foxglove"),
         (["unstable", "--foxglove", "1", "--telemetry", "x"], "write HZ or TOPIC=HZ"),
     ],
 )

@@ -75,7 +75,7 @@ def test_a_file_elsewhere_is_not_imported(
     refused = rtsim(*words)
     assert refused.exit_code == 2
     assert not was_run(folder)
-    for expected in ("own.py", "is not run", "not in the current project", "--trust"):
+    for expected in ("own.py", "does not run", "not in the current project", "--trust"):
         assert expected in refused.output
     assert "--scenario FILE.py" in refused.output
     done = rtsim(*words, "--trust")

@@ -107,7 +107,7 @@ def test_the_average_of_a_plants_signal_is_along_its_lines() -> None:
 def test_averages_that_mean_nothing_are_refused() -> None:
     ball = trace_of(falling())
     with pytest.raises(
-        ScenarioError, match=r"ball\.height is not a signal of messages.*use held_average"
+        ScenarioError, match=r"ball.height is a continuous signal.*use held_average"
     ):
         mean_after(ball, "ball.height")
     with pytest.raises(UnknownName, match="did you mean ball"):

@@ -60,10 +60,13 @@ def test_a_tolerance_that_is_no_bound_is_refused(decay: Recording, given: dict[s
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        (lambda: check_determinism(lambda: decaying(0.1), runs=1), "runs = 1; give 2 or more"),
-        (lambda: check_determinism(lambda: decaying(0.1), runs=0), "runs = 0; give 2 or more"),
+        (lambda: check_determinism(lambda: decaying(0.1), runs=1), "runs = 1 is too few"),
+        (lambda: check_determinism(lambda: decaying(0.1), runs=0), "runs = 0 is too few"),
         (lambda: check_determinism(lambda: Scenario("empty", until=1)), "has no rows to compare"),
-        (lambda: check_degenerate(lambda: 1.0, [], atol=0.0), "got no cases; give at least one"),
+        (
+            lambda: check_degenerate(lambda: 1.0, [], atol=0.0),
+            "no cases are given; give at least one",
+        ),
         (lambda: check_limit([], []), "no values to compare"),
         (lambda: order_of([1.0, 2.0], [0.1, 0.1]), "not all equal"),
         (lambda: order_of([1.0, 2.0], [0.0, 0.1]), "finite steps > 0"),

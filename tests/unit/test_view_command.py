@@ -40,7 +40,7 @@ def refused(*arguments: str) -> str:
     [
         (("view",), "no run can be viewed; start one with: rtsim run SCENARIO --view"),
         (("view", "--keys", "k"), "--keys k works only with an address tcp://HOST:PORT"),
-        (("view", "tcp://127.0.0.1:5998"), "needs keys; give the client's file"),
+        (("view", "tcp://127.0.0.1:5998"), "needs the client key file"),
         (("view", "tcp://127.0.0.1:5998", "--keys", "none"), "none: No such file"),
         (("run", "ball", "--view", "tcp://127.0.0.1:5998"), "5998 needs keys"),
         (("run", "ball", "--view", "tcp://0.0.0.0:5998"), "rtsim keys view.keys"),
@@ -67,7 +67,7 @@ def test_a_window_elsewhere_has_no_options_of_a_window_here(tmp_path: Path) -> N
         assert "work only with a window on this machine" in refused("run", "ball", *served, *more)
     assert "give them to rtsim view" in refused("fly", "f16", *served, "--mapping", "m.toml")
     clients = ("--view", "tcp://127.0.0.1:5998", "--view-keys", "k.client")
-    assert "k.client names no client" in refused("run", "ball", *clients)
+    assert "k.client contains no client key" in refused("run", "ball", *clients)
 
 
 def test_an_address_belongs_to_view_and_a_scenario_does_not() -> None:
@@ -100,11 +100,11 @@ def test_help_tells_the_pace_and_the_policy_that_hold() -> None:
         " ".join(CliRunner().invoke(main, [name, "--help"]).stdout.split())
         for name in ("fly", "run", "view")
     )
-    assert "as fast as possible. [default: 1.0]" in flown
+    assert "(as fast as possible). [default: 1.0]" in flown
     assert f"[default: {FOR_A_PERSON}]" in flown
-    assert "as fast as possible. [default: max]" in run
+    assert "(as fast as possible). [default: max]" in run
     assert f"--pace 1 and --overrun {FOR_A_PERSON}" in run
-    assert "rtsim view opens another" in flown
+    assert "opens a new window" in flown
     assert "tcp://HOST:PORT" in view
 
 

@@ -131,7 +131,7 @@ def _vector(value: object) -> msgpack.ExtType:
         for kind, type_ in _TYPES.items():
             if value.dtype == type_:
                 return msgpack.ExtType(kind, np.ascontiguousarray(value, type_).tobytes())
-    raise TypeError(f"{type(value).__name__} {value!r:.80}")
+    raise TypeError(f"a {type(value).__name__} cannot be packed: {value!r:.80}")
 
 
 def _array(kind: int, data: bytes) -> NDArray[Any]:

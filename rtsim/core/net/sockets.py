@@ -84,7 +84,9 @@ class ListeningSocket:
     def _admit_only(self, keys: Keys) -> None:
         """Admit only the client's key; otherwise any holder of the public key could connect."""
         if not keys.client:
-            raise ScenarioError("the server's keys name no client; make new keys: rtsim keys FILE")
+            raise ScenarioError(
+                "the key file of the server contains no client key; make new keys: rtsim keys FILE"
+            )
         self._gate = ThreadAuthenticator(self._context)
         self._gate.start()
         self._gate.configure_curve_callback(credentials_provider=_Only(keys.client))
@@ -309,5 +311,7 @@ def check_served(endpoint: str, keys: Path | None, without: str) -> Path:
     if keys is None:
         raise ScenarioError(without)
     if not Keys.load(keys).client:
-        raise ScenarioError(f"{keys} names no client; make new keys: rtsim keys FILE")
+        raise ScenarioError(
+            f"the key file {keys} contains no client key; make new keys: rtsim keys FILE"
+        )
     return keys

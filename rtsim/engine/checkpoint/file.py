@@ -126,7 +126,8 @@ class Checkpoint:
             ) from error
         if system.ns != self.ns:
             raise CheckpointError(
-                f"{self.source} is labelled {self.tag} but holds the state at {Tag(system.ns)}"
+                f"{self.source} is damaged: its header names the tag {self.tag}, but it "
+                f"contains the state at {Tag(system.ns)}"
             )
 
     def reference(self) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def _refuse_to_overwrite(path: Path) -> None:
         start = file.read(len(MAGIC))
     if start not in (b"", MAGIC):
         raise CheckpointError(
-            f"{path} is not a checkpoint and is not overwritten; move the file to another folder"
+            f"{path} is not a checkpoint, so it is not overwritten; move the file to another folder"
         )
 
 
@@ -180,7 +181,10 @@ def _body(path: Path) -> bytes:
                 )
             there = path.stat().st_size - _HEAD.size
             if version < 1 or size > MOST_BYTES or there > size:
-                raise CheckpointError(f"{path} is damaged: its first {_HEAD.size} bytes are wrong")
+                raise CheckpointError(
+                    f"{path} is damaged, or is not a checkpoint: its first {_HEAD.size} bytes are "
+                    "not those of a checkpoint"
+                )
             if there < size:
                 raise CheckpointError(f"{path} is cut off: only {there} of {size} bytes remain")
             body = file.read(size)

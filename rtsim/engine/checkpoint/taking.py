@@ -200,13 +200,15 @@ def check_savable(system: System) -> None:
     for task in system.controllers:
         if free_running(task.controller):
             raise CheckpointError(
-                f"{task.name} runs on its own clock and cannot be held, so no run can resume from "
-                "a checkpoint of it; declare a hold in its rig file"
+                f"{task.name} runs on its own clock and cannot be paused, so no run can resume "
+                f"from a checkpoint that contains {task.name}; if the controller can be "
+                "paused, write hold = true in its rig file"
             )
         if task.forgets:
             kind = type(task.controller).__name__
             raise CheckpointError(
-                f"{task.name} ({kind}) can neither save its memory nor repeat its inputs, so no "
-                "run can resume from a checkpoint of it; run without checkpoints and --rewind, or "
-                "give your controller class save() and restore()"
+                f"{task.name} ({kind}) can neither save its memory nor receive its past inputs "
+                f"again, so no run can resume from a checkpoint that contains {task.name}; run "
+                "without checkpoints and --rewind, or give your controller class save() and "
+                "restore()"
             )

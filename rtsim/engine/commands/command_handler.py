@@ -109,8 +109,9 @@ class CommandHandler:
             declared = known.signals[known.name]
             if unit != declared.unit:
                 raise CommandError(
-                    f"set: {target} is in {declared.unit}, from {declared.low:g} to "
-                    f"{declared.high:g}; the value was given in {unit}, and units are not converted"
+                    f"set: the value was given in {unit}, but {target} is in {declared.unit}, "
+                    f"and units are not converted; give a value from {declared.low:g} to "
+                    f"{declared.high:g} {declared.unit}"
                 )
         return self._system.change(ns, target, value)
 
@@ -148,7 +149,7 @@ class CommandHandler:
         for task in self._system.controllers:
             if paced(task.controller):
                 raise CommandError(
-                    f"a restore is refused: {task.name} is a board in real time, and its clock "
+                    f"restore is refused: {task.name} is a board in real time, and its clock "
                     "cannot go back"
                 )
         ns = _wanted_ns(command, tag.ns)
@@ -204,8 +205,9 @@ class CommandHandler:
         for task in self._system.controllers:
             if free_running(task.controller):
                 raise CommandError(
-                    f"{what} is refused: {task.name} runs on its own clock and cannot be held; "
-                    "declare a hold in its rig file"
+                    f"{what} is refused: {task.name} runs on its own clock and cannot be "
+                    "paused; if the controller can be paused, write hold = true in its rig "
+                    "file"
                 )
 
     # -- between tags
@@ -344,7 +346,8 @@ def _wanted_ns(command: Command, now: int) -> int:
         ns = to_ns(float(arguments["at"]), "time to go back to")  # type: ignore[arg-type]
         if ns > now:
             raise CommandError(
-                f"restore can only go back: the run is at {Tag(now)}, before {Tag(ns)}"
+                f"restore cannot go forward to {Tag(ns)}, because the run is at {Tag(now)}; "
+                "give an earlier time"
             )
         return ns
     back = float(arguments.get("back", 0.0))  # type: ignore[arg-type]

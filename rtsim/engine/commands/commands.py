@@ -176,10 +176,13 @@ def read_command(data: object) -> Command:
             raise CommandError(str(UnknownName("argument", argument[:100], known, name)))
     for argument in kind.needs:
         if argument not in given:
-            raise CommandError(f"{name} needs {', '.join(kind.needs)}; {argument} is missing")
+            raise CommandError(
+                f"{name} needs the arguments {', '.join(kind.needs)}, but {argument} is missing"
+            )
     if len(kind.choice.keys() & given.keys()) > 1:
         raise CommandError(
-            f"{name} takes only one of {', '.join(kind.choice)}, got {', '.join(given)}"
+            f"{name} takes only one of the arguments {', '.join(kind.choice)}, but got "
+            f"{', '.join(given)}"
         )
     return Command(name, {k: _read(name, k, known[k], v) for k, v in sorted(given.items())})
 

@@ -91,7 +91,8 @@ class Inbox:
             raise CommandError(f"{command.kind}: {self.closed}")
         if len(self.waiting) >= MOST_WAITING:
             raise CommandError(
-                f"{MOST_WAITING} commands are waiting for the run; send commands more slowly"
+                f"the command was refused, because {MOST_WAITING} commands are already waiting "
+                "for the run; send commands more slowly"
             )
         self.waiting.append(PendingCommand(command, answer))
         self.given[0] += 1

@@ -21,7 +21,7 @@ Make = Callable[[np.random.Generator, int], NDArray[Any]]
 
 
 class Draws:
-    """The numbers of one stream; ``width`` of them are used at a time."""
+    """Random numbers of one stream, drawn ahead; each use takes ``width`` numbers."""
 
     def __init__(self, streams: RandomStreams, stream: str, make: Make, width: int = 1) -> None:
         self._streams, self._stream, self._make = streams, stream, make
@@ -31,14 +31,14 @@ class Draws:
         self._before: Any = None
 
     def fill(self, count: int) -> None:
-        """Draw for ``count`` uses."""
+        """Draw the numbers for ``count`` uses."""
         generator = self._streams.stream(self._stream)
         self._before = generator.bit_generator.state
         self.values = np.ascontiguousarray(self._make(generator, count)).reshape(-1)
         self._whole = self.values.size == count * self.width
 
     def settle(self, used: int) -> None:
-        """``used`` uses were made: the stream stands behind them."""
+        """Move the stream to the position after the numbers of the first ``used`` uses."""
         if used * self.width == self.values.size and self._whole:
             return
         generator = self._streams.stream(self._stream)
@@ -48,10 +48,10 @@ class Draws:
 
 
 def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, link: str) -> Make:
-    """A function that draws delays in ns, and :data:`LOST` for a lost message.
+    """Return a function that draws delays in ns, and :data:`LOST` for a lost message.
 
-    It ends before a message of several copies, and before a draw that fails: these are left to the
-    interpreter.
+    The function stops before a message with several copies and before an invalid delay; the
+    interpreter then draws these delays.
     """
 
     def make(_: np.random.Generator, count: int) -> NDArray[np.int64]:
@@ -70,7 +70,7 @@ def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, 
 
 
 def remembers_nothing(model: object) -> bool:
-    """A latency model that can draw ahead: it has no state beside that of the stream."""
+    """Return whether delays of the model can be drawn ahead: the model keeps no state."""
     options: Any = getattr(type(model), "__dataclass_params__", None)
     if not is_dataclass(model) or isinstance(model, type) or not options.frozen:
         return False

@@ -27,10 +27,10 @@ _MOST_MICROSTEPS = 1000
 def stretch(w: Any) -> int:
     """Run the tags before ``LIMIT``; return how many were run.
 
-    With ``LAST`` the tag at ``LIMIT`` is run too.  If ``NOW`` is ``NOTHING``, the run begins with
-    the tag at 0 ns; otherwise that tag was run before.  The call returns early after ``MOST`` tags,
-    when a block of a track is full, and before a tag that it cannot finish: ``IN_TAG`` is 1 then,
-    and the tag has to be undone.
+    If ``LAST`` is set, the tag at ``LIMIT`` is run too.  If ``NOW`` is ``NOTHING``, the run begins
+    with the tag at 0 ns; otherwise that tag was run before.  The call returns early after ``MOST``
+    tags, or if the buffer of a track is full.  It also returns early in a tag that it cannot
+    finish; ``IN_TAG`` is then 1, and the caller must undo this tag.
     """
     state = w[at.CHANGING]
     tags = 0

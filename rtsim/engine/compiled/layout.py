@@ -11,9 +11,9 @@ tag, so that a tag which it cannot finish can be undone.
 from __future__ import annotations
 
 NOTHING = -1
-"""No provisional step is there; no message is there; nothing is drawn."""
+"""Marks a word without a value: no provisional step, no message, or no random number."""
 FAR = 2**63 - 1
-"""ns: later than anything that happens."""
+"""A time (ns) later than the end of every run."""
 
 # -- the header: where tables begin, and how many rows they have
 

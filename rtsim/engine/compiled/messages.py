@@ -75,7 +75,7 @@ def _take(w: Any, ns: int, step: int) -> int:
 
 @compiled
 def deliver(w: Any, ns: int, step: int) -> None:
-    """Hand over what arrives at the tag or before it: ports take it, their readers are stale."""
+    """Write the messages that arrive by the tag to their ports, and mark the ports' readers."""
     while True:
         f = _take(w, ns, step)
         if f == at.NOTHING:
@@ -91,7 +91,7 @@ def deliver(w: Any, ns: int, step: int) -> None:
 
 @compiled
 def answer_in_order(w: Any, ns: int, step: int) -> None:
-    """Declared successors read what arrives within the tag at once; all others after it."""
+    """Deliver zero-delay answers to later controllers of a declared order at once."""
     while True:
         f = _take(w, ns, step)
         if f == at.NOTHING:
@@ -106,7 +106,7 @@ def answer_in_order(w: Any, ns: int, step: int) -> None:
 
 @compiled
 def apply_answers(w: Any) -> None:
-    """The end of a microstep: what successors read already is now for all."""
+    """Make the answers within a declared order visible to all readers, at the microstep's end."""
     for i in range(w[at.TOPIC_COUNT]):
         topic = w[at.TOPICS] + i * at.TOPIC
         if w[w[topic + at.M_STATE] + at.Q_WRITES]:
@@ -119,7 +119,7 @@ def apply_answers(w: Any) -> None:
 
 @compiled
 def wrote(w: Any, readers: int) -> None:
-    """The plants that ``readers`` lists have stale inputs."""
+    """Mark the plants in ``readers``: they must read their inputs again."""
     for i in range(w[readers + 1]):
         plant = w[w[readers] + i]
         w[w[plant + at.P_STATE] + at.S_STALE] = 1
@@ -130,7 +130,7 @@ def send(
     w: Any, topic: int, initiated: int, initiated_step: int, completed: int, completed_step: int,
     source: int,
 ) -> bool:  # fmt: skip
-    """Put the vector at ``source`` on its way, and record it; false where no room is left."""
+    """Send the vector at ``source`` as a message, and record it; return False without room."""
     state, r = w[at.CHANGING], w[at.TOPICS] + topic * at.TOPIC
     s = w[r + at.M_STATE]
     count, room = w[state + at.IN_FLIGHT], w[at.FLIGHT_ROOM]

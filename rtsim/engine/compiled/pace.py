@@ -18,7 +18,8 @@ from rtsim.equations.compiling import compiled
 from rtsim.timing.statistics import LOG_RATIO, SIDE
 
 BEGIN, AGAIN, HAND_OVER = range(3)
-"""The tag begins; Python takes the frames and calls again; the tag is the interpreter's."""
+"""Results of :func:`wait`: the tag can begin; Python must take the frames and call again; the
+interpreter must run the tag."""
 _ABSOLUTE = 1
 _PEEK = 2 | 64
 """``MSG_PEEK | MSG_DONTWAIT`` of Linux."""
@@ -33,14 +34,14 @@ _SPARE_SPIN_NS = 20_000
 
 @compiled
 def now(v: Any) -> int:
-    """``CLOCK_MONOTONIC``, ns."""
+    """Return the time of ``CLOCK_MONOTONIC``, ns."""
     call_clock(v[at.W_TIME_CALL], MONOTONIC, v[at.W_TIME_AT])
     return int(v[at.W_SECONDS] * NS_PER_S + v[at.W_NANOSECONDS])
 
 
 @compiled
 def wait(w: Any, ns: int) -> int:
-    """Wait until simulated ``ns`` is due and begin its frame; returns BEGIN, AGAIN or HAND_OVER."""
+    """Wait until the simulated time ``ns`` is due; return BEGIN, AGAIN or HAND_OVER."""
     v = words_at(w, at.PACE)
     if v[at.W_REACHED] == ns:
         v[at.W_REACHED] = at.NOTHING
@@ -290,7 +291,7 @@ def _run_delay(v: Any) -> int:
 
 @compiled
 def lap(w: Any, job: int) -> None:
-    """Assign the time since the last lap to ``job``."""
+    """Add the time since the last call to the compute time of ``job``."""
     if w[at.PACE_LENGTH] == 0:
         return
     v = words_at(w, at.PACE)
@@ -301,7 +302,7 @@ def lap(w: Any, job: int) -> None:
 
 @compiled
 def timing_row(w: Any, ns: int) -> bool:
-    """Record the frame of the tag at ``ns``, the one before; false if the track is full."""
+    """Record the frame of the previous tag, at ``ns``; return False if the track is full."""
     v = words_at(w, at.PACE)
     track = w[at.TIMING]
     first = new_row(w, track)
@@ -316,6 +317,6 @@ def timing_row(w: Any, ns: int) -> bool:
 
 @compiled
 def ready(w: Any) -> None:
-    """The tag is done: what follows is the next step."""
+    """Note that the tag is complete; later compute time belongs to the step to the next tag."""
     lap(w, at.JOB_RECORDING)
     words_at(w, at.PACE)[at.W_NEXT] = 1

@@ -18,14 +18,15 @@ from rtsim.timing.frames import WorstFrame
 from rtsim.timing.pacing import Pacer
 
 LONGEST_WAIT_NS = 20_000_000
-"""A longer wait is the interpreter's: a signal has to end it."""
+"""The longest wait in compiled code, ns.  The interpreter does longer waits, because a signal must
+be able to end them."""
 _MOST_RATE = 2**9
 """Numerator and denominator of the rate: due times then fit 64 bits for 104 days."""
 _WORST_ROOM, _OVERRUN_ROOM = 32, 64
 
 
 def unpaceable(pacer: Pacer, step_ns: int) -> str:
-    """Why compiled code cannot wait for tags at most ``step_ns`` [ns] apart; empty if it can."""
+    """Return why compiled code cannot wait for tags up to ``step_ns`` apart; empty if it can."""
     if type(pacer) is not Pacer:
         return "faults of the loop are declared"
     wait = _wait(pacer)
@@ -45,7 +46,7 @@ def _wait(pacer: Pacer) -> Wait | None:
 
 
 class PacedFrames:
-    """The pacer of a run as words; the functions of the C library stay the same for the run."""
+    """The state of a run's pacer as an array of integers, with which compiled code waits."""
 
     def __init__(
         self, pacer: Pacer, trace: Trace, tasks: list[str], inbox: Inbox | None = None
@@ -89,7 +90,7 @@ class PacedFrames:
     # -- in
 
     def copy_in(self) -> None:
-        """Continue the pacer's frame in compiled code."""
+        """Copy the pacer's present frame into the array, so that compiled code continues it."""
         pacer, w, frame = self._pacer, self.words, self._pacer.frame
         wait = _wait(pacer)
         assert wait is not None
@@ -128,14 +129,14 @@ class PacedFrames:
     # -- out
 
     def again(self, began: int) -> None:
-        """Lend the buffers again; Python worked since ``began`` (own ns), as a job of the frame."""
+        """Continue in compiled code; count the time since ``began`` (own ns) as a job."""
         w = self.words
         w[at.W_CALLED] = self._pacer.read() - self._offset
         self._jobs[at.JOB_RECORDING] += w[at.W_CALLED] + self._offset - began
         w[at.W_LAP_AT] += w[at.W_CALLED] + self._offset - began
 
     def take(self) -> None:
-        """Take the frames and overruns since the last time into the pacer and the trace."""
+        """Copy the frames and overruns since the last call into the pacer and the recording."""
         w, pacer = self.words, self._pacer
         last = tuple(w[at.W_LAST_LATE : at.W_LAST_MARGIN + 1].tolist())
         pacer.log.returned(int(w[at.W_FRAMES]), last, self._worst_frames())
@@ -169,7 +170,7 @@ class PacedFrames:
         return REST if job == at.REST_JOB else "" if job == at.NO_JOB else self._names[job]
 
     def copy_out(self, undone: bool) -> None:
-        """Continue the frame in the pacer; ``undone``: its tag was waited for, and is not done."""
+        """Copy the frame back to the pacer; ``undone``: its tag was waited for, but not run."""
         self.take()
         pacer, frame, w = self._pacer, self._pacer.frame, self.words.tolist()
         frame.resumed, frame.lap_at = w[at.W_RESUMED] + self._offset, w[at.W_LAP_AT] + self._offset

@@ -22,7 +22,7 @@ _evaluate = compiled(evaluate)
 
 @compiled
 def begin(w: Any) -> bool:
-    """The plants at 0 ns: outputs, inputs, x-; false where an output is not finite."""
+    """Compute and record the plants at 0 ns; return False if an output is not finite."""
     for i in range(w[at.PLANT_COUNT]):
         if not _sample(w, w[at.PLANTS] + i * at.PLANT, 0):
             return False
@@ -60,7 +60,7 @@ def _take_inputs(w: Any, r: int) -> bool:
 
 @compiled
 def propagate(w: Any, discrete: int) -> int:
-    """Provisional steps up to ``discrete``; returns the next tag's ns, or NOTHING on failure."""
+    """Take provisional steps up to ``discrete``; return the next tag's ns, NOTHING on failure."""
     ns = discrete
     for i in range(w[at.PLANT_COUNT]):
         r = w[at.PLANTS] + i * at.PLANT
@@ -94,7 +94,7 @@ def _advance(w: Any, r: int, now: int, target: int) -> int:
 
 @compiled
 def commit_all(w: Any, ns: int) -> bool:
-    """The steps that end at ``ns``; false where an output is not finite or a track is full."""
+    """Commit the steps that end at ``ns``; return False on a non-finite output or a full track."""
     for i in range(w[at.PLANT_COUNT]):
         r = w[at.PLANTS] + i * at.PLANT
         s = w[r + at.P_STATE]
@@ -156,7 +156,7 @@ def _plant_row(w: Any, r: int, ns: int, step: int, side: int) -> bool:
 
 @compiled
 def refresh(w: Any, ns: int, step: int) -> bool:
-    """Plants that stand at ``ns`` read their wires, all before any is changed; then x+."""
+    """Let all plants at ``ns`` read their inputs; then change them and record x+."""
     for i in range(w[at.PLANT_COUNT]):
         r = w[at.PLANTS] + i * at.PLANT
         s = w[r + at.P_STATE]

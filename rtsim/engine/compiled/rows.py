@@ -9,20 +9,20 @@ from rtsim.equations.addresses import vector_at, words_at
 from rtsim.equations.compiling import compiled
 
 FULL = -2
-"""No block of the track has a free row."""
+"""Result of :func:`new_row` if the buffer of the track has no free row."""
 UNRECORDED = -3
-"""The track keeps no rows."""
+"""Result of :func:`new_row` if the track is not recorded."""
 
 
 @compiled
 def tick(numerator: int, denominator: int, k: int, offset: int) -> int:
-    """The time of tick ``k``: :meth:`rtsim.core.tag.Period.tick`."""
+    """Return the time of tick ``k`` in ns, as :meth:`rtsim.core.tag.Period.tick` does."""
     return offset + (2 * k * numerator + denominator) // (2 * denominator)
 
 
 @compiled
 def ticked(w: Any, r: int, s: int, ns: int) -> None:
-    """The tick at ``ns`` of the task at ``r`` is served; find the next one."""
+    """Advance the task at ``r`` from its tick at ``ns`` to its next tick."""
     if w[r + at.T_KIND] != at.TIMERS:
         k = w[s + at.K_TICKS] + 1
         w[s + at.K_TICKS] = k
@@ -46,7 +46,7 @@ def ticked(w: Any, r: int, s: int, ns: int) -> None:
 
 @compiled
 def gather(w: Any, first: int, count: int) -> None:
-    """Copy along ``count`` wires, of which the first is the row at ``first``."""
+    """Copy the values of ``count`` wires; the first wire is the row at ``first``."""
     for i in range(count):
         into, source = vector_at(w, first + i * at.COPY), vector_at(w, first + i * at.COPY + 2)
         for j in range(into.size):
@@ -55,7 +55,7 @@ def gather(w: Any, first: int, count: int) -> None:
 
 @compiled
 def new_row(w: Any, track: int) -> int:
-    """Begin a row; return its first word in the track's present block, or FULL, or UNRECORDED."""
+    """Begin a row; return the index of its first word in the buffer, FULL, or UNRECORDED."""
     r = w[at.TRACKS] + track * at.TRACK
     s = w[r + at.R_STATE]
     if w[s + at.B_BLOCK_LENGTH] == 0:
@@ -74,7 +74,7 @@ def new_row(w: Any, track: int) -> int:
 
 @compiled
 def save(w: Any) -> None:
-    """Copy all that a tag can change."""
+    """Copy all words that a tag can change, so that the tag can be undone."""
     saved, first = vector_at(w, at.SAVED), 0
     for i in range(w[at.SPAN_COUNT]):
         span = vector_at(w, w[at.SPANS] + 2 * i)
@@ -89,7 +89,7 @@ def save(w: Any) -> None:
 
 @compiled
 def draw(w: Any, row: int) -> int:
-    """Take one row of the numbers drawn ahead; return its first place, or NOTHING."""
+    """Take a row of the random numbers drawn ahead; return its first index, or NOTHING."""
     r = w[at.DRAWS] + row * at.DRAW
     i = w[w[r + at.D_STATE] + at.C_NEXT]
     if (i + 1) * w[r + at.D_WIDTH] > w[r + at.D_VALUES_LENGTH]:

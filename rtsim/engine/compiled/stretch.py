@@ -32,14 +32,15 @@ from rtsim.equations.compiling import Native, compile_function, kept
 from rtsim.timing.pacing import Pacer
 
 AUTO, COMPILED, INTERPRETED = ENGINES = ("auto", "compiled", "interpreted")
-"""What runs a scenario.  Automatic: the compiled engine, if it is compiled already or if the run is
-long; it is compiled once for a machine, which takes some seconds."""
+"""The engines that can run a scenario.  Automatic uses the compiled engine if the engine is
+compiled already or if the run is long.  The engine is compiled once on each machine, which takes
+some seconds."""
 _LONG = 100_000
 """Steps; the interpreter takes as long for them as compiling the engine."""
 _SHORT = 200
 """Steps; the interpreter takes as long for them as loading the engine."""
 EXACT_NS = 2**53
-"""Beyond this a time in s is rounded differently in compiled code."""
+"""The latest time (ns) whose value in s is rounded equally in compiled code and in Python."""
 _MOST_DRAWS = 512
 """Numbers that are drawn ahead for one stretch, for each stream."""
 _WORTH_IT = 8
@@ -54,8 +55,8 @@ def _kernel() -> Native:
 class Stretches:
     """The compiled engine of one run.
 
-    :attr:`why_not` says what keeps the whole run off it, and :attr:`interpreted` which components
-    react in Python: a stretch ends before each of their tags.
+    :attr:`why_not` says why the run cannot use the compiled engine at all.  :attr:`interpreted`
+    names the components that react in Python; compiled code stops before each of their tags.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Stretches:
             self._judge(until_ns)
 
     def again(self, trace: Trace, pacer: Pacer) -> Stretches:
-        """Serve another run of the same system, which was reset."""
+        """Prepare for another run of the same system, which has been reset."""
         self._trace, self._pacer, self._clock, self.tags = trace, pacer, pacer.clock, 0
         self._given_up_ns = -1
         if self._table is not None:
@@ -97,9 +98,10 @@ class Stretches:
         return self
 
     def whole(self) -> Table | None:
-        """Return the table if a whole run can be one stretch, else ``None``.
+        """Return the table if compiled code can run a whole run in one call, else ``None``.
 
-        It can if all tasks are compiled, their first calls were checked, and nothing is scheduled.
+        The conditions: all tasks are compiled, their first calls were checked, and no change is
+        scheduled.
         """
         if self._table is None or not self.usable or self.interpreted or self._system.changes:
             return None
@@ -181,11 +183,11 @@ class Stretches:
         return found
 
     def run(self, limit_ns: int, between: Callable[[int], bool]) -> bool:
-        """Run the tags before ``limit_ns`` [ns] up to the first one that is not compiled.
+        """Run the tags before ``limit_ns`` up to the first tag that the interpreter must run.
 
-        ``between`` is called with the time of the last tag [ns] now and then, in a paced run every
-        20 to 100 ms, and once at the end; it returns True to stop.  Returns False if no tag was
-        run.
+        ``between`` is called with the time of the last tag (ns): in a paced run every 20 to 100 ms,
+        in other runs now and then, and once at the end.  If ``between`` returns True, the run
+        stops.  Returns False if no tag was run.
         """
         if not self.usable or self._system.ns == self._given_up_ns:
             return False
@@ -289,7 +291,7 @@ class Stretches:
         return not stop
 
     def draw_ahead(self, table: Table, limit_ns: int) -> None:
-        """As many random numbers as the ticks before ``limit_ns`` can use."""
+        """Draw as many random numbers as the ticks before ``limit_ns`` can use."""
         w, span = table.w, limit_ns - self._system.ns
         periods = {t.name: t.period for t in table.tasks}
         for row, ((_, name), draws) in zip(table.draw_rows, table.draws.items(), strict=True):

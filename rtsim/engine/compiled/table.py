@@ -39,14 +39,14 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Row:
-    """Where the words of an object begin: those that stay, and those that change."""
+    """The first index of an object's words: of its constant words and of its changing words."""
 
     at: int
     state: int
 
 
 class Table:
-    """The words of one run."""
+    """The state of one run as arrays of words, on which compiled code works."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Table:
         return [*own, *(t.name for t in self.system.tasks if t.name not in known)]
 
     def record_in(self, trace: Trace) -> None:
-        """Record in the tracks of ``trace`` from now on."""
+        """Record the following rows in the tracks of ``trace``."""
         self.tally = trace.tally
         self.links = {trace.topic_track(n).name: n for n in self.topics}
         self.tracks = [
@@ -112,7 +112,7 @@ class Table:
             self.tracks.append(trace.timing_track)
 
     def make_room(self, messages: int) -> None:
-        """Build the table again if it is too small for so many messages in transit."""
+        """Build a larger table if the messages in transit do not fit into this one."""
         needed = 4 * (messages + len(self.topics))
         if self.alive and needed <= self.room:
             return

@@ -25,7 +25,7 @@ _INITIATED, _ARRIVAL, _STATUS = 2, 6, 8
 
 
 def copy_in(table: Table, flight: Sequence[Message]) -> None:
-    """Copy the system into ``table``; ``flight`` is in transit, in the order of arrival."""
+    """Copy the system into ``table``; ``flight`` are the messages in transit, by arrival."""
     system, w, state = table.system, table.w, table.changing
     w[state : state + at.HEADER_STATE] = 0
     w[state + at.NOW] = system.ns
@@ -70,13 +70,13 @@ def _task_in(table: Table, s: int, task: Task) -> None:
 
 
 def lend_rows(table: Table) -> None:
-    """Lend the blocks of all tracks."""
+    """Give the buffers of all tracks to compiled code."""
     for row, track in zip(table.track_rows, table.tracks, strict=True):
         _lend(table, row, track)
 
 
 def take_rows(table: Table) -> None:
-    """Take back the blocks of all tracks, with the rows of the tags that are done."""
+    """Take back the buffers of all tracks, with the rows of the complete tags."""
     for row, track in zip(table.track_rows, table.tracks, strict=True):
         _take(table, row, track)
 
@@ -137,7 +137,7 @@ def _message_in(table: Table, i: int, message: Message) -> None:
 
 
 def undo(table: Table) -> None:
-    """Go back to the beginning of the tag under way."""
+    """Undo the tag that is not complete: restore the state at its beginning."""
     first = 0
     for span in table.spans:
         span[:] = table.saved[first : first + span.size]
@@ -148,9 +148,9 @@ def undo(table: Table) -> None:
 
 
 def copy_out(table: Table, clock: Clock, undone: bool) -> None:
-    """Copy ``table`` into the system; provisional steps are dropped.
+    """Copy ``table`` into the system, without provisional steps.
 
-    ``undone``: the last tag has begun and was undone.
+    ``undone``: the last tag was begun and then undone.
     """
     if table.frames is not None:
         table.frames.copy_out(undone)

@@ -23,7 +23,7 @@ from rtsim.engine.compiled.transfer import copy_in, undo
 from rtsim.record.memory_recorder import BLOCK_BYTES
 
 Sink = Callable[[NDArray[np.int64]], object]
-"""Takes rows (n, width) of a track, which are valid during the call."""
+"""Receives rows (n, columns) of a track; the array is valid only during the call."""
 _MOST_BYTES = 1 << 25
 """Memory for the blocks of all tracks; with more, the rows of many tracks leave the caches."""
 
@@ -42,7 +42,7 @@ class _Blocks:
 
 
 class WholeRun:
-    """Runs of one system, each in compiled code alone; the system stands at its beginning."""
+    """Repeated runs of one system, each in a single call of compiled code."""
 
     def __init__(self, stretches: Stretches, table: Table) -> None:
         self._stretches, self._table = stretches, table
@@ -67,7 +67,7 @@ class WholeRun:
 
     @property
     def valid(self) -> bool:
-        """Whether the table is still the one that this object knows."""
+        """Return whether the system still has the table that this object uses."""
         return self._table.w is self._w
 
     @property
@@ -76,7 +76,7 @@ class WholeRun:
         return int(self._w[self._state + at.NOW])
 
     def reset(self) -> None:
-        """Put the first state back; values that are to be set are written after this."""
+        """Restore the initial state; write changed parameter values after this call."""
         self._w[self._state :] = self._start
         for vector, first in self._vectors:
             vector[...] = first
@@ -90,8 +90,8 @@ class WholeRun:
     def run(self, until_ns: int, sinks: Sequence[Sink | None]) -> int | None:
         """Run to ``until_ns`` (ns) after :meth:`reset`; return the number of tags.
 
-        ``sinks`` take the rows of each track; a track without one keeps none.  Returns ``None`` if
-        a tag needs the interpreter; sinks may have taken rows before.
+        ``sinks`` receive the rows of the tracks; the rows of a track without a sink are dropped.
+        Returns ``None`` if a tag needs the interpreter; sinks may have received rows before that.
         """
         self._sinks = sinks
         lent = tuple(sink is not None for sink in sinks)

@@ -78,13 +78,13 @@ class LoopFault(FaultKind):
         super().check_kind()
         if getattr(cls, "moment", None) not in _WITH_JOB:
             raise ScenarioError(
-                f"fault kind {cls.name!r}: {cls.__name__} needs an attribute moment; choose one of "
-                f"{', '.join(_WITH_JOB)}"
+                f"fault kind {cls.name!r}: the class {cls.__name__} needs an attribute moment, "
+                f"one of {', '.join(_WITH_JOB)}"
             )
         if cls.takes is LoopFault.takes and cls.takes_time() and _AMOUNT not in cls.parameters:
             raise ScenarioError(
-                f"fault kind {cls.name!r} takes time; give {cls.__name__} a method takes, or "
-                "Parameter('amount', 'seconds')"
+                f"fault kind {cls.name!r} uses up time, but the class does not say how much; "
+                f"give {cls.__name__} a method takes, or Parameter('amount', 'seconds')"
             )
 
     @classmethod

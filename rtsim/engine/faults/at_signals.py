@@ -241,7 +241,7 @@ class FaultyWiring(Wiring):
             fault.spoil(value)
 
     def look(self, which: SignalFault) -> None:
-        """Make an item of fault ``which`` although no reader reads the signal now."""
+        """Let fault ``which`` act at this time, although no component reads the signal now."""
         self.into[:] = self._constants
         super().gather()
         for fault, value in self._faults:

@@ -66,7 +66,9 @@ def parse_condition(text: str) -> Condition:
             raise ScenarioError(f"{comparison!r} is not a comparison; {_EXAMPLE}")
         left, right = _operand(found[1]), _operand(found[3])
         if isinstance(left, float) and isinstance(right, float):
-            raise ScenarioError(f"{comparison!r} compares two numbers; {_EXAMPLE}")
+            raise ScenarioError(
+                f"{comparison!r} compares two numbers, but a comparison needs a signal; {_EXAMPLE}"
+            )
         comparisons.append((left, found[2], right))
     return Condition(text.strip(), tuple(comparisons))
 
@@ -76,7 +78,9 @@ def _operand(text: str) -> Operand:
         return float(text)
     if _SIGNAL.match(text):
         return text
-    raise ScenarioError(f"{text!r} is neither a number nor component.signal; {_EXAMPLE}")
+    raise ScenarioError(
+        f"{text!r} is neither a number nor a name of the form component.signal; {_EXAMPLE}"
+    )
 
 
 def _bound(
@@ -87,6 +91,7 @@ def _bound(
     port, where = resolve(operand, ports, f"condition {text!r}")
     if where.stop - where.start != 1:
         raise ScenarioError(
-            f"{operand} has {where.stop - where.start} elements; compare one of them"
+            f"{operand} has {where.stop - where.start} elements, but a comparison needs one "
+            "number; name one element"
         )
     return port.value, where.start

@@ -99,7 +99,11 @@ class _Reader:
             raise FaultError.of(lasting[0], f"{kind.name} takes no {lasting[0]}: {instead}")
         ends = lasting or kind.once or kind.brief or kind.has_length
         if "every" in self.given and not ends:
-            raise FaultError.of("every", "every needs an end; give duration (s) or count (items)")
+            raise FaultError.of(
+                "every",
+                "a fault with every also needs duration (in s) or count (a number of rows, "
+                "messages or bytes)",
+            )
 
     def _text(self, key: str, wanted: str) -> str:
         value = self.given.get(key)
@@ -125,7 +129,7 @@ class _Reader:
             if parameter.check == "seconds":
                 out[name] = float(self._ns(name, zero=True) or 0)
             elif not passes(parameter.check, value):
-                raise FaultError.of(name, f"{name} = {_shown(value)}; write {wanted}")
+                raise FaultError.of(name, f"{name} = {_shown(value)} is not valid; write {wanted}")
             else:
                 out[name] = float(value)
         return out
@@ -140,9 +144,11 @@ class _Reader:
                 raise ScenarioError("not a number of seconds")
             ns = to_ns(value, key)
         except (RtsimError, OverflowError, ValueError) as error:
-            raise FaultError.of(key, f"{key} = {_shown(value)} ({error}); {wanted}") from None
+            raise FaultError.of(
+                key, f"{key} = {_shown(value)} is not valid ({error}); {wanted}"
+            ) from None
         if ns < 0 or (ns == 0 and not zero and key != "at"):
-            raise FaultError.of(key, f"{key} = {_shown(value)}; {wanted}")
+            raise FaultError.of(key, f"{key} = {_shown(value)} is not valid; {wanted}")
         return ns
 
     def _period(self, key: str) -> Period | None:
@@ -154,7 +160,8 @@ class _Reader:
         value = self.given["probability"]
         if not passes("number", value) or not 0.0 <= value <= 1.0:
             raise FaultError.of(
-                "probability", f"probability = {_shown(value)}; write a number from 0 to 1"
+                "probability",
+                f"probability = {_shown(value)} is not valid; write a number from 0 to 1",
             )
         return float(value)
 
@@ -180,7 +187,9 @@ class _Reader:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
-            raise FaultError.of(key, f"{key} = {_shown(value)}; write a whole number >= {least}")
+            raise FaultError.of(
+                key, f"{key} = {_shown(value)} is not valid; write a whole number >= {least}"
+            )
         return value
 
 

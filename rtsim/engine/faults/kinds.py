@@ -40,11 +40,13 @@ def _checked(name: str, made: object) -> type[FaultKind]:
     for attribute in ("name", "does", "level", "example"):
         if not isinstance(getattr(made, attribute, None), str):
             raise ScenarioError(
-                f"fault kind {name!r}: {made.__name__} needs a text {attribute} = '...'"
+                f"fault kind {name!r}: the class {made.__name__} needs a text as the attribute "
+                f"{attribute} = '...'"
             )
     if made.name != name:
         raise ScenarioError(
-            f"fault kind {name!r} is called {made.name!r} in {made.__name__}.name; use one name"
+            f"fault kind {name!r} has another name in {made.__name__}.name, {made.name!r}; "
+            "make the names equal"
         )
     _check_parameters(made)
     made.check_kind()
@@ -56,8 +58,8 @@ def _check_parameters(kind: type[FaultKind]) -> None:
     for parameter in kind.parameters:
         if parameter.name in taken:
             raise ScenarioError(
-                f"fault kind {kind.name!r}: the entry {parameter.name} exists already; give the "
-                "parameter another name"
+                f"fault kind {kind.name!r}: {parameter.name} is already the name of another "
+                "entry of a fault; give the parameter another name"
             )
         if parameter.check not in WANTED:
             raise ScenarioError(

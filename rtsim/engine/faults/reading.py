@@ -30,16 +30,16 @@ def read_faults(path: str | Path) -> tuple[Fault, ...]:
         data = tomllib.loads(text)
     except RecursionError:
         raise FaultError(
-            f"{path}: not valid TOML: tables or lists are nested too deeply; {_EXAMPLE}"
+            f"{path}: the file is not valid TOML: tables or lists are nested too deeply; {_EXAMPLE}"
         ) from None
     except ValueError as error:
-        raise FaultError(f"{path}{_line_of(error)}: not valid TOML: {error}") from None
+        raise FaultError(f"{path}{_line_of(error)}: the file is not valid TOML: {error}") from None
     for key in data:
         if key != "fault":
             raise FaultError(f"{path}: {UnknownName('table', key, ['fault'])}; {_EXAMPLE}")
     tables = data.get("fault", [])
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
-        raise FaultError(f"{path}: fault is not a list of tables; {_EXAMPLE}")
+        raise FaultError(f"{path}: the entry fault is not a list of tables; {_EXAMPLE}")
     if not tables:
         raise FaultError(f"{path}: the file has no faults; {_EXAMPLE}")
     if len(tables) > MOST_FAULTS:
@@ -95,11 +95,12 @@ def _text(path: Path) -> str:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise FaultError(
-                f"{path}: the file has more than {MOST_BYTES} bytes; give a fault file"
+                f"{path}: the file has more than {MOST_BYTES} bytes, the limit of a fault "
+                "file; give a fault file"
             )
         return path.read_text(encoding="utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise FaultError(f"{path}: not UTF-8 text at byte {error.start}") from None
+        raise FaultError(f"{path}: the file is not UTF-8 text at byte {error.start}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise FaultError(

@@ -25,7 +25,7 @@ FIRST = -(2**62)
 
 
 class FaultTask:
-    """Makes items of a fault at inputs of plants: at the fault's start, end and ticks."""
+    """Changes faulty inputs of plants at the start and end of a fault and at each of its ticks."""
 
     period: Period | None = None
     priority = FIRST
@@ -50,7 +50,7 @@ class FaultTask:
         """Do nothing, because :meth:`react` sets the next tick."""
 
     def told(self, ns: int) -> None:
-        """Make an item after a command: now, or at the end of the present step."""
+        """Apply a command to the fault: now, or at the end of the plant's present step."""
         self._offset, self._k = ns, 0  # the ticks of the fault start at this time
         busy = [plant.target_ns for plant in self._plants if plant.ns != ns]
         self.next_ns = min(busy, default=ns)
@@ -143,7 +143,7 @@ class Schedule:
             self.idle |= {fault.name: UNPACED for fault in self.loop.late}
 
     def telling(self, run: Callable[[int, bool], None]) -> Callable[[int, bool], None]:
-        """Return a function that sets the present time of all faults and then calls ``run``."""
+        """Return a function that tells all faults the present time and then calls ``run``."""
 
         def told(ns: int, discrete: bool) -> None:
             first, self.present.ns = self.present.ns < 0, ns

@@ -28,8 +28,8 @@ def table(group: str, name: str, *over: str) -> Table:
     shape = tuple(len(_DATA["breakpoints"][axis]) for axis in over)
     if tuple(entry["over"]) != over or values.shape != shape:
         raise ModelError(
-            f"{_FILE.name}: table {name} is {values.shape} over {entry['over']}, "
-            f"expected {shape} over {list(over)}; restore the file"
+            f"{_FILE.name}: table {name} has shape {values.shape} over {entry['over']}; "
+            f"expected shape {shape} over {list(over)}. Restore the original file"
         )
     return values
 
@@ -40,6 +40,6 @@ def grid(axis: str) -> tuple[float, float, int]:
     steps = np.diff(points)
     if not np.allclose(steps, steps[0], rtol=1e-12, atol=0.0):
         raise ModelError(
-            f"{_FILE.name}: breakpoints {axis} are not evenly spaced; restore the file"
+            f"{_FILE.name}: breakpoints {axis} are not evenly spaced; restore the original file"
         )
     return float(points[0]), float(1.0 / steps[0]), len(points) - 2

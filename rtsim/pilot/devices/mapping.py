@@ -170,7 +170,9 @@ def read_mapping(path: Path, stick: Signals) -> tuple[Value, ...]:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         return mapping_of(data, stick, str(path))
     except (OSError, ValueError) as error:  # a number of 5000 digits raises ValueError
-        raise MappingError(f"{path}: {error}; docs/pilot.md describes mappings") from error
+        raise MappingError(
+            f"{path} is not a valid mapping: {error}; docs/pilot.md describes mappings"
+        ) from error
     except (RecursionError, OverflowError) as error:
         raise MappingError(
             f"{path} has too many levels of nested tables or too large a number; docs/pilot.md "
@@ -207,7 +209,10 @@ def _value(name: str, table: Any, stick: Signals, where: str) -> Value:
     signal = stick[name]
     safe = given.setdefault("safe", float(stick.initial()[stick.slice(name)][0]))
     if not signal.low <= safe <= signal.high:
-        raise MappingError(f"{where}.safe = {safe:g} is outside {signal.low:g} to {signal.high:g}")
+        raise MappingError(
+            f"{where}.safe = {safe:g} is outside the range of the signal, {signal.low:g} to "
+            f"{signal.high:g}"
+        )
     return Value(name, **given)
 
 

@@ -68,7 +68,9 @@ def open_window(title: str, hidden: bool, size: tuple[int, int] = (WIDTH, HEIGHT
             driver = pygame.display.get_driver()
             if not hidden and driver in _SCREENLESS:  # SDL reports no error for these
                 pygame.display.quit()
-                raise NoWindow(_no_display(f"SDL found only its {driver!r} driver"))
+                raise NoWindow(
+                    _no_display(f"SDL found no display: only its driver {driver!r} is available")
+                )
         flags = 0 if hidden else pygame.RESIZABLE
         surface = pygame.display.set_mode(size, flags)
     except pygame.error as error:

@@ -58,7 +58,8 @@ def diverge(
         if not recording.trace_rows:
             why = f": {recording.truncated}" if recording.truncated else ""
             raise RecordingError(
-                f"nothing to compare: {recording.source} contains no rows of the trace{why}"
+                f"{recording.source} contains no rows of the trace{why}, so there is nothing "
+                "to compare"
             )
     if b is not None:
         if not {n for n, t in a.tracks.items() if t.spec.deterministic} & b.tracks.keys():
@@ -80,7 +81,7 @@ class _Search:
     ) -> None:
         if b is None and not fly:
             raise ScenarioError(
-                "a single recording must be run again for the comparison: "
+                "the comparison of a single recording runs it again, which --no-fly forbids; "
                 "give two recordings, or leave --no-fly out"
             )
         self._again = b is None

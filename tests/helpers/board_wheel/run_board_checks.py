@@ -43,7 +43,7 @@ def url() -> None:
     assert parse_url("serial:///dev/ttyACM0?board=mega").rate == 250_000
     status, told = run("link-test", "board:mega")
     assert status == 2
-    assert "a Mega has no emulator; use a real one" in told, told
+    assert "a Mega has no emulator; use a real board" in told, told
     status, told = run("board", "install", "--board", "mega")
     assert status == 2
     assert "cannot download an emulator of a Mega (its emulators: none)" in told, told

@@ -13,7 +13,6 @@ from rtsim.core.clock import stopwatch
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.memory_recorder import NullRecorder
 from rtsim.runs.pace import Pace
-from rtsim.runs.prepared import Prepared
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.component import Component
 from rtsim.scenario.scenario import Scenario
@@ -67,7 +66,7 @@ def run(quick: bool = False, until: float = 0.0, counts: tuple[int, ...] = COUNT
 
 def _runner(many: Scenario, count: int, record: bool) -> Callable[[], float]:
     """Runs once and returns the wall time [ns] of one body and one simulated second."""
-    prepared: Prepared = many.prepare(engine="compiled")
+    prepared = many.prepare(engine="compiled")
     prepared.run(record=record)
 
     def once() -> float:

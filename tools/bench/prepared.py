@@ -10,8 +10,9 @@ from itertools import count
 
 from rtsim.core.clock import stopwatch
 from rtsim.models.unstable import scenario
-from rtsim.runs.prepared import Prepared, Recorded
+from rtsim.runs.prepared import Recorded
 from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import PreparedRuns
 from tools.bench.results import Result, Row
 from tools.bench.turns import spread
 
@@ -21,7 +22,7 @@ KINDS: dict[str, Recorded] = {
 }  # fmt: skip
 
 
-def overheads(prepared: Prepared, runs: int, record: Recorded) -> tuple[list[int], list[int]]:
+def overheads(prepared: PreparedRuns, runs: int, record: Recorded) -> tuple[list[int], list[int]]:
     """The overhead [ns] of each run, and the time [ns] that its tags took."""
     overhead, tags = [], []
     for k, _ in zip(count(), range(runs), strict=False):

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.raised import from_outside, in_words
 from rtsim.core.tag import NS_PER_S
+from rtsim.record.memory_recorder import Recorder
 from rtsim.record.reduced import ReducingRecorder
+from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.request import Output, RunRequest
 from rtsim.runs.simulation import run
 from rtsim.scenario.loading import ScenarioMaker
@@ -18,6 +23,9 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.studies.plan import Job, Ordered, text_of
 from rtsim.studies.rows import ERROR, NAN, OK, Row
 from rtsim.studies.texts import Value
+
+if TYPE_CHECKING:
+    from rtsim.record.reading import Recording
 
 _KEPT = 16
 """Number of scenarios that are kept, one for each combination of the function's arguments."""
@@ -37,37 +45,48 @@ class Runner:
         """Raise :class:`ScenarioError` if the scenario does not take the factors of ``order``."""
         self._scenario(order)
 
-    def row(self, order: Ordered) -> Row:
+    def row(
+        self, order: Ordered, *, pace: Pace | str | float = MAX, recorder: Recorder | None = None
+    ) -> Row:
         """Run once and return the row; an error of the run is part of the row.
 
-        Raises :class:`KeyboardInterrupt` if the user ended the run.
+        ``pace`` as in ``simulate``.  ``recorder`` also takes the rows of the run.  Raises
+        :class:`KeyboardInterrupt` if the user ended the run.
         """
         began = stopwatch()
         try:
-            row = self._row(order)
+            row = self._row(order, Pace.of(pace), recorder)
         except BaseException as error:
             if from_outside(error):
                 raise
             row = Row(order, ERROR, _cause(error))
         return replace(row, wall_s=(stopwatch() - began) * 1e-9)
 
-    def _row(self, order: Ordered) -> Row:
+    def _row(self, order: Ordered, pace: Pace, into: Recorder | None) -> Row:
         measures = self.job.measures()
-        recorder = ReducingRecorder(measures.take, keep=measures.needs_recording)
+        reduced = ReducingRecorder(measures.take, keep=measures.needs_recording)
         request = RunRequest(
-            self._scenario(order), order.seed, until=self.job.until, output=Output(recorder)
-        )
+            self._scenario(order), order.seed, pace, self.job.until,
+            output=Output(reduced if into is None else into),
+        )  # fmt: skip
         result = run(request)
-        recorder.drain()
         if result.reason == "interrupted":
             raise KeyboardInterrupt
+        if result.lost is not None:
+            raise result.lost
+        recording: Callable[[], Recording] = reduced.recording
+        if into is None:
+            reduced.drain()
+        else:
+            recording = cache(result.recording)
+            measures.take_recording(recording())
         row = Row(
             order, OK, reason=result.reason, ended_s=result.ended.ns / NS_PER_S,
             digest=measures.digest(),
         )  # fmt: skip
         if result.error is not None:
             return replace(row, state=ERROR, cause=_cause(result.error))
-        values = measures.values(recorder.recording)
+        values = measures.values(recording)
         bad = [name for name, value in values.items() if math.isnan(value)]
         if bad:
             row = replace(row, state=NAN, cause=f"{', '.join(bad)} is not a number")
@@ -88,6 +107,8 @@ class Runner:
                 if isinstance(value, str):
                     raise ScenarioError(f"{name} = {value!r} is not a number")
                 scenario.set(name, value)
+        # A replay of the recording sets the same values.
+        scenario.origin["settings"] = {name: text_of(value) for name, value in factors.items()}
         return scenario
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
+from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
+from rtsim.record.file import FileRecorder
+from rtsim.runs.pace import MAX, Pace
 from rtsim.studies.campaign import Campaign
 from rtsim.studies.cluster import DaskPool, Where
 from rtsim.studies.folder import Folder
@@ -38,10 +42,24 @@ def start(
         raise ScenarioError(
             f"{scenario} has no function study(); add one, or give the study as an argument"
         )
-    out = Folder.new(Path(folder), Plan.of(study, scenario))
+    out = begin(scenario, study, Path(folder))
     with out.locked():
         carry_out(out, Where(workers))
     return out
+
+
+def begin(scenario: str, study: Study, folder: Path | None) -> Folder:
+    """Make the folder of a study; ``None``: the first free folder ``studies/NAME-NNN``.
+
+    Raises :class:`ScenarioError` if the scenario does not take the factors.
+    """
+    plan = Plan.of(study, scenario)
+    Runner(plan.job).check(Orders(plan)[0])
+    if folder is not None:
+        return Folder.new(folder, plan)
+    name = Path(scenario.partition(".py")[0]).stem
+    numbered = (Path("studies") / f"{name}-{k:03d}" for k in count(1))
+    return Folder.new(next(path for path in numbered if not path.exists()), plan)
 
 
 def resume(folder: str | Path, *, workers: int | None = 0) -> Folder:
@@ -97,7 +115,21 @@ class Repeated:
 
 def repeat(folder: Folder, run: int) -> Repeated:
     """Run number ``run`` of a study once more in this process, and compare its digest."""
+    return recorded(folder, run)
+
+
+def recorded(
+    folder: Folder,
+    run: int,
+    path: Path | None = None,
+    *,
+    pace: Pace | str | float = MAX,
+    overwrite: bool = False,
+) -> Repeated:
+    """Like :func:`repeat`, and record the run to ``path``; ``pace`` as in ``simulate``."""
     order = Orders(folder.plan)[run]
     stored = folder.row(run)
     job = folder.plan.job.check_trusted(str(folder.path))
-    return Repeated(Runner(job).row(order), None if stored is None else stored["digest"])
+    recorder = None if path is None else FileRecorder(path, stopwatch, overwrite=overwrite)
+    row = Runner(job).row(order, pace=pace, recorder=recorder)
+    return Repeated(row, None if stored is None else stored["digest"])

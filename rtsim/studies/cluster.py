@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import tempfile
 import threading
 from collections.abc import Callable
@@ -47,8 +48,13 @@ def distributed() -> Any:
     return module
 
 
-def _in_worker(job_text: str, orders: list[Ordered], key: str, alone: bool) -> list[Row]:
-    """Run a batch in a worker of Dask, and report when its first run begins."""
+def _in_worker(
+    job_text: str, orders: list[Ordered], key: str, alone: bool
+) -> tuple[str, list[Row]]:
+    """Run a batch in a worker of Dask, and report when its first run begins.
+
+    Returns the worker's address and the rows.
+    """
     worker = distributed().get_worker()
 
     def began() -> None:
@@ -58,7 +64,7 @@ def _in_worker(job_text: str, orders: list[Ordered], key: str, alone: bool) -> l
             worker.loop.add_callback(worker.loop.call_later, _FLUSHED_S, sent.set)
             sent.wait(10 * _FLUSHED_S)
 
-    return run_batch(job_text, orders, began)
+    return str(worker.address), run_batch(job_text, orders, began)
 
 
 @dataclass(frozen=True)
@@ -161,7 +167,8 @@ class DaskPool:
         self._futures.pop(key, None)
         try:
             if future.status == "finished":
-                return Outcome(batch, future.result())
+                address, rows = future.result()
+                return Outcome(batch, rows, worker=address)
             if future.status != "error":
                 raise ClusterLost("the connection to Dask's scheduler is lost")
             error = future.exception()
@@ -177,6 +184,12 @@ class DaskPool:
 
     def close(self) -> None:
         self._stack.close()
+
+
+def dask_setup(worker: Any) -> None:  # noqa: ARG001
+    """Let a worker ignore Ctrl-C, which a terminal sends to all processes; Dask calls this."""
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _dashboard() -> bool:
@@ -218,6 +231,7 @@ def _started(where: Where, stack: ExitStack) -> Any:
             {
                 "distributed.scheduler.allowed-failures": 0,
                 "distributed.admin.system-monitor.interval": "5s",
+                "distributed.worker.preload": [__name__],
                 "distributed.worker.profile.enabled": False,
             }
         )

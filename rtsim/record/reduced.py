@@ -25,8 +25,13 @@ class ReducingRecorder(MemoryRecorder):
         self._take, self._keep = take, keep
 
     def drain(self) -> None:
-        """Give the rows that have not been given yet; call it when the run has ended."""
+        """Give the rows that have not been given yet; call it when the run has ended.
+
+        A track without any row is given as an array of no rows.
+        """
         self._collect()
+        for track in self._tracks.by_name.values():
+            self._take(track.spec, np.empty((0, track.spec.width), np.int64))
 
     def _collect(self) -> None:
         self._tracks.due = False

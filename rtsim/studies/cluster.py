@@ -5,6 +5,7 @@ Only this module imports :mod:`distributed`.
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import signal
@@ -28,8 +29,15 @@ _FLUSHED_S = 0.05
 """Time in which a worker sends what it has reported, before a run may block it for ever."""
 _WAIT_S = 1.0
 _START_S = 60.0
+_JOIN_S = 20.0
 _EACH = 2
 """Batches for each worker: one that runs, and one that waits."""
+
+
+LOST_TEXT = (
+    "the connection to Dask's scheduler is lost; start a scheduler, then continue with rtsim study "
+    "resume FOLDER"
+)
 
 
 class ClusterLost(RtsimError):
@@ -93,6 +101,7 @@ class DaskPool:
         self._futures: dict[str, Any] = {}
         self._began: dict[str, int] = {}
         self._number = 0
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
         with ExitStack() as stack:
             self._client = _joined(where, stack) if where.remote else _started(where, stack)
             stack.callback(self._client.close)
@@ -157,7 +166,7 @@ class DaskPool:
             out.append(self._outcome(*self._ended.get(timeout=_WAIT_S)))
         except queue.Empty:
             if self._client.status != "running":
-                raise ClusterLost("the connection to Dask's scheduler is lost") from None
+                raise ClusterLost(LOST_TEXT) from None
         while not self._ended.empty():
             out.append(self._outcome(*self._ended.get()))
         return out
@@ -170,7 +179,7 @@ class DaskPool:
                 address, rows = future.result()
                 return Outcome(batch, rows, worker=address)
             if future.status != "error":
-                raise ClusterLost("the connection to Dask's scheduler is lost")
+                raise ClusterLost(LOST_TEXT)
             error = future.exception()
         finally:
             future.release()
@@ -204,9 +213,9 @@ def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
     name = where.address or where.scheduler_file
     try:
         if where.scheduler_file:
-            client = distributed().Client(scheduler_file=where.scheduler_file, timeout=_START_S)
+            client = distributed().Client(scheduler_file=where.scheduler_file, timeout=_JOIN_S)
         else:
-            client = distributed().Client(where.address, timeout=_START_S)
+            client = distributed().Client(where.address, timeout=_JOIN_S)
     except (OSError, ValueError) as error:
         raise ScenarioError(
             f"no Dask scheduler answers at {name} ({error}); start one with 'dask scheduler'"

@@ -20,6 +20,8 @@ from rtsim.studies.requirements import Requirement
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
 
+_MESSAGES = "messages/"
+"""The outputs of a controller are recorded as messages; a result may leave this prefix out."""
 FromRecording = Callable[["Recording"], float]
 """A result that is a function of the recording of a run."""
 Result = Reduction | FromRecording
@@ -66,7 +68,8 @@ class Measures:
         self._reduced = {n: _Reduced(r) for n, r in results.items() if isinstance(r, Reduction)}
         self._of_track: dict[str, list[_Reduced]] = {}
         for one in self._reduced.values():
-            self._of_track.setdefault(one.track, []).append(one)
+            for track in (one.track, f"{_MESSAGES}{one.track}"):
+                self._of_track.setdefault(track, []).append(one)
         self._tracks: set[str] = set()
         self._digests: dict[str, tuple[list[Any], Any]] = {}
         self._rows: dict[str, int] = {}
@@ -91,8 +94,7 @@ class Measures:
     def take_recording(self, recording: Recording) -> None:
         """Take all rows of a recording."""
         for track in recording.tracks.values():
-            if len(track):
-                self.take(track.spec, np.asarray(track.words))
+            self.take(track.spec, np.asarray(track.words))
 
     def digest(self) -> str:
         """Return the SHA-256 of all rows of the deterministic tracks, as 64 hex digits.
@@ -113,7 +115,7 @@ class Measures:
         for name, result in self._results.items():
             if name in self._reduced:
                 one = self._reduced[name]
-                if one.track not in self._tracks:
+                if not {one.track, f"{_MESSAGES}{one.track}"} & self._tracks:
                     raise UnknownName("track", one.track, sorted(self._tracks), f"result {name}")
                 out[name] = one.running.value()
             else:

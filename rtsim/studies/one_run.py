@@ -86,7 +86,10 @@ class Runner:
         )  # fmt: skip
         if result.error is not None:
             return replace(row, state=ERROR, cause=_cause(result.error))
-        values = measures.values(recording)
+        try:
+            values = measures.values(recording)
+        except Exception as error:
+            return replace(row, state=ERROR, cause=_cause(error))
         bad = [name for name, value in values.items() if math.isnan(value)]
         if bad:
             row = replace(row, state=NAN, cause=f"{', '.join(bad)} is not a number")

@@ -56,7 +56,10 @@ def made(what: str, make: Callable[..., T], values: list[Any], named: dict[str, 
     try:
         inspect.signature(make).bind(*values, **named)
     except TypeError as error:
-        takes = ", ".join(map(str, inspect.signature(make).parameters.values()))
+        takes = ", ".join(
+            one.name if one.default is one.empty else f"{one.name}={one.default!r}"
+            for one in inspect.signature(make).parameters.values()
+        )
         raise ScenarioError(f"{what}: {error}; it takes ({takes})") from None
     try:
         return make(*values, **named)

@@ -5,6 +5,7 @@ Only this module imports :mod:`distributed`.
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 import os
 import queue
@@ -28,6 +29,7 @@ _TOPIC = "rtsim-study"
 _FLUSHED_S = 0.05
 """Time in which a worker sends what it has reported, before a run may block it for ever."""
 _WAIT_S = 1.0
+_FETCH_S = 20.0
 _START_S = 60.0
 _JOIN_S = 20.0
 _EACH = 2
@@ -169,20 +171,30 @@ class DaskPool:
                 raise ClusterLost(LOST_TEXT) from None
         while not self._ended.empty():
             out.append(self._outcome(*self._ended.get()))
-        return out
+        return [one for one in out if one is not None]
 
-    def _outcome(self, future: Any, batch: Batch, key: str) -> Outcome:
-        began = self._began.pop(key, None)
-        self._futures.pop(key, None)
+    def _outcome(self, future: Any, batch: Batch, key: str) -> Outcome | None:
+        """Return what became of a batch, or ``None`` if Dask runs the batch again.
+
+        Dask does so if the worker ended after the batch, but before its rows were fetched.
+        """
         try:
             if future.status == "finished":
-                address, rows = future.result()
+                address, rows = future.result(timeout=_FETCH_S)
+                self._forget(future, key)
                 return Outcome(batch, rows, worker=address)
-            if future.status != "error":
+            if future.status == "cancelled":
                 raise ClusterLost(LOST_TEXT)
-            error = future.exception()
-        finally:
-            future.release()
+            error = future.exception(timeout=0) if future.status == "error" else None
+        except TimeoutError:
+            error = None
+        except concurrent.futures.CancelledError:
+            raise ClusterLost(LOST_TEXT) from None
+        if error is None:
+            future.add_done_callback(self._done(batch, key))
+            return None
+        began = self._began.get(key)
+        self._forget(future, key)
         if isinstance(error, distributed().KilledWorker):
             last = getattr(error.last_worker, "address", "")
             ran = 0.0 if began is None else (stopwatch() - began) * 1e-9
@@ -190,6 +202,11 @@ class DaskPool:
         if isinstance(error, RtsimError):
             raise error
         raise ScenarioError(f"a worker failed: {type(error).__name__}: {error}")
+
+    def _forget(self, future: Any, key: str) -> None:
+        self._began.pop(key, None)
+        self._futures.pop(key, None)
+        future.release()
 
     def close(self) -> None:
         self._stack.close()
@@ -247,7 +264,7 @@ def _started(where: Where, stack: ExitStack) -> Any:
     )
     cluster = module.LocalCluster(
         n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",
-        dashboard_address="127.0.0.1:0" if _dashboard() else None,
+        dashboard_address="127.0.0.1:0",
         worker_dashboard_address=None, local_directory=str(Path(scratch)), silence_logs=50,
     )  # fmt: skip
     stack.callback(cluster.close)

@@ -5,6 +5,7 @@ Only this module imports :mod:`distributed`.
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import logging
 import os
@@ -188,7 +189,7 @@ class DaskPool:
             error = future.exception(timeout=0) if future.status == "error" else None
         except TimeoutError:
             error = None
-        except concurrent.futures.CancelledError:
+        except (asyncio.CancelledError, concurrent.futures.CancelledError):
             raise ClusterLost(LOST_TEXT) from None
         if error is None:
             future.add_done_callback(self._done(batch, key))

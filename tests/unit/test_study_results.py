@@ -99,8 +99,8 @@ def test_a_nan_is_not_hidden(make: type[Reduction]) -> None:
 def test_a_result_does_not_depend_on_how_the_rows_are_divided(
     values: list[float], cuts: list[int]
 ) -> None:
-    v = np.array(values)
-    t = 0.1 * np.arange(len(v))
+    v = np.array(values, dtype=np.float64)
+    t = np.arange(len(v), dtype=np.float64)
     for reduction in (
         Mean("p.x"),
         IntegralSquaredError("p.x", target=0.3),
@@ -223,6 +223,7 @@ def test_clopper_pearson_intervals_of_published_tables() -> None:
     ):  # fmt: skip
         found = rate(passed, count)
         assert (round(found.low, 4), round(found.high, 4)) == (low, high)
-    assert (rate(20, 20).low, rate(20, 20).high) == (pytest.approx(1 - 0.1684, abs=5e-5), 1.0)
+    assert rate(20, 20).low == pytest.approx(1 - 0.1684, abs=5e-5)
+    assert rate(20, 20).high == 1.0
     with pytest.raises(ScenarioError):
         rate(3, 2)

@@ -133,7 +133,9 @@ def test_weighted_strata_of_an_exact_example() -> None:
     P(2.4 <= R <= 2.7 m) = 0.2314989.
     """
     space = Space(4, {"v": Distributed("norm", (5.0, 0.5))})
-    design = Strata("v", at=tuple(stats.norm.cdf([-1.0, 0.0, 1.0])), runs=(50, 400, 400, 50))
+    design = Strata(
+        "v", at=tuple(float(stats.norm.cdf(x)) for x in (-1.0, 0.0, 1.0)), runs=(50, 400, 400, 50)
+    )
     points = design.points(space, 0, 900)
     distance = points.values["v"] ** 2 / 9.81
     hit = ((distance >= 2.4) & (distance <= 2.7)) * 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,10 +26,12 @@ class Table(Design):
     name: ClassVar[str] = "table"
     random: ClassVar[bool] = False
 
-    columns: Mapping[str, Sequence[Value]]
+    columns: Any
+    """A mapping of name to values, a DataFrame, or the path of a CSV or Parquet file; after the
+    initialisation a dict of lists."""
 
     def __post_init__(self) -> None:
-        given: Any = self.columns
+        given = self.columns
         columns = _read(Path(given)) if isinstance(given, str | Path) else _plain(given)
         object.__setattr__(self, "columns", columns)
         lengths = {len(column) for column in columns.values()}

@@ -66,7 +66,14 @@ def test_a_run_is_repeated_and_compared() -> None:
     text = rtsim("run", "out", "1").stdout
     assert "run 1: the digest equals the stored one" in text
     (part,) = Path("out/results").iterdir()
+    folder = Folder.open(Path("out"))
     part.unlink()
+    order = Ordered(2, 1, {"plant.x": 0.5}, {})
+    folder.add(Row(order, "ok", values={"peak": 1.0}, digest="0" * 64))
+    folder.write()
+    other = rtsim("run", "out", "2", "--json")
+    assert (parsed(other)["equal"], parsed(other)["outcome"]) == (False, "failed")
+    assert "run 2 differs: digest" in rtsim("run", "out", "2").stdout
     nothing = rtsim("run", "out", "1", "--json")
     assert parsed(nothing)["outcome"] == "undecided"
     assert rtsim("run", "out", "3").exit_code == 2

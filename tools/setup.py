@@ -21,7 +21,7 @@ LOCK = ROOT / "hitl" / "boards" / "avr8js" / "package-lock.json"
 GROUPS = {
     "run": (), "fly": ("pilot",), "dev": ("dev",), "bench": ("dev", "bench"),
     "mutants": ("dev", "mutants"), "docs": ("docs",),
-    "oldest": ("dev", "sil", "pitl", "pilot", "foxglove"),
+    "oldest": ("dev", "sil", "pitl", "pilot", "foxglove", "study"),
 }  # fmt: skip
 """What is asked for, and the extras of ``pyproject.toml`` that it takes."""
 LINT = {"ruff", "mypy", "import-linter", "scipy-stubs", "types-protobuf"}

@@ -20,6 +20,7 @@ COMMANDS = {
     "messages": "rtsim.cli.messages:messages",
     "report": "rtsim.cli.recordings:report",
     "overrun-replay": "rtsim.cli.overrun_replay:overrun_replay",
+    "study": "rtsim.cli.study:study",
     "scenarios": "rtsim.cli.scenarios:scenarios",
     "doctor": "rtsim.cli.doctor:doctor",
     "ctl": "rtsim.cli.ctl:ctl",

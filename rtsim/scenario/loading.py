@@ -66,7 +66,7 @@ def find_maker(reference: str) -> Maker:
     if reference not in scenarios:
         raise _unknown(reference, sorted(scenarios))
     module, _, name = scenarios[reference].partition(":")
-    with _users_code(reference):
+    with users_code(reference):
         found = importlib.import_module(module)
     return _function(found, name)
 
@@ -84,7 +84,7 @@ def _unknown(reference: str, scenarios: list[str]) -> ScenarioError:
 
 
 @contextmanager
-def _users_code(whose: str) -> Iterator[None]:
+def users_code(whose: str) -> Iterator[None]:
     """Turn an exception of the user's code into a ScenarioError with the lines that raised it."""
     try:
         yield
@@ -136,7 +136,7 @@ def _from_file(path: Path, name: str) -> Maker:
         raise ScenarioError(f"{path} cannot be loaded as Python; give a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    with _users_code(str(path)):
+    with users_code(str(path)):
         spec.loader.exec_module(module)
     return _function(module, name)
 
@@ -149,6 +149,42 @@ def _function(module: ModuleType, name: str) -> Maker:
     return maker  # type: ignore[no-any-return]
 
 
+class ScenarioMaker:
+    """The function that makes a scenario, loaded once; each call makes another scenario."""
+
+    def __init__(self, reference: str) -> None:
+        """Load ``reference``: a name, or ``path/to/file.py[:function]``."""
+        self.reference = reference
+        self._hashed = _hash_of(reference)  # before the file runs, because its code can change it
+        self._maker = find_maker(reference)
+        self._parameters = _parameters(self._maker, reference)
+
+    def make(self, settings: Mapping[str, str] | None = None) -> Scenario:
+        """Return a scenario; arguments and errors as in :func:`load_scenario`."""
+        reference, parameters = self.reference, self._parameters
+        settings = dict(settings or {})
+        arguments: dict[str, Any] = {}
+        for key, text in settings.items():
+            if "." not in key:
+                if key not in parameters:
+                    raise UnknownName("argument", key, parameters, f"scenario {reference}")
+                arguments[key] = _typed(key, text, parameters[key].default)
+        _check_complete(reference, parameters, arguments)
+        with users_code(reference):
+            scenario = self._maker(**arguments)
+        if not isinstance(scenario, Scenario):
+            raise ScenarioError(
+                f"{reference} returned a {type(scenario).__name__}, not a Scenario; return a "
+                "Scenario, or name the function that does: FILE.py:FUNCTION"
+            )
+        for key, text in settings.items():
+            if "." in key:
+                scenario.set(key, _numbers(key, text))
+        origin = {"reference": from_anywhere(reference), "settings": settings}
+        scenario.origin = {**origin, **self._hashed}
+        return scenario
+
+
 def load_scenario(reference: str, settings: Mapping[str, str] | None = None) -> Scenario:
     """Return the scenario that ``reference`` names: a name, or ``path/to/file.py[:function]``.
 
@@ -156,29 +192,7 @@ def load_scenario(reference: str, settings: Mapping[str, str] | None = None) -> 
     An argument is converted to the type of its default.  A value is a number, or several numbers
     separated by commas.  Raises :class:`ScenarioError`.
     """
-    hashed = _hash_of(reference)  # hashed first, because the code of the file can change the file
-    maker = find_maker(reference)
-    settings = dict(settings or {})
-    parameters = _parameters(maker, reference)
-    arguments: dict[str, Any] = {}
-    for key, text in settings.items():
-        if "." not in key:
-            if key not in parameters:
-                raise UnknownName("argument", key, parameters, f"scenario {reference}")
-            arguments[key] = _typed(key, text, parameters[key].default)
-    _check_complete(reference, parameters, arguments)
-    with _users_code(reference):
-        scenario = maker(**arguments)
-    if not isinstance(scenario, Scenario):
-        raise ScenarioError(
-            f"{reference} returned a {type(scenario).__name__}, not a Scenario; return a Scenario, "
-            "or name the function that does: FILE.py:FUNCTION"
-        )
-    for key, text in settings.items():
-        if "." in key:
-            scenario.set(key, _numbers(key, text))
-    scenario.origin = {"reference": _from_anywhere(reference), "settings": settings, **hashed}
-    return scenario
+    return ScenarioMaker(reference).make(settings)
 
 
 def _hash_of(reference: str) -> dict[str, str]:
@@ -190,7 +204,7 @@ def _hash_of(reference: str) -> dict[str, str]:
         return {}  # loading the file later raises the error
 
 
-def _from_anywhere(reference: str) -> str:
+def from_anywhere(reference: str) -> str:
     """Return ``reference`` with a full path, so that a replay in another folder finds the file."""
     path, dot_py, function = reference.partition(".py")
     return f"{Path(path + dot_py).resolve()}{function}" if dot_py else reference

@@ -1,0 +1,169 @@
+"""The options that compose a study, and that choose its workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from typing import Any
+
+import click
+
+from rtsim.cli.common import F
+from rtsim.cli.completion import setting_names
+from rtsim.cli.settings import parse_settings
+from rtsim.core.errors import ScenarioError
+from rtsim.studies.cluster import Where
+from rtsim.studies.designs import Design, MonteCarlo, design_of_text
+from rtsim.studies.plan import find_study
+from rtsim.studies.study import Study
+from rtsim.studies.texts import split, value_of
+
+
+@dataclass(frozen=True)
+class Composed:
+    """The options that compose a study, as they were typed."""
+
+    factors: tuple[str, ...] = ()
+    design: str | None = None
+    runs: int | None = None
+    results: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    seed: int | None = None
+    until: str | None = None
+    limit: float | None = None
+
+    def study(self, scenario: str) -> Study:
+        """Return the study of the file with these changes, or a study of the options alone."""
+        found = find_study(scenario)
+        changes: dict[str, Any] = {
+            "factors": dict(split(text, "--factor") for text in self.factors),
+            "results": dict(split(text, "--result") for text in self.results),
+            "settings": {n: value_of(t) for n, t in parse_settings(self.settings).items()},
+        }
+        given: dict[str, Any] = {"seed": self.seed, "until": self.until, "limit": self.limit}
+        given = {name: value for name, value in given.items() if value is not None}
+        if self.requirements:
+            before = () if found is None else tuple(found.requirements)
+            given["requirements"] = (*before, *self.requirements)
+        if found is not None:
+            for name, more in changes.items():
+                changes[name] = {**getattr(found, name), **more}
+        design = self._design(MonteCarlo() if found is None else found.sampled)
+        changes = {**changes, **given, "design": design}
+        return Study(**changes) if found is None else replace(found, **changes)
+
+    def _design(self, before: Design) -> Design:
+        design = before if self.design is None else design_of_text(self.design)
+        if self.runs is None:
+            return design
+        kinds: Any = design
+        if not isinstance(getattr(design, "runs", None), int) or "runs" not in {
+            one.name for one in fields(kinds)
+        }:
+            raise ScenarioError(
+                f"--runs {self.runs} does not fit the design {design.name}, whose number of runs "
+                "follows from its other values; give these values with --design"
+            )
+        out: Design = replace(kinds, runs=self.runs)
+        return out
+
+
+_COMPOSING = (
+    click.option(
+        "--factor",
+        "factors",
+        multiple=True,
+        metavar="NAME=TEXT",
+        help="Vary a value: NAME=norm:2,0.1 (a distribution of scipy.stats), NAME=range:1,3 or "
+        "NAME=values:1,2,5; repeatable.",
+    ),
+    click.option(
+        "--design",
+        metavar="TEXT",
+        help="Design with its values, such as latin_hypercube:runs=200, grid:levels=5 or "
+        "saltelli:base=256.  [default: monte_carlo]",
+    ),
+    click.option("--runs", type=int, help="Number of runs.  [default: the design's own]"),
+    click.option(
+        "--result",
+        "results",
+        multiple=True,
+        metavar="NAME=TEXT",
+        help="Result of each run, such as peak=max_abs:plant.x,after=2; repeatable.",
+    ),
+    click.option(
+        "--require",
+        "requirements",
+        multiple=True,
+        metavar="TEXT",
+        help="Requirement on a result, such as 'peak<0.5'; repeatable.",
+    ),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Set a value that is equal in all runs; repeatable.",
+        shell_complete=setting_names,
+    ),
+    click.option("--seed", type=int, help="Seed of the study.  [default: the study's own, or 0]"),
+    click.option("--until", help="End of each run, simulated s.  [default: the scenario's own]"),
+    click.option(
+        "--limit", type=float, help="Longest wall-clock time of one run, s.  [default: none]"
+    ),
+)
+
+
+def composing_options(command: F) -> F:
+    """Decorator: add the options that compose a study, as the argument ``composed``."""
+    names = [one.name for one in fields(Composed)]
+
+    @wraps(command)
+    def collected(**options: Any) -> Any:
+        own = {name: options.pop(name) for name in names}
+        return command(composed=Composed(**own), **options)
+
+    decorated: Any = collected
+    for option in reversed(_COMPOSING):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+_WHERE = (
+    click.option(
+        "--workers",
+        type=int,
+        help="Number of worker processes on this machine; 0: run in this process.  [default: one "
+        "for each CPU]",
+    ),
+    click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        default="",
+        help="Use the workers of this Dask scheduler, such as tcp://10.0.0.1:8786.",
+    ),
+    click.option(
+        "--scheduler-file",
+        metavar="FILE",
+        default="",
+        help="Use the workers of the Dask scheduler that wrote this file.",
+    ),
+)
+
+
+def where_options(command: F) -> F:
+    """Decorator: add the options that choose the workers, as the argument ``where``."""
+
+    @wraps(command)
+    def collected(workers: int | None, cluster: str, scheduler_file: str, **options: Any) -> Any:
+        if sum((workers is not None, bool(cluster), bool(scheduler_file))) > 1:
+            raise click.UsageError(
+                "--workers, --cluster and --scheduler-file exclude each other; give one of them"
+            )
+        return command(where=Where(workers, cluster, scheduler_file), **options)
+
+    decorated: Any = collected
+    for option in reversed(_WHERE):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]

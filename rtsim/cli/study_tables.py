@@ -1,0 +1,71 @@
+"""The results of a study as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rtsim.studies.folder import Folder
+
+
+def print_study(folder: Folder, found: dict[str, Any]) -> None:
+    """Print counts, estimates and pass rates of a study."""
+    states = ", ".join(f"{many} {state}" for state, many in found["states"].items() if many)
+    click.echo(f"{found['rows']} of {found['runs']} runs ({found['design']}): {states or 'none'}")
+    for name, one in found["results"].items():
+        click.echo(f"  {name}: {_estimate(one)}{_extremes(one)}")
+    for name, one in found["requirements"].items():
+        text = f"  {one['requirement']}: {one['passed']} of {one['count']} runs pass"
+        if "share" in one:
+            text += f", {one['share']:.4g} ({one['low']:.4g} to {one['high']:.4g})"
+        if one.get("worst_run") is not None:
+            text += f"; worst margin {one['worst_margin']:.4g} in run {one['worst_run']}"
+        click.echo(text if name == one["requirement"].split()[0] else f"{text} [{name}]")
+    for name, rows in found.get("alternatives", {}).items():
+        for row in rows:
+            difference = row.get("difference")
+            less = "" if difference is None else f"; difference {_estimate(difference)}"
+            click.echo(f"  {name} at {row['value']}: {_estimate(row)}{less}")
+    for state, row in _examples(folder, found):
+        click.echo(f"  {state}: run {row['run']}: {row['cause']}")
+    click.echo(f"folder: {folder.path}")
+
+
+def print_sensitivity(result: str, indices: dict[str, dict[str, float]]) -> None:
+    """Print the indices of each factor on one line."""
+    click.echo(f"sensitivity of {result}")
+    for name, one in indices.items():
+        if "first" in one:
+            text = (
+                f"first order {one['first']:.3f} ± {one['first_half']:.3f}, "
+                f"total {one['total']:.3f} ± {one['total_half']:.3f}"
+            )
+        else:
+            text = (
+                f"mu* {one['mu_star']:.4g} ± {one['mu_star_half']:.2g}, mu {one['mu']:.4g}, "
+                f"sigma {one['sigma']:.4g}"
+            )
+        click.echo(f"  {name}: {text}")
+
+
+def _estimate(one: dict[str, Any]) -> str:
+    if "mean" not in one:
+        return "no estimate"
+    return f"mean {one['mean']:.5g} ({one['low']:.5g} to {one['high']:.5g})"
+
+
+def _extremes(one: dict[str, Any]) -> str:
+    if "min" not in one:
+        return ""
+    less = f", {one['not_finite']} not finite" if one["not_finite"] else ""
+    return f", from {one['min']:.5g} to {one['max']:.5g}{less}"
+
+
+def _examples(folder: Folder, found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the first run in each state but ``ok``, with its cause."""
+    wanted = [state for state, many in found["states"].items() if many and state != "ok"]
+    if not wanted:
+        return []
+    rows = folder.table("run", "state", "cause").to_pylist()
+    return [(state, next(row for row in rows if row["state"] == state)) for state in wanted]

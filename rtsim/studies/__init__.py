@@ -1,0 +1,78 @@
+"""Studies: many runs of one scenario, with factors that follow a design (docs/studies.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rtsim.core.face import face
+
+if TYPE_CHECKING:
+    from rtsim.studies.copula import normals
+    from rtsim.studies.designs import (
+        DESIGNS,
+        Antithetic,
+        CommonRandomNumbers,
+        Design,
+        Grid,
+        LatinHypercube,
+        MonteCarlo,
+        Morris,
+        OneAtATime,
+        Points,
+        Replications,
+        Saltelli,
+        SobolSequence,
+        Space,
+        Strata,
+        Table,
+        UnitDesign,
+    )
+    from rtsim.studies.folder import Folder
+    from rtsim.studies.indices import sensitivity
+    from rtsim.studies.reductions import (
+        REDUCTIONS,
+        FirstCrossing,
+        IntegralSquaredError,
+        Last,
+        Max,
+        MaxAbs,
+        Mean,
+        Min,
+        Overshoot,
+        Reduction,
+        Running,
+        SettlingTime,
+    )
+    from rtsim.studies.requirements import Requirement
+    from rtsim.studies.running import repeat, resume, start
+    from rtsim.studies.study import Study
+    from rtsim.studies.summary import summarise
+
+_HOMES = {
+    "rtsim.studies.copula": ("normals",),
+    "rtsim.studies.designs": (
+        "DESIGNS", "Antithetic", "CommonRandomNumbers", "Design", "Grid", "LatinHypercube",
+        "MonteCarlo", "Morris", "OneAtATime", "Points", "Replications", "Saltelli",
+        "SobolSequence", "Space", "Strata", "Table", "UnitDesign",
+    ),
+    "rtsim.studies.folder": ("Folder",),
+    "rtsim.studies.indices": ("sensitivity",),
+    "rtsim.studies.reductions": (
+        "REDUCTIONS", "FirstCrossing", "IntegralSquaredError", "Last", "Max", "MaxAbs", "Mean",
+        "Min", "Overshoot", "Reduction", "Running", "SettlingTime",
+    ),
+    "rtsim.studies.requirements": ("Requirement",),
+    "rtsim.studies.running": ("repeat", "resume", "start"),
+    "rtsim.studies.study": ("Study",),
+    "rtsim.studies.summary": ("summarise",),
+}  # fmt: skip
+__all__ = [
+    "DESIGNS", "REDUCTIONS", "Antithetic", "CommonRandomNumbers", "Design", "FirstCrossing",
+    "Folder", "Grid", "IntegralSquaredError", "Last", "LatinHypercube", "Max", "MaxAbs", "Mean",
+    "Min", "MonteCarlo", "Morris", "OneAtATime", "Overshoot", "Points", "Reduction", "Replications",
+    "Requirement", "Running", "Saltelli", "SettlingTime", "SobolSequence", "Space", "Strata",
+    "Study", "Table", "UnitDesign", "normals", "repeat", "resume", "sensitivity", "start",
+    "summarise",
+]  # fmt: skip
+
+__getattr__, __dir__ = face(__name__, _HOMES)

@@ -1,0 +1,88 @@
+"""The code of a study that runs in a worker: batches of runs, and the check before them."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import IO
+
+from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.version import __version__
+from rtsim.studies.one_run import Runner
+from rtsim.studies.plan import Job, Ordered
+from rtsim.studies.rows import Row
+
+_RUNNERS: dict[str, Runner] = {}
+"""The scenario of the latest study, loaded and compiled once in this process."""
+_ONE_AT_A_TIME = threading.Lock()
+"""A worker with several threads runs one batch after the other."""
+_NOWHERE: list[IO[str]] = []
+
+
+def runner_of(job_text: str) -> Runner:
+    """Return the runner of a job; the scenario is loaded at the first call.
+
+    Raises :class:`ScenarioError` if this process has another version of rtsim.
+    """
+    if job_text not in _RUNNERS:
+        job = Job.of_text(job_text)
+        if job.rtsim != __version__:
+            raise ScenarioError(
+                f"the study was made with rtsim {job.rtsim}, but this process has {__version__}; "
+                "install the same version"
+            )
+        runner = Runner(job)
+        _RUNNERS.clear()
+        _RUNNERS[job_text] = runner
+    return _RUNNERS[job_text]
+
+
+def run_batch(
+    job_text: str,
+    orders: Sequence[Ordered],
+    began: Callable[[], object] = lambda: None,
+    limited: bool = True,
+) -> list[Row]:
+    """Run ``orders`` one after the other and return their rows.
+
+    ``began`` is called before the first run.  If ``limited``, a run that takes longer than the
+    limit of the job ends this process.
+    """
+    with _ONE_AT_A_TIME:
+        runner = runner_of(job_text)
+        began()
+        rows = []
+        for order in orders:
+            with _Limit(runner.job.limit if limited else None):
+                rows.append(runner.row(order))
+        return rows
+
+
+def check_worker(job_text: str, order: Ordered) -> str:
+    """Return why this process cannot run the scenario with ``order``; empty if it can."""
+    try:
+        with _ONE_AT_A_TIME:
+            runner_of(job_text).check(order)
+    except RtsimError as error:
+        return str(error)
+    return ""
+
+
+class _Limit:
+    """A context that ends the process after ``seconds``, even if compiled code never returns."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        if self._seconds is None:
+            return
+        if not _NOWHERE:
+            _NOWHERE.append(open(os.devnull, "w"))
+        faulthandler.dump_traceback_later(self._seconds, file=_NOWHERE[0], exit=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._seconds is not None:
+            faulthandler.cancel_dump_traceback_later()

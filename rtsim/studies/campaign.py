@@ -1,0 +1,144 @@
+"""The loop of a study: batches go to the workers, rows come back and are stored."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from rtsim.studies.folder import Folder
+from rtsim.studies.plan import Ordered, Orders
+from rtsim.studies.pools import Batch, Outcome, Pool
+from rtsim.studies.rows import ERROR, LOST, TIMEOUT, Row
+from rtsim.studies.tally import Tally
+
+_BATCH_S = 0.5
+"""Wall-clock time that a batch should take."""
+_GROWTH = 4
+_MOST = 1000
+_TRIES = 3
+"""How often a batch whose worker ended before the batch began is submitted as it is."""
+
+
+@dataclass
+class _Suspect:
+    """A run that ended its process, or raised an error, and is tried once more."""
+
+    order: Ordered
+    attempts: int = 0
+    avoid: str = ""
+
+
+@dataclass
+class Campaign:
+    """Runs all runs of a folder that have no row yet."""
+
+    folder: Folder
+    pool: Pool
+    tally: Tally
+    show: Callable[[Tally], object] = lambda _: None
+    """Called about once per second with the results so far."""
+    shuffled: Callable[[Iterable[int]], Iterable[int]] = iter
+    """Changes the order of the runs; the results do not depend on it."""
+
+    _suspects: deque[_Suspect] = field(default_factory=deque)
+    _attempts: dict[int, _Suspect] = field(default_factory=dict)
+    _again: deque[Batch] = field(default_factory=deque)
+    _size: int = 1
+    _in_flight: int = 0
+
+    def run(self) -> None:
+        """Run until every run has a row; what was computed is stored in any case.
+
+        Raises :class:`RtsimError` if the study cannot continue, and :class:`KeyboardInterrupt`.
+        """
+        orders = Orders(self.folder.plan)
+        done = self.folder.done()
+        left = (k for k in range(self.folder.plan.runs) if k not in done)
+        todo = (orders[k] for k in self.shuffled(left))
+        try:
+            first = next(todo, None)
+            if first is not None:
+                self.pool.check(first)
+                self._submit(Batch([first]))  # alone, so that only one worker compiles the models
+                self._wait()
+            self._all(todo)
+        finally:
+            self.folder.write()
+            self.show(self.tally)
+
+    def _all(self, todo: Iterator[Ordered]) -> None:
+        capacity = self.pool.capacity
+        while True:
+            while self._in_flight < capacity and (batch := self._next(todo)) is not None:
+                self._submit(batch)
+            if not self._in_flight:
+                return
+            self._wait()
+            capacity = self.pool.capacity
+            self.folder.write_if_due()
+            self.show(self.tally)
+
+    def _wait(self) -> None:
+        for outcome in self.pool.finished():
+            self._in_flight -= 1
+            self._take(outcome)
+
+    def _next(self, todo: Iterator[Ordered]) -> Batch | None:
+        """Return the next batch: suspects first, then batches to repeat, then new runs."""
+        if self._suspects:
+            suspect = self._suspects.popleft()
+            self._attempts[suspect.order.run] = suspect
+            return Batch([suspect.order], alone=True, avoid=suspect.avoid)
+        if self._again:
+            return self._again.popleft()
+        left = self.folder.plan.runs - self.tally.rows
+        share = max(1, left // (2 * self.pool.capacity))
+        orders = list(islice(todo, min(self._size, share)))
+        return Batch(orders) if orders else None
+
+    def _submit(self, batch: Batch) -> None:
+        self._in_flight += 1
+        self.pool.submit(batch)
+
+    def _take(self, outcome: Outcome) -> None:
+        if outcome.died:
+            self._take_death(outcome)
+            return
+        for row in outcome.rows:
+            suspect = self._attempts.pop(row.order.run, None)
+            attempts = 1 if suspect is None else suspect.attempts + 1
+            if row.state == ERROR and attempts == 1:
+                self._suspects.append(_Suspect(row.order, 1, outcome.worker))
+            else:
+                self._store(replace(row, attempts=attempts))
+        cost = sum(row.wall_s for row in outcome.rows) / max(1, len(outcome.rows))
+        fitting = int(_BATCH_S / cost) if cost > 0.0 else _MOST
+        self._size = max(1, min(fitting, _GROWTH * self._size, _MOST))
+
+    def _take_death(self, outcome: Outcome) -> None:
+        """Decide what happens to the runs of a batch whose process has ended."""
+        batch = outcome.batch
+        if not outcome.began and batch.tries < _TRIES:
+            self._again.append(replace(batch, tries=batch.tries + 1))
+            return
+        if not batch.alone:  # one of its runs is the cause, or none: each is tried alone
+            self._suspects.extend(_Suspect(order, 0, outcome.worker) for order in batch.orders)
+            return
+        (order,) = batch.orders
+        suspect = self._attempts.pop(order.run, _Suspect(order))
+        attempts = suspect.attempts + 1
+        if attempts < 2:
+            self._suspects.append(_Suspect(order, attempts, outcome.worker))
+            return
+        limit = self.folder.plan.job.limit
+        if limit is not None and outcome.ran_s >= limit:
+            row = Row(order, TIMEOUT, f"the run took longer than its limit of {limit:g} s")
+        else:
+            row = Row(order, LOST, f"{outcome.died} during the run")
+        self._store(replace(row, attempts=attempts, wall_s=outcome.ran_s))
+
+    def _store(self, row: Row) -> None:
+        self.folder.add(row)
+        self.tally.add(row)

@@ -1,0 +1,274 @@
+"""Workers of Dask: a local cluster of processes, or a cluster that the user has started.
+
+Only this module imports :mod:`distributed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import os
+import queue
+import signal
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.studies.batch import check_worker, run_batch
+from rtsim.studies.plan import Ordered
+from rtsim.studies.pools import Batch, Outcome
+from rtsim.studies.rows import Row
+
+_TOPIC = "rtsim-study"
+_FLUSHED_S = 0.05
+"""Time in which a worker sends what it has reported, before a run may block it for ever."""
+_WAIT_S = 1.0
+_FETCH_S = 20.0
+_START_S = 60.0
+_JOIN_S = 20.0
+_EACH = 2
+"""Batches for each worker: one that runs, and one that waits."""
+
+
+LOST_TEXT = (
+    "the connection to Dask's scheduler is lost; start a scheduler, then continue with rtsim study "
+    "resume FOLDER"
+)
+
+
+class ClusterLost(RtsimError):
+    """The connection to Dask's scheduler is lost."""
+
+
+def distributed() -> Any:
+    """Return the module; raises :class:`ScenarioError` if the extra ``study`` is not installed."""
+    try:
+        import distributed as module
+    except ImportError as error:
+        raise ScenarioError(
+            f"studies with workers need Dask, which cannot be imported ({error}); type "
+            "pip install 'rtsim[study]', or add --workers 0"
+        ) from None
+    return module
+
+
+def _in_worker(
+    job_text: str, orders: list[Ordered], key: str, alone: bool
+) -> tuple[str, list[Row]]:
+    """Run a batch in a worker of Dask, and report when its first run begins.
+
+    Returns the worker's address and the rows.
+    """
+    worker = distributed().get_worker()
+
+    def began() -> None:
+        worker.log_event(_TOPIC, {"key": key})
+        if alone:
+            sent = threading.Event()
+            worker.loop.add_callback(worker.loop.call_later, _FLUSHED_S, sent.set)
+            sent.wait(10 * _FLUSHED_S)
+
+    return str(worker.address), run_batch(job_text, orders, began)
+
+
+@dataclass(frozen=True)
+class Where:
+    """The workers that a study uses: processes of this machine, or a cluster of the user."""
+
+    workers: int | None = None
+    """Number of local processes; ``None``: one for each CPU."""
+    address: str = ""
+    """Address of a scheduler, such as ``tcp://10.0.0.1:8786``."""
+    scheduler_file: str = ""
+    """File that a scheduler wrote with its address."""
+
+    @property
+    def remote(self) -> bool:
+        return bool(self.address or self.scheduler_file)
+
+
+class DaskPool:
+    """Executes batches on the workers of a Dask cluster."""
+
+    def __init__(self, job_text: str, where: Where) -> None:
+        """Start or join the cluster; raises :class:`ScenarioError` if that fails."""
+        self._job_text, self._where = job_text, where
+        self._ended: queue.SimpleQueue[tuple[Any, Batch, str]] = queue.SimpleQueue()
+        self._futures: dict[str, Any] = {}
+        self._began: dict[str, int] = {}
+        self._number = 0
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        with ExitStack() as stack:
+            self._client = _joined(where, stack) if where.remote else _started(where, stack)
+            stack.callback(self._client.close)
+            self._client.subscribe_topic(_TOPIC, self._heard)
+            self._stack = stack.pop_all()
+
+    def _heard(self, event: tuple[object, Any]) -> None:
+        with suppress(TypeError, KeyError, IndexError):
+            self._began[event[1]["key"]] = stopwatch()
+
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses of the present workers."""
+        return list(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    @property
+    def workers(self) -> int:
+        return max(1, len(self.addresses))
+
+    @property
+    def capacity(self) -> int:
+        return _EACH * self.workers
+
+    @property
+    def about(self) -> str:
+        link = str(getattr(self._client, "dashboard_link", "") or "")
+        return link if link.startswith("http") and _dashboard() else ""
+
+    def check(self, order: Ordered) -> None:
+        tasks = {
+            address: self._client.submit(
+                check_worker, self._job_text, order, workers=[address], pure=False
+            )
+            for address in self.addresses
+        }
+        for address, task in tasks.items():
+            try:
+                problem = task.result()
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+            if problem:
+                raise ScenarioError(f"the worker {address} cannot run the scenario: {problem}")
+
+    def submit(self, batch: Batch) -> None:
+        self._number += 1
+        key = f"rtsim-study-{os.getpid()}-{id(self)}-{self._number}"
+        others = [one for one in self.addresses if one != batch.avoid] if batch.avoid else []
+        future = self._client.submit(
+            _in_worker, self._job_text, list(batch.orders), key, batch.alone, key=key, pure=False,
+            retries=0, workers=others or None, allow_other_workers=True if others else None,
+            priority=1 if batch.alone else 0,
+        )  # fmt: skip
+        self._futures[key] = future
+        future.add_done_callback(self._done(batch, key))
+
+    def _done(self, batch: Batch, key: str) -> Callable[[Any], None]:
+        return lambda future: self._ended.put((future, batch, key))
+
+    def finished(self) -> list[Outcome]:
+        out = []
+        try:
+            out.append(self._outcome(*self._ended.get(timeout=_WAIT_S)))
+        except queue.Empty:
+            if self._client.status != "running":
+                raise ClusterLost(LOST_TEXT) from None
+        while not self._ended.empty():
+            out.append(self._outcome(*self._ended.get()))
+        return [one for one in out if one is not None]
+
+    def _outcome(self, future: Any, batch: Batch, key: str) -> Outcome | None:
+        """Return what became of a batch, or ``None`` if Dask runs the batch again.
+
+        Dask does so if the worker ended after the batch, but before its rows were fetched.
+        """
+        try:
+            if future.status == "finished":
+                address, rows = future.result(timeout=_FETCH_S)
+                self._forget(future, key)
+                return Outcome(batch, rows, worker=address)
+            if future.status == "cancelled":
+                raise ClusterLost(LOST_TEXT)
+            error = future.exception(timeout=0) if future.status == "error" else None
+        except TimeoutError:
+            error = None
+        except (asyncio.CancelledError, concurrent.futures.CancelledError):
+            raise ClusterLost(LOST_TEXT) from None
+        if error is None:
+            future.add_done_callback(self._done(batch, key))
+            return None
+        began = self._began.get(key)
+        self._forget(future, key)
+        if isinstance(error, distributed().KilledWorker):
+            last = getattr(error.last_worker, "address", "")
+            ran = 0.0 if began is None else (stopwatch() - began) * 1e-9
+            return Outcome(batch, (), "its process ended", began is not None, ran, str(last))
+        if isinstance(error, RtsimError):
+            raise error
+        raise ScenarioError(f"a worker failed: {type(error).__name__}: {error}")
+
+    def _forget(self, future: Any, key: str) -> None:
+        self._began.pop(key, None)
+        self._futures.pop(key, None)
+        future.release()
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def dask_setup(worker: Any) -> None:  # noqa: ARG001
+    """Let a worker ignore Ctrl-C, which a terminal sends to all processes; Dask calls this."""
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _dashboard() -> bool:
+    """Return whether the package that Dask's dashboard needs is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("bokeh") is not None
+
+
+def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
+    """Return a client of a cluster that the user has started."""
+    name = where.address or where.scheduler_file
+    try:
+        if where.scheduler_file:
+            client = distributed().Client(scheduler_file=where.scheduler_file, timeout=_JOIN_S)
+        else:
+            client = distributed().Client(where.address, timeout=_JOIN_S)
+    except (OSError, ValueError) as error:
+        raise ScenarioError(
+            f"no Dask scheduler answers at {name} ({error}); start one with 'dask scheduler'"
+        ) from None
+    if not client.scheduler_info(n_workers=-1)["workers"]:
+        client.close()
+        raise ScenarioError(
+            f"the Dask scheduler at {name} has no workers; start some with 'dask worker ADDRESS'"
+        )
+    return client
+
+
+def _started(where: Where, stack: ExitStack) -> Any:
+    """Return a client of a new cluster of processes that listens on the loopback interface."""
+    import dask
+
+    module = distributed()
+    count = where.workers or os.cpu_count() or 1
+    scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="rtsim-study-"))
+    stack.enter_context(
+        dask.config.set(
+            {
+                "distributed.scheduler.allowed-failures": 0,
+                "distributed.admin.system-monitor.interval": "5s",
+                "distributed.worker.preload": [__name__],
+                "distributed.worker.profile.enabled": False,
+            }
+        )
+    )
+    cluster = module.LocalCluster(
+        n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        worker_dashboard_address=None, local_directory=str(Path(scratch)), silence_logs=50,
+    )  # fmt: skip
+    stack.callback(cluster.close)
+    client = module.Client(cluster, timeout=_START_S)
+    client.wait_for_workers(count, timeout=_START_S)
+    return client

@@ -1,0 +1,83 @@
+"""The designs of a study, by name; other packages add designs by the entry point
+``rtsim.designs`` (docs/studies.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.extension_point import ExtensionPoint
+from rtsim.studies.designs.alternatives import CommonRandomNumbers
+from rtsim.studies.designs.base import Design, Points, Space, UnitDesign
+from rtsim.studies.designs.levels import Grid, OneAtATime
+from rtsim.studies.designs.sampling import (
+    Antithetic,
+    LatinHypercube,
+    MonteCarlo,
+    Replications,
+    SobolSequence,
+)
+from rtsim.studies.designs.screening import Morris, Saltelli
+from rtsim.studies.designs.strata import Strata
+from rtsim.studies.designs.table import Table
+from rtsim.studies.texts import call_of, made
+
+
+def _checked(name: str, made: object) -> type[Design]:
+    if not (isinstance(made, type) and issubclass(made, Design)) or made.name != name:
+        raise ScenarioError(
+            f"design {name!r} is {made!r}; expected a subclass of rtsim.studies.Design whose "
+            f"name is {name!r}"
+        )
+    return made
+
+
+_SHIPPED: tuple[type[Design], ...] = (
+    Replications, MonteCarlo, Antithetic, LatinHypercube, SobolSequence, Grid, OneAtATime, Morris,
+    Saltelli, Strata, CommonRandomNumbers, Table,
+)  # fmt: skip
+DESIGNS: ExtensionPoint[type[Design]] = ExtensionPoint(
+    "rtsim.designs", "design", {one.name: one for one in _SHIPPED}, _checked
+)
+"""The class of each design, by its name."""
+
+
+def design_of(plain: Mapping[str, Any]) -> Design:
+    """Return the design that :meth:`Design.to_plain` stored; raises :class:`ScenarioError`."""
+    given = dict(plain)
+    make = DESIGNS.get_or_raise(str(given.pop("design", "")))
+    if isinstance(given.get("base"), Mapping):
+        given["base"] = design_of(given["base"])
+    return made(f"design {make.name}", make, [], given)
+
+
+def design_of_text(text: str) -> Design:
+    """Return the design of a text such as ``saltelli:base=256`` or ``grid:levels=5``.
+
+    Several values of one argument are separated by blanks: ``strata:gust,at=0.9 0.99,runs=9 9 9``.
+    """
+    call = call_of(text)
+    make = DESIGNS.get_or_raise(call.name)
+    values = [_listed(v) for v in call.values]
+    named = {k: _listed(v) for k, v in call.named.items()}
+    if make is Strata:
+        named = {k: v if k == "factor" or isinstance(v, tuple) else (v,) for k, v in named.items()}
+    if make is CommonRandomNumbers and isinstance(named.get("runs"), int):
+        named["base"] = MonteCarlo(named.pop("runs"))
+    return made(f"design {text!r}", make, values, named)
+
+
+def _listed(value: object) -> Any:
+    """Return numbers that are separated by blanks as a tuple."""
+    if isinstance(value, str) and " " in value.strip():
+        return tuple(call_of(f"x:{','.join(value.split())}").values)
+    return value
+
+
+__all__ = [
+    "DESIGNS", "Antithetic", "CommonRandomNumbers", "Design", "Grid", "LatinHypercube",
+    "MonteCarlo", "Morris", "OneAtATime", "Points", "Replications", "Saltelli", "SobolSequence",
+    "Space", "Strata", "Table", "UnitDesign", "design_of", "design_of_text",
+]  # fmt: skip

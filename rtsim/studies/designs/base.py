@@ -1,0 +1,118 @@
+"""The interface of a design: which values the factors have in run k."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.studies.copula import Copula
+from rtsim.studies.factors import Spread, Values
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Space:
+    """The factors of a study, their correlations and the study's seed."""
+
+    seed: int
+    factors: Mapping[str, Spread]
+    copula: Copula = field(default_factory=Copula)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The factors in alphabetical order, so that the order of their declaration is free."""
+        return tuple(sorted(self.factors))
+
+    def values(self, unit: list[Vector]) -> dict[str, Values]:
+        """Return the values of all factors at ``unit``, (n,) in (0, 1) for each of the names."""
+        mapped = self.copula.apply(self.names, unit)
+        return {
+            name: self.factors[name].at(one) for name, one in zip(self.names, mapped, strict=True)
+        }
+
+    def without(self, *names: str) -> Space:
+        """Return the space without these factors."""
+        rest = {name: one for name, one in self.factors.items() if name not in names}
+        return Space(self.seed, rest, self.copula)
+
+
+@dataclass(frozen=True)
+class Points:
+    """The factors of consecutive runs, each as an array (n,)."""
+
+    values: Mapping[str, Values]
+    draws: Integers
+    """Runs with the same number (n,) have the same seed."""
+    marks: Mapping[str, Values] = field(default_factory=dict)
+    """Further columns of the results, such as ``weight`` and ``stratum``."""
+
+
+class Design(ABC):
+    """A rule that gives each run the values of its factors.
+
+    Write a dataclass whose fields are JSON data, with a ``name`` and the methods :meth:`count` and
+    :meth:`points`, and register it: docs/studies.md.
+    """
+
+    name: ClassVar[str]
+    random: ClassVar[bool] = True
+    """False if the design does not use the distributions of the factors, only their levels."""
+
+    @abstractmethod
+    def count(self, space: Space) -> int:
+        """Return the number of runs."""
+
+    @abstractmethod
+    def points(self, space: Space, first: int, count: int) -> Points:
+        """Return the factors of the runs ``first``, ``first + 1``, ... (``count`` of them).
+
+        The values of a run depend on the space and on the number of the run, and not on ``first``
+        or ``count``.
+        """
+
+    def check(self, space: Space) -> None:
+        """Raise :class:`ScenarioError` if the design cannot be used with these factors."""
+        if not self.random and space.copula.pairs:
+            raise ScenarioError(
+                f"the design {self.name} varies factors independently, so they cannot be "
+                "correlated; leave the correlation out, or use the design monte_carlo"
+            )
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain JSON data; :func:`rtsim.studies.designs.design_of` reads it."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        return {"design": self.name, **own}
+
+
+class UnitDesign(Design):
+    """A design that gives numbers in (0, 1), to which the distributions are applied."""
+
+    @abstractmethod
+    def unit(self, space: Space, first: int, count: int) -> list[Vector]:
+        """Return numbers (count,) in (0, 1) for each of ``space.names``."""
+
+    def points(self, space: Space, first: int, count: int) -> Points:
+        unit = self.unit(space, first, count)
+        return Points(space.values(unit), np.arange(first, first + count))
+
+
+def positive(design: Design, **values: object) -> None:
+    """Raise :class:`ScenarioError` unless each value is a whole number >= 1."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ScenarioError(
+                f"{name} of the design {design.name} is {value!r}; give a whole number >= 1"
+            )
+
+
+def inside(unit: Vector) -> Vector:
+    """Return ``unit`` with numbers moved off 0 and 1, where a distribution may be infinite."""
+    return np.clip(unit, 2.0**-53, 1.0 - 2.0**-53)

@@ -1,0 +1,143 @@
+"""Designs for sensitivity analysis, from SALib: Morris trajectories and Saltelli's samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.studies.designs.base import Points, Space, UnitDesign, inside, positive
+from rtsim.studies.uniforms import seed32_of
+
+
+def problem_of(space: Space) -> dict[str, Any]:
+    """Return the factors as SALib describes them, each from 0 to 1."""
+    names = list(space.names)
+    return {"num_vars": len(names), "names": names, "bounds": [[0.0, 1.0]] * len(names)}
+
+
+class Sensitivity(UnitDesign):
+    """A design of groups of runs; the column ``group`` numbers the groups.
+
+    All runs of a group have the same seed.  The difference between two runs is then caused by the
+    factors, and not by the noise.
+    """
+
+    random: ClassVar[bool] = False
+
+    def check(self, space: Space) -> None:
+        super().check(space)
+        if len(space.names) < 2:
+            raise ScenarioError(f"the design {self.name} needs at least 2 factors")
+
+    def group(self, space: Space) -> int:
+        """Return the number of runs in a group."""
+        raise NotImplementedError
+
+    def points(self, space: Space, first: int, count: int) -> Points:
+        group = np.arange(first, first + count) // self.group(space)
+        return Points(space.values(self.unit(space, first, count)), group, {"group": group})
+
+
+@dataclass(frozen=True)
+class Morris(Sensitivity):
+    """Trajectories through a grid of ``levels`` levels: each run changes one factor.
+
+    ``levels`` are quantiles of the factors, from 0 to 1.  A distribution without bounds has no
+    value there; the design then uses the quantiles from 0.01 to 0.99.  Needs
+    ``trajectories`` * (number of factors + 1) runs.  Source: Morris, Technometrics 33 (1991) 161.
+    """
+
+    name: ClassVar[str] = "morris"
+
+    trajectories: int = 20
+    levels: int = 4
+
+    def __post_init__(self) -> None:
+        positive(self, trajectories=self.trajectories, levels=self.levels)
+        if self.levels % 2:
+            raise ScenarioError(
+                f"levels of the design morris is {self.levels}; give an even number, such as 4"
+            )
+
+    def group(self, space: Space) -> int:
+        return len(space.names) + 1
+
+    def count(self, space: Space) -> int:
+        return self.trajectories * self.group(space)
+
+    def grid(self, space: Space, first: int, count: int) -> Vector:
+        """Return the runs on the grid, (count, factors) from 0 to 1."""
+        from SALib.sample import morris
+
+        size = self.group(space)
+        begin, end = first // size, (first + count - 1) // size + 1
+        rows = [
+            morris.sample(
+                problem_of(space), 1, num_levels=self.levels,
+                seed=seed32_of(space.seed, f"{self.name}/{trajectory}"),
+            )
+            for trajectory in range(begin, end)
+        ]  # fmt: skip
+        out: Vector = np.concatenate(rows)[first - begin * size :][:count]
+        return out
+
+    def unit(self, space: Space, first: int, count: int) -> list[Vector]:
+        columns = self.grid(space, first, count).T
+        out = []
+        for name, column in zip(space.names, columns, strict=True):
+            ends = np.asarray(space.factors[name].at(np.array([0.0, 1.0])), dtype=object)
+            finite = all(np.isfinite(v) for v in ends if not isinstance(v, str))
+            out.append(column if finite else 0.01 + 0.98 * column)
+        return out
+
+
+@dataclass(frozen=True)
+class Saltelli(Sensitivity):
+    """Saltelli's samples for Sobol indices of first order and of the total effect.
+
+    Needs ``base`` * (number of factors + 2) runs, or with ``second`` order ``base`` * (2 * number
+    of factors + 2).  ``base`` must be a power of two.  Source: Saltelli et al., Computer Physics
+    Communications 181 (2010) 259.
+    """
+
+    name: ClassVar[str] = "saltelli"
+
+    base: int = 128
+    second: bool = False
+
+    def __post_init__(self) -> None:
+        positive(self, base=self.base)
+        if self.base & (self.base - 1):
+            raise ScenarioError(
+                f"base of the design saltelli is {self.base}; give a power of two, such as 128"
+            )
+
+    def group(self, space: Space) -> int:
+        return (2 if self.second else 1) * len(space.names) + 2
+
+    def count(self, space: Space) -> int:
+        return self.base * self.group(space)
+
+    def unit(self, space: Space, first: int, count: int) -> list[Vector]:
+        rows = self._all(space)[first : first + count]
+        return [inside(column) for column in rows.T]
+
+    def _all(self, space: Space) -> Vector:
+        from SALib.sample import sobol
+
+        key = (space.seed, space.names, self)
+        if key not in _SAMPLES:
+            _SAMPLES.clear()
+            _SAMPLES[key] = sobol.sample(
+                problem_of(space), self.base, calc_second_order=self.second, scramble=True,
+                seed=seed32_of(space.seed, self.name),
+            )  # fmt: skip
+        return _SAMPLES[key]
+
+
+_SAMPLES: dict[object, Vector] = {}
+"""The latest of Saltelli's samples, because each block of runs reads it."""

@@ -1,0 +1,238 @@
+"""Factors: the values of a scenario that differ from run to run, and how they are distributed."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Vector
+from rtsim.studies.texts import Value, call_of, made
+
+Values = NDArray[Any]
+"""Values of a factor, one for each run: float64, int64, bool or str."""
+
+
+class Spread(ABC):
+    """The possible values of one factor."""
+
+    @abstractmethod
+    def at(self, unit: Vector) -> Values:
+        """Return the values (n,) at the numbers ``unit`` (n,) in (0, 1): the inverse of the
+        distribution function.
+        """
+
+    @abstractmethod
+    def levels(self, count: int) -> list[Value]:
+        """Return ``count`` values from low to high for a grid; a list returns all its values."""
+
+    @abstractmethod
+    def middle(self) -> Value:
+        """Return the value of the factor while only other factors change."""
+
+    @abstractmethod
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain JSON data from which :func:`spread_of` makes the object again."""
+
+
+@dataclass(frozen=True)
+class Range(Spread):
+    """All values from ``low`` to ``high``, with equal probability."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise ScenarioError(
+                f"the range from {self.low!r} to {self.high!r} is empty or not finite; give "
+                "(low, high) with low < high"
+            )
+
+    def at(self, unit: Vector) -> Values:
+        return self.low + (self.high - self.low) * unit
+
+    def levels(self, count: int) -> list[Value]:
+        return [float(v) for v in np.linspace(self.low, self.high, count)]
+
+    def middle(self) -> Value:
+        return 0.5 * (self.low + self.high)
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"range": [self.low, self.high]}
+
+
+@dataclass(frozen=True)
+class Choice(Spread):
+    """Single values, each with the same probability."""
+
+    values: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise ScenarioError("a list of values is empty; give at least one value")
+
+    def at(self, unit: Vector) -> Values:
+        n = len(self.values)
+        return self.array()[np.minimum((unit * n).astype(np.int64), n - 1)]
+
+    def array(self) -> Values:
+        """Return all values as one array (n,)."""
+        return column_of(self.values)
+
+    def levels(self, count: int) -> list[Value]:  # noqa: ARG002
+        return list(self.values)
+
+    def middle(self) -> Value:
+        return self.values[0]
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"values": list(self.values)}
+
+
+@dataclass(frozen=True)
+class Distributed(Spread):
+    """A distribution of :mod:`scipy.stats` with its arguments."""
+
+    name: str
+    values: tuple[float, ...] = ()
+    named: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, frozen: Any) -> Distributed:
+        """Return the spread of a frozen distribution such as ``scipy.stats.norm(2, 0.1)``."""
+        from scipy import stats
+
+        name = str(frozen.dist.name)
+        if type(getattr(stats, name, None)) is not type(frozen.dist):
+            raise ScenarioError(
+                f"the distribution {name!r} is not one of scipy.stats, so it cannot be stored with "
+                "the study; give a table of values instead"
+            )
+        out = cls(
+            name,
+            tuple(_number(name, v) for v in frozen.args),
+            tuple((k, _number(name, v)) for k, v in sorted(frozen.kwds.items())),
+        )
+        out.frozen()
+        return out
+
+    def frozen(self) -> Any:
+        """Return the frozen distribution; raises :class:`ScenarioError` for wrong arguments."""
+        from scipy import stats
+
+        family = getattr(stats, self.name, None)
+        if not isinstance(family, stats.rv_continuous | stats.rv_discrete):
+            kinds = stats.rv_continuous, stats.rv_discrete
+            known = [name for name, one in vars(stats).items() if isinstance(one, kinds)]
+            raise UnknownName("distribution", self.name, ("range", "values", *known))
+        try:
+            frozen = family(*self.values, **dict(self.named))
+        except TypeError as error:
+            raise ScenarioError(f"distribution {self}: {error}") from None
+        if not math.isfinite(float(frozen.ppf(0.5))):
+            raise ScenarioError(f"distribution {self} is not defined for these arguments")
+        return frozen
+
+    def at(self, unit: Vector) -> Values:
+        return np.asarray(self.frozen().ppf(unit))
+
+    def levels(self, count: int) -> list[Value]:
+        if count == 1:
+            return [self.middle()]
+        return [float(v) for v in self.frozen().ppf(np.linspace(0.05, 0.95, count))]
+
+    def middle(self) -> Value:
+        return float(self.frozen().ppf(0.5))
+
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            "distribution": self.name,
+            "arguments": list(self.values),
+            "named": dict(self.named),
+        }
+
+    def __str__(self) -> str:
+        words = [f"{v:g}" for v in self.values] + [f"{k}={v:g}" for k, v in self.named]
+        return f"{self.name}:{','.join(words)}"
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ScenarioError(
+            f"an argument of the distribution {name} is {value!r}; give one number"
+        ) from None
+
+
+def column_of(values: Sequence[Value]) -> Values:
+    """Return ``values`` as an array (n,) of bool, int64, float64 or str."""
+    kinds = {type(v) for v in values}
+    if kinds == {bool}:
+        return np.array(values, dtype=np.bool_)
+    if kinds == {int}:
+        return np.array(values, dtype=np.int64)
+    if kinds <= {int, float}:
+        return np.array(values, dtype=np.float64)
+    return np.array([str(v) for v in values])
+
+
+def spread(given: object) -> Spread:
+    """Return the spread that a user gives for a factor.
+
+    ``given``: a frozen distribution of scipy.stats, a range ``(low, high)``, a list of values, or a
+    text such as ``norm:2,0.1``, ``range:1,3`` or ``values:1,2,5``.
+    """
+    if isinstance(given, Spread):
+        return given
+    if isinstance(given, str):
+        return spread_of_text(given)
+    if isinstance(given, tuple) and len(given) == 2:
+        return Range(_number("range", given[0]), _number("range", given[1]))
+    if isinstance(given, list):
+        return Choice(tuple(_single(v) for v in given))
+    if hasattr(given, "dist") and hasattr(given, "ppf"):
+        return Distributed.of(given)
+    raise ScenarioError(
+        f"a factor is {given!r}; give a frozen distribution of scipy.stats, a range (low, high), "
+        "or a list of values"
+    )
+
+
+def _single(value: object) -> Value:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, bool | int | float | str):
+        raise ScenarioError(f"a value of a factor is {value!r}; give a number or a text")
+    return value
+
+
+def spread_of_text(text: str) -> Spread:
+    """Return the spread of ``range:LOW,HIGH``, ``values:A,B,...`` or ``NAME:ARGUMENTS``."""
+    call = call_of(text)
+    if call.name == "range":
+        return made(f"factor {text!r}", Range, call.values, call.named)
+    if call.name == "values":
+        return Choice(tuple(call.values))
+    named = tuple(sorted((k, _number(call.name, v)) for k, v in call.named.items()))
+    out = Distributed(call.name, tuple(_number(call.name, v) for v in call.values), named)
+    out.frozen()
+    return out
+
+
+def spread_of(plain: Mapping[str, Any]) -> Spread:
+    """Return the spread that :meth:`Spread.to_plain` stored."""
+    if "range" in plain:
+        return Range(*plain["range"])
+    if "values" in plain:
+        return Choice(tuple(plain["values"]))
+    return Distributed(
+        plain["distribution"], tuple(plain["arguments"]), tuple(sorted(plain["named"].items()))
+    )

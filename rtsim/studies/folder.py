@@ -1,0 +1,225 @@
+"""The folder of a study: its plan, its results as Parquet files, and a lock.
+
+Results are appended as files of their own, because a Parquet file cannot grow; every program that
+reads Parquet reads the folder ``results`` as one table.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.studies.plan import Plan
+from rtsim.studies.rows import Row
+
+PLAN, RESULTS, LOCK = "plan.json", "results", "lock"
+_SHORTEST_NS = 2_000_000_000
+_SHARE = 50
+"""Rows are written after 2 s, and later after 1/50 of the time so far, which limits the number of
+files."""
+_MOST_ROWS = 20_000
+
+
+class StudyError(RtsimError):
+    """The folder of a study cannot be read or written."""
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ScenarioError(
+            f"studies need pyarrow, which cannot be imported ({error}); type "
+            "pip install 'rtsim[study]'"
+        ) from None
+    return pyarrow
+
+
+class Folder:
+    """A folder on disk that holds one study."""
+
+    def __init__(self, path: Path, plan: Plan) -> None:
+        self.path, self.plan = path, plan
+        self._schema: Any = None
+        self._rows: list[Row] = []
+        self._began = self._written = stopwatch()
+        self._next = 1 + max(map(_number, self._files()), default=0)
+
+    @classmethod
+    def new(cls, path: Path, plan: Plan) -> Folder:
+        """Make the folder; raises :class:`StudyError` if it exists and is not empty."""
+        _pyarrow()
+        try:
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise StudyError(
+                    f"{path} exists already; give another -o FOLDER, or type "
+                    f"rtsim study resume {path}"
+                )
+            (path / RESULTS).mkdir(parents=True)
+            _write(path / PLAN, lambda part: part.write_text(plan.to_text(), encoding="utf-8"))
+        except OSError as error:
+            raise StudyError(f"cannot write to {path}: {error.strerror or error}") from error
+        return cls(path, plan)
+
+    @classmethod
+    def open(cls, path: Path) -> Folder:
+        """Open the folder of an earlier study; raises :class:`StudyError` if there is none."""
+        _pyarrow()
+        try:
+            text = (path / PLAN).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StudyError(
+                f"{path} is not the folder of a study: {path / PLAN} cannot be read ({error})"
+            ) from None
+        return cls(path, Plan.of_text(text, path / PLAN))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Reserve the folder for this process; raises :class:`StudyError` if another one has it."""
+        busy = StudyError(
+            f"another process works on {self.path}; wait until it ends, or give another folder"
+        )
+        if sys.platform == "win32":
+            flags = os.O_CREAT | os.O_EXCL | os.O_TEMPORARY
+            try:
+                file = os.open(self.path / LOCK, flags)
+            except FileExistsError:
+                raise busy from None
+        else:
+            import fcntl
+
+            file = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+                raise busy from None
+            except OSError:
+                pass  # the file system has no locks
+        try:
+            yield
+        finally:
+            os.close(file)
+
+    def _files(self) -> list[Path]:
+        return sorted((self.path / RESULTS).glob("part-*.parquet"))
+
+    @property
+    def schema(self) -> Any:
+        """The columns of the results, as a pyarrow schema."""
+        if self._schema is None:
+            self._schema = _schema(self.plan)
+        return self._schema
+
+    def add(self, row: Row) -> None:
+        """Keep ``row`` until :meth:`write`."""
+        self._rows.append(row)
+
+    def write_if_due(self) -> None:
+        """Write the rows if they have waited long enough."""
+        now = stopwatch()
+        due = self._written + max(_SHORTEST_NS, (now - self._began) // _SHARE)
+        if self._rows and (now >= due or len(self._rows) >= _MOST_ROWS):
+            self.write()
+
+    def write(self) -> None:
+        """Write all rows that were added; raises :class:`StudyError` if the disk refuses them."""
+        if not self._rows:
+            return
+        arrow = _pyarrow()
+        columns = [row.columns() for row in self._rows]
+        table = arrow.table(
+            {f.name: arrow.array([c.get(f.name) for c in columns], f.type) for f in self.schema},
+            schema=self.schema,
+        )
+        target = self.path / RESULTS / f"part-{self._next:06d}.parquet"
+        try:
+            _write(target, lambda part: arrow.parquet.write_table(table, part))
+        except OSError as error:
+            raise StudyError(
+                f"cannot write {target}: {error.strerror or error}; {len(self._rows)} runs are "
+                f"lost and will be repeated: make room, then type rtsim study resume {self.path}"
+            ) from error
+        self._next += 1
+        self._rows.clear()
+        self._written = stopwatch()
+
+    def table(self, *columns: str) -> Any:
+        """Return the results so far as a pyarrow table, in the order of the runs.
+
+        ``columns``: only these columns; default: all.  Raises :class:`StudyError` for a file that
+        cannot be read.
+        """
+        arrow = _pyarrow()
+        schema = self.schema
+        if columns:
+            schema = arrow.schema([schema.field(name) for name in columns])
+        parts = [schema.empty_table()]
+        for path in self._files():
+            try:
+                parts.append(arrow.parquet.read_table(path, schema=schema, partitioning=None))
+            except (OSError, arrow.ArrowException) as error:
+                raise StudyError(
+                    f"{path} cannot be read ({error}); delete this file and type "
+                    f"rtsim study resume {self.path}: its runs are then repeated"
+                ) from None
+        table = arrow.concat_tables(parts)
+        return table.sort_by("run") if "run" in schema.names else table
+
+    def done(self) -> set[int]:
+        """Return the numbers of the runs that have a row."""
+        return set(self.table("run")["run"].to_pylist())
+
+    def row(self, run: int) -> dict[str, Any] | None:
+        """Return the row of one run, or ``None`` if it has none yet."""
+        import pyarrow.compute
+
+        table = self.table()
+        found = table.filter(pyarrow.compute.equal(table["run"], run)).to_pylist()
+        return found[0] if found else None
+
+
+def _number(path: Path) -> int:
+    digits = path.stem.removeprefix("part-")
+    return int(digits) if digits.isdigit() else 0
+
+
+def _write(target: Path, write: Any) -> None:
+    """Write a file by ``write(path)`` so that it is either complete or not there."""
+    part = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        write(part)
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        part.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def _schema(plan: Plan) -> Any:
+    arrow = _pyarrow()
+    kinds = {
+        "run": arrow.int64(), "seed": arrow.int64(), "state": arrow.string(),
+        "cause": arrow.string(), "reason": arrow.string(), "ended_s": arrow.float64(),
+        "attempts": arrow.int32(), "wall_s": arrow.float64(), "digest": arrow.string(),
+    }  # fmt: skip
+    first = plan.block(0)
+    for name, values in {**first.marks, **first.values}.items():
+        kind = np.asarray(values).dtype.kind
+        kinds[name] = {"b": arrow.bool_(), "i": arrow.int64(), "f": arrow.float64()}.get(
+            kind, arrow.string()
+        )
+    for name in (*plan.results, *plan.margins):
+        kinds[name] = arrow.float64()
+    return arrow.schema(list(kinds.items()))

@@ -1,0 +1,135 @@
+"""The results of one run, from its rows: reductions, functions of a recording, margins, digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.tag import NS_PER_S
+from rtsim.record.schema import TrackSpec
+from rtsim.studies.reductions import Reduction, Running
+from rtsim.studies.requirements import Requirement
+
+if TYPE_CHECKING:
+    from rtsim.record.reading import Recording
+
+_MESSAGES = "messages/"
+"""The outputs of a controller are recorded as messages; a result may leave this prefix out."""
+FromRecording = Callable[["Recording"], float]
+"""A result that is a function of the recording of a run."""
+Result = Reduction | FromRecording
+
+
+def margin_name(requirement: Requirement) -> str:
+    """Return the column that holds the margin of ``requirement``."""
+    return f"{requirement.name}.margin"
+
+
+class _Reduced:
+    """One reduction of one run: which column it reads, and its value so far."""
+
+    def __init__(self, of: Reduction) -> None:
+        self.of = of
+        self.track, dot, self.column = of.signal.rpartition(".")
+        if not dot:
+            raise ScenarioError(
+                f"{of.signal!r} is not a signal of a component; write COMPONENT.SIGNAL"
+            )
+        self.running: Running = of.begin()
+        self._at = -1
+
+    def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> None:
+        if self._at < 0:
+            columns = spec.signals.columns
+            if self.column not in columns:
+                raise UnknownName("signal", self.column, columns, f"track {self.track}")
+            self._at = 1 + len(spec.integers) + columns.index(self.column)
+        t = words[:, 0] / NS_PER_S
+        v = words[:, self._at].view(np.float64)
+        if self.of.after > 0.0 or self.of.before < math.inf:
+            inside = (t >= self.of.after) & (t <= self.of.before)
+            t, v = t[inside], v[inside]
+        if len(t):
+            self.running.take(t, v)
+
+
+class Measures:
+    """Takes the rows of one run and gives its results."""
+
+    def __init__(self, results: Mapping[str, Result], requirements: Sequence[Requirement]) -> None:
+        self._results, self._requirements = results, requirements
+        self._reduced = {n: _Reduced(r) for n, r in results.items() if isinstance(r, Reduction)}
+        self._of_track: dict[str, list[_Reduced]] = {}
+        for one in self._reduced.values():
+            for track in (one.track, f"{_MESSAGES}{one.track}"):
+                self._of_track.setdefault(track, []).append(one)
+        self._tracks: set[str] = set()
+        self._digests: dict[str, tuple[list[Any], Any]] = {}
+        self._rows: dict[str, int] = {}
+
+    @property
+    def needs_recording(self) -> bool:
+        """True if a result is a function of the recording."""
+        return len(self._reduced) < len(self._results)
+
+    def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> None:
+        """Take further rows (n, width) of a track."""
+        self._tracks.add(spec.name)
+        if spec.deterministic:
+            if spec.name not in self._digests:
+                layout = [spec.name, list(spec.integers), list(spec.signals.columns)]
+                self._digests[spec.name] = layout, hashlib.sha256()
+            self._digests[spec.name][1].update(np.ascontiguousarray(words, "<i8").data)
+            self._rows[spec.name] = self._rows.get(spec.name, 0) + len(words)
+        for one in self._of_track.get(spec.name, ()):
+            one.take(spec, words)
+
+    def take_recording(self, recording: Recording) -> None:
+        """Take all rows of a recording."""
+        for track in recording.tracks.values():
+            self.take(track.spec, np.asarray(track.words))
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all rows of the deterministic tracks, as 64 hex digits.
+
+        Equal runs have equal digests, at any pace and on any engine.
+        """
+        out = hashlib.sha256()
+        for name, (layout, rows) in sorted(self._digests.items()):
+            out.update(json.dumps([*layout, self._rows[name], rows.hexdigest()]).encode())
+        return out.hexdigest()
+
+    def values(self, recording: Callable[[], Recording]) -> dict[str, float]:
+        """Return all results and the margins of the requirements, by the names of their columns.
+
+        Raises :class:`UnknownName` if a reduction reads a track that the run does not have.
+        """
+        out: dict[str, float] = {}
+        for name, result in self._results.items():
+            if name in self._reduced:
+                one = self._reduced[name]
+                if not {one.track, f"{_MESSAGES}{one.track}"} & self._tracks:
+                    raise UnknownName("track", one.track, sorted(self._tracks), f"result {name}")
+                out[name] = one.running.value()
+            else:
+                assert not isinstance(result, Reduction)
+                out[name] = _number(name, result(recording()))
+        for requirement in self._requirements:
+            out[margin_name(requirement)] = requirement.margin(out[requirement.result])
+        return out
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ScenarioError(
+            f"the function of the result {name} returned {value!r}; return one number"
+        ) from None

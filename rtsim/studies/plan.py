@@ -1,0 +1,276 @@
+"""The plan of a study as plain JSON data: all that is needed to run, continue or repeat it.
+
+No pickle is stored.  Functions of the user (results that read a recording) are stored by the name
+of the result, and read again from the function ``study()`` of the scenario file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.file_hash import file_hash
+from rtsim.core.version import __version__
+from rtsim.scenario.loading import file_of, find_maker, from_anywhere, known_scenarios, users_code
+from rtsim.scenario.trust import scenario_to_load
+from rtsim.studies.copula import Copula
+from rtsim.studies.designs import Design, Points, Space, design_of
+from rtsim.studies.factors import Values, spread_of
+from rtsim.studies.measures import Measures, Result, margin_name
+from rtsim.studies.reductions import Reduction, reduction_of
+from rtsim.studies.requirements import Requirement
+from rtsim.studies.study import Study
+from rtsim.studies.texts import Value
+from rtsim.studies.uniforms import seed_of
+
+FORMAT = 1
+BLOCK = 256
+"""Factors are computed for blocks of runs that begin at a multiple of this number.  A run's values
+are therefore always the result of the same call, down to the last bit."""
+
+
+def text_of(value: Value) -> str:
+    """Return ``value`` as the text of ``--set``, from which exactly this value is read."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else repr(value)
+
+
+def find_study(reference: str) -> Study | None:
+    """Return what the function ``study`` of a scenario file returns.
+
+    ``reference``: ``FILE.py``, ``FILE.py:FUNCTION`` with another function, or the name of a
+    scenario, which has no study (``None``).  A file without a function ``study`` has none either.
+    Raises :class:`ScenarioError`.
+    """
+    path = file_of(reference)
+    if path is None:
+        return None
+    _, _, function = reference.partition(".py:")
+    try:
+        maker: Any = find_maker(f"{path}:{function or 'study'}")
+    except UnknownName:
+        if function:
+            raise
+        return None
+    with users_code(reference):
+        found = maker()
+    if not isinstance(found, Study):
+        raise ScenarioError(
+            f"{reference} returned a {type(found).__name__}, not a Study; return a Study, or name "
+            "the function that does: FILE.py:FUNCTION"
+        )
+    return found
+
+
+def _hash(reference: str) -> str | None:
+    path = file_of(reference)
+    try:
+        return None if path is None else file_hash(path)
+    except OSError as error:
+        raise ScenarioError(
+            f"file {path} cannot be read ({error.strerror}); give a Python file with a function "
+            "scenario()"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker must know of a study: the scenario and the results, but not the design."""
+
+    scenario: str
+    """Reference of the scenario, with a full path."""
+    sha256: str | None
+    study: str
+    """Reference of the function that returns the study; empty if no result is a function."""
+    results: Mapping[str, Any]
+    requirements: list[dict[str, Any]]
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    until: str | None = None
+    limit: float | None = None
+    rtsim: str = __version__
+
+    def to_text(self) -> str:
+        """Return the job as JSON text."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def of_text(cls, text: str) -> Job:
+        return cls(**json.loads(text))
+
+    @cached_property
+    def required(self) -> list[Requirement]:
+        return [Requirement.of(one) for one in self.requirements]
+
+    @cached_property
+    def reduced(self) -> dict[str, Result]:
+        """The results as objects; loads the user's file if one of them is a function."""
+        found = find_study(self.study) if self.study else None
+        out: dict[str, Result] = {}
+        for name, plain in self.results.items():
+            if "reduction" in plain:
+                out[name] = reduction_of(plain)
+            elif found is None or isinstance(found.reduced.get(name), Reduction | None):
+                raise ScenarioError(
+                    f"{self.study or self.scenario} has no function for the result {name}"
+                )
+            else:
+                out[name] = found.reduced[name]
+        return out
+
+    def measures(self) -> Measures:
+        """Return the results of one run, before its first row."""
+        return Measures(self.reduced, self.required)
+
+    def check_trusted(self, source: str) -> Job:
+        """Return the job with the scenario that may run; raises :class:`TrustError`.
+
+        ``source`` is the file that names the scenario.
+        """
+        origin = {"reference": self.scenario, "sha256": self.sha256}
+        return replace(self, scenario=scenario_to_load(origin, source))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study with its scenario, as it is stored in the folder of the study."""
+
+    job: Job
+    seed: int
+    design: Mapping[str, Any]
+    factors: Mapping[str, Any]
+    correlation: list[list[Any]] = field(default_factory=list)
+    format: int = FORMAT
+
+    @classmethod
+    def of(cls, study: Study, reference: str) -> Plan:
+        """Return the plan of ``study``; ``reference`` is the file or name that the user gave."""
+        path = file_of(reference)
+        scenario = study.scenario or (str(path) if path is not None else reference)
+        if file_of(scenario) is None and scenario not in known_scenarios():
+            raise UnknownName("scenario", scenario, sorted(known_scenarios()), "rtsim scenarios")
+        functions = [n for n, r in study.reduced.items() if not isinstance(r, Reduction)]
+        if functions and path is None:
+            raise ScenarioError(
+                f"the result {functions[0]} is a function; return the study from a function "
+                "study() of a scenario file, so that the workers find the function"
+            )
+        _, _, function = reference.partition(".py:")
+        where = from_anywhere(f"{path}:{function or 'study'}") if functions else ""
+        job = Job(
+            scenario=from_anywhere(scenario),
+            sha256=_hash(scenario),
+            study=where,
+            results={
+                name: one.to_plain() if isinstance(one, Reduction) else {"function": name}
+                for name, one in study.reduced.items()
+            },
+            requirements=[one.to_plain() for one in study.required],
+            settings=dict(study.settings),
+            until=None if study.until is None else str(study.until),
+            limit=study.limit,
+        )
+        space = study.space
+        return cls(
+            job,
+            study.seed,
+            study.sampled.to_plain(),
+            {name: space.factors[name].to_plain() for name in space.names},
+            [list(pair) for pair in space.copula.pairs],
+        )
+
+    def to_text(self) -> str:
+        """Return the plan as JSON text."""
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def of_text(cls, text: str, source: str | Path) -> Plan:
+        """Return the plan from its JSON text; raises :class:`ScenarioError` if it is invalid."""
+        try:
+            data = json.loads(text)
+            if data.get("format") != FORMAT:
+                raise ScenarioError(
+                    f"{source} has the format {data.get('format')!r}, but this rtsim reads "
+                    f"{FORMAT}; use the version of rtsim that made it"
+                )
+            out = cls(**{**data, "job": Job(**data["job"])})
+            _ = out.runs
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ScenarioError(f"{source} is not the plan of a study: {error}") from None
+        return out
+
+    @cached_property
+    def sampled(self) -> Design:
+        """The design as an object."""
+        return design_of(self.design)
+
+    @cached_property
+    def space(self) -> Space:
+        """The factors as objects."""
+        factors = {name: spread_of(plain) for name, plain in self.factors.items()}
+        pairs = tuple((str(a), str(b), float(rho)) for a, b, rho in self.correlation)
+        return Space(self.seed, factors, Copula(pairs))
+
+    @cached_property
+    def runs(self) -> int:
+        """The number of runs."""
+        return self.sampled.count(self.space)
+
+    @property
+    def results(self) -> list[str]:
+        return list(self.job.results)
+
+    @property
+    def margins(self) -> list[str]:
+        return [margin_name(one) for one in self.job.required]
+
+    def block(self, number: int) -> Points:
+        """Return the factors of the runs of block ``number``."""
+        first = number * BLOCK
+        return self.sampled.points(self.space, first, min(BLOCK, self.runs - first))
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """One run of a study: its number, its seed and its factors."""
+
+    run: int
+    seed: int
+    factors: Mapping[str, Value]
+    marks: Mapping[str, Value]
+
+
+class Orders:
+    """The runs of a plan by their number."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._number, self._points = -1, Points({}, np.zeros(0, np.int64))
+
+    def __getitem__(self, run: int) -> Ordered:
+        """Return run number ``run``; raises :class:`ScenarioError` if the study has no such run."""
+        if not 0 <= run < self._plan.runs:
+            raise ScenarioError(
+                f"the study has no run {run}; its runs have the numbers 0 to {self._plan.runs - 1}"
+            )
+        number, row = divmod(run, BLOCK)
+        if number != self._number:
+            self._number, self._points = number, self._plan.block(number)
+        points = self._points
+        return Ordered(
+            run,
+            seed_of(self._plan.seed, f"run/{int(points.draws[row])}"),
+            _row(points.values, row),
+            _row(points.marks, row),
+        )
+
+
+def _row(columns: Mapping[str, Values], row: int) -> dict[str, Value]:
+    return {name: column[row].item() for name, column in columns.items()}

@@ -1,0 +1,325 @@
+"""Running reductions: results that are computed row by row, without a recording.
+
+Each is one class, registered in :data:`REDUCTIONS`; other packages add reductions by the entry
+point ``rtsim.reductions`` (docs/studies.md).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.extension_point import ExtensionPoint
+from rtsim.core.signals import Vector
+from rtsim.studies.texts import call_of, made
+
+Take = Callable[[Vector, Vector], None]
+"""Takes further times (n,) in s and values (n,) of the signal, in their order."""
+
+
+@dataclass(frozen=True)
+class Reduction(ABC):
+    """One number of a run, from the values of ``signal`` (``"component.name"``).
+
+    Only rows from ``after`` to ``before`` s count.
+    """
+
+    name: ClassVar[str]
+
+    signal: str
+    after: float = field(default=0.0, kw_only=True)
+    before: float = field(default=math.inf, kw_only=True)
+
+    @abstractmethod
+    def begin(self) -> Running:
+        """Return the reduction of one run, before its first row."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain JSON data; :func:`reduction_of` reads it."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        own = {k: v for k, v in own.items() if not (k == "before" and v == math.inf)}
+        return {"reduction": self.name, **own}
+
+
+class Running(ABC):
+    """A reduction during one run."""
+
+    @abstractmethod
+    def take(self, t: Vector, v: Vector) -> None:
+        """Take further times ``t`` (n,) in s and values ``v`` (n,), n >= 1."""
+
+    @abstractmethod
+    def value(self) -> float:
+        """Return the result; NaN if no row was taken."""
+
+
+class _Fold(Running):
+    """A running value that a function changes with each new array of values."""
+
+    def __init__(self, fold: Callable[[float, Vector], float]) -> None:
+        self._fold, self._value = fold, math.nan
+
+    def take(self, t: Vector, v: Vector) -> None:  # noqa: ARG002
+        self._value = float(self._fold(self._value, v))
+
+    def value(self) -> float:
+        return self._value
+
+
+def _largest(so_far: float, v: Vector) -> float:
+    new = float(v.max())
+    return new if math.isnan(so_far) else max(so_far, new)
+
+
+def _smallest(so_far: float, v: Vector) -> float:
+    new = float(v.min())
+    return new if math.isnan(so_far) else min(so_far, new)
+
+
+@dataclass(frozen=True)
+class Last(Reduction):
+    """The last value."""
+
+    name: ClassVar[str] = "last"
+
+    def begin(self) -> Running:
+        return _Fold(lambda _, v: float(v[-1]))
+
+
+@dataclass(frozen=True)
+class Max(Reduction):
+    """The largest value."""
+
+    name: ClassVar[str] = "max"
+
+    def begin(self) -> Running:
+        return _Fold(_sticky(_largest))
+
+
+@dataclass(frozen=True)
+class Min(Reduction):
+    """The smallest value."""
+
+    name: ClassVar[str] = "min"
+
+    def begin(self) -> Running:
+        return _Fold(_sticky(_smallest))
+
+
+@dataclass(frozen=True)
+class MaxAbs(Reduction):
+    """The largest distance of the signal from ``target``."""
+
+    name: ClassVar[str] = "max_abs"
+
+    target: float = 0.0
+
+    def begin(self) -> Running:
+        largest = _sticky(_largest)
+        return _Fold(lambda so_far, v: largest(so_far, np.abs(v - self.target)))
+
+
+def _sticky(fold: Callable[[float, Vector], float]) -> Callable[[float, Vector], float]:
+    """Return ``fold`` for one run, with a NaN that was taken once kept as the result."""
+    bad = False
+
+    def folded(so_far: float, v: Vector) -> float:
+        nonlocal bad
+        bad = bad or bool(np.isnan(v).any())
+        return math.nan if bad else fold(so_far, v)
+
+    return folded
+
+
+class _Integral(Running):
+    """The integral over time by the trapezoidal rule; rows at one time are a jump."""
+
+    def __init__(self, of: Callable[[Vector], Vector], average: bool) -> None:
+        self._of, self._average = of, average
+        self._sum, self._begin, self._t, self._y = 0.0, math.nan, math.nan, math.nan
+
+    def take(self, t: Vector, v: Vector) -> None:
+        y = self._of(v)
+        if math.isnan(self._begin):
+            self._begin = float(t[0])
+        else:
+            t, y = np.concatenate(([self._t], t)), np.concatenate(([self._y], y))
+        steps = 0.5 * (y[1:] + y[:-1]) * np.diff(t)
+        # Added one after the other: the sum does not depend on how the rows are divided.
+        self._sum = float(np.cumsum(np.concatenate(([self._sum], steps)))[-1])
+        self._t, self._y = float(t[-1]), float(y[-1])
+
+    def value(self) -> float:
+        lasted = self._t - self._begin
+        if not self._average or math.isnan(lasted):
+            return self._sum if not math.isnan(lasted) else math.nan
+        return self._sum / lasted if lasted else self._y
+
+
+@dataclass(frozen=True)
+class Mean(Reduction):
+    """The time average; the signal is linear between two rows."""
+
+    name: ClassVar[str] = "mean"
+
+    def begin(self) -> Running:
+        return _Integral(lambda v: v, average=True)
+
+
+@dataclass(frozen=True)
+class IntegralSquaredError(Reduction):
+    """The integral over time of (signal - ``target``)^2."""
+
+    name: ClassVar[str] = "ise"
+
+    target: float = 0.0
+
+    def begin(self) -> Running:
+        return _Integral(lambda v: (v - self.target) ** 2, average=False)
+
+
+class _Crossing(Running):
+    def __init__(self, level: float, rising: int) -> None:
+        self._level, self._rising = level, rising
+        self._found, self._t, self._v = math.nan, math.nan, math.nan
+
+    def take(self, t: Vector, v: Vector) -> None:
+        if math.isfinite(self._found):
+            return
+        if math.isnan(self._t):
+            self._found = math.inf
+        else:
+            t, v = np.concatenate(([self._t], t)), np.concatenate(([self._v], v))
+        d = v - self._level
+        up = (d[:-1] < 0.0) & (d[1:] >= 0.0)
+        down = (d[:-1] > 0.0) & (d[1:] <= 0.0)
+        hit = {1: up, -1: down, 0: up | down}[self._rising]
+        if hit.any():
+            k = int(np.argmax(hit))
+            share = d[k] / (d[k] - d[k + 1])
+            self._found = float(t[k] + share * (t[k + 1] - t[k]))
+        self._t, self._v = float(t[-1]), float(v[-1])
+
+    def value(self) -> float:
+        return self._found
+
+
+@dataclass(frozen=True)
+class FirstCrossing(Reduction):
+    """The time (s) at which the signal first crosses ``level``; infinite if it never does.
+
+    ``direction``: 1 for rising, -1 for falling, 0 for both.  Between two rows the signal is linear.
+    """
+
+    name: ClassVar[str] = "first_crossing"
+
+    level: float = 0.0
+    direction: int = 0
+
+    def __post_init__(self) -> None:
+        if self.direction not in (-1, 0, 1):
+            raise ScenarioError(f"direction is {self.direction!r}; give 1, -1 or 0")
+
+    def begin(self) -> Running:
+        return _Crossing(self.level, self.direction)
+
+
+class _Settling(Running):
+    def __init__(self, target: float, band: float, after: float) -> None:
+        self._target, self._band, self._after = target, band, after
+        self._since, self._taken = math.inf, False
+
+    def take(self, t: Vector, v: Vector) -> None:
+        self._taken = True
+        outside = np.flatnonzero(~(np.abs(v - self._target) <= self._band))
+        if outside.size:
+            last = int(outside[-1])
+            self._since = float(t[last + 1]) if last + 1 < len(t) else math.inf
+        elif math.isinf(self._since):
+            self._since = float(t[0])
+
+    def value(self) -> float:
+        return self._since - self._after if self._taken else math.nan
+
+
+@dataclass(frozen=True)
+class SettlingTime(Reduction):
+    """The time (s) from ``after`` until the signal stays within ``band`` of ``target``.
+
+    It is the time of the first row from which all rows are inside; infinite if the last row is
+    outside.
+    """
+
+    name: ClassVar[str] = "settling_time"
+
+    target: float = 0.0
+    band: float = 0.05
+
+    def begin(self) -> Running:
+        return _Settling(self.target, self.band, self.after)
+
+
+class _Overshoot(Running):
+    def __init__(self, target: float) -> None:
+        self._target, self._first, self._beyond = target, math.nan, 0.0
+
+    def take(self, t: Vector, v: Vector) -> None:  # noqa: ARG002
+        if math.isnan(self._first):
+            self._first = float(v[0])
+        step = self._target - self._first
+        beyond = ((v - self._target) if step >= 0.0 else (self._target - v)).max()
+        self._beyond = max(self._beyond, float(beyond)) if not math.isnan(beyond) else math.nan
+
+    def value(self) -> float:
+        step = abs(self._target - self._first)
+        return self._beyond / step if step else self._beyond * math.inf if self._beyond else step
+
+
+@dataclass(frozen=True)
+class Overshoot(Reduction):
+    """How far the signal goes beyond ``target``, as a share of the step from its first value."""
+
+    name: ClassVar[str] = "overshoot"
+
+    target: float = 0.0
+
+    def begin(self) -> Running:
+        return _Overshoot(self.target)
+
+
+def _checked(name: str, one: object) -> type[Reduction]:
+    if not (isinstance(one, type) and issubclass(one, Reduction)) or one.name != name:
+        raise ScenarioError(
+            f"reduction {name!r} is {one!r}; expected a subclass of rtsim.studies.Reduction whose "
+            f"name is {name!r}"
+        )
+    return one
+
+
+_SHIPPED: tuple[type[Reduction], ...] = (
+    Last, Max, Min, MaxAbs, Mean, IntegralSquaredError, FirstCrossing, SettlingTime, Overshoot,
+)  # fmt: skip
+REDUCTIONS: ExtensionPoint[type[Reduction]] = ExtensionPoint(
+    "rtsim.reductions", "reduction", {one.name: one for one in _SHIPPED}, _checked
+)
+"""The class of each reduction, by its name."""
+
+
+def reduction_of(plain: Mapping[str, Any]) -> Reduction:
+    """Return the reduction that :meth:`Reduction.to_plain` stored."""
+    given = dict(plain)
+    make = REDUCTIONS.get_or_raise(str(given.pop("reduction", "")))
+    return made(f"reduction {make.name}", make, [], given)
+
+
+def reduction_of_text(text: str) -> Reduction:
+    """Return the reduction of a text such as ``max_abs:plant.x,after=2``."""
+    call = call_of(text)
+    make = REDUCTIONS.get_or_raise(call.name)
+    return made(f"result {text!r}", make, call.values, call.named)

@@ -1,0 +1,56 @@
+"""One row of a study's results: what happened to one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtsim.studies.plan import Ordered
+
+OK, NAN, ERROR, TIMEOUT, LOST = "ok", "nan", "error", "timeout", "lost"
+STATES = (OK, NAN, ERROR, TIMEOUT, LOST)
+"""``ok``: the run has all its results.  ``nan``: a result is not a number.  ``error``: the run, or
+the function of a result, raised an error.  ``timeout``: the run took longer than its limit.
+``lost``: the process of the run ended."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The results of one run, or why it has none."""
+
+    order: Ordered
+    state: str
+    cause: str = ""
+    """Why the state is not ``ok``."""
+    reason: str = ""
+    """Why the run ended, as in a recording: ``end``, ``terminal``, ..."""
+    ended_s: float | None = None
+    """Simulated time at the end of the run."""
+    values: dict[str, float] = field(default_factory=dict)
+    """Results and margins by the names of their columns."""
+    digest: str = ""
+    wall_s: float = 0.0
+    attempts: int = 1
+
+    @property
+    def complete(self) -> bool:
+        """True if the run ended with all its results."""
+        return self.state == OK
+
+    def columns(self) -> dict[str, Any]:
+        """Return the values of all columns that this row has."""
+        order = self.order
+        return {
+            "run": order.run,
+            "seed": order.seed,
+            "state": self.state,
+            "cause": self.cause,
+            "reason": self.reason,
+            "ended_s": self.ended_s,
+            "attempts": self.attempts,
+            "wall_s": self.wall_s,
+            "digest": self.digest,
+            **order.marks,
+            **order.factors,
+            **self.values,
+        }

@@ -1,0 +1,135 @@
+"""Start, continue and repeat a study: what the command line and notebooks call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ScenarioError
+from rtsim.record.file import FileRecorder
+from rtsim.runs.pace import MAX, Pace
+from rtsim.studies.campaign import Campaign
+from rtsim.studies.cluster import DaskPool, Where
+from rtsim.studies.folder import Folder
+from rtsim.studies.one_run import Runner
+from rtsim.studies.plan import Orders, Plan, find_study
+from rtsim.studies.pools import InProcess, Pool
+from rtsim.studies.rows import Row
+from rtsim.studies.study import Study
+from rtsim.studies.tally import Tally
+
+Show = Callable[[Tally, Pool], object]
+
+
+def start(
+    scenario: str, folder: str | Path, study: Study | None = None, *, workers: int | None = 0
+) -> Folder:
+    """Run a study of ``scenario`` and return its folder.
+
+    ``scenario``: a name, or ``FILE.py[:FUNCTION]``, as :func:`find_study` takes it.  ``study``: the
+    study, if the file has none.  ``workers``: number of processes; 0: this process; ``None``: one
+    for each CPU.  A program that asks for processes needs ``if __name__ == "__main__":``.
+
+        folder = start("tank.py", "runs/tank-study")
+        print(folder.table().to_pandas())
+    """
+    study = study or find_study(scenario)
+    if study is None:
+        raise ScenarioError(
+            f"{scenario} has no function study(); add one, or give the study as an argument"
+        )
+    out = begin(scenario, study, Path(folder))
+    with out.locked():
+        carry_out(out, Where(workers))
+    return out
+
+
+def begin(scenario: str, study: Study, folder: Path | None) -> Folder:
+    """Make the folder of a study; ``None``: the first free folder ``studies/NAME-NNN``.
+
+    Raises :class:`ScenarioError` if the scenario does not take the factors.
+    """
+    plan = Plan.of(study, scenario)
+    Runner(plan.job).check(Orders(plan)[0])
+    if folder is not None:
+        return Folder.new(folder, plan)
+    name = Path(scenario.partition(".py")[0]).stem
+    numbered = (Path("studies") / f"{name}-{k:03d}" for k in count(1))
+    return Folder.new(next(path for path in numbered if not path.exists()), plan)
+
+
+def resume(folder: str | Path, *, workers: int | None = 0) -> Folder:
+    """Run what is missing in ``folder``, and return it; arguments as in :func:`start`."""
+    out = Folder.open(Path(folder))
+    with out.locked():
+        carry_out(out, Where(workers))
+    return out
+
+
+def carry_out(folder: Folder, where: Where, show: Show = lambda *_: None) -> Tally:
+    """Run all runs of a locked folder that have no row yet; return the totals.
+
+    The scenario that the plan names must be trusted (docs/trust.md).  ``show`` is called about once
+    per second.
+    """
+    tally = Tally.of(folder)
+    if tally.rows == tally.runs:
+        return tally
+    job = folder.plan.job.check_trusted(str(folder.path))
+    with pool_of(job.to_text(), where) as pool:
+        Campaign(folder, pool, tally, lambda tally: show(tally, pool)).run()
+    return tally
+
+
+@contextmanager
+def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
+    """Give the workers, and end them afterwards if they were started here."""
+    if where.workers is not None and where.workers < 0:
+        raise ScenarioError(f"workers is {where.workers}; give a whole number >= 0")
+    in_process = where.workers == 0 and not where.remote
+    pool: Pool = InProcess(job_text) if in_process else DaskPool(job_text, where)
+    try:
+        yield pool
+    finally:
+        pool.close()
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A run of a study that was run again."""
+
+    row: Row
+    """The row of the new run."""
+    stored: str | None
+    """The digest in the folder; ``None`` if the run has none there."""
+
+    @property
+    def equal(self) -> bool | None:
+        """Return whether both digests are equal; ``None`` if the folder has no digest."""
+        return None if not self.stored else self.row.digest == self.stored
+
+
+def repeat(folder: Folder, run: int) -> Repeated:
+    """Run number ``run`` of a study once more in this process, and compare its digest."""
+    return recorded(folder, run)
+
+
+def recorded(
+    folder: Folder,
+    run: int,
+    path: Path | None = None,
+    *,
+    pace: Pace | str | float = MAX,
+    overwrite: bool = False,
+) -> Repeated:
+    """Like :func:`repeat`, and record the run to ``path``; ``pace`` as in ``simulate``."""
+    order = Orders(folder.plan)[run]
+    stored = folder.row(run)
+    job = folder.plan.job.check_trusted(str(folder.path))
+    recorder = None if path is None else FileRecorder(path, stopwatch, overwrite=overwrite)
+    row = Runner(job).row(order, pace=pace, recorder=recorder)
+    return Repeated(row, None if stored is None else stored["digest"])

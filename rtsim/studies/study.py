@@ -1,0 +1,123 @@
+"""A study: many runs of one scenario, and what is computed from each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.tag import Duration
+from rtsim.studies.copula import Copula, Pairs
+from rtsim.studies.designs import Design, MonteCarlo, Space, design_of_text
+from rtsim.studies.factors import Spread, spread
+from rtsim.studies.measures import FromRecording, Result, margin_name
+from rtsim.studies.reductions import Reduction, reduction_of_text
+from rtsim.studies.requirements import Requirement
+from rtsim.studies.texts import Value
+
+OWN_COLUMNS = (
+    "run", "seed", "state", "cause", "reason", "ended_s", "attempts", "wall_s", "digest",
+)  # fmt: skip
+"""Columns of the results of every study."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Factors, a design, results and requirements.
+
+    Return one from a function ``study()`` beside ``scenario()`` in a scenario file::
+
+        def study():
+            return Study(
+                factors={"plant.stiffness": norm(2, 0.1), "latency": (0.0, 0.05)},
+                design=LatinHypercube(runs=200),
+                results={"peak": MaxAbs("plant.x", after=2)},
+                requirements=["peak < 0.2"],
+            )
+    """
+
+    factors: Mapping[str, object] = field(default_factory=dict)
+    """For each value that ``Scenario.set`` accepts, or argument of the scenario's function: a
+    frozen distribution of scipy.stats, a range ``(low, high)``, or a list of values."""
+    design: Design | str = MonteCarlo()
+    results: Mapping[str, Reduction | FromRecording | str] = field(default_factory=dict)
+    """For each name a reduction, or a function of a :class:`Recording`."""
+    requirements: Sequence[Requirement | str] = ()
+    correlation: Pairs = field(default_factory=dict)
+    """Correlation coefficients of pairs of factors: ``{("a", "b"): 0.5}``."""
+    seed: int = 0
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    """Values that are equal in all runs."""
+    until: Duration | None = None
+    """End of each run, s; default: the scenario's own."""
+    limit: float | None = None
+    """Longest time for one run, wall-clock s; a run that takes longer is ended."""
+    scenario: str = ""
+    """Name or file of the scenario; default: the function ``scenario`` of the same file."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ScenarioError(f"seed is {self.seed!r}; give a whole number >= 0")
+        if self.limit is not None and not self.limit > 0.0:
+            raise ScenarioError(f"limit is {self.limit!r} s; give a time > 0 s")
+        if not self.results:
+            raise ScenarioError(
+                "the study has no results; give at least one, such as "
+                "results={'peak': Max('plant.x')}"
+            )
+        self._check_names()
+        self.sampled.check(self.space)
+
+    @cached_property
+    def sampled(self) -> Design:
+        """The design as an object."""
+        return design_of_text(self.design) if isinstance(self.design, str) else self.design
+
+    @cached_property
+    def space(self) -> Space:
+        """The factors as objects."""
+        factors: dict[str, Spread] = {}
+        for name, given in self.factors.items():
+            try:
+                factors[name] = spread(given)
+            except ScenarioError as error:
+                raise ScenarioError(f"factor {name}: {error}") from None
+        return Space(self.seed, factors, Copula.of(self.correlation, sorted(factors)))
+
+    @cached_property
+    def reduced(self) -> dict[str, Result]:
+        """The results as objects."""
+        return {
+            name: reduction_of_text(one) if isinstance(one, str) else one
+            for name, one in self.results.items()
+        }
+
+    @cached_property
+    def required(self) -> tuple[Requirement, ...]:
+        """The requirements as objects."""
+        return tuple(
+            Requirement.of_text(one) if isinstance(one, str) else one for one in self.requirements
+        )
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return self.sampled.count(self.space)
+
+    def _check_names(self) -> None:
+        for requirement in self.required:
+            if requirement.result not in self.results:
+                raise UnknownName("result", requirement.result, self.results, "a requirement")
+        names = [*OWN_COLUMNS, *self.factors, *self.results, *map(margin_name, self.required)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ScenarioError(
+                f"{', '.join(twice)} names more than one column of the results; give each factor, "
+                f"result and requirement a name of its own (taken: {', '.join(OWN_COLUMNS)})"
+            )
+        both = sorted(set(self.factors) & set(self.settings))
+        if both:
+            raise ScenarioError(
+                f"{', '.join(both)} is a factor and also has a fixed value; leave one of them out"
+            )

@@ -1,0 +1,136 @@
+"""The results of a study in figures: estimates with intervals, pass rates, counts of states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rtsim.core.estimates import Estimate, interval, stratified
+from rtsim.core.signals import Vector
+from rtsim.studies.designs import Antithetic, CommonRandomNumbers, Strata
+from rtsim.studies.folder import Folder
+from rtsim.studies.measures import margin_name
+from rtsim.studies.plan import Plan
+from rtsim.studies.rates import rate
+from rtsim.studies.rows import NAN, OK, STATES
+
+Columns = Mapping[str, Any]
+
+
+def summarise(folder: Folder) -> dict[str, Any]:
+    """Return the results of a study as plain data.
+
+    ``runs`` and ``rows`` count the runs of the plan and the runs that have a row; ``states`` counts
+    the rows in each state.  ``results`` and ``requirements`` take the runs that came to their end.
+    """
+    plan = folder.plan
+    table = folder.table()
+    columns = {name: np.asarray(table[name]) for name in table.column_names}
+    states = columns["state"]
+    ended = {name: column[(states == OK) | (states == NAN)] for name, column in columns.items()}
+    out: dict[str, Any] = {
+        "runs": plan.runs,
+        "rows": len(states),
+        "states": {state: int((states == state).sum()) for state in STATES},
+        "seed": plan.seed,
+        "design": plan.design["design"],
+        "results": {name: _result(plan, ended, name) for name in plan.results},
+        "requirements": {one.name: _requirement(plan, ended, one) for one in plan.job.required},
+    }
+    if isinstance(plan.sampled, CommonRandomNumbers):
+        out["alternatives"] = _alternatives(plan, plan.sampled, ended)
+    return out
+
+
+def _plain(estimate: Estimate) -> dict[str, float]:
+    return {
+        "mean": estimate.mean, "low": estimate.low, "high": estimate.high, "level": estimate.level,
+    }  # fmt: skip
+
+
+def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
+    """Return the figures of one result; values that are not finite are counted, and left out."""
+    values = columns[name].astype(np.float64)
+    finite = np.isfinite(values)
+    rest = values[finite]
+    out: dict[str, Any] = {"count": len(values), "not_finite": int((~finite).sum())}
+    if len(rest):
+        out |= {"min": float(rest.min()), "max": float(rest.max())}
+        if not isinstance(plan.sampled, Strata):
+            low, middle, high = np.quantile(rest, [0.05, 0.5, 0.95])
+            out |= {"q05": float(low), "median": float(middle), "q95": float(high)}
+    estimate = mean(plan, {n: c[finite] for n, c in columns.items()}, rest)
+    return out if estimate is None else {**out, **_plain(estimate)}
+
+
+def mean(plan: Plan, columns: Columns, values: Vector) -> Estimate | None:
+    """Return the mean of ``values`` (n,) of the runs in ``columns``, as the design weights them.
+
+    ``None`` if there are too few runs.
+    """
+    design = plan.sampled
+    if isinstance(design, Strata):
+        strata = [values[columns["stratum"] == k] for k in range(len(design.runs))]
+        return stratified(strata, design.shares) if min(map(len, strata)) > 1 else None
+    if isinstance(design, Antithetic):
+        values = pair_means(columns["pair"], values)
+    return interval(values) if len(values) > 1 else None
+
+
+def pair_means(pairs: Vector, values: Vector) -> Vector:
+    """Return the mean of each complete pair, (m,)."""
+    names, which, count = np.unique(pairs, return_inverse=True, return_counts=True)
+    sums = np.bincount(which, weights=values, minlength=len(names))
+    out: Vector = sums[count == 2] / 2.0
+    return out
+
+
+def _requirement(plan: Plan, columns: Columns, requirement: Any) -> dict[str, Any]:
+    """Return how many runs meet a requirement; a weighted design gives the share as an estimate."""
+    margins = columns[margin_name(requirement)].astype(np.float64)
+    met = margins >= 0.0  # False for NaN
+    out: dict[str, Any] = {
+        "requirement": str(requirement), "passed": int(met.sum()), "count": len(met),
+    }  # fmt: skip
+    if not len(met):
+        return out
+    if isinstance(plan.sampled, Strata):
+        estimate = mean(plan, columns, met.astype(np.float64))
+        if estimate is None:
+            return out
+        low, high = max(0.0, estimate.low), min(1.0, estimate.high)
+        out |= {"share": estimate.mean, "low": low, "high": high, "level": estimate.level}
+    else:
+        exact = rate(int(met.sum()), len(met))
+        out |= {"share": exact.share, "low": exact.low, "high": exact.high, "level": exact.level}
+    worst = np.nanmin(margins) if not np.isnan(margins).all() else np.nan
+    which = int(columns["run"][int(np.nanargmin(margins))]) if np.isfinite(worst) else None
+    return {**out, "worst_margin": float(worst), "worst_run": which}
+
+
+def _alternatives(plan: Plan, design: CommonRandomNumbers, columns: Columns) -> dict[str, Any]:
+    """Return for each result its mean in each alternative, and differences to the first of them."""
+    which, groups = columns[design.alternatives], columns["replication"]
+    values = plan.factors[design.alternatives]["values"]
+    out: dict[str, Any] = {}
+    for name in plan.results:
+        result = columns[name].astype(np.float64)
+        by = {}
+        for value in values:
+            mine = (which == value) & np.isfinite(result)
+            by[value] = dict(zip(groups[mine].tolist(), result[mine].tolist(), strict=True))
+        rows = []
+        for value in values:
+            own = by[value]
+            row: dict[str, Any] = {"value": value}
+            if len(own) > 1:
+                row |= _plain(interval(list(own.values())))
+            both = sorted(own.keys() & by[values[0]].keys())
+            if value != values[0] and len(both) > 1:
+                difference = interval([own[k] - by[values[0]][k] for k in both])
+                row["difference"] = _plain(difference)
+            rows.append(row)
+        out[name] = rows
+    return out

@@ -1,0 +1,75 @@
+"""Texts such as ``norm:2,0.1`` or ``max:plant.x,after=2``: a name, its values and named values."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from rtsim.core.errors import ScenarioError
+
+T = TypeVar("T")
+Value = float | str | bool
+"""One value of a factor."""
+
+
+class Call(NamedTuple):
+    """A name with positional and named arguments."""
+
+    name: str
+    values: list[Any]
+    named: dict[str, Any]
+
+
+def value_of(text: str) -> Value:
+    """Return ``text`` as an int, a float or a bool if it is one, else as a str."""
+    text = text.strip()
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def call_of(text: str) -> Call:
+    """Return ``NAME`` or ``NAME:VALUE,NAME=VALUE,...`` in its parts."""
+    name, _, rest = (part.strip() for part in text.partition(":"))
+    values: list[Any] = []
+    named: dict[str, Any] = {}
+    for given in rest.split(",") if rest else ():
+        key, equals, value = given.partition("=")
+        if equals:
+            named[key.strip()] = value_of(value)
+        else:
+            values.append(value_of(given))
+    return Call(name, values, named)
+
+
+def made(what: str, make: Callable[..., T], values: list[Any], named: dict[str, Any]) -> T:
+    """Return ``make(*values, **named)``; raise :class:`ScenarioError` if the arguments are wrong.
+
+    ``what`` names the text in the message.
+    """
+    try:
+        inspect.signature(make).bind(*values, **named)
+    except TypeError as error:
+        takes = ", ".join(
+            one.name if one.default is one.empty else f"{one.name}={one.default!r}"
+            for one in inspect.signature(make).parameters.values()
+        )
+        raise ScenarioError(f"{what}: {error}; it takes ({takes})") from None
+    try:
+        return make(*values, **named)
+    except (TypeError, ValueError) as error:
+        raise ScenarioError(f"{what}: {error}") from None
+
+
+def split(text: str, option: str) -> tuple[str, str]:
+    """Return ``NAME=TEXT`` of ``option`` in its two parts."""
+    name, equals, rest = text.partition("=")
+    if not equals or not name.strip() or not rest.strip():
+        raise ScenarioError(f"{option} {text!r} is incomplete; write {option} NAME=TEXT")
+    return name.strip(), rest.strip()

@@ -1,0 +1,183 @@
+"""``rtsim study`` on the command line: options, texts, JSON and exit statuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rtsim.cli.main import main
+from rtsim.cli.study_progress import text_of
+from rtsim.studies.folder import Folder
+from rtsim.studies.plan import Ordered
+from rtsim.studies.rows import Row
+from rtsim.studies.tally import Tally
+from rtsim.testing.commands import check_command
+
+FACTOR = ("--factor", "plant.x=range:0.5,0.9")
+PEAK = ("--result", "peak=max_abs:plant.x")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+
+
+def rtsim(*words: str) -> Result:
+    return CliRunner().invoke(main, ["study", *words])
+
+
+def start(*words: str) -> Result:
+    return rtsim("start", "unstable", "--workers", "0", "--until", "0.2", "-o", "out", *words)
+
+
+def parsed(result: Result) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(result.stdout)
+    assert found["exit_status"] == result.exit_code
+    return found
+
+
+def test_a_study_is_composed_on_the_command_line() -> None:
+    done = start(*FACTOR, *PEAK, "--runs", "12", "--seed", "3", "--require", "peak<0.8", "--json")
+    found = parsed(done)
+    assert (found["outcome"], found["runs"], found["seed"]) == ("passed", 12, 3)
+    assert found["states"] == {"ok": 12, "nan": 0, "error": 0, "timeout": 0, "lost": 0}
+    passed = found["requirements"]["peak"]["passed"]
+    assert 0 < passed < 12
+    shown = rtsim("show", "out")
+    assert shown.exit_code == 0
+    assert "12 of 12 runs (monte_carlo): 12 ok" in shown.stdout
+    assert f"peak <= 0.8: {passed} of 12 runs pass" in shown.stdout
+    strict = rtsim("show", "out", "--strict", "--json")
+    assert parsed(strict)["outcome"] == "failed"
+    assert parsed(strict)["why"] == f"{12 - passed} of 12 runs miss the requirement peak"
+
+
+def test_a_run_is_repeated_and_compared() -> None:
+    start(*FACTOR, *PEAK, "--runs", "3")
+    done = rtsim("run", "out", "2", "-o", "two.mcap", "--json")
+    found = parsed(done)
+    assert (found["equal"], found["outcome"], found["recording"]) == (True, "passed", "two.mcap")
+    assert CliRunner().invoke(main, ["replay", "two.mcap"]).exit_code == 0
+    text = rtsim("run", "out", "1").stdout
+    assert "run 1: the digest equals the stored one" in text
+    (part,) = Path("out/results").iterdir()
+    folder = Folder.open(Path("out"))
+    part.unlink()
+    order = Ordered(2, 1, {"plant.x": 0.5}, {})
+    folder.add(Row(order, "ok", values={"peak": 1.0}, digest="0" * 64))
+    folder.write()
+    other = rtsim("run", "out", "2", "--json")
+    assert (parsed(other)["equal"], parsed(other)["outcome"]) == (False, "failed")
+    assert "run 2 differs: digest" in rtsim("run", "out", "2").stdout
+    nothing = rtsim("run", "out", "1", "--json")
+    assert parsed(nothing)["outcome"] == "undecided"
+    assert rtsim("run", "out", "3").exit_code == 2
+
+
+def test_missing_runs_are_never_a_success() -> None:
+    start(*FACTOR, *PEAK, "--runs", "3")
+    (part,) = Path("out/results").iterdir()
+    part.unlink()
+    found = parsed(rtsim("show", "out", "--json"))
+    assert (found["outcome"], found["rows"]) == ("undecided", 0)
+    assert found["why"] == "3 of 3 runs are missing"
+    assert parsed(rtsim("resume", "out", "--workers", "0", "--json"))["outcome"] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "outcome"),
+    [
+        ("error", 1, "failed"),
+        ("nan", 1, "failed"),
+        ("lost", 2, "undecided"),
+        ("timeout", 2, "undecided"),
+    ],
+)
+def test_runs_without_results_decide_the_status(state: str, status: int, outcome: str) -> None:
+    start(*FACTOR, *PEAK, "--runs", "3")
+    (part,) = Path("out/results").iterdir()
+    folder = Folder.open(Path("out"))
+    part.unlink()
+    for k in range(3):
+        order = Ordered(k, k, {"plant.x": 0.5}, {})
+        folder.add(Row(order, "ok" if k else state, "because" if not k else "", values={"peak": 1}))
+    folder.write()
+    found = rtsim("show", "out", "--json")
+    assert (found.exit_code, parsed(found)["outcome"]) == (status, outcome)
+    assert f"{state}: run 0: because" in rtsim("show", "out").stdout
+
+
+def test_sensitivity_is_shown() -> None:
+    factors = (*FACTOR, "--factor", "plant.v=range:0,1")
+    start(*factors, *PEAK, "--design", "saltelli:base=16")
+    found = parsed(rtsim("show", "out", "--sensitivity", "peak", "--json"))
+    assert set(found["sensitivity"]) == {"plant.x", "plant.v"}
+    assert "first order" in rtsim("show", "out", "--sensitivity", "peak").stdout
+    other = rtsim(
+        "start", "unstable", "--workers", "0", "--until", "0.2", "-o", "m", *factors, *PEAK,
+        "--design", "morris:trajectories=3",
+    )  # fmt: skip
+    assert other.exit_code == 0
+    assert "mu*" in rtsim("show", "m", "--sensitivity", "peak").stdout
+
+
+def test_options_change_the_study_of_a_file() -> None:
+    Path("own.py").write_text(
+        "from rtsim.models.unstable import scenario\n"
+        "from rtsim.studies import Study\n\n\n"
+        "def study():\n"
+        "    return Study({'plant.x': (0.5, 0.9)}, results={'x': 'last:plant.x'}, until=0.2)\n"
+    )
+    done = rtsim(
+        "start", "own.py", "--workers", "0", "--runs", "4", *PEAK, "--set", "plant.v=0.1",
+        "--factor", "plant.x=values:0.5", "--json",
+    )  # fmt: skip
+    found = parsed(done)
+    assert found["folder"] == str(Path("studies/own-001"))
+    assert (found["runs"], set(found["results"])) == (4, {"x", "peak"})
+    assert Folder.open(Path("studies/own-001")).plan.factors == {"plant.x": {"values": [0.5]}}
+    again = rtsim("start", "own.py", "--workers", "0", "--runs", "1")
+    assert "folder: " + str(Path("studies/own-002")) in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((*FACTOR,), "has no results"),
+        ((*PEAK, "--factor", "plant.x"), "write --factor NAME=TEXT"),
+        ((*PEAK, *FACTOR, "--design", "grid", "--runs", "5"), "does not fit the design grid"),
+        ((*PEAK, "--factor", "plant.y=range:0,1"), "unknown value 'y'"),
+        ((*PEAK, "--require", "top<1"), "unknown result 'top'"),
+        ((*PEAK, "--limit", "-1"), "limit is -1.0 s"),
+    ],
+)
+def test_a_mistake_is_explained(words: tuple[str, ...], says: str) -> None:
+    done = start(*words)
+    assert done.exit_code == 2
+    assert says in done.stderr
+    assert not Path("out").exists()
+
+
+def test_only_one_place_for_the_runs() -> None:
+    done = start(*FACTOR, *PEAK, "--cluster", "tcp://127.0.0.1:1")
+    assert done.exit_code == 2
+    assert "exclude each other" in done.stderr
+
+
+def test_the_progress_line() -> None:
+    start(*FACTOR, *PEAK, "--runs", "8", "--require", "peak<0.8")
+    tally = Tally.of(Folder.open(Path("out")))
+    tally.runs, tally.new = 20, 4
+    line = text_of(tally, 2.0, "http://127.0.0.1:8787/status")
+    assert line.startswith("8 / 20 runs  2 runs/s  0 failed  peak met in ")
+    assert line.endswith("6 s left  http://127.0.0.1:8787/status")
+
+
+@pytest.mark.live
+def test_the_command_keeps_its_contract() -> None:
+    check_command("study")

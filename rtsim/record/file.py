@@ -19,6 +19,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -38,6 +39,8 @@ HAND_OVER_NS = 20_000_000
 """Small portions: a paced loop hands them over within the slack of one frame."""
 FLUSH_NS = 200_000_000
 _POLL_S = 0.5
+_MOST_FRAMES = 64
+"""Frames that one call of the system sends."""
 _AHEAD_BYTES = 8 << 20
 """A run that is not paced waits for the writing process when more than this many bytes are
 unwritten; this is about 60 simulated seconds of the F-16.  If the run waited for every buffer, only
@@ -220,41 +223,46 @@ class FileRecorder:
         self.close()
 
     def _hand_over(self, wait: bool) -> None:
-        self._tracks.due = False
+        """Send all rows and events; one call of the system sends many frames."""
+        self._tracks.due, rows = False, 0
         for number, track in enumerate(self._tracks.by_name.values()):
             for words in track.take():
-                if self._send(FrameKind.ROWS, number, words.reshape(-1).view(np.uint8).data, wait):
-                    self.handed.rows += len(words)
-                else:
-                    self.handed.dropped_rows += len(words)
+                rows += len(words)
+                self._put(FrameKind.ROWS, number, words.reshape(-1).view(np.uint8).data)
         for tag, kind, source, text, values in self._events:
-            data = _json([tag.ns, tag.step, kind, source, text, values])
-            self._send(FrameKind.EVENT, 0, data, wait)
+            self._put(FrameKind.EVENT, 0, _json([tag.ns, tag.step, kind, source, text, values]))
         self.handed.events += len(self._events)
         self._events.clear()
-
-    def _send(self, kind: FrameKind, track: int, data: bytes | memoryview, wait: bool) -> bool:
-        """Send one frame or keep it in memory; return False if the recording failed before."""
+        self._send_aside(wait)
         if self.failed:
-            return False
+            self.handed.dropped_rows += rows
+        else:
+            self.handed.rows += rows
+        self.handed.most_aside_bytes = max(self.handed.most_aside_bytes, self.handed.aside_bytes)
+
+    def _send(self, kind: FrameKind, track: int, data: bytes | memoryview, wait: bool) -> None:
+        """Send one frame, or keep it in memory."""
+        self._put(kind, track, data)
+        self._send_aside(wait)
+
+    def _put(self, kind: FrameKind, track: int, data: bytes | memoryview) -> None:
+        """Append one frame to the frames that are to be sent."""
+        if self.failed:
+            return
         if self.handed.aside_bytes + len(data) > self._keep_aside:
             self._fail(
                 f"the writing process is too slow: {self.handed.aside_bytes} bytes wait in memory, "
                 f"but at most {self._keep_aside} may wait; record to a faster disk"
             )
-            return False
+            return
         frame = memoryview(pack(kind, track, data))
         self._aside.append(frame)
         self.handed.aside_bytes += len(frame)
-        self._send_aside(wait)
-        self.handed.most_aside_bytes = max(self.handed.most_aside_bytes, self.handed.aside_bytes)
-        return not self.failed
 
     def _send_aside(self, wait: bool) -> None:
         while self._aside and not self.failed:
-            first = self._aside[0]
             try:
-                sent = self._socket.send(first)
+                sent = self._send_some()
             except (BlockingIOError, InterruptedError):
                 if not wait or self.handed.aside_bytes < self._ahead:
                     return
@@ -265,10 +273,18 @@ class FileRecorder:
                 self._fail(f"the writing process ended during the run ({error.strerror})")
                 return
             self.handed.aside_bytes -= sent
-            if sent == len(first):
-                self._aside.popleft()
-            else:
-                self._aside[0] = first[sent:]
+            while sent:
+                first = self._aside.popleft()
+                if sent < len(first):
+                    self._aside.appendleft(first[sent:])
+                    break
+                sent -= len(first)
+
+    def _send_some(self) -> int:
+        """Send the first frames; return the number of bytes that the system took."""
+        if sys.platform == "win32":
+            return self._socket.send(self._aside[0])
+        return self._socket.sendmsg(list(islice(self._aside, _MOST_FRAMES)))
 
     def _await_room(self) -> None:
         waited = 0.0

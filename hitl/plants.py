@@ -75,7 +75,7 @@ def beside(folder: Path, reference: Reference) -> Reference:
 
 
 def faults_beside(folder: Path, given: Given | Sequence[Given]) -> tuple[Fault, ...]:
-    """Return checked faults from files or entries; files are relative to ``folder``."""
+    """Return the faults of fault files or mappings, checked; paths are relative to ``folder``."""
     single = isinstance(given, str | Path | Fault | Mapping)
     several: Sequence[Given] = [given] if single else given  # type: ignore[assignment,list-item]
     return gather(folder / one if isinstance(one, str | Path) else one for one in several)

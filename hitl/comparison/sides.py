@@ -34,7 +34,7 @@ class Sides(NamedTuple):
 
     @property
     def gap(self) -> str:
-        """The name of the difference in texts: ``C - reference model``."""
+        """Label of the difference of both sides, such as ``C - reference model``."""
         return f"{self.translation} - {self.reference}"
 
     @property

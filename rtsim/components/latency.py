@@ -30,7 +30,7 @@ class LatencyModel(Protocol):
     def ordered(self) -> bool: ...
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
-        """Return the delays in ns, one for each copy that arrives."""
+        """Return the delays of one message, ns: none if it is lost, two if it is duplicated."""
         ...
 
 

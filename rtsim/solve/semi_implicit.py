@@ -30,9 +30,10 @@ AT = LAYOUT.at
 
 @in_both
 def semi_implicit_step(words: Any, t: float, h: float) -> int:
-    """Compute ``out`` from ``x`` over one step of length ``h`` s.
+    """Advance the state by one semi-implicit Euler step of ``h`` s.
 
-    ``words`` is an argument table of :data:`LAYOUT`.
+    ``words`` is an argument table of :data:`LAYOUT`: ``x`` is the state, and the new state
+    goes to its array ``out``.
     """
     project = words[AT.project]
     x, out, pairs = vector_at(words, AT.x), vector_at(words, AT.out), vector_at(words, AT.pairs)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.core.errors import ScenarioError, TrustError, UnknownName
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
@@ -217,6 +218,15 @@ def test_a_result_that_is_not_a_number_has_a_state_of_its_own(file: str) -> None
     counts = summarise(folder)
     assert counts["states"]["nan"] == sum(row["plant.x"] == 1.5 for row in rows) > 0
     assert counts["results"]["odd"]["not_finite"] == counts["states"]["nan"]
+
+
+def test_ctrl_c_ends_the_study_and_leaves_no_row_of_the_run(file: str) -> None:
+    text = SCENARIO.replace('raise ValueError("mode 1")', "signal.raise_signal(signal.SIGINT)")
+    Path(file).write_text(text.replace("import math", "import math, signal"))
+    study = table(control_mode=[0.0, 0.0, 1.0, 0.0])
+    with sigterm_interrupts(), pytest.raises(KeyboardInterrupt):
+        start(file, "out", study)
+    assert [row["run"] for row in rows_of(Folder.open(Path("out")))] == [0, 1]
 
 
 def test_a_second_process_is_refused(file: str) -> None:

@@ -32,6 +32,7 @@ class Composed:
     seed: int | None = None
     until: str | None = None
     limit: float | None = None
+    keep: tuple[str, ...] = ()
 
     def study(self, scenario: str) -> Study:
         """Return the study of the file with these changes, or a study of the options alone."""
@@ -43,6 +44,8 @@ class Composed:
         }
         given: dict[str, Any] = {"seed": self.seed, "until": self.until, "limit": self.limit}
         given = {name: value for name, value in given.items() if value is not None}
+        if self.keep:
+            given["keep"] = self.keep
         if self.requirements:
             before = () if found is None else tuple(found.requirements)
             given["requirements"] = (*before, *self.requirements)
@@ -111,6 +114,13 @@ _COMPOSING = (
     click.option("--until", help="End of each run, simulated s.  [default: the scenario's own]"),
     click.option(
         "--limit", type=float, help="Longest wall-clock time of one run, s.  [default: none]"
+    ),
+    click.option(
+        "--keep",
+        multiple=True,
+        metavar="WHICH",
+        help="Keep recordings: failures, extremes (of each result), or a share of the runs such "
+        "as 0.01; repeatable.",
     ),
 )
 

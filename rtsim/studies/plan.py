@@ -147,6 +147,7 @@ class Plan:
     design: Mapping[str, Any]
     factors: Mapping[str, Any]
     correlation: list[list[Any]] = field(default_factory=list)
+    keep: list[str] = field(default_factory=list)
     format: int = FORMAT
 
     @classmethod
@@ -184,6 +185,7 @@ class Plan:
             study.sampled.to_plain(),
             {name: space.factors[name].to_plain() for name in space.names},
             [list(pair) for pair in space.copula.pairs],
+            [str(kind) for kind in study.keep],
         )
 
     def to_text(self) -> str:

@@ -20,6 +20,14 @@ OWN_COLUMNS = (
     "run", "seed", "state", "cause", "reason", "ended_s", "attempts", "wall_s", "digest",
 )  # fmt: skip
 """Columns of the results of every study."""
+FAILURES, EXTREMES = "failures", "extremes"
+
+
+def _is_share(kind: str | float) -> bool:
+    try:
+        return 0.0 <= float(kind) <= 1.0
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,9 @@ class Study:
     """End of each run, s; default: the scenario's own."""
     limit: float | None = None
     """Longest time for one run, wall-clock s; a run that takes longer is ended."""
+    keep: Sequence[str | float] = ()
+    """Recordings that are kept: ``"failures"``, ``"extremes"`` of each result, or a share of the
+    runs, such as 0.01."""
     scenario: str = ""
     """Name or file of the scenario; default: the function ``scenario`` of the same file."""
 
@@ -67,6 +78,12 @@ class Study:
                 "results={'peak': Max('plant.x')}"
             )
         self._check_names()
+        for kind in self.keep:
+            if kind not in (FAILURES, EXTREMES) and not _is_share(kind):
+                raise ScenarioError(
+                    f"keep has the entry {kind!r}; give 'failures', 'extremes' or a share of the "
+                    "runs from 0 to 1"
+                )
         self.sampled.check(self.space)
 
     @cached_property

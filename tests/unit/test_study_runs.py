@@ -7,6 +7,7 @@ import json
 import math
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ from rtsim.studies.designs import (
 )
 from rtsim.studies.folder import Folder, StudyError
 from rtsim.studies.indices import sensitivity, sobol_indices
-from rtsim.studies.plan import Orders, Plan
+from rtsim.studies.keeping import chosen
+from rtsim.studies.plan import Orders, Plan, find_study
 from rtsim.studies.pools import InProcess
 from rtsim.studies.reductions import Last, Max, MaxAbs
 from rtsim.studies.running import recorded, repeat, resume, start
@@ -345,6 +347,30 @@ def test_sensitivity_of_a_folder_leaves_incomplete_groups_out(file: str) -> None
     assert sensitivity(folder, "x") == wanted
     with pytest.raises(ScenarioError, match="gives no sensitivity indices"):
         sensitivity(start(file, "other", table(plant_x=[0.5, 0.6])), "x")
+
+
+def test_recordings_of_failures_and_extremes_are_kept(file: str) -> None:
+    found = find_study(file)
+    assert found is not None
+    folder = start(file, "out", replace(found, keep=["failures", "extremes"]))
+    rows = rows_of(folder)
+    wanted = {row["run"] for row in rows if row["x.margin"] < 0}
+    for name in ("x", "w", "rows"):
+        wanted.add(min(rows, key=lambda row: row[name])["run"])
+        wanted.add(max(rows, key=lambda row: row[name])["run"])
+    files = sorted(Path("out/recordings").iterdir())
+    assert [path.name for path in files] == [f"run-{run:06d}.mcap" for run in sorted(wanted)]
+    assert 2 < len(files) < 20
+    first = Recording.open(files[0])
+    assert first["plant.x"][-1] == rows[sorted(wanted)[0]]["x"]
+    files[0].unlink()
+    resume("out")
+    assert files[0].exists()
+    some = start(file, "some", replace(found, keep=[0.3], requirements=[]))
+    assert chosen(some) == chosen(Folder.open(Path("some")))
+    assert 0 < len(chosen(some)) < 20
+    with pytest.raises(ScenarioError, match="keep has the entry 'all'"):
+        replace(found, keep=["all"])
 
 
 def test_orders_of_a_stored_plan_are_those_of_the_study(file: str) -> None:

@@ -14,6 +14,7 @@ from rtsim.studies.campaign import Campaign
 from rtsim.studies.cluster import DaskPool, Where
 from rtsim.studies.folder import Folder
 from rtsim.studies.keeping import keep, run_into
+from rtsim.studies.looks import needed
 from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Orders, Plan, find_study
 from rtsim.studies.pools import InProcess, Pool
@@ -77,7 +78,7 @@ def carry_out(folder: Folder, where: Where, show: Show = lambda *_: None) -> Tal
     """
     tally = Tally.of(folder)
     job = folder.plan.job.check_trusted(str(folder.path))
-    if tally.rows < tally.runs:
+    if tally.rows < needed(folder):
         with pool_of(job.to_text(), where) as pool:
             Campaign(folder, pool, tally, lambda tally: show(tally, pool)).run()
     keep(folder, job)

@@ -24,6 +24,7 @@ from rtsim.studies.designs import (
     Antithetic,
     CommonRandomNumbers,
     MonteCarlo,
+    Morris,
     Saltelli,
     Strata,
     Table,
@@ -345,6 +346,10 @@ def test_sensitivity_of_a_folder_leaves_incomplete_groups_out(file: str) -> None
     assert 2 * size <= len(whole) < len(rows)
     wanted = sobol_indices(design, plan.space, [row["x"] for row in whole])  # type: ignore[arg-type]
     assert sensitivity(folder, "x") == wanted
+    few = start(file, "few", Study(factors, Morris(trajectories=20), {"x": Max("plant.x")}))
+    effects = sensitivity(few, "x")
+    assert sum(row["state"] == "error" for row in rows_of(few)) > 0
+    assert effects["plant.x"]["mu_star"] > effects["control.mode"]["mu_star"] == 0.0
     with pytest.raises(ScenarioError, match="gives no sensitivity indices"):
         sensitivity(start(file, "other", table(plant_x=[0.5, 0.6])), "x")
 

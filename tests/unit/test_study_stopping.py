@@ -60,7 +60,12 @@ def test_a_look_takes_the_runs_before_it_and_no_others(tmp_path: Path) -> None:
     object.__setattr__(stopped.plan, "stop", stop.to_plain())
     vars(stopped.plan).pop("stopping", None)
     assert needed(stopped) == 10
-    assert needed(Folder(folder.path, stopped.plan)) == 10
+    exact = interval(values(folder)[:10], stop.corrected).half_width
+    for half_width, wanted in ((exact * (1 + 1e-9), 10), (exact * (1 - 1e-9), 40)):
+        rule = Stop("last", half_width, (10, 40))
+        object.__setattr__(stopped.plan, "stop", rule.to_plain())
+        vars(stopped.plan).pop("stopping", None)
+        assert needed(Folder(folder.path, stopped.plan)) == wanted
 
 
 def test_the_pass_rate_of_a_requirement_can_stop_a_study(tmp_path: Path) -> None:

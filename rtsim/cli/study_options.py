@@ -32,6 +32,8 @@ class Composed:
     seed: int | None = None
     until: str | None = None
     limit: float | None = None
+    keep: tuple[str, ...] = ()
+    stop: str | None = None
 
     def study(self, scenario: str) -> Study:
         """Return the study of the file with these changes, or a study of the options alone."""
@@ -42,7 +44,10 @@ class Composed:
             "settings": {n: value_of(t) for n, t in parse_settings(self.settings).items()},
         }
         given: dict[str, Any] = {"seed": self.seed, "until": self.until, "limit": self.limit}
+        given["stop"] = self.stop
         given = {name: value for name, value in given.items() if value is not None}
+        if self.keep:
+            given["keep"] = self.keep
         if self.requirements:
             before = () if found is None else tuple(found.requirements)
             given["requirements"] = (*before, *self.requirements)
@@ -111,6 +116,19 @@ _COMPOSING = (
     click.option("--until", help="End of each run, simulated s.  [default: the scenario's own]"),
     click.option(
         "--limit", type=float, help="Longest wall-clock time of one run, s.  [default: none]"
+    ),
+    click.option(
+        "--keep",
+        multiple=True,
+        metavar="WHICH",
+        help="Keep recordings: failures, extremes (of each result), or a share of the runs such "
+        "as 0.01; repeatable.",
+    ),
+    click.option(
+        "--stop",
+        metavar="TEXT",
+        help="Stop early if an interval is narrow: peak:0.01,looks=100 200 stops after 100 or 200 "
+        "runs if the half-width of the interval of peak is at most 0.01.",
     ),
 )
 

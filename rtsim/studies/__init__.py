@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from rtsim.studies.requirements import Requirement
     from rtsim.studies.running import repeat, resume, start
+    from rtsim.studies.stopping import Stop
     from rtsim.studies.study import Study
     from rtsim.studies.summary import summarise
 
@@ -63,6 +64,7 @@ _HOMES = {
     ),
     "rtsim.studies.requirements": ("Requirement",),
     "rtsim.studies.running": ("repeat", "resume", "start"),
+    "rtsim.studies.stopping": ("Stop",),
     "rtsim.studies.study": ("Study",),
     "rtsim.studies.summary": ("summarise",),
 }  # fmt: skip
@@ -70,8 +72,8 @@ __all__ = [
     "DESIGNS", "REDUCTIONS", "Antithetic", "CommonRandomNumbers", "Design", "FirstCrossing",
     "Folder", "Grid", "IntegralSquaredError", "Last", "LatinHypercube", "Max", "MaxAbs", "Mean",
     "Min", "MonteCarlo", "Morris", "OneAtATime", "Overshoot", "Points", "Reduction", "Replications",
-    "Requirement", "Running", "Saltelli", "SettlingTime", "SobolSequence", "Space", "Strata",
-    "Study", "Table", "UnitDesign", "normals", "repeat", "resume", "sensitivity", "start",
+    "Requirement", "Running", "Saltelli", "SettlingTime", "SobolSequence", "Space", "Stop",
+    "Strata", "Study", "Table", "UnitDesign", "normals", "repeat", "resume", "sensitivity", "start",
     "summarise",
 ]  # fmt: skip
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from rtsim.studies.folder import Folder
+from rtsim.studies.looks import needed
 from rtsim.studies.plan import Ordered, Orders
 from rtsim.studies.pools import Batch, Outcome, Pool
 from rtsim.studies.rows import ERROR, LOST, TIMEOUT, Row
@@ -54,19 +55,25 @@ class Campaign:
         Raises :class:`RtsimError` if the study cannot continue, and :class:`KeyboardInterrupt`.
         """
         orders = Orders(self.folder.plan)
-        done = self.folder.done()
-        left = (k for k in range(self.folder.plan.runs) if k not in done)
-        todo = (orders[k] for k in self.shuffled(left))
-        try:
-            first = next(todo, None)
-            if first is not None:
-                self.pool.check(first)
-                self._submit(Batch([first]))  # alone, so that only one worker compiles the models
-                self._wait()
-            self._all(todo)
-        finally:
-            self.folder.write()
-            self.show(self.tally)
+        begun = False
+        while True:  # once for each look
+            done = self.folder.done()
+            self.tally.runs = needed(self.folder)
+            left = [k for k in range(self.tally.runs) if k not in done]
+            if not left:
+                return
+            todo = (orders[k] for k in self.shuffled(left))
+            try:
+                if not begun:
+                    begun = True
+                    first = next(todo)
+                    self.pool.check(first)
+                    self._submit(Batch([first]))  # alone: only one worker compiles the models
+                    self._wait()
+                self._all(todo)
+            finally:
+                self.folder.write()
+                self.show(self.tally)
 
     def _all(self, todo: Iterator[Ordered]) -> None:
         capacity = self.pool.capacity
@@ -93,7 +100,7 @@ class Campaign:
             return Batch([suspect.order], alone=True, avoid=suspect.avoid)
         if self._again:
             return self._again.popleft()
-        left = self.folder.plan.runs - self.tally.rows
+        left = self.tally.runs - self.tally.rows
         share = max(1, left // (2 * self.pool.capacity))
         orders = list(islice(todo, min(self._size, share)))
         return Batch(orders) if orders else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
-from rtsim.core.raised import from_outside, in_words
+from rtsim.core.raised import Interrupted, from_outside, in_words
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.memory_recorder import Recorder
 from rtsim.record.reduced import ReducingRecorder
@@ -71,7 +71,7 @@ class Runner:
         )  # fmt: skip
         result = run(request)
         if result.reason == "interrupted":
-            raise KeyboardInterrupt
+            raise Interrupted
         if result.lost is not None:
             raise result.lost
         recording: Callable[[], Recording] = reduced.recording

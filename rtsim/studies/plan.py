@@ -26,6 +26,7 @@ from rtsim.studies.factors import Values, spread_of
 from rtsim.studies.measures import Measures, Result, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of
 from rtsim.studies.requirements import Requirement
+from rtsim.studies.stopping import Stop
 from rtsim.studies.study import Study
 from rtsim.studies.texts import Value
 from rtsim.studies.uniforms import seed_of
@@ -147,6 +148,8 @@ class Plan:
     design: Mapping[str, Any]
     factors: Mapping[str, Any]
     correlation: list[list[Any]] = field(default_factory=list)
+    keep: list[str] = field(default_factory=list)
+    stop: Mapping[str, Any] | None = None
     format: int = FORMAT
 
     @classmethod
@@ -184,6 +187,8 @@ class Plan:
             study.sampled.to_plain(),
             {name: space.factors[name].to_plain() for name in space.names},
             [list(pair) for pair in space.copula.pairs],
+            [str(kind) for kind in study.keep],
+            None if study.stopping is None else study.stopping.to_plain(),
         )
 
     def to_text(self) -> str:
@@ -222,6 +227,11 @@ class Plan:
     def runs(self) -> int:
         """The number of runs."""
         return self.sampled.count(self.space)
+
+    @cached_property
+    def stopping(self) -> Stop | None:
+        """The rule for an early stop as an object."""
+        return None if self.stop is None else Stop.of(self.stop)
 
     @property
     def results(self) -> list[str]:

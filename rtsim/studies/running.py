@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
-from rtsim.record.file import FileRecorder
 from rtsim.runs.pace import MAX, Pace
 from rtsim.studies.campaign import Campaign
 from rtsim.studies.cluster import DaskPool, Where
 from rtsim.studies.folder import Folder
+from rtsim.studies.keeping import keep, run_into
+from rtsim.studies.looks import needed
 from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Orders, Plan, find_study
 from rtsim.studies.pools import InProcess, Pool
@@ -77,11 +77,11 @@ def carry_out(folder: Folder, where: Where, show: Show = lambda *_: None) -> Tal
     per second.
     """
     tally = Tally.of(folder)
-    if tally.rows == tally.runs:
-        return tally
     job = folder.plan.job.check_trusted(str(folder.path))
-    with pool_of(job.to_text(), where) as pool:
-        Campaign(folder, pool, tally, lambda tally: show(tally, pool)).run()
+    if tally.rows < needed(folder):
+        with pool_of(job.to_text(), where) as pool:
+            Campaign(folder, pool, tally, lambda tally: show(tally, pool)).run()
+    keep(folder, job)
     return tally
 
 
@@ -127,9 +127,9 @@ def recorded(
     overwrite: bool = False,
 ) -> Repeated:
     """Like :func:`repeat`, and record the run to ``path``; ``pace`` as in ``simulate``."""
-    order = Orders(folder.plan)[run]
+    orders = Orders(folder.plan)
+    _ = orders[run]
     stored = folder.row(run)
     job = folder.plan.job.check_trusted(str(folder.path))
-    recorder = None if path is None else FileRecorder(path, stopwatch, overwrite=overwrite)
-    row = Runner(job).row(order, pace=pace, recorder=recorder)
+    row = run_into(Runner(job), orders, run, path, pace, overwrite)
     return Repeated(row, None if stored is None else stored["digest"])

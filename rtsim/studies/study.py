@@ -9,17 +9,26 @@ from functools import cached_property
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import Duration
 from rtsim.studies.copula import Copula, Pairs
-from rtsim.studies.designs import Design, MonteCarlo, Space, design_of_text
+from rtsim.studies.designs import Antithetic, Design, MonteCarlo, Space, design_of_text
 from rtsim.studies.factors import Spread, spread
 from rtsim.studies.measures import FromRecording, Result, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of_text
 from rtsim.studies.requirements import Requirement
+from rtsim.studies.stopping import Stop
 from rtsim.studies.texts import Value
 
 OWN_COLUMNS = (
     "run", "seed", "state", "cause", "reason", "ended_s", "attempts", "wall_s", "digest",
 )  # fmt: skip
 """Columns of the results of every study."""
+FAILURES, EXTREMES = "failures", "extremes"
+
+
+def _is_share(kind: str | float) -> bool:
+    try:
+        return 0.0 <= float(kind) <= 1.0
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,11 @@ class Study:
     """End of each run, s; default: the scenario's own."""
     limit: float | None = None
     """Longest time for one run, wall-clock s; a run that takes longer is ended."""
+    keep: Sequence[str | float] = ()
+    """Recordings that are kept: ``"failures"``, ``"extremes"`` of each result, or a share of the
+    runs, such as 0.01."""
+    stop: Stop | str | None = None
+    """When to stop before the last run of the design."""
     scenario: str = ""
     """Name or file of the scenario; default: the function ``scenario`` of the same file."""
 
@@ -67,7 +81,14 @@ class Study:
                 "results={'peak': Max('plant.x')}"
             )
         self._check_names()
+        for kind in self.keep:
+            if kind not in (FAILURES, EXTREMES) and not _is_share(kind):
+                raise ScenarioError(
+                    f"keep has the entry {kind!r}; give 'failures', 'extremes' or a share of the "
+                    "runs from 0 to 1"
+                )
         self.sampled.check(self.space)
+        self._check_stop()
 
     @cached_property
     def sampled(self) -> Design:
@@ -99,6 +120,26 @@ class Study:
         return tuple(
             Requirement.of_text(one) if isinstance(one, str) else one for one in self.requirements
         )
+
+    @cached_property
+    def stopping(self) -> Stop | None:
+        """The rule for an early stop as an object."""
+        return Stop.of_text(self.stop) if isinstance(self.stop, str) else self.stop
+
+    def _check_stop(self) -> None:
+        stop = self.stopping
+        if stop is None:
+            return
+        names = [*self.results, *(one.name for one in self.required)]
+        if stop.result not in names:
+            raise UnknownName("result", stop.result, names, "the rule for an early stop")
+        if not isinstance(self.sampled, MonteCarlo):
+            raise ScenarioError(
+                f"the design {self.sampled.name} cannot stop early, because its runs belong "
+                "together; use monte_carlo, replications or antithetic, or leave stop out"
+            )
+        if isinstance(self.sampled, Antithetic) and any(look % 2 for look in stop.looks):
+            raise ScenarioError("a look divides a pair of antithetic runs; give even looks")
 
     @property
     def runs(self) -> int:

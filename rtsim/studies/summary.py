@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from rtsim.core.estimates import Estimate, interval, stratified
-from rtsim.core.signals import Vector
-from rtsim.studies.designs import Antithetic, CommonRandomNumbers, Strata
+from rtsim.core.estimates import Estimate, interval
+from rtsim.studies.designs import CommonRandomNumbers, Strata
+from rtsim.studies.estimating import Columns, mean
 from rtsim.studies.folder import Folder
+from rtsim.studies.looks import needed
 from rtsim.studies.measures import margin_name
 from rtsim.studies.plan import Plan
 from rtsim.studies.rates import rate
 from rtsim.studies.rows import NAN, OK, STATES
 
-Columns = Mapping[str, Any]
-
 
 def summarise(folder: Folder) -> dict[str, Any]:
     """Return the results of a study as plain data.
 
-    ``runs`` and ``rows`` count the runs of the plan and the runs that have a row; ``states`` counts
-    the rows in each state.  ``results`` and ``requirements`` take the runs that came to their end.
+    ``runs`` and ``rows`` count the runs that the study needs and the runs that have a row;
+    ``planned`` is the largest number of runs.  ``states`` counts the rows in each state.
+    ``results`` and ``requirements`` take the runs that came to their end.
     """
     plan = folder.plan
     table = folder.table()
@@ -31,7 +30,8 @@ def summarise(folder: Folder) -> dict[str, Any]:
     states = columns["state"]
     ended = {name: column[(states == OK) | (states == NAN)] for name, column in columns.items()}
     out: dict[str, Any] = {
-        "runs": plan.runs,
+        "runs": needed(folder),
+        "planned": plan.runs,
         "rows": len(states),
         "states": {state: int((states == state).sum()) for state in STATES},
         "seed": plan.seed,
@@ -63,28 +63,6 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
             out |= {"q05": float(low), "median": float(middle), "q95": float(high)}
     estimate = mean(plan, {n: c[finite] for n, c in columns.items()}, rest)
     return out if estimate is None else {**out, **_plain(estimate)}
-
-
-def mean(plan: Plan, columns: Columns, values: Vector) -> Estimate | None:
-    """Return the mean of ``values`` (n,) of the runs in ``columns``, as the design weights them.
-
-    ``None`` if there are too few runs.
-    """
-    design = plan.sampled
-    if isinstance(design, Strata):
-        strata = [values[columns["stratum"] == k] for k in range(len(design.runs))]
-        return stratified(strata, design.shares) if min(map(len, strata)) > 1 else None
-    if isinstance(design, Antithetic):
-        values = pair_means(columns["pair"], values)
-    return interval(values) if len(values) > 1 else None
-
-
-def pair_means(pairs: Vector, values: Vector) -> Vector:
-    """Return the mean of each complete pair, (m,)."""
-    names, which, count = np.unique(pairs, return_inverse=True, return_counts=True)
-    sums = np.bincount(which, weights=values, minlength=len(names))
-    out: Vector = sums[count == 2] / 2.0
-    return out
 
 
 def _requirement(plan: Plan, columns: Columns, requirement: Any) -> dict[str, Any]:

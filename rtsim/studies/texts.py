@@ -48,6 +48,13 @@ def call_of(text: str) -> Call:
     return Call(name, values, named)
 
 
+def listed(value: object) -> Any:
+    """Return numbers that are separated by blanks as a tuple, and any other value unchanged."""
+    if isinstance(value, str) and " " in value.strip():
+        return tuple(value_of(one) for one in value.split())
+    return value
+
+
 def made(what: str, make: Callable[..., T], values: list[Any], named: dict[str, Any]) -> T:
     """Return ``make(*values, **named)``; raise :class:`ScenarioError` if the arguments are wrong.
 

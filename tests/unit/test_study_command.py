@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +178,15 @@ def test_the_progress_line() -> None:
     line = text_of(tally, 2.0, "http://127.0.0.1:8787/status")
     assert line.startswith("8 / 20 runs  2 runs/s  0 failed  peak met in ")
     assert line.endswith("6 s left  http://127.0.0.1:8787/status")
+
+
+def test_what_only_studies_need_is_imported_when_it_is_needed() -> None:
+    program = (
+        "import sys, rtsim.studies.running, rtsim.studies.study, rtsim.cli.study\n"
+        "print(sorted({'dask', 'distributed', 'pyarrow', 'pandas', 'SALib'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
 
 
 @pytest.mark.live

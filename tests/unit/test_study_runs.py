@@ -7,11 +7,13 @@ import json
 import math
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.core.errors import ScenarioError, TrustError, UnknownName
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
@@ -22,13 +24,15 @@ from rtsim.studies.designs import (
     Antithetic,
     CommonRandomNumbers,
     MonteCarlo,
+    Morris,
     Saltelli,
     Strata,
     Table,
 )
 from rtsim.studies.folder import Folder, StudyError
 from rtsim.studies.indices import sensitivity, sobol_indices
-from rtsim.studies.plan import Orders, Plan
+from rtsim.studies.keeping import chosen
+from rtsim.studies.plan import Orders, Plan, find_study
 from rtsim.studies.pools import InProcess
 from rtsim.studies.reductions import Last, Max, MaxAbs
 from rtsim.studies.running import recorded, repeat, resume, start
@@ -219,6 +223,15 @@ def test_a_result_that_is_not_a_number_has_a_state_of_its_own(file: str) -> None
     assert counts["results"]["odd"]["not_finite"] == counts["states"]["nan"]
 
 
+def test_ctrl_c_ends_the_study_and_leaves_no_row_of_the_run(file: str) -> None:
+    text = SCENARIO.replace('raise ValueError("mode 1")', "signal.raise_signal(signal.SIGINT)")
+    Path(file).write_text(text.replace("import math", "import math, signal"))
+    study = table(control_mode=[0.0, 0.0, 1.0, 0.0])
+    with sigterm_interrupts(), pytest.raises(KeyboardInterrupt):
+        start(file, "out", study)
+    assert [row["run"] for row in rows_of(Folder.open(Path("out")))] == [0, 1]
+
+
 def test_a_second_process_is_refused(file: str) -> None:
     folder = start(file, "out")
     with folder.locked(), pytest.raises(StudyError, match="another process works on out"):
@@ -333,8 +346,36 @@ def test_sensitivity_of_a_folder_leaves_incomplete_groups_out(file: str) -> None
     assert 2 * size <= len(whole) < len(rows)
     wanted = sobol_indices(design, plan.space, [row["x"] for row in whole])  # type: ignore[arg-type]
     assert sensitivity(folder, "x") == wanted
+    few = start(file, "few", Study(factors, Morris(trajectories=20), {"x": Max("plant.x")}))
+    effects = sensitivity(few, "x")
+    assert sum(row["state"] == "error" for row in rows_of(few)) > 0
+    assert effects["plant.x"]["mu_star"] > effects["control.mode"]["mu_star"] == 0.0
     with pytest.raises(ScenarioError, match="gives no sensitivity indices"):
         sensitivity(start(file, "other", table(plant_x=[0.5, 0.6])), "x")
+
+
+def test_recordings_of_failures_and_extremes_are_kept(file: str) -> None:
+    found = find_study(file)
+    assert found is not None
+    folder = start(file, "out", replace(found, keep=["failures", "extremes"]))
+    rows = rows_of(folder)
+    wanted = {row["run"] for row in rows if row["x.margin"] < 0}
+    for name in ("x", "w", "rows"):
+        wanted.add(min(rows, key=lambda row: row[name])["run"])
+        wanted.add(max(rows, key=lambda row: row[name])["run"])
+    files = sorted(Path("out/recordings").iterdir())
+    assert [path.name for path in files] == [f"run-{run:06d}.mcap" for run in sorted(wanted)]
+    assert 2 < len(files) < 20
+    first = Recording.open(files[0])
+    assert first["plant.x"][-1] == rows[sorted(wanted)[0]]["x"]
+    files[0].unlink()
+    resume("out")
+    assert files[0].exists()
+    some = start(file, "some", replace(found, keep=[0.3], requirements=[]))
+    assert chosen(some) == chosen(Folder.open(Path("some")))
+    assert 0 < len(chosen(some)) < 20
+    with pytest.raises(ScenarioError, match="keep has the entry 'all'"):
+        replace(found, keep=["all"])
 
 
 def test_orders_of_a_stored_plan_are_those_of_the_study(file: str) -> None:

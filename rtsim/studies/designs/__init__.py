@@ -22,7 +22,7 @@ from rtsim.studies.designs.sampling import (
 from rtsim.studies.designs.screening import Morris, Saltelli
 from rtsim.studies.designs.strata import Strata
 from rtsim.studies.designs.table import Table
-from rtsim.studies.texts import call_of, made
+from rtsim.studies.texts import call_of, listed, made
 
 
 def _checked(name: str, made: object) -> type[Design]:
@@ -60,20 +60,13 @@ def design_of_text(text: str) -> Design:
     """
     call = call_of(text)
     make = DESIGNS.get_or_raise(call.name)
-    values = [_listed(v) for v in call.values]
-    named = {k: _listed(v) for k, v in call.named.items()}
+    values = [listed(v) for v in call.values]
+    named = {k: listed(v) for k, v in call.named.items()}
     if make is Strata:
         named = {k: v if k == "factor" or isinstance(v, tuple) else (v,) for k, v in named.items()}
     if make is CommonRandomNumbers and isinstance(named.get("runs"), int):
         named["base"] = MonteCarlo(named.pop("runs"))
     return made(f"design {text!r}", make, values, named)
-
-
-def _listed(value: object) -> Any:
-    """Return numbers that are separated by blanks as a tuple."""
-    if isinstance(value, str) and " " in value.strip():
-        return tuple(call_of(f"x:{','.join(value.split())}").values)
-    return value
 
 
 __all__ = [

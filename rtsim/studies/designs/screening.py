@@ -16,7 +16,7 @@ from rtsim.studies.uniforms import seed32_of
 def problem_of(space: Space) -> dict[str, Any]:
     """Return the factors as SALib describes them, each from 0 to 1."""
     names = list(space.names)
-    return {"num_vars": len(names), "names": names, "bounds": [[0.0, 1.0]] * len(names)}
+    return {"num_vars": len(names), "names": np.array(names), "bounds": [[0.0, 1.0]] * len(names)}
 
 
 class Sensitivity(UnitDesign):

@@ -1,0 +1,55 @@
+"""How many runs a study needs, given the rows that it has so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rtsim.core.estimates import Estimate
+from rtsim.studies.estimating import mean
+from rtsim.studies.folder import Folder
+from rtsim.studies.measures import margin_name
+from rtsim.studies.rates import rate
+from rtsim.studies.rows import NAN, OK
+from rtsim.studies.stopping import Stop
+
+
+def needed(folder: Folder) -> int:
+    """Return the number of runs that the study needs: up to the next look, or to its end.
+
+    Looks are decided one after the other, each from exactly the runs before it.  The answer
+    therefore depends neither on the order of the runs nor on a resume.
+    """
+    plan, stop = folder.plan, folder.plan.stopping
+    if stop is None:
+        return plan.runs
+    table = folder.table()
+    columns = {name: np.asarray(table[name]) for name in table.column_names}
+    for look in stop.looks:
+        if look >= plan.runs:
+            break
+        before = columns["run"] < look
+        if before.sum() < look:
+            return look
+        low, high = looked(folder, stop, {n: c[before] for n, c in columns.items()})
+        if 0.5 * (high - low) <= stop.half_width:
+            return look
+    return plan.runs
+
+
+def looked(folder: Folder, stop: Stop, columns: dict[str, Any]) -> tuple[float, float]:
+    """Return the interval at a look from the rows in ``columns``."""
+    plan, level = folder.plan, stop.corrected
+    ended = (columns["state"] == OK) | (columns["state"] == NAN)
+    for requirement in plan.job.required:
+        if requirement.name == stop.result and stop.result not in plan.results:
+            met = columns[margin_name(requirement)][ended].astype(np.float64) >= 0.0
+            found = rate(int(met.sum()), len(met), level) if len(met) else None
+            return (0.0, 1.0) if found is None else (found.low, found.high)
+    values = columns[stop.result].astype(np.float64)
+    good = ended & np.isfinite(values)
+    estimate: Estimate | None = mean(
+        plan, {n: c[good] for n, c in columns.items()}, values[good], level
+    )
+    return (-np.inf, np.inf) if estimate is None else (estimate.low, estimate.high)

@@ -1,0 +1,59 @@
+"""When a study stops early: at a look, if the interval of a result is narrow enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.estimates import LEVEL
+from rtsim.studies.texts import call_of, listed, made
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Stop after ``looks`` runs if the half-width of an interval is at most ``half_width``.
+
+    ``result`` names a result (the interval of its mean) or a requirement (the interval of its pass
+    rate).  ``looks`` are numbers of runs in rising order; the last look is the end of the study.
+    Because a study that may stop at several looks would else stop too often by chance, each
+    interval has the level 1 - (1 - ``level``) / (number of looks, with the end): Bonferroni's
+    correction.  All these intervals together cover the true value with at least ``level``.
+    """
+
+    result: str
+    half_width: float
+    looks: tuple[int, ...]
+    level: float = LEVEL
+
+    def __post_init__(self) -> None:
+        looks = self.looks if isinstance(self.looks, list | tuple) else (self.looks,)
+        object.__setattr__(self, "looks", tuple(looks))
+        if not self.half_width > 0.0:
+            raise ScenarioError(f"half_width is {self.half_width!r}; give a number > 0")
+        whole = all(isinstance(one, int) and one >= 2 for one in self.looks)
+        if not self.looks or not whole or any(a >= b for a, b in pairwise(self.looks)):
+            raise ScenarioError(
+                f"looks are {self.looks!r}; give numbers of runs >= 2 in rising order"
+            )
+
+    @property
+    def corrected(self) -> float:
+        """The level of the interval at each look."""
+        return 1.0 - (1.0 - self.level) / (len(self.looks) + 1)
+
+    def to_plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Stop:
+        return cls(**{**plain, "looks": tuple(plain["looks"])})
+
+    @classmethod
+    def of_text(cls, text: str) -> Stop:
+        """Return the rule of a text such as ``peak:0.01,looks=100 200 400``."""
+        call = call_of(text)
+        named = {name: listed(value) for name, value in call.named.items()}
+        return made(f"stop {text!r}", cls, [call.name, *call.values], named)

@@ -19,6 +19,7 @@ from tools.setup import GROUPS, ROOT, lowest
 _PLUGIN = "tests/unit/test_pytest_plugin.py"
 SAMPLE = {
     "click": ("tests/unit/test_cli.py",),
+    "distributed": ("tests/unit/test_study_workers.py",),
     "foxglove-sdk": ("tests/unit/test_telemetry_foxglove.py",),
     "gcovr": ("tests/unit/test_sil_coverage.py",),
     "hypothesis": ("tests/property/test_bus.py",),
@@ -33,11 +34,13 @@ SAMPLE = {
     "plotly": ("tests/unit/test_report.py",),
     "protobuf": ("tests/unit/test_record_file.py",),
     "pygame": ("tests/unit/test_pilot_devices.py", "tests/unit/test_pilot_display.py"),
+    "pyarrow": ("tests/unit/test_study_runs.py",),
     "pyserial": ("tests/unit/test_emulated_board_urls.py",),
     "pytest": (f"{_PLUGIN}::test_a_repository_of_ten_lines_passes_on_two_workers",),
     "pytest-xdist": (),  # runs all of them
     "pyzmq": ("tests/unit/test_sil_worker.py", "tests/unit/test_sil_tcp.py"),
     "rich": ("tests/unit/test_cli_tables.py", "tests/unit/test_top.py"),
+    "salib": ("tests/unit/test_study_sensitivity.py",),
     "scipy": ("tests/conformance/test_scipy_solvers.py", "tests/reference/test_f16_trim.py"),
     "simpy": ("tests/unit/test_discrete_processes.py",),
     "sybil": ("docs/scenario.md",),

@@ -6,11 +6,11 @@ order of the lines.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from rtsim.scenario.builder import Builder
 from rtsim.scenario.component import Values
 from rtsim.scenario.controller_component import ControllerComponent, taking_over
 from rtsim.scenario.named_components import NamedComponents
+from rtsim.scenario.prepared_runs import PreparedRuns
 from rtsim.scenario.shown import Presented
 from rtsim.scenario.standard_components import (
     ExternalInputComponent,
@@ -46,23 +47,6 @@ from rtsim.scenario.standard_components import (
     stated,
 )
 from rtsim.solve import Solver, solver_named
-
-
-class PreparedRuns(Protocol):
-    """A scenario that is ready for many runs: :class:`rtsim.runs.prepared.Prepared`."""
-
-    rebuilt: tuple[str, ...]
-    """Names of the components because of which each run builds the scenario anew."""
-
-    def run(
-        self,
-        *,
-        seed: int = 0,
-        set: Mapping[str, object] | None = None,
-        until: Duration | None = None,
-        record: bool | Collection[str] = True,
-    ) -> Any:
-        """Run once; return the :class:`rtsim.runs.result.RunResult`."""
 
 
 class Scenario(NamedComponents, Presented):

@@ -219,7 +219,10 @@ class Misnamed(Counter):
     ("kind", "words"),
     [
         (Nothing, r"build\(\) of count returned a NoneType; return rtsim.scenario.Built"),
-        (Misnamed, r"build\(\) of count returned a port called count_; call it count"),
+        (
+            Misnamed,
+            r"build\(\) of count returned a port with the name count_; give it the name count",
+        ),
     ],
 )
 def test_what_build_returns_is_checked(kind: type[Counter], words: str) -> None:

@@ -36,7 +36,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"kind": "mark", "text": b"here"}, "expected a text"),
     ({"kind": "set", "target": "f16.cg", "value": np.ones(2)}, "expected a number"),
     ({"kind": "step", "task": "pilot"}, "unknown task 'pilot'"),
-    ({"kind": "step", "tags": 1, "duration": 1.0}, "takes only one of tags, task, duration"),
+    ({"kind": "step", "tags": 1, "duration": 1.0}, "takes only one of the arguments tags"),
     ({"kind": "restore", "at": 100.0}, "restore cannot go forward"),
     ({"kind": "mark", "text": "\x1b[2J"}, "cannot be printed"),
     ({"kind": "eject"}, "unknown command 'eject'"),

@@ -69,8 +69,11 @@ def gone(pid: int) -> bool:
         ("put('E', b'no such thing')", "reports: no such thing"),
         ("put('K', b'')", "answered 'A' with 'K'; expected 'A'"),
         ("sys.stdout.buffer.write(b'\\xff' * 5)", "announced 4294967295 bytes; at most 1048576"),
-        ("put('A', at[:-1])", "answered with 7 bytes; expected 8 and 12 for each event"),
-        ("put('A', at + b'x')", "answered with 9 bytes; expected 8"),
+        (
+            "put('A', at[:-1])",
+            "answered with a message of 7 bytes; expected 8 bytes, and 12 more for each event",
+        ),
+        ("put('A', at + b'x')", "answered with a message of 9 bytes; expected 8"),
         ("put('A', struct.pack('<Q', target + 1))", "cycle 101; expected a cycle from 0 to 100"),
         ("put('A', at + event(50, 9))", "an unknown event of kind 9"),
         ("put('A', at + event(50, 1, 24))", "an unknown event of kind 1 at pin 24"),

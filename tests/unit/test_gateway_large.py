@@ -45,7 +45,7 @@ def test_a_part_of_more_values_than_can_be_shown_is_left_out_and_the_rest_is_the
         assert run.left_out == {"s0": MANY, "s0.v": MANY}
         assert list(run.signals) == ["plant.x_0", "plant.x_1", "plant.x_2"]
         assert 0 < float(np.sum(run.get("plant.x_0"))) <= 1
-        with pytest.raises(ControlError, match=f"because s0 has {MANY} values"):
+        with pytest.raises(ControlError, match="because s0 has too many values"):
             run.get("s0.v_7")
         run.pause()
         assert run.status.standing

@@ -50,7 +50,7 @@ def words_for(path: tuple[str, ...]) -> list[str]:
         if isinstance(parameter, click.Option):
             words += [parameter.opts[0], "missing"] if parameter.required else []
         elif parameter.required or parameter.name == "scenario":
-            words.append("missing")
+            words.append("0" if isinstance(parameter.type, click.types.IntParamType) else "missing")
     return [*words, *(["--seconds", "0.01"] if path == ("doctor",) else []), "--json"]
 
 

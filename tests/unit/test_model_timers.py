@@ -129,7 +129,7 @@ def test_a_replay_draws_the_same() -> None:
         ({"tick": note}, "needs both timers and the function tick, or neither"),
         (
             {"timers": (Timer(None, 0, ("y",)),), "tick": note},
-            "draws y, which is not a discrete signal",
+            "draws random values of y, which is not a discrete signal",
         ),
     ],
 )

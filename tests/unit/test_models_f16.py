@@ -39,7 +39,7 @@ def test_source_is_named() -> None:
 
 
 def test_table_over_other_axes_is_refused() -> None:
-    with pytest.raises(ModelError, match="table cx is"):
+    with pytest.raises(ModelError, match="table cx has shape"):
         data.table("aerodynamics", "cx", "alpha_deg", "elevator_deg")
 
 

@@ -39,7 +39,7 @@ def test_a_policy_that_cannot_be_read_says_what_to_type(text: str) -> None:
 
 
 def test_a_pacer_refuses_negative_numbers() -> None:
-    with pytest.raises(ScenarioError, match="must be >= 0"):
+    with pytest.raises(ScenarioError, match="give values >= 0"):
         Pacer(FakeClock(), frame_ns=-1)
 
 

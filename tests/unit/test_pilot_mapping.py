@@ -168,7 +168,7 @@ def test_a_key_takes_over_from_a_device_that_is_gone() -> None:
         ({"pitch": {"dead_zone": 0.95}}, "expected 0 to 0.9"),
         ({"pitch": {"curve": math.nan}}, "expected a finite number"),
         ({"pitch": {"invert": "yes"}}, "true or false"),
-        ({"throttle": {"safe": 1.5}}, "outside 0 to 1"),
+        ({"throttle": {"safe": 1.5}}, "outside the range of the signal, 0 to 1"),
     ],
 )
 def test_a_mapping_that_cannot_be_followed(tables: dict[str, Any], told: str) -> None:

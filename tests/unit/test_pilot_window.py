@@ -75,7 +75,7 @@ def test_what_libraries_say_does_not_stand_before_a_refusal(
 def test_a_driver_without_a_screen_is_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """SDL takes it without a word, and a person would look at nothing."""
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    with pytest.raises(NoWindow, match="'dummy' driver"):
+    with pytest.raises(NoWindow, match="only its driver 'dummy'"):
         open_window("title", hidden=False)
     assert open_window("title", hidden=True, size=(64, 48)).get_size() == (64, 48)
     pygame.display.quit()

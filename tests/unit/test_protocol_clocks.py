@@ -104,7 +104,7 @@ def test_both_clocks_convert_to_each_other() -> None:
 @pytest.mark.parametrize(
     ("made", "says"),
     [
-        ([RoundTrip(0, 1, 0)] * 2, "2 round trips"),
+        ([RoundTrip(0, 1, 0)] * 2, "at least 3 round trips, got 2"),
         ([RoundTrip(0, 1, 0)] * 9, "have the same time"),
         ([RoundTrip(5, 1, 0)] * 9, "before its request"),
     ],

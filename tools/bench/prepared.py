@@ -12,7 +12,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.models.unstable import scenario
 from rtsim.runs.prepared import Recorded
 from rtsim.runs.simulation import simulate
-from rtsim.scenario.scenario import PreparedRuns
+from rtsim.scenario.prepared_runs import PreparedRuns
 from tools.bench.results import Result, Row
 from tools.bench.turns import spread
 

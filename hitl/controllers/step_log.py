@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
 
-_ROWS = 4096
+_ROWS = 1 << 16
 _HEAD, _ROW_HEAD = 3, 3
 _ROW_COUNT, _CLOSED, _LATEST = range(_HEAD)
 _LATEST_S = 2**50 / NS_PER_S

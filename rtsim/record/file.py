@@ -167,7 +167,7 @@ class FileRecorder:
             if now - self._flushed_at >= FLUSH_NS:
                 self._flushed_at = now
                 self._send(FrameKind.FLUSH, 0, b"", wait)
-            self._listen(0.0)
+                self._listen(0.0)
 
     def finish(self, footer: Mapping[str, object]) -> None:
         """Send all remaining data and wait until the file is closed.

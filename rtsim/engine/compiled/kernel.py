@@ -41,12 +41,14 @@ def stretch(w: Any) -> int:
             return 0
         w[state + at.IN_TAG] = w[state + at.NOW] = 0
         tags = 1
-    while tags < w[at.MOST] and not w[state + at.ROLLED] and w[state + at.NOW] < w[at.LIMIT]:
+    paced = w[at.PACE_LENGTH] > 0
+    while tags < w[at.MOST] and w[state + at.NOW] < w[at.LIMIT]:
+        if w[state + at.ROLLED] and not paced:  # a paced run returns by the wall clock
+            return tags
         discrete = _next_discrete(w)
         ns = propagate(w, discrete)
         if ns == at.NOTHING or ns > w[at.LIMIT] or (ns == w[at.LIMIT] and not w[at.LAST]):
             return tags
-        paced = w[at.PACE_LENGTH] > 0
         if paced:
             w[state + at.ANSWER] = wait(w, ns)
             if w[state + at.ANSWER] != BEGIN:

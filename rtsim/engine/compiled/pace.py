@@ -25,8 +25,8 @@ _PEEK = 2 | 64
 """``MSG_PEEK | MSG_DONTWAIT`` of Linux."""
 _SPARE_NS = 60_000
 """Time before the sleep in which Python can take the frames."""
-_BRIEF_NS = 20_000_000
-_LONG_NS = 100_000_000
+_BRIEF_NS = 200_000_000
+_LONG_NS = 280_000_000
 """Python is called after the first time if the loop has time to spare, after the second anyway."""
 _EASE_NS = 20
 _SPARE_SPIN_NS = 20_000

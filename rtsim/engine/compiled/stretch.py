@@ -185,8 +185,8 @@ class Stretches:
     def run(self, limit_ns: int, between: Callable[[int], bool]) -> bool:
         """Run the tags before ``limit_ns`` up to the first tag that the interpreter must run.
 
-        ``between`` is called with the time of the last tag (ns): in a paced run every 20 to 100 ms,
-        in other runs now and then, and once at the end.  If ``between`` returns True, the run
+        ``between`` is called with the time of the last tag (ns): every 0.2 to 0.28 s in a paced
+        run, now and then in other runs, and once at the end.  If ``between`` returns True, the run
         stops.  Returns False if no tag was run.
         """
         if not self.usable or self._system.ns == self._given_up_ns:

@@ -71,6 +71,8 @@ class Track:
         self._spare = [_Block(self._capacity, self._width) for _ in range(_SPARE_BLOCKS)]
         self._full: list[_Block] = []
         self._block = self._spare.pop()
+        self._lent: _Block | None = None
+        """The spare buffer that compiled code writes to when the present one is full."""
         self._row = 0
         self._taken = 0
         self._rolled = 0
@@ -128,14 +130,13 @@ class Track:
 
     def lend(self) -> Lent:
         """Return the present buffer and a spare one, into which compiled code writes rows."""
-        if not self._spare:
-            self._spare.append(_Block(self._capacity, self._width))
-        return Lent(
-            self._block.words, self._spare[-1].words, self._row, self._capacity, self._width
-        )
+        if self._lent is None:  # a lent buffer is no spare one of take()
+            self._lent = self._spare.pop() if self._spare else _Block(self._capacity, self._width)
+        return Lent(self._block.words, self._lent.words, self._row, self._capacity, self._width)
 
     def returned(self, row: int, rolled: bool) -> None:
         """Take over the rows up to ``row`` of the buffer, or if ``rolled`` of the spare buffer."""
+        self._take_back()
         if rolled:
             self._row = self._capacity
             self._roll()
@@ -145,10 +146,17 @@ class Track:
 
     def again(self, on_full: Callable[[], None]) -> None:
         """Begin another recording in the same memory; rows that were not taken are lost."""
+        self._take_back()
         self._spare += self._full[: max(0, _SPARE_BLOCKS - len(self._spare))]
         self._full.clear()
         self._row = self._taken = self._rolled = 0
         self._on_full = on_full
+
+    def _take_back(self) -> None:
+        """Make the lent buffer the first spare one."""
+        if self._lent is not None:
+            self._spare.append(self._lent)
+            self._lent = None
 
     def wrote(self, row: int) -> None:
         """Rows were written up to ``row`` of the lent block, which stays lent."""

@@ -18,6 +18,7 @@ from rtsim.core.errors import RtsimError
 from rtsim.engine.commands.commands import Command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.executive import Executive
+from rtsim.record import memory_recorder
 from rtsim.record.exact import compare_exact
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
@@ -136,6 +137,15 @@ def test_an_overrun_that_is_caught_up_does_not_leave_compiled_code() -> None:
     assert len(kinds) > 15
     assert set(kinds) == {"wake"}
     assert found.tags >= 398  # all but the first tick, which the interpreter checks, and the last
+
+
+@pytest.mark.parametrize("rows", [16, 30, 64, 100])
+def test_tracks_whose_buffers_fill_up_lose_no_row(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python takes full buffers every 0.2 s: 40 rows or more of each track."""
+    monkeypatch.setattr(memory_recorder, "BLOCK_BYTES", rows * 8 * 8)  # 8 words: a plant's row
+    check_equal(loop, CatchUp())
 
 
 def test_the_limit_of_the_policy_ends_the_run_at_the_same_tag() -> None:

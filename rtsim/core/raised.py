@@ -97,6 +97,22 @@ def on_signals(
             signal.signal(number, kept)
 
 
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Handle the signals of :data:`ENDING` after this context.
+
+    Python ignores an exception in a callback of the garbage collector, so a handler that raises
+    there would lose the signal.
+    """
+    came: list[tuple[int, FrameType | None]] = []
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    raising = tuple(number for number, handler in handlers.items() if callable(handler))
+    with on_signals(lambda number, frame: came.append((number, frame)), raising):
+        yield
+    for number, frame in came:
+        handlers[number](number, frame)  # type: ignore[operator,misc,unused-ignore]
+
+
 def on_ctrl_c(
     handler: Callable[[int, FrameType | None], object],
 ) -> AbstractContextManager[None]:

@@ -98,11 +98,14 @@ class Executive:
             system.faults.record(self._trace.event)
             self._run_instant = system.faults.telling(self._instant.run)
 
+        # Loading machine code can lose a Ctrl-C: not between the start of the recording and the
+        # first tag.  A viewer gets each step, so it needs single steps.
+        self._usable = self._stretches() if publisher is None else None
+
     def run(self) -> None:
         """Run from the present state to the end; errors of components are not caught."""
         system, pacer, trace = self.system, self._pacer, self._trace
-        # A viewer gets each step, so it needs single steps.
-        stretches = self._stretches() if self._publisher is None else None
+        stretches = self._usable
         pacer.start(system.ns)
         self._begin()
         clock = self._clock

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.raised import held_back
 from rtsim.timing.machine import usable_cpus
 from rtsim.timing.slices import set_slice, slice_ns
 
@@ -289,7 +290,8 @@ def _quiet_gc(undo: contextlib.ExitStack) -> str:
     if gc.isenabled():
         undo.callback(gc.enable)
     undo.callback(gc.unfreeze)
-    gc.collect()
+    with held_back():
+        gc.collect()
     gc.freeze()
     gc.disable()
     return "quiet"

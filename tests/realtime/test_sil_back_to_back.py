@@ -119,6 +119,8 @@ def test_an_interrupt_ends_the_flight_on_a_whole_tag(
     arguments = ("--pace", "1.0", *LATENCY, "--until", "30", "-o", str(path))
     with started(*arguments) as process:
         soon(lambda: path.exists() and path.stat().st_size > 4096, process)
+        header = path.stat().st_size
+        soon(lambda: path.stat().st_size > header, process)  # rows: the run has begun
         assert len(group(process.pid)) > 1, "the C runs in a process of its own"
         send(process.pid, number)
         said, complained = process.communicate(timeout=SOON_S)

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from rtsim import Fixed, Model, PythonController, Recording, Scenario, Signals, simulate
 from rtsim.cli import main
 from rtsim.core.errors import ControllerError, ModelError, RtsimError, ScenarioError
+from rtsim.core.raised import held_back, on_signals
 from rtsim.discrete import Processes
 from rtsim.equations.model import Guard
 from rtsim.record.memory_recorder import MemoryRecorder
@@ -293,3 +294,17 @@ def test_a_scenario_that_raises_while_it_is_made(
         done = rtsim("run", "made.py")
         assert done.exit_code == 2
         assert "made.py raised " in done.output
+
+
+def test_a_signal_that_is_held_back_is_handled_after_the_context() -> None:
+    seen: list[str] = []
+
+    def handler(number: int, frame: object) -> None:  # noqa: ARG001
+        seen.append(f"signal {number}")
+
+    with on_signals(handler):
+        with held_back():
+            signal.raise_signal(signal.SIGINT)
+            seen.append("inside")
+        seen.append("after")
+    assert seen == ["inside", f"signal {signal.SIGINT}", "after"]

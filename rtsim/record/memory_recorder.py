@@ -136,7 +136,8 @@ class Track:
 
     def returned(self, row: int, rolled: bool) -> None:
         """Take over the rows up to ``row`` of the buffer, or if ``rolled`` of the spare buffer."""
-        self._take_back()
+        self._spare += [] if self._lent is None else [self._lent]
+        self._lent = None
         if rolled:
             self._row = self._capacity
             self._roll()
@@ -146,17 +147,11 @@ class Track:
 
     def again(self, on_full: Callable[[], None]) -> None:
         """Begin another recording in the same memory; rows that were not taken are lost."""
-        self._take_back()
+        self.returned(0, rolled=False)
         self._spare += self._full[: max(0, _SPARE_BLOCKS - len(self._spare))]
         self._full.clear()
         self._row = self._taken = self._rolled = 0
         self._on_full = on_full
-
-    def _take_back(self) -> None:
-        """Make the lent buffer the first spare one."""
-        if self._lent is not None:
-            self._spare.append(self._lent)
-            self._lent = None
 
     def wrote(self, row: int) -> None:
         """Rows were written up to ``row`` of the lent block, which stays lent."""

@@ -34,7 +34,7 @@ Recorded = bool | Collection[str]
 
 
 def prepare(scenario: Scenario, *, compile: Compilation = True, engine: str = AUTO) -> Prepared:
-    """Return ``scenario`` ready for many runs; the same as :meth:`Scenario.prepare`."""
+    """Return ``scenario`` ready for many runs in this process."""
     return Prepared(scenario, compile=compile, engine=engine)
 
 
@@ -46,7 +46,7 @@ class Prepared:
     components of your own.  If there are any, each run builds the scenario anew: slower, but with
     the same results.
 
-        prepared = scenario.prepare()
+        prepared = prepare(scenario)
         for seed in range(1000):
             result = prepared.run(seed=seed, set={"plant.gain": 2.0}, record=False)
             print(result.final("plant.x"))

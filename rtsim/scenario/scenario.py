@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
-from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -34,7 +33,6 @@ from rtsim.scenario.builder import Builder
 from rtsim.scenario.component import Values
 from rtsim.scenario.controller_component import ControllerComponent, taking_over
 from rtsim.scenario.named_components import NamedComponents
-from rtsim.scenario.prepared_runs import PreparedRuns
 from rtsim.scenario.shown import Presented
 from rtsim.scenario.standard_components import (
     ExternalInputComponent,
@@ -353,18 +351,6 @@ class Scenario(NamedComponents, Presented):
             self._faults,
             inserted,
         ).system()
-
-    def prepare(self, *, compile: Compilation = True, engine: str = "auto") -> PreparedRuns:
-        """Return the scenario ready for many runs in this process: built and compiled once.
-
-        The arguments have the meaning that they have in ``simulate``.
-
-            prepared = scenario.prepare()
-            result = prepared.run(seed=1, set={"plant.gain": 2.0}, until=5)
-        """
-        above = import_module("rtsim.runs.prepared")  # runs are made of scenarios
-        prepared: PreparedRuns = above.Prepared(self, compile=compile, engine=engine)
-        return prepared
 
     def functions(self) -> list[Any]:
         """Return all functions that compute the run, for the fingerprint."""

@@ -27,6 +27,7 @@ from rtsim.engine.compiled import whole
 from rtsim.engine.executive import Executive
 from rtsim.equations.compiling import Compilation
 from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.runs.prepared import prepare
 from rtsim.scenario.loading import known_scenarios, load_scenario
 
 SHIPPED = sorted(set(known_scenarios()))
@@ -75,7 +76,7 @@ def some_values(scenario: Scenario, chance: random.Random) -> dict[str, Any]:
 def test_each_shipped_scenario(name: str) -> None:
     scenario, chance = load_scenario(name), random.Random(name)
     until = min(scenario.until_ns / 1e9, 0.6)
-    prepared = scenario.prepare()
+    prepared = prepare(scenario)
     for seed in (0, 7, 0, 7, 3):
         values = some_values(scenario, chance) if seed else {}
         run = partial(prepared.run, seed=seed, set=values, until=until)
@@ -172,7 +173,7 @@ def test_any_order_of_runs(
     transport: LatencyModel, seen: LatencyModel, runs: list[tuple[dict[str, Any], int, float]]
 ) -> None:
     scenario = rich(transport, seen)
-    prepared = scenario.prepare()
+    prepared = prepare(scenario)
     assert prepared.rebuilt == ()
     for values, seed, until in runs:
         run = partial(prepared.run, seed=seed, set=values, until=until)
@@ -183,7 +184,7 @@ def test_any_order_of_runs(
 @pytest.mark.parametrize("engine", ["auto", "compiled", "interpreted"])
 def test_each_way_to_run(compile: Compilation, engine: str) -> None:
     scenario = rich()
-    prepared = scenario.prepare(compile=compile, engine=engine)
+    prepared = prepare(scenario, compile=compile, engine=engine)
     for seed in (1, 2, 1):
         run = partial(prepared.run, seed=seed)
         assert outcome_of(run) == simulated(scenario, seed, 0.777, {}, compile)
@@ -191,7 +192,7 @@ def test_each_way_to_run(compile: Compilation, engine: str) -> None:
 
 def test_after_the_first_run_the_interpreter_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = rich()
-    prepared = scenario.prepare()
+    prepared = prepare(scenario)
     prepared.run(seed=1)
     monkeypatch.setattr(Executive, "run", lambda _: pytest.fail("the interpreter ran"))
     again = prepared.run(seed=2, until=5)
@@ -203,7 +204,7 @@ def test_after_the_first_run_the_interpreter_is_not_used(monkeypatch: pytest.Mon
 def test_many_blocks_of_rows() -> None:
     """A run that fills the blocks of its tracks several times keeps all rows."""
     scenario = load_scenario("unstable", {"step": "0.0005"})
-    prepared = scenario.prepare()
+    prepared = prepare(scenario)
     for values in ({}, {"plant.x": 0.5}, {"plant.x": 0.25}):
         run = partial(prepared.run, set=values, until=9)
         assert outcome_of(run) == simulated(scenario, 0, 9, values)
@@ -213,7 +214,7 @@ def test_runs_that_leave_compiled_code_halfway(monkeypatch: pytest.MonkeyPatch) 
     """With blocks of a few rows, some rows were taken before a guard needs the interpreter."""
     monkeypatch.setattr(whole, "_MOST_BYTES", 1)
     scenario = rich()
-    prepared = scenario.prepare()
+    prepared = prepare(scenario)
     fires = {"tank.threshold": 0.3}
     for values in ({}, {}, fires, {}, fires, {"tank.a": 0.1}, fires):
         run = partial(prepared.run, seed=3, set=values)
@@ -222,7 +223,7 @@ def test_runs_that_leave_compiled_code_halfway(monkeypatch: pytest.MonkeyPatch) 
 
 def test_an_error_does_not_touch_the_next_run() -> None:
     scenario = rich()
-    prepared = scenario.prepare()
+    prepared = prepare(scenario)
     good = simulated(scenario, 4, 0.777, {})
     for _ in range(2):
         with pytest.raises(ModelError, match="not finite"):
@@ -245,7 +246,7 @@ def test_an_error_does_not_touch_the_next_run() -> None:
 )
 def test_wrong_values_raise_what_set_raises(values: dict[str, Any], kind: type[Exception]) -> None:
     scenario = rich()
-    prepared = scenario.prepare()
+    prepared = prepare(scenario)
     ((target, value),) = values.items()
     with pytest.raises(kind) as expected:
         scenario.copy().set(target, value)
@@ -257,7 +258,7 @@ def test_wrong_values_raise_what_set_raises(values: dict[str, Any], kind: type[E
 
 
 def test_wrong_ends_and_seeds() -> None:
-    prepared = rich().prepare()
+    prepared = prepare(rich())
     for _ in range(2):
         with pytest.raises(ScenarioError, match="seed is -1"):
             prepared.run(seed=-1)
@@ -265,12 +266,12 @@ def test_wrong_ends_and_seeds() -> None:
             prepared.run(until=0)
         prepared.run(until=0.1)
     with pytest.raises(ScenarioError, match="engine is 'fast'"):
-        rich().prepare(engine="fast")
+        prepare(rich(), engine="fast")
 
 
 def test_the_scenario_stays_as_it_was() -> None:
     scenario = rich()
-    prepared = scenario.prepare()
+    prepared = prepare(scenario)
     scenario.set("tank.rate", 0.1)
     assert outcome_of(prepared.run) == simulated(rich(), 0, 0.777, {})
     prepared.run(set={"tank.rate": 0.2})
@@ -281,7 +282,7 @@ def test_the_scenario_stays_as_it_was() -> None:
 
 @pytest.mark.parametrize("runs", [1, 3])
 def test_what_is_kept(runs: int) -> None:
-    prepared = rich().prepare()
+    prepared = prepare(rich())
     simulation = simulate(rich(), seed=5, recorder=MemoryRecorder())
     recording = simulation.recording()
     for _ in range(runs):
@@ -301,7 +302,7 @@ def test_what_is_kept(runs: int) -> None:
 
 
 def test_results_outlive_the_next_run() -> None:
-    prepared = rich().prepare()
+    prepared = prepare(rich())
     results = [prepared.run(seed=seed) for seed in (1, 2, 3, 4)]
     for seed, result in zip((1, 2, 3, 4), results, strict=True):
         assert result.recording().digest() == simulated(rich(), seed, 0.777, {})
@@ -310,10 +311,10 @@ def test_results_outlive_the_next_run() -> None:
 
 def test_what_cannot_be_put_back_is_named_and_built_anew() -> None:
     scenario = load_scenario("f16-by-hand")
-    prepared = scenario.prepare()
+    prepared = prepare(scenario)
     assert prepared.rebuilt == ("stick",)
     queue = load_scenario("queue")
-    prepared = queue.prepare()
+    prepared = prepare(queue)
     assert prepared.rebuilt == ("customers", "queue")
     for seed in (1, 2, 1):
         assert outcome_of(partial(prepared.run, seed=seed, until=2)) == simulated(
@@ -324,7 +325,7 @@ def test_what_cannot_be_put_back_is_named_and_built_anew() -> None:
 
 
 def test_ctrl_c_ends_the_loop_and_not_only_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared = load_scenario("valves").prepare()
+    prepared = prepare(load_scenario("valves"))
 
     def interrupted(_: Executive) -> None:
         raise KeyboardInterrupt

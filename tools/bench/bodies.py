@@ -13,6 +13,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.memory_recorder import NullRecorder
 from rtsim.runs.pace import Pace
+from rtsim.runs.prepared import prepare
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.component import Component
 from rtsim.scenario.scenario import Scenario
@@ -66,7 +67,7 @@ def run(quick: bool = False, until: float = 0.0, counts: tuple[int, ...] = COUNT
 
 def _runner(many: Scenario, count: int, record: bool) -> Callable[[], float]:
     """Runs once and returns the wall time [ns] of one body and one simulated second."""
-    prepared = many.prepare(engine="compiled")
+    prepared = prepare(many, engine="compiled")
     prepared.run(record=record)
 
     def once() -> float:

@@ -10,9 +10,8 @@ from itertools import count
 
 from rtsim.core.clock import stopwatch
 from rtsim.models.unstable import scenario
-from rtsim.runs.prepared import Recorded
+from rtsim.runs.prepared import Prepared, Recorded, prepare
 from rtsim.runs.simulation import simulate
-from rtsim.scenario.prepared_runs import PreparedRuns
 from tools.bench.results import Result, Row
 from tools.bench.turns import spread
 
@@ -22,7 +21,7 @@ KINDS: dict[str, Recorded] = {
 }  # fmt: skip
 
 
-def overheads(prepared: PreparedRuns, runs: int, record: Recorded) -> tuple[list[int], list[int]]:
+def overheads(prepared: Prepared, runs: int, record: Recorded) -> tuple[list[int], list[int]]:
     """The overhead [ns] of each run, and the time [ns] that its tags took."""
     overhead, tags = [], []
     for k, _ in zip(count(), range(runs), strict=False):
@@ -43,7 +42,7 @@ def run(quick: bool = False, runs: int = 0) -> Result:
     count = runs or (200 if quick else 3000)
     rows = []
     for kind, record in KINDS.items():
-        prepared = scenario().prepare(engine="compiled")
+        prepared = prepare(scenario(), engine="compiled")
         overheads(prepared, 20, record)
         overhead, tags = overheads(prepared, count, record)
         figures = spread(overhead)

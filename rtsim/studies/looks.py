@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from rtsim.core.estimates import Estimate
-from rtsim.studies.estimating import mean
 from rtsim.studies.folder import Folder
 from rtsim.studies.measures import margin_name
 from rtsim.studies.rates import rate
@@ -49,7 +48,6 @@ def looked(folder: Folder, stop: Stop, columns: dict[str, Any]) -> tuple[float, 
             return (0.0, 1.0) if found is None else (found.low, found.high)
     values = columns[stop.result].astype(np.float64)
     good = ended & np.isfinite(values)
-    estimate: Estimate | None = mean(
-        plan, {n: c[good] for n, c in columns.items()}, values[good], level
-    )
+    kept = {n: c[good] for n, c in columns.items()}
+    estimate: Estimate | None = plan.sampled.mean(kept, values[good], level)
     return (-np.inf, np.inf) if estimate is None else (estimate.low, estimate.high)

@@ -8,7 +8,7 @@ import numpy as np
 
 from rtsim.core.estimates import Estimate, interval
 from rtsim.studies.designs import CommonRandomNumbers, Strata
-from rtsim.studies.estimating import Columns, mean
+from rtsim.studies.designs.base import Columns
 from rtsim.studies.folder import Folder
 from rtsim.studies.looks import needed
 from rtsim.studies.measures import margin_name
@@ -61,7 +61,7 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
         if not isinstance(plan.sampled, Strata):
             low, middle, high = np.quantile(rest, [0.05, 0.5, 0.95])
             out |= {"q05": float(low), "median": float(middle), "q95": float(high)}
-    estimate = mean(plan, {n: c[finite] for n, c in columns.items()}, rest)
+    estimate = plan.sampled.mean({n: c[finite] for n, c in columns.items()}, rest)
     return out if estimate is None else {**out, **_plain(estimate)}
 
 
@@ -75,7 +75,7 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any) -> dict[str, An
     if not len(met):
         return out
     if isinstance(plan.sampled, Strata):
-        estimate = mean(plan, columns, met.astype(np.float64))
+        estimate = plan.sampled.mean(columns, met.astype(np.float64))
         if estimate is None:
             return out
         low, high = max(0.0, estimate.low), min(1.0, estimate.high)

@@ -112,6 +112,9 @@ def test_a_duration_is_counted_in_its_class_of_a_factor_of_two(ns: int, row: int
     assert np.array_equal(tally.counts, expected)
     tally.add("link", ns)
     assert tally.counts[0, row] == 2
+    tally.add_many("link", np.array([ns, ns], np.int64))
+    tally.add_many("nobody", np.array([ns], np.int64))
+    assert np.array_equal(tally.counts, 4 * expected)
 
 
 def test_the_first_64_links_are_counted() -> None:

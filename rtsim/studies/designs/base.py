@@ -11,11 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.estimates import LEVEL, Estimate, interval
 from rtsim.core.signals import Vector
 from rtsim.studies.copula import Copula
 from rtsim.studies.factors import Spread, Values
 
 Integers = NDArray[np.int64]
+Columns = Mapping[str, Any]
+"""Columns of the table of runs, by name."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,13 @@ class Design(ABC):
                 f"the design {self.name} varies factors independently, so they cannot be "
                 "correlated; leave the correlation out, or use the design monte_carlo"
             )
+
+    def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:  # noqa: ARG002
+        """Return the mean of the results ``values`` (n,), as this design weights its runs.
+
+        ``columns``: the columns of these runs, (n,) each.  ``None`` if there are too few runs.
+        """
+        return interval(values, level) if len(values) > 1 else None
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain JSON data; :func:`rtsim.studies.designs.design_of` reads it."""

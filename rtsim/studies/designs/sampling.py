@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.estimates import LEVEL, Estimate
 from rtsim.core.signals import Vector
-from rtsim.studies.designs.base import Points, Space, UnitDesign, inside, positive
+from rtsim.studies.designs.base import Columns, Points, Space, UnitDesign, inside, positive
 from rtsim.studies.uniforms import seed_of, uniforms
 
 
@@ -19,6 +20,14 @@ def _generator(seed: int) -> Any:
 
     version = tuple(int(part) for part in scipy.__version__.split(".")[:2])
     return {"rng" if version >= (1, 15) else "seed": np.random.default_rng(seed)}
+
+
+def pair_means(pairs: Vector, values: Vector) -> Vector:
+    """Return the mean of each complete pair, (m,)."""
+    names, which, count = np.unique(pairs, return_inverse=True, return_counts=True)
+    sums = np.bincount(which, weights=values, minlength=len(names))
+    out: Vector = sums[count == 2] / 2.0
+    return out
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,9 @@ class Antithetic(MonteCarlo):
     def points(self, space: Space, first: int, count: int) -> Points:
         out = super().points(space, first, count)
         return Points(out.values, out.draws, {"pair": out.draws // 2})
+
+    def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:
+        return super().mean(columns, pair_means(columns["pair"], values), level)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,9 +34,9 @@ class Sensitivity(UnitDesign):
         if len(space.names) < 2:
             raise ScenarioError(f"the design {self.name} needs at least 2 factors")
 
+    @abstractmethod
     def group(self, space: Space) -> int:
         """Return the number of runs in a group."""
-        raise NotImplementedError
 
     def points(self, space: Space, first: int, count: int) -> Points:
         group = np.arange(first, first + count) // self.group(space)

@@ -10,8 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.estimates import LEVEL, Estimate, stratified
 from rtsim.core.signals import Vector
-from rtsim.studies.designs.base import Points, Space, UnitDesign, positive
+from rtsim.studies.designs.base import Columns, Points, Space, UnitDesign, positive
 from rtsim.studies.factors import Values
 from rtsim.studies.uniforms import uniforms
 
@@ -67,6 +68,10 @@ class Strata(UnitDesign):
 
     def count(self, space: Space) -> int:  # noqa: ARG002
         return sum(self.runs)
+
+    def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:
+        strata = [values[columns["stratum"] == k] for k in range(len(self.runs))]
+        return stratified(strata, self.shares, level) if min(map(len, strata)) > 1 else None
 
     def _strata(self, first: int, count: int) -> Values:
         ends = np.cumsum(self.runs)

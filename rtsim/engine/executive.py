@@ -252,7 +252,7 @@ class Executive:
         self.stretches = Stretches(
             self.system, self._trace, self._pacer, self._engine, limit, inbox
         )
-        if self._clock.paced:
+        if self._clock.paced or not self.stretches.interpreted:
             self.stretches.prepare()
         return self.stretches if self.stretches.usable else None
 

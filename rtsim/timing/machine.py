@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 UNKNOWN = "unknown"
@@ -31,7 +32,7 @@ def examine_machine(root: Path = Path("/")) -> Machine:
     """Return a description of this machine; ``root`` is the folder with /proc and /sys."""
     cpu = root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
     source = root / "sys/devices/system/clocksource/clocksource0/current_clocksource"
-    fields = _cpu_fields(_read(root / "proc/cpuinfo"))
+    fields = _cpu_fields(root / "proc/cpuinfo")
     flags = fields.get("flags", "").split()
     return Machine(
         system=platform.system() or UNKNOWN,
@@ -62,9 +63,10 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _cpu_fields(text: str) -> dict[str, str]:
-    """Return the fields of the first processor in /proc/cpuinfo."""
-    lines = (line.partition(":") for line in text.split("\n\n")[0].splitlines())
+@cache
+def _cpu_fields(path: Path) -> dict[str, str]:
+    """Return the fields of the first processor in /proc/cpuinfo; they never change."""
+    lines = (line.partition(":") for line in _read(path).split("\n\n")[0].splitlines())
     return {name.strip(): value.strip() for name, _, value in lines}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,7 @@ def test_a_certificate_survives_json() -> None:
     certificate = flown(200, late=400_000)
     assert not certificate.kept_time
     text = json.dumps(certificate.to_json(), allow_nan=False)
+    assert certificate.to_json() == asdict(certificate)
     assert Certificate.from_json(json.loads(text)) == certificate
 
 
@@ -179,7 +181,7 @@ def test_a_run_that_was_aborted_is_certified_too() -> None:
 
 
 def test_a_machine_that_tells_nothing(tmp_path: Any) -> None:
-    machine = examine_machine(tmp_path)
+    machine = examine_machine(tmp_path / "bare")
     assert (machine.governor, machine.clock_source, machine.virtual) == ("unknown", "unknown", None)
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/cpuinfo").write_text("model name : Abacus 3\nflags : fpu hypervisor\n")

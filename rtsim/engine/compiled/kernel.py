@@ -17,7 +17,7 @@ from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.messages import answer_in_order, apply_answers, deliver, send, wrote
 from rtsim.engine.compiled.pace import BEGIN, lap, ready, timing_row, wait
 from rtsim.engine.compiled.plants import begin, commit_all, propagate, read_wires, refresh
-from rtsim.engine.compiled.rows import UNRECORDED, draw, gather, new_row, save, ticked
+from rtsim.engine.compiled.rows import UNRECORDED, draw, gather, new_row, save, save_plants, ticked
 from rtsim.equations.addresses import call_equation, call_update, vector_at, words_at
 from rtsim.equations.compiling import compiled
 
@@ -30,13 +30,12 @@ def stretch(w: Any) -> int:
     If ``LAST`` is set, the tag at ``LIMIT`` is run too.  If ``NOW`` is ``NOTHING``, the run begins
     with the tag at 0 ns; otherwise that tag was run before.  The call returns early after ``MOST``
     tags, or if the buffer of a track is full.  It also returns early in a tag that it cannot
-    finish; ``IN_TAG`` is then 1, and the caller must undo this tag.
+    finish; ``IN_TAG`` is then not 0, and the caller must undo this tag.
     """
     state = w[at.CHANGING]
     tags = 0
     if w[state + at.NOW] == at.NOTHING:
         save(w)
-        w[state + at.IN_TAG] = 1
         if not begin(w) or not _instant(w, 0):
             return 0
         w[state + at.IN_TAG] = w[state + at.NOW] = 0
@@ -53,8 +52,10 @@ def stretch(w: Any) -> int:
             w[state + at.ANSWER] = wait(w, ns)
             if w[state + at.ANSWER] != BEGIN:
                 return tags
-        save(w)
-        w[state + at.IN_TAG] = 1
+        if ns == discrete:
+            save(w)
+        else:
+            save_plants(w)
         if not commit_all(w, ns):
             return tags
         if ns == discrete:

@@ -30,6 +30,8 @@ FAR = 2**63 - 1
     SLOTS,  # one word for each payload in transit: 1 if it is in use
     PAYLOADS, PAYLOADS_LENGTH, PAYLOAD_WIDTH,  # a row of doubles for each slot
     SPANS, SPAN_COUNT,  # vectors that change during a tag
+    PLANT_SPANS,  # the first ones: those of the plants
+    PLANT_WORDS,  # number of words from CHANGING on that plants and tracks change
     SAVED, SAVED_LENGTH,  # their copies
     SAVED_WORDS, SAVED_WORDS_LENGTH,  # copies of the words from CHANGING on
     CHANGING,
@@ -38,11 +40,14 @@ FAR = 2**63 - 1
     TIMING,  # the track of the frames' timing
     LAST,  # 1 if the tag at LIMIT is the last one of the run, and is run too
     HEADER,
-) = range(32)  # fmt: skip
+) = range(34)  # fmt: skip
 
 # -- the header's part of the words that change, counted from CHANGING
 
 (NOW, IN_FLIGHT, NEXT_SLOT, ROLLED, DRY, IN_TAG, ANSWER, HEADER_STATE) = range(8)
+UNDO_ALL, UNDO_PLANTS = 1, 2
+"""Values of IN_TAG in a tag that is not complete: how much was copied at its beginning.  The value
+between two tags is 0."""
 
 # -- a plant
 

@@ -75,15 +75,35 @@ def new_row(w: Any, track: int) -> int:
 @compiled
 def save(w: Any) -> None:
     """Copy all words that a tag can change, so that the tag can be undone."""
+    start = w[at.CHANGING]
+    end = w[at.FLIGHT] + w[start + at.IN_FLIGHT] * at.MESSAGE
+    _copy_spans(w, w[at.SPAN_COUNT])
+    _copy_words(w, end - start)
+    w[start + at.IN_TAG] = at.UNDO_ALL
+
+
+@compiled
+def save_plants(w: Any) -> None:
+    """Copy the words that a tag can change in which only plants reach steps of their grids."""
+    _copy_spans(w, w[at.PLANT_SPANS])
+    _copy_words(w, w[at.PLANT_WORDS])
+    w[w[at.CHANGING] + at.IN_TAG] = at.UNDO_PLANTS
+
+
+@compiled
+def _copy_spans(w: Any, count: int) -> None:
     saved, first = vector_at(w, at.SAVED), 0
-    for i in range(w[at.SPAN_COUNT]):
+    for i in range(count):
         span = vector_at(w, w[at.SPANS] + 2 * i)
         for j in range(span.size):
             saved[first + j] = span[j]
         first += span.size
+
+
+@compiled
+def _copy_words(w: Any, count: int) -> None:
     words, start = words_at(w, at.SAVED_WORDS), w[at.CHANGING]
-    end = w[at.FLIGHT] + w[start + at.IN_FLIGHT] * at.MESSAGE
-    for j in range(end - start):
+    for j in range(count):
         words[j] = w[start + j]
 
 

@@ -30,7 +30,7 @@ from rtsim.timing.pacing import Pacer
 SENDERS = ("controller", "sensor")
 """The kinds of reactions that send messages."""
 _MOST_TAGS = 2048
-"""In one call: an interrupt and the progress line wait for no more."""
+"""In the first call of a run that is not paced."""
 _KINDS = {
     "controller": at.CONTROLLER, "sensor": at.SENSOR, "update": at.UPDATE, "noise": at.NOISE,
     "timers": at.TIMERS,
@@ -141,9 +141,9 @@ class Table:
         timers = {t.name: len(self.reactions[t.name].timers) for t in tasks}
         kinds = (
             (len(plants), at.PLANT, at.PLANT_STATE),
+            (len(self.tracks), at.TRACK, at.TRACK_STATE),
             (len(tasks), at.TASK, at.TASK_STATE),
             (len(self.topics), at.TOPIC, at.TOPIC_STATE),
-            (len(self.tracks), at.TRACK, at.TRACK_STATE),
             (len(self.draws), at.DRAW, at.DRAW_STATE),
         )
         firsts = [[place.take(size) for _ in range(count)] for count, size, _ in kinds]
@@ -153,9 +153,12 @@ class Table:
         self._wire_rows = {n: place.take(at.COPY * len(v)) for n, v in self._wires.items()}
         self._reader_rows = {n: place.take(len(v)) for n, v in self._readers.items()}
         self.changing = place.take(at.HEADER_STATE)
-        self.plants, self.task_rows, self.topic_rows, self.track_rows, self.draw_rows = (
+        self.plants, self.track_rows, self.task_rows, self.topic_rows, self.draw_rows = (
             [Row(first, place.take(size)) for first in rows]
             for rows, (_, _, size) in zip(firsts, kinds, strict=True)
+        )
+        self._plant_words = sum(
+            len(r) * size for r, (_, _, size) in zip(firsts[:2], kinds[:2], strict=True)
         )
         self.timer_states = {n: place.take(at.TIMER_STATE * c) for n, c in timers.items()}
         self.slots = place.take(self.room)
@@ -199,6 +202,10 @@ class Table:
             self._point(at.PACE, self.frames.words)
             w[at.TIMING] = len(self.tracks) - 1
         w[at.SPANS], w[at.SPAN_COUNT] = self._span_rows, len(self.spans)
+        w[at.PLANT_SPANS], w[at.PLANT_WORDS] = (
+            self._plant_spans,
+            at.HEADER_STATE + self._plant_words,
+        )
         for i, span in enumerate(self.spans):
             self._point(self._span_rows + 2 * i, span)
         for name, wires in self._wires.items():
@@ -229,7 +236,7 @@ class Table:
         return self._draw_numbers.get((what, name), at.NOTHING)
 
     def _all_spans(self) -> list[NDArray[np.float64]]:
-        """The vectors that a tag can change."""
+        """The vectors that a tag can change; those of the plants come first."""
         system, found = self.system, []
         for plant in system.plants:
             step = plant.native_step()
@@ -239,6 +246,7 @@ class Table:
                 found.append(guards.drive.here.reshape(-1))
             if plant.wiring is not None:
                 found.append(plant.wiring.into)
+        self._plant_spans = sum(f.size > 0 for f in found)
         for task in self.tasks:
             reaction = self.reactions[task.name]
             if reaction.wiring is not None:

@@ -138,12 +138,14 @@ def _message_in(table: Table, i: int, message: Message) -> None:
 
 def undo(table: Table) -> None:
     """Undo the tag that is not complete: restore the state at its beginning."""
-    first = 0
-    for span in table.spans:
+    w, start, saved, first = table.w, table.changing, table.saved_words, 0
+    whole = w[start + at.IN_TAG] == at.UNDO_ALL
+    for span in table.spans[: None if whole else int(w[at.PLANT_SPANS])]:
         span[:] = table.saved[first : first + span.size]
         first += span.size
-    w, start, saved = table.w, table.changing, table.saved_words
     end = table.flight + int(saved[at.IN_FLIGHT]) * at.MESSAGE
+    if not whole:
+        end = start + int(w[at.PLANT_WORDS])
     w[start:end] = saved[: end - start]
 
 

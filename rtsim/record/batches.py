@@ -8,8 +8,10 @@ import numpy as np
 from mcap.data_stream import RecordBuilder
 from mcap.opcode import Opcode
 from mcap.records import MessageIndex
-from mcap.writer import Writer
+from mcap.writer import CompressionType, Writer
 from numpy.typing import NDArray
+
+from rtsim.record.schema import TrackSpec
 
 _HEAD = [
     ("opcode", "u1"),
@@ -38,45 +40,52 @@ class _RowIndex(MessageIndex):
         stream.finish_record()  # type: ignore[no-untyped-call]
 
 
-PRIVATE = ("_Writer__chunk_builder", "_Writer__statistics", "_Writer__maybe_finalize_chunk")
+PRIVATE = (
+    "_Writer__chunk_builder",
+    "_Writer__compression",
+    "_Writer__maybe_finalize_chunk",
+    "_Writer__statistics",
+)
 """The private names of mcap's writer that :class:`BatchWriter` uses."""
 
 
 class BatchWriter(Writer):
     """A writer that adds arrays of rows directly to the private chunk builder of mcap's writer.
 
-    mcap's ``add_message`` takes 6 us a row, twice the time of encoding and compressing the row.  If
-    a version of mcap has no such chunk builder, rows are added with ``add_message``. pyproject.toml
-    bounds the version of mcap, and ``tests/unit/test_private_names.py`` fails for a version without
-    the chunk builder.
+    mcap's ``add_message`` takes 6 us a row, ten times the time of encoding the row.  If a version
+    of mcap has no such chunk builder, rows are added with ``add_message``. pyproject.toml bounds
+    the version of mcap, and ``tests/unit/test_private_names.py`` fails for a version without the
+    chunk builder.
     """
 
-    def add_rows(self, channel: int, ns: NDArray[np.int64], payload: bytes, first: int) -> None:
-        """Add messages to ``channel``.
+    def __init__(self, output: Any, chunk_size: int = 1 << 20) -> None:
+        super().__init__(output, chunk_size, CompressionType.LZ4, enable_data_crcs=True)
+        self._messages: dict[int, NDArray[np.void]] = {}
+        self.behind = False
+        """If True, rows arrive faster than they can be compressed, and full chunks are not
+        compressed (docs/decisions/133)."""
 
-        ``ns`` (n,), n >= 1: their times; ``payload``: n messages of one length, end to end;
-        ``first``: sequence number of the first message.
+    def add_rows(self, channel: int, words: NDArray[np.int64], spec: TrackSpec, first: int) -> None:
+        """Add the rows ``words`` (n, width) of a track to ``channel``, n >= 1.
+
+        ``first``: sequence number of the first row.
         """
         if not all(hasattr(self, name) for name in PRIVATE):
-            self._add_one_by_one(channel, ns, payload, first)
+            self._add_one_by_one(channel, words, spec, first)
             return
-        count = len(ns)
-        size = len(payload) // count
-        rows = np.empty(count, [*_HEAD, ("data", f"V{size}")] if size else _HEAD)
-        rows["opcode"] = Opcode.MESSAGE
-        rows["length"] = size + _AFTER_LENGTH
-        rows["channel"] = channel
+        count, ns = len(words), words[:, 0]
+        rows = self._rows(channel, spec, count)
         rows["sequence"] = (first + np.arange(count)) & 0xFFFFFFFF
         rows["log"] = rows["publish"] = ns
-        if size:
-            rows["data"] = np.frombuffer(payload, f"V{size}")
+        if spec.wire.names:
+            spec.fill(rows["data"], words)
         chunk: Any = self._Writer__chunk_builder  # type: ignore[attr-defined]
         index = chunk.message_indices.get(channel)
         if index is None:
             index = chunk.message_indices[channel] = _RowIndex(channel)
         offsets = chunk.count + rows.itemsize * np.arange(count)
         index.blocks.append(np.stack([ns, offsets], axis=1))
-        chunk.record_writer.write(rows.tobytes())
+        chunk.record_writer.write(rows.view(np.uint8).data)
         low, high = int(ns.min()), int(ns.max())
         for known in (chunk, self._Writer__statistics):  # type: ignore[attr-defined]
             empty = (chunk.num_messages if known is chunk else known.message_count) == 0
@@ -86,12 +95,28 @@ class BatchWriter(Writer):
         statistics: Any = self._Writer__statistics  # type: ignore[attr-defined]
         statistics.message_count += count
         statistics.channel_message_counts[channel] += count
+        self._Writer__compression = CompressionType.NONE if self.behind else CompressionType.LZ4
         self._Writer__maybe_finalize_chunk()  # type: ignore[attr-defined]
+        self._Writer__compression = CompressionType.LZ4
+
+    def _rows(self, channel: int, spec: TrackSpec, count: int) -> NDArray[np.void]:
+        """Return memory for ``count`` messages; everything that all messages share is there."""
+        known = self._messages.get(channel)
+        if known is None or len(known) < count:
+            layout = [*_HEAD, ("data", spec.wire)] if spec.wire.names else _HEAD
+            known = np.empty(count, layout)
+            self._messages[channel] = known
+            known["opcode"] = Opcode.MESSAGE
+            known["length"] = spec.wire.itemsize + _AFTER_LENGTH
+            known["channel"] = channel
+            if spec.wire.names:
+                known["data"] = spec.blank(count)
+        return known[:count]
 
     def _add_one_by_one(
-        self, channel: int, ns: NDArray[np.int64], payload: bytes, first: int
+        self, channel: int, words: NDArray[np.int64], spec: TrackSpec, first: int
     ) -> None:
-        size = len(payload) // len(ns)
-        for i, time in enumerate(ns.tolist()):
+        payload, size = spec.encode(words), spec.wire.itemsize
+        for i, time in enumerate(words[:, 0].tolist()):
             data = payload[i * size : (i + 1) * size]
             self.add_message(channel, time, data, time, (first + i) & 0xFFFFFFFF)

@@ -100,7 +100,8 @@ class FileRecorder:
         self._tracks = Tracks()
         self._events: list[tuple[Tag, str, str, str, dict[str, Value]]] = []
         self._aside: deque[memoryview] = deque()
-        self._ahead = _AHEAD_BYTES
+        self._ahead = 0
+        """Bytes that may be unwritten while a run that is not paced goes on."""
         self._heard = bytearray()
         self._last_words = ""
         self._ready = self._done = self._ending = self._closed = False
@@ -134,7 +135,7 @@ class FileRecorder:
         return self._tracks.started
 
     def start(self, header: Mapping[str, object]) -> None:
-        """Wait for the writing process, and send it the header and the tracks.
+        """Send the header and the tracks, and wait until the writing process is ready for rows.
 
         Raises :class:`RecordingError` if the file cannot be written.
         """
@@ -144,6 +145,7 @@ class FileRecorder:
         while not self._ready and not self.failed:
             self._listen(self._patience)
         self._raise_if_failed()
+        self._ahead = _AHEAD_BYTES
         self._handed_at = self._flushed_at = self._now()
 
     def event(

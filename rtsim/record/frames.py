@@ -17,6 +17,8 @@ from rtsim.core.errors import RecordingError
 HEAD = struct.Struct("<BHI")
 LONGEST = 1 << 26
 LONGEST_STATUS = 1 << 16
+_LEAST_ROOM = 1 << 20
+"""Bytes that can be received at once."""
 
 
 class FrameKind(IntEnum):
@@ -30,7 +32,7 @@ class FrameKind(IntEnum):
 class RecordFrame(NamedTuple):
     kind: FrameKind
     track: int
-    data: bytes
+    data: bytes | memoryview
 
 
 def pack(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
@@ -44,29 +46,56 @@ def pack(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
 
 
 class FrameBuffer:
-    """Collects received bytes and splits them into frames."""
+    """Collects received bytes and splits them into frames.
+
+    Call :meth:`room`, write received bytes into it, and iterate over :meth:`received`.
+    """
 
     def __init__(self) -> None:
-        self._data = bytearray()
+        self._data = bytearray(2 * _LEAST_ROOM)
+        self._first = self._end = 0
+        """The bytes between them belong to an incomplete frame."""
 
-    def feed(self, data: bytes) -> Iterator[RecordFrame]:
-        """Give the frames that ``data`` completes; raises :class:`RecordingError` if malformed."""
-        self._data += data
-        at = 0
-        while len(self._data) - at >= HEAD.size:
-            kind, track, length = HEAD.unpack_from(self._data, at)
+    def room(self) -> memoryview:
+        """Return free memory for received bytes; the data of earlier frames is no longer valid."""
+        if len(self._data) - self._end < _LEAST_ROOM:
+            rest = self._data[self._first : self._end]
+            if len(rest) + _LEAST_ROOM > len(self._data):  # the frame is longer than the memory
+                self._data = bytearray(2 * len(self._data))
+            self._data[: len(rest)] = rest
+            self._first, self._end = 0, len(rest)
+        return memoryview(self._data)[self._end :]
+
+    def received(self, count: int) -> Iterator[RecordFrame]:
+        """Give the frames that ``count`` new bytes in the room complete.
+
+        The data of a frame is valid until the next call of :meth:`room`.  Raises
+        :class:`RecordingError` for a malformed frame.
+        """
+        self._end += count
+        view = memoryview(self._data)
+        while self._end - self._first >= HEAD.size:
+            kind, track, length = HEAD.unpack_from(view, self._first)
             if kind not in FrameKind.__members__.values() or length > LONGEST:
                 raise RecordingError(f"malformed frame: kind {kind}, length {length}")
-            end = at + HEAD.size + length
-            if len(self._data) < end:
-                break
-            yield RecordFrame(
-                FrameKind(kind), track, bytes(memoryview(self._data)[at + HEAD.size : end])
-            )
-            at = end
-        del self._data[:at]
+            begin = self._first + HEAD.size
+            if self._end < begin + length:
+                return
+            self._first = begin + length
+            yield RecordFrame(FrameKind(kind), track, view[begin : begin + length])
+
+    def feed(self, data: bytes) -> Iterator[RecordFrame]:
+        """Give the frames that ``data`` completes, each with a copy of its bytes."""
+        at = 0
+        while at < len(data):
+            room = self.room()
+            count = min(len(room), len(data) - at)
+            room[:count] = data[at : at + count]
+            at += count
+            for frame in self.received(count):
+                yield frame._replace(data=bytes(frame.data))
 
     @property
     def left(self) -> int:
         """Number of received bytes that belong to an incomplete frame."""
-        return len(self._data)
+        return self._end - self._first

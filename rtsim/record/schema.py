@@ -127,14 +127,22 @@ class TrackSpec:
             assert shape[-1] == width
         return row
 
-    def encode(self, words: Words) -> bytes:
-        """Return the rows ``words`` (n, width) as protobuf messages, end to end, without times."""
-        out = np.repeat(self._blank, len(words))
+    def blank(self, count: int) -> NDArray[np.void]:
+        """Return ``count`` encoded rows in which all values are zero; see :meth:`fill`."""
+        return np.repeat(self._blank, count)
+
+    def fill(self, rows: NDArray[np.void], words: Words) -> None:
+        """Write the values of ``words`` (n, width), without times, into n :meth:`blank` rows."""
         at = 1
         for name in self.wire.names or ():
-            values = out[name]["value"]
+            values = rows[name]["value"]
             values[...] = words[:, at : at + values.shape[1]]
             at += values.shape[1]
+
+    def encode(self, words: Words) -> bytes:
+        """Return the rows ``words`` (n, width) as protobuf messages, end to end, without times."""
+        out = self.blank(len(words))
+        self.fill(out, words)
         return out.tobytes()
 
     def decode(self, ns: NDArray[np.int64], payload: bytes) -> Words:

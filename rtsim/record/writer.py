@@ -21,7 +21,6 @@ from typing import Any
 
 import google.protobuf.descriptor_pb2  # noqa: F401 - 10 ms that would delay the first rows
 import numpy as np
-from mcap.writer import CompressionType
 
 from rtsim.core.tag import Tag
 from rtsim.record.batches import BatchWriter
@@ -40,7 +39,6 @@ from rtsim.timing.background import step_back
 
 CHUNK_BYTES = 1 << 20
 IDLE_S = 0.25
-_RECEIVE = 1 << 20
 
 
 class _Sink:
@@ -75,12 +73,7 @@ class RecordingFile:
 
     def __init__(self, path: Path) -> None:
         self._sink = _Sink(path)
-        self._writer = BatchWriter(
-            self._sink,  # type: ignore[arg-type]
-            chunk_size=CHUNK_BYTES,
-            compression=CompressionType.LZ4,
-            enable_data_crcs=True,
-        )
+        self._writer = BatchWriter(self._sink, CHUNK_BYTES)
         self._writer.start(profile="", library="rtsim")
         self._whole = self._sink.tell()
         self._tracks: list[tuple[TrackSpec, int]] = []
@@ -89,21 +82,23 @@ class RecordingFile:
         self._event_channel = 0
         self.finished = False
 
-    def take(self, frame: RecordFrame) -> None:
+    def take(self, frame: RecordFrame, behind: bool = False) -> None:
+        """Write one frame; ``behind``: others wait already."""
+        self._writer.behind = behind
         if frame.kind == FrameKind.ROWS:
             self._take_rows(frame.track, frame.data)
         elif frame.kind == FrameKind.EVENT:
-            ns, step, kind, source, text, values = json.loads(frame.data)
+            ns, step, kind, source, text, values = json.loads(bytes(frame.data))
             event = Event(Tag(ns, step), kind, source, text, values)
             self._add(self._event_channel, ns, event.encode(), self._events)
             self._events += 1
         elif frame.kind == FrameKind.START:
-            self._take_start(json.loads(frame.data))
+            self._take_start(json.loads(bytes(frame.data)))
         elif frame.kind == FrameKind.FLUSH:
             self.flush()
         elif frame.kind == FrameKind.FINISH:
             self.flush()
-            self._writer.add_metadata(FOOTER, sealed(json.loads(frame.data)))
+            self._writer.add_metadata(FOOTER, sealed(json.loads(bytes(frame.data))))
             self._whole = self._sink.tell()
             self.finished = True
 
@@ -121,11 +116,11 @@ class RecordingFile:
         self._event_channel = self._writer.register_channel(EVENT_TOPIC, "protobuf", schema)
         self._whole = self._sink.tell()
 
-    def _take_rows(self, number: int, data: bytes) -> None:
+    def _take_rows(self, number: int, data: bytes | memoryview) -> None:
         spec, channel = self._tracks[number]
         words = np.frombuffer(data, np.int64).reshape(-1, spec.width)
         if len(words):
-            self._writer.add_rows(channel, words[:, 0], spec.encode(words), self._rows[number])
+            self._writer.add_rows(channel, words, spec, self._rows[number])
             self._rows[number] += len(words)
 
     def _add(self, channel: int, ns: int, data: bytes, sequence: int) -> None:
@@ -146,25 +141,50 @@ class RecordingFile:
         self._sink.close()
 
 
-def _received(inlet: socket.socket, parent: int) -> Iterator[bytes]:
-    """Give the received bytes, or empty bytes after a quarter of a second without input.
+class Inlet:
+    """The end of the socket at which the frames of the loop arrive."""
 
-    The iteration ends at the end of the stream.  It also ends if there is no input and the parent
-    has died, because another child of the parent may keep the stream open.
-    """
-    while True:
-        if not select.select([inlet], [], [], IDLE_S)[0]:
-            if hasattr(os, "getppid") and sys.platform != "win32" and os.getppid() != parent:
+    def __init__(self, inlet: socket.socket, parent: int) -> None:
+        self._socket, self._parent = inlet, parent
+        self._frames = FrameBuffer()
+        self._unbroken = 0
+        """Bytes received since the writer last waited for input."""
+
+    @property
+    def behind(self) -> bool:
+        """Return whether a whole chunk of data came in faster than it was written."""
+        return self._unbroken > CHUNK_BYTES
+
+    def received(self) -> Iterator[Iterator[RecordFrame] | None]:
+        """Give the received frames, or ``None`` after a quarter of a second without input.
+
+        The iteration ends at the end of the stream.  It also ends if there is no input and the
+        parent has died, because another child of the parent may keep the stream open.
+        """
+        while True:
+            if not self.readable(0.0):
+                self._unbroken = 0
+                if not self.readable(IDLE_S):
+                    if self._alone():
+                        return
+                    yield None
+                    continue
+            try:
+                count = self._socket.recv_into(self._frames.room())
+            except ConnectionError:
                 return
-            yield b""
-            continue
-        try:
-            data = inlet.recv(_RECEIVE)
-        except ConnectionError:
-            return
-        if not data:
-            return
-        yield data
+            if not count:
+                return
+            self._unbroken += count
+            yield self._frames.received(count)
+
+    def readable(self, patience: float) -> bool:
+        """Wait up to ``patience`` s for input, and return whether there is any."""
+        return bool(select.select([self._socket], [], [], patience)[0])
+
+    def _alone(self) -> bool:
+        """Return whether the parent has died."""
+        return hasattr(os, "getppid") and sys.platform != "win32" and os.getppid() != self._parent
 
 
 def _say(outlet: socket.socket, **status: object) -> None:
@@ -174,17 +194,19 @@ def _say(outlet: socket.socket, **status: object) -> None:
 
 def serve(path: Path, inlet: socket.socket, parent: int) -> int:
     """Write until the input ends; return the exit status."""
-    frames = FrameBuffer()
+    source = Inlet(inlet, parent)
     failed = False
     file: RecordingFile | None = None
     try:
         file = RecordingFile(path)
-        _say(inlet, ready=True)
-        for data in _received(inlet, parent):
-            if not data:
+        for frames in source.received():
+            if frames is None:
                 file.flush()
-            for frame in frames.feed(data):
-                file.take(frame)
+                continue
+            for frame in frames:
+                file.take(frame, source.behind)
+                if frame.kind == FrameKind.START:
+                    _say(inlet, ready=True)
             if file.finished:
                 break
         file.close()
@@ -194,7 +216,7 @@ def serve(path: Path, inlet: socket.socket, parent: int) -> int:
         _say(inlet, error=_in_words(error))
         if file is not None:
             file.give_up()
-        for _ in _received(inlet, parent):
+        for _ in source.received():
             pass  # on some platforms, closing with unread input would discard the error just sent
     return int(failed)
 

@@ -22,9 +22,11 @@ from numba.extending import intrinsic
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals
 from rtsim.discrete import Agenda, Processes
 from rtsim.equations import numba_private
 from rtsim.record.batches import PRIVATE, BatchWriter
+from rtsim.record.schema import TrackSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = {
@@ -156,7 +158,7 @@ def test_mcap_takes_many_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     writer.start()
     schema = writer.register_schema("s", "jsonschema", b"{}")
     channel = writer.register_channel("t", "json", schema)
-    writer.add_rows(channel, np.array([1, 2]), b"abcdef", 0)
+    writer.add_rows(channel, np.array([[1, 5], [2, 6]]), TrackSpec("t", (), Signals("x")), 0)
     writer.finish()  # type: ignore[no-untyped-call]
     assert all(hasattr(writer, name) for name in PRIVATE)
 

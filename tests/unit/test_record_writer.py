@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from mcap.records import Chunk
+from mcap.stream_reader import StreamReader
 from record_samples import fly, ticking
 
 from rtsim.core.clock import stopwatch
@@ -27,7 +29,7 @@ from rtsim.record.frames import HEAD, LONGEST, FrameBuffer, FrameKind, RecordFra
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.schema import TrackSpec
-from rtsim.record.writer import serve
+from rtsim.record.writer import Inlet, RecordingFile, serve
 
 resource = pytest.importorskip("resource", reason="these tests stop and limit processes")
 
@@ -106,6 +108,44 @@ def test_the_writer_ends_the_file_when_its_input_ends(tmp_path: Path) -> None:
     assert len(read.tracks["p"]) == 10
     assert read.truncated == "the run was cut off before its end; all rows could be read"
     assert read.footer is None
+
+
+def test_full_chunks_are_not_compressed_while_more_rows_wait(tmp_path: Path) -> None:
+    spec = TrackSpec("p", (), Signals("x"))
+    text = json.dumps({"header": {}, "tracks": [spec.to_json()]}).encode()
+    words = np.stack([np.arange(30_000), np.ones(30_000).view(np.int64)], axis=1)
+    file = RecordingFile(tmp_path / "a.mcap")
+    file.take(RecordFrame(FrameKind.START, 0, text))
+    for i, behind in enumerate((False, True, True, False)):
+        words[:, 0] = np.arange(30_000) + 30_000 * i
+        file.take(RecordFrame(FrameKind.ROWS, 0, words.tobytes()), behind)
+    file.close()
+    with open(tmp_path / "a.mcap", "rb") as stream:
+        records = StreamReader(stream, emit_chunks=True).records
+        chunks = [record for record in records if isinstance(record, Chunk)]
+    assert [chunk.compression for chunk in chunks] == ["lz4", "", "", "lz4"]
+    read = Recording.open(tmp_path / "a.mcap").tracks["p"]
+    assert np.array_equal(read.ns, np.arange(120_000))
+
+
+def test_the_writer_is_behind_after_a_chunk_without_a_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, theirs = socket.socketpair()
+    source = Inlet(theirs, os.getppid())
+    piece = pack(FrameKind.FLUSH, 0, b"x" * 99_993)
+    with ours, theirs:
+        at_once = iter([True] * 16 + [False] + [True] * 7)
+        monkeypatch.setattr(source, "readable", lambda patience: patience > 0 or next(at_once))
+        received = source.received()
+        seen = []
+        for _ in range(24):
+            ours.sendall(piece)
+            frames = next(received)
+            assert frames is not None
+            assert [len(frame.data) for frame in frames] == [99_993]
+            seen.append(source.behind)
+    assert seen == [False] * 10 + [True] * 6 + [False] * 8
 
 
 @pytest.fixture

@@ -29,12 +29,12 @@ FAR = 2**63 - 1
     FLIGHT, FLIGHT_ROOM,  # messages in transit: a binary heap
     SLOTS,  # one word for each payload in transit: 1 if it is in use
     PAYLOADS, PAYLOADS_LENGTH, PAYLOAD_WIDTH,  # a row of doubles for each slot
-    SPANS, SPAN_COUNT,  # vectors that change during a tag
+    SPANS, SPAN_COUNT,  # vectors that change during a tag, and where they are copied to
     PLANT_SPANS,  # the first ones: those of the plants
     PLANT_WORDS,  # number of words from CHANGING on that plants and tracks change
-    SAVED, SAVED_LENGTH,  # their copies
     SAVED_WORDS, SAVED_WORDS_LENGTH,  # copies of the words from CHANGING on
     CHANGING,
+    CHANGED, CHANGED_LENGTH,  # the words from CHANGING on, as a vector
     COUPLED,  # 1 if a plant reads another plant
     PACE, PACE_LENGTH,  # the words of a paced run, below; a length of 0 if the run is not paced
     TIMING,  # the track of the frames' timing
@@ -146,6 +146,10 @@ LOST = -1
 # -- copies along wires: into, its length, from, its length
 
 COPY = 4
+
+# -- a vector that changes during a tag, and its copy: address and length of each
+
+SPAN = 4
 
 # -- a message in transit; rows are ordered by their first five words
 

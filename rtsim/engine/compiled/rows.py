@@ -17,6 +17,8 @@ UNRECORDED = -3
 @compiled
 def tick(numerator: int, denominator: int, k: int, offset: int) -> int:
     """Return the time of tick ``k`` in ns, as :meth:`rtsim.core.tag.Period.tick` does."""
+    if denominator == 1:  # a division takes longer than all else here
+        return offset + k * numerator
     return offset + (2 * k * numerator + denominator) // (2 * denominator)
 
 
@@ -92,19 +94,18 @@ def save_plants(w: Any) -> None:
 
 @compiled
 def _copy_spans(w: Any, count: int) -> None:
-    saved, first = vector_at(w, at.SAVED), 0
     for i in range(count):
-        span = vector_at(w, w[at.SPANS] + 2 * i)
+        row = w[at.SPANS] + i * at.SPAN
+        span, saved = vector_at(w, row), vector_at(w, row + 2)
         for j in range(span.size):
-            saved[first + j] = span[j]
-        first += span.size
+            saved[j] = span[j]
 
 
 @compiled
 def _copy_words(w: Any, count: int) -> None:
-    words, start = words_at(w, at.SAVED_WORDS), w[at.CHANGING]
+    words, saved = words_at(w, at.CHANGED), words_at(w, at.SAVED_WORDS)
     for j in range(count):
-        words[j] = w[start + j]
+        saved[j] = words[j]
 
 
 @compiled

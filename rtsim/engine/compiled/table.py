@@ -149,7 +149,7 @@ class Table:
         firsts = [[place.take(size) for _ in range(count)] for count, size, _ in kinds]
         self._answers = place.take(len(tasks))
         self._timer_rows = {n: place.take(at.TIMER * c) for n, c in timers.items()}
-        self._span_rows = place.take(2 * len(self.spans))
+        self._span_rows = place.take(at.SPAN * len(self.spans))
         self._wire_rows = {n: place.take(at.COPY * len(v)) for n, v in self._wires.items()}
         self._reader_rows = {n: place.take(len(v)) for n, v in self._readers.items()}
         self.changing = place.take(at.HEADER_STATE)
@@ -166,7 +166,7 @@ class Table:
         self.w = np.zeros(place.end, np.int64)
         widths = [self.system.bus.topics[n].signals.size for n in self.topics]
         self.payloads = np.zeros((self.room, max(widths, default=1)))
-        self.saved = np.zeros(max(1, sum(s.size for s in self.spans)))
+        self.saved = [np.zeros_like(s) for s in self.spans]
         self.saved_words = np.zeros(place.end - self.changing, np.int64)
 
     def _point(self, i: int, vector: NDArray[Any]) -> None:
@@ -195,7 +195,7 @@ class Table:
         w[at.FLIGHT], w[at.FLIGHT_ROOM], w[at.SLOTS] = self.flight, self.room, self.slots
         w[at.PAYLOAD_WIDTH] = self.payloads.shape[1]
         self._point(at.PAYLOADS, self.payloads.reshape(-1))
-        self._point(at.SAVED, self.saved)
+        self._point(at.CHANGED, w[self.changing :])
         self._point(at.SAVED_WORDS, self.saved_words)
         w[at.CHANGING], w[at.COUPLED] = self.changing, any(p.reads_plants for p in system.plants)
         if self.frames is not None:
@@ -206,8 +206,9 @@ class Table:
             self._plant_spans,
             at.HEADER_STATE + self._plant_words,
         )
-        for i, span in enumerate(self.spans):
-            self._point(self._span_rows + 2 * i, span)
+        for i, (span, saved) in enumerate(zip(self.spans, self.saved, strict=True)):
+            self._point(self._span_rows + i * at.SPAN, span)
+            self._point(self._span_rows + i * at.SPAN + 2, saved)
         for name, wires in self._wires.items():
             for i, (into, source) in enumerate(wires):
                 self._point(self._wire_rows[name] + i * at.COPY, into)

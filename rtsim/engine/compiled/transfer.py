@@ -138,11 +138,11 @@ def _message_in(table: Table, i: int, message: Message) -> None:
 
 def undo(table: Table) -> None:
     """Undo the tag that is not complete: restore the state at its beginning."""
-    w, start, saved, first = table.w, table.changing, table.saved_words, 0
+    w, start, saved = table.w, table.changing, table.saved_words
     whole = w[start + at.IN_TAG] == at.UNDO_ALL
-    for span in table.spans[: None if whole else int(w[at.PLANT_SPANS])]:
-        span[:] = table.saved[first : first + span.size]
-        first += span.size
+    spans = len(table.spans) if whole else int(w[at.PLANT_SPANS])
+    for span, copy in zip(table.spans[:spans], table.saved[:spans], strict=True):
+        span[:] = copy
     end = table.flight + int(saved[at.IN_FLIGHT]) * at.MESSAGE
     if not whole:
         end = start + int(w[at.PLANT_WORDS])

@@ -205,13 +205,14 @@ class SilController:
         """Request a step; :meth:`receive` raises the error if the request cannot be sent."""
         worker = self._running()
         self._sequence += 1
-        self._evidence.add(tag, inputs)
         self._unsent, self._steps = False, worker.steps
-        if self._steps is not None and self._steps.request(self._sequence, tag, inputs):
-            return
-        self._steps = None  # the other path says what is wrong
-        self._sent_ns = stopwatch()
-        self._unsent = not worker.send(WorkerMessageKind.STEP, self._sequence, tag, inputs)
+        try:
+            if self._steps is None or not self._steps.request(self._sequence, tag, inputs):
+                self._steps = None  # the other path says what is wrong
+                self._sent_ns = stopwatch()
+                self._unsent = not worker.send(WorkerMessageKind.STEP, self._sequence, tag, inputs)
+        finally:
+            self._evidence.add(tag, inputs)  # while the worker computes
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
         """Return the answer (n,) to the request of ``tag``; ``None`` if it does not arrive in time.

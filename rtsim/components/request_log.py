@@ -38,8 +38,9 @@ class RequestLog:
         """True if the last step has no answer yet."""
         self.asked = 0
         """Number of ``receive`` calls that returned no answer to the last step."""
-        self.checksum: int | None = 0
-        """CRC-32 of all answers; ``None`` if the value of an answer is not known."""
+        self._checksum: int | None = 0
+        self._unsummed = b""
+        """The latest answer, if the checksum does not contain it yet."""
 
     def add(self, tag: Tag, inputs: Vector) -> None:
         """Add a request with ``inputs`` (m,)."""
@@ -49,6 +50,23 @@ class RequestLog:
         self._values[-1][row] = inputs
         self.steps += 1
         self.open, self.asked = True, 0
+        if self._unsummed:
+            self._sum()
+
+    def _sum(self) -> None:
+        if self._checksum is not None:
+            self._checksum = zlib.crc32(self._unsummed, self._checksum)
+        self._unsummed = b""
+
+    @property
+    def checksum(self) -> int | None:
+        """CRC-32 of all answers; ``None`` if the value of an answer is not known."""
+        self._sum()
+        return self._checksum
+
+    @checksum.setter
+    def checksum(self, value: int | None) -> None:
+        self._checksum, self._unsummed = value, b""
 
     def _begin(self) -> int:
         """Begin a block, and return its first row, 0."""
@@ -87,8 +105,9 @@ class RequestLog:
             self.asked += 1
             return
         self.open = False
-        if self.checksum is not None:
-            self.checksum = zlib.crc32(answer.tobytes(), self.checksum)
+        if self._unsummed:
+            self._sum()
+        self._unsummed = answer.tobytes()  # summed while the controller runs its next step
 
     @property
     def forgotten(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from lent_clock import LentClock
 from rtsim.core.errors import OverrunError
 from rtsim.core.tag import Tag
 from rtsim.engine.compiled import layout as at
+from rtsim.engine.compiled import paced_frames
 from rtsim.engine.compiled.pace import AGAIN, HAND_OVER, lap, ready, wait
 from rtsim.engine.compiled.paced_frames import PacedFrames
 from rtsim.equations.addresses import INTEGER, WORDS
@@ -94,7 +96,9 @@ class Interpreted:
 class Compiled(Interpreted):
     """The same frames in compiled code; the pacer takes over where compiled code asks for it."""
 
-    def __init__(self, policy: Policy, frames: list[Frame]) -> None:
+    def __init__(self, policy: Policy, frames: list[Frame], often: bool = False) -> None:
+        self.often = often
+        """True: Python takes frames, and one overrun, before each fourth frame."""
         self.w = np.zeros(at.HEADER, np.int64)
         self.frames: PacedFrames | None = None
         self.wait = compile_function(waits, (WORDS, INTEGER), "a wait").on(self.w, concurrent=True)
@@ -111,9 +115,12 @@ class Compiled(Interpreted):
             self.frames.copy_in()
         words = self.frames.words
         self.clock.advance(step)
+        if self.often and len(self.rows) % 4 == 3:
+            self.frames.take(few=True)
+            self.frames.again(self.pacer.read())
         answer = self.wait(ns)
         if answer == AGAIN:
-            self.frames.take()
+            self.frames.take(few=True)
             self.frames.again(self.pacer.read())
             answer = self.wait(ns)
         if answer == HAND_OVER:
@@ -140,12 +147,13 @@ LIGHT = st.lists(st.tuples(NS, *3 * [st.sampled_from((0, 7, 200_000, 300_000))])
 POLICIES = (CatchUp(), CatchUp(2), CatchUp(10_000), Slip())
 
 
-@given(st.sampled_from(POLICIES), FRAMES | LIGHT.filter(bool))
+@given(st.sampled_from(POLICIES), FRAMES | LIGHT.filter(bool), st.booleans())
 @settings(max_examples=300)
 def test_every_frame_is_timed_and_judged_as_by_the_pacer(
-    policy: Policy, frames: list[Frame]
+    policy: Policy, frames: list[Frame], often: bool
 ) -> None:
-    compiled = Compiled(policy, frames)
+    with patch.object(paced_frames, "_FEW", 1):
+        compiled = Compiled(policy, frames, often)
     assert compiled.seen() == Interpreted(policy, frames).seen()
 
 

@@ -22,7 +22,10 @@ LONGEST_WAIT_NS = 20_000_000
 be able to end them."""
 _MOST_RATE = 2**9
 """Numerator and denominator of the rate: due times then fit 64 bits for 104 days."""
-_WORST_ROOM, _OVERRUN_ROOM = 32, 64
+_WORST_ROOM, _OVERRUN_ROOM = 32, 2048
+_FEW = 16
+"""Overruns that one call of a paced run takes: an overrun costs Python some 10 us, so that many of
+them at once would cause the next ones."""
 
 
 def unpaceable(pacer: Pacer, step_ns: int) -> str:
@@ -118,10 +121,11 @@ class PacedFrames:
     def _number(self, job: str) -> int:
         return at.REST_JOB if job == REST else self._names.index(job) if job else at.NO_JOB
 
-    def _lend(self) -> None:
+    def _lend(self, overruns: int = 0) -> None:
+        """Let compiled code continue after so many ``overruns`` that were not taken yet."""
         w = self.words
         w[at.W_LEAST], w[at.W_FRAMES] = self._pacer.log.least, 0
-        w[at.W_WORST_COUNT] = w[at.W_OVERRUN_COUNT] = 0
+        w[at.W_WORST_COUNT], w[at.W_OVERRUN_COUNT] = 0, overruns
         if self._inbox is not None:
             w[at.W_SOCKET], w[at.W_GIVEN_SEEN] = self._inbox.fileno(), self._inbox.given[0]
         w[at.W_CALLED] = self._pacer.read() - self._offset
@@ -135,12 +139,18 @@ class PacedFrames:
         self._jobs[at.JOB_RECORDING] += w[at.W_CALLED] + self._offset - began
         w[at.W_LAP_AT] += w[at.W_CALLED] + self._offset - began
 
-    def take(self) -> None:
-        """Copy the frames and overruns since the last call into the pacer and the recording."""
+    def take(self, few: bool = False) -> None:
+        """Copy the frames and overruns since the last call into the pacer and the recording.
+
+        ``few``: take a few overruns only, and leave later ones for the next call, unless half of
+        the buffer is full.
+        """
         w, pacer = self.words, self._pacer
         last = tuple(w[at.W_LAST_LATE : at.W_LAST_MARGIN + 1].tolist())
         pacer.log.returned(int(w[at.W_FRAMES]), last, self._worst_frames())
-        for ns, late, by_wake, job, stood, on_time in self._rows_of_overruns():
+        count = int(w[at.W_OVERRUN_COUNT])
+        taken = min(count, max(_FEW, count - _OVERRUN_ROOM // 2)) if few else count
+        for ns, late, by_wake, job, stood, on_time in self._rows_of_overruns(taken):
             if on_time:
                 pacer.ledger.on_time()
             overrun = pacer.ledger.judge(
@@ -148,14 +158,15 @@ class PacedFrames:
                 None if stood == at.NOTHING else stood,
             )  # fmt: skip
             self._trace.overrun(Tag(ns), overrun)
-        if w[at.W_ON_TIME]:
+        if w[at.W_ON_TIME] and taken == count:
             pacer.ledger.on_time()
             w[at.W_ON_TIME] = 0
         pacer.margin_ns = int(w[at.W_MARGIN])
-        self._lend()
+        rest = self._overruns[taken * at.OVERRUN_WORDS : count * at.OVERRUN_WORDS].copy()
+        self._overruns[: rest.size] = rest
+        self._lend(count - taken)
 
-    def _rows_of_overruns(self) -> list[list[int]]:
-        count = int(self.words[at.W_OVERRUN_COUNT])
+    def _rows_of_overruns(self, count: int) -> list[list[int]]:
         rows: list[list[int]] = self._overruns.reshape(-1, at.OVERRUN_WORDS)[:count].tolist()
         return rows
 

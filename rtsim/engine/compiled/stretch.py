@@ -291,7 +291,7 @@ class Stretches:
         self._system.ns = int(changing[at.NOW])
         note_rows(table)
         if frames is not None:
-            frames.take()
+            frames.take(few=True)
         stop = between(self._system.ns)
         changing[at.ROLLED] = changing[at.ANSWER] = 0
         if frames is not None:

@@ -216,7 +216,7 @@ class _Minimum:
         energies = intermediate_result.population_energies
         scale = self._middle - energies.min()
         # Margins that are all equal from the beginning do not say that the search has succeeded.
-        return bool(0.0 < scale and np.ptp(energies) <= self._design.tolerance * scale)
+        return bool(scale > 0.0 and np.ptp(energies) <= self._design.tolerance * scale)
 
     def _key(self, coordinates: Vector) -> tuple[Value, ...]:
         low, high, _ = self._bounds

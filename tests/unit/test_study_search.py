@@ -1,0 +1,472 @@
+"""The search for the worst case: its end, its rows, resumes, and fewer runs than Monte Carlo."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.studies.campaign import Campaign
+from rtsim.studies.cluster import Where
+from rtsim.studies.designs import MonteCarlo, Search, Space
+from rtsim.studies.designs.search import CONVERGED, MAXIMUM, MISS, Candidate
+from rtsim.studies.factors import Choice, Distributed, Range
+from rtsim.studies.folder import ENDED, Folder, StudyError
+from rtsim.studies.one_run import Runner
+from rtsim.studies.plan import Plan
+from rtsim.studies.pools import Batch, InProcess, Outcome
+from rtsim.studies.reductions import MaxAbs
+from rtsim.studies.running import begin, carry_out, repeat, resume, start
+from rtsim.studies.searching import Searching
+from rtsim.studies.study import Study
+from rtsim.studies.summary import summarise
+from rtsim.studies.tally import Tally
+
+Margin = Callable[[Candidate], float]
+CUBE = {name: Range(0.0, 1.0) for name in ("a", "b", "c")}
+LIMIT = 1.045
+FACTORS = {
+    "plant.x": (-1.0, 1.0),
+    "plant.v": (-1.0, 1.0),
+    "plant.stiffness": (1.0, 3.0),
+    "controller.proportional": (6.0, 10.0),
+}
+
+
+def ball(x: Any) -> Any:
+    """Negative in a ball of radius 0.05: a share of 4 pi 0.05^3 / 3 = 5.2e-4 of the cube."""
+    squares = (x["a"] - 0.7) ** 2 + (x["b"] - 0.2) ** 2 + (x["c"] - 0.6) ** 2
+    return np.sqrt(squares) - 0.05
+
+
+def searched(design: Search, space: Space, margin: Margin) -> tuple[str, list[Candidate], Any]:
+    """Return why the search ended, its candidates, and the margins."""
+    seen: list[Candidate] = []
+    margins: list[float] = []
+
+    def evaluate(generation: int, candidates: list[Candidate]) -> list[float]:
+        assert generation >= 0
+        seen.extend(candidates)
+        found = [float(margin(one)) for one in candidates]
+        margins.extend(found)
+        return found
+
+    design.check(space)
+    return design.minimise(space, evaluate), seen, np.array(margins)
+
+
+def study(design: Search | MonteCarlo, seed: int = 0, limit: float = 0.9, **more: Any) -> Study:
+    results = {"peak": MaxAbs("plant.x")}
+    return Study(FACTORS, design, results, [f"peak < {limit}"], until=0.3, seed=seed, **more)
+
+
+def rows_of(folder: Folder) -> list[dict[str, Any]]:
+    """The rows without what a wall clock measured."""
+    return folder.table().drop(["wall_s"]).to_pylist()  # type: ignore[no-any-return]
+
+
+def first_miss(margins: Any) -> int:
+    """Return the number of runs up to the first miss, with it."""
+    return int(np.flatnonzero(margins < 0.0)[0]) + 1
+
+
+def test_a_small_failing_region_is_found_with_fewer_runs_than_by_monte_carlo() -> None:
+    by_search, by_chance = [], []
+    for seed in range(21):
+        space = Space(seed, CUBE)
+        _, _, margins = searched(Search("m", runs=3000), space, ball)
+        by_search.append(first_miss(margins))
+        values = MonteCarlo(40_000).points(space, 0, 40_000).values
+        by_chance.append(first_miss(ball(values)))
+    assert 700 < statistics.median(by_chance) < 3000  # ln 2 / 5.2e-4 = 1324
+    assert statistics.median(by_search) < statistics.median(by_chance) / 5
+    assert max(by_search) < 400
+
+
+def peaks(x: Any) -> Any:
+    """Return the results ``peak`` of runs of the scenario: exact steps of 0.01 s, held forces."""
+    position, speed, total = np.array(x["plant.x"]), np.array(x["plant.v"]), 0.0
+    root, gain = np.sqrt(x["plant.stiffness"]), np.array(x["controller.proportional"])
+    out = np.abs(position)
+    for step in range(30):
+        if step % 10 == 0:
+            force = -(gain * position + 4.0 * speed) - total
+            total = total + 0.5 * position
+        rest = position + force / root**2
+        rise, slope = np.cosh(0.01 * root), np.sinh(0.01 * root)
+        position, speed = (
+            rest * rise + speed * slope / root - force / root**2,
+            rest * root * slope + speed * rise,
+        )
+        out = np.maximum(out, np.abs(position))
+    return out
+
+
+def test_a_search_of_a_scenario_needs_fewer_runs_than_monte_carlo(tmp_path: Path) -> None:
+    """About 3 of 10,000 random runs miss the requirement.
+
+    The runs of the searches show that the formula for the random runs is right.
+    """
+    by_search, by_chance = [], []
+    for seed in range(5):
+        search = study(Search("peak", stop_at_failure=True), seed, LIMIT)
+        folder = start("unstable", tmp_path / str(seed), search)
+        table = {name: np.array(folder.table(name)[name]) for name in (*FACTORS, "peak")}
+        assert peaks(table) == pytest.approx(table["peak"], abs=1e-7)
+        by_search.append(summarise(folder)["search"]["first_miss"] + 1)
+        random = Plan.of(study(MonteCarlo(20_000), seed), "unstable")
+        values = random.sampled.points(random.space, 0, random.runs).values
+        by_chance.append(first_miss(LIMIT - peaks(values)))
+    assert statistics.median(by_chance) > 1500
+    assert statistics.median(by_search) < statistics.median(by_chance) / 5
+    assert max(by_search) < 400
+
+
+def test_the_worst_case_is_found_whatever_is_added_to_the_margin() -> None:
+    """The population converges to the centre of the ball, also if all margins are large."""
+    for shift in (0.0, 1000.0):
+        why, seen, margins = searched(Search("m"), Space(3, CUBE), lambda x: ball(x) + shift)  # noqa: B023
+        worst = seen[int(margins.argmin())]
+        assert why == CONVERGED
+        assert worst == pytest.approx({"a": 0.7, "b": 0.2, "c": 0.6}, abs=0.02)
+        assert 200 < len(margins) < 1000
+
+
+def test_a_search_ends_at_its_largest_number_of_runs() -> None:
+    for runs in (7, 20, 33):
+        why, seen, _ = searched(Search("m", runs=runs), Space(0, CUBE), ball)
+        assert (why, len(seen)) == (MAXIMUM, runs)
+
+
+def test_equal_margins_are_no_convergence() -> None:
+    why, seen, _ = searched(Search("m", runs=200), Space(0, CUBE), lambda _: 1.0)
+    assert (why, len(seen)) == (MAXIMUM, 200)
+
+
+@pytest.mark.parametrize("bad", [-0.001, math.nan, -math.inf])
+def test_a_search_can_stop_after_the_generation_with_a_failure(bad: float) -> None:
+    design = Search("m", population=10, stop_at_failure=True)
+    seen: list[Candidate] = []
+
+    def margin(x: Candidate) -> float:
+        seen.append(x)
+        return bad if len(seen) == 13 else 1.0
+
+    why, candidates, _ = searched(design, Space(0, CUBE), margin)
+    assert why == MISS
+    assert len(candidates) in (19, 20)  # two candidates may be equal
+
+
+def test_runs_without_a_margin_are_worse_than_each_run_with_one() -> None:
+    """The search moves to the region where the model breaks, and its best points are there."""
+
+    def margin(x: Candidate) -> float:
+        return math.nan if float(x["a"]) > 0.9 else 2.0 - float(x["a"])
+
+    why, _, margins = searched(Search("m", runs=400), Space(0, CUBE), margin)
+    assert np.isnan(margins[:20]).mean() <= 0.1
+    assert np.isnan(margins[-60:]).mean() > 0.35
+    assert why == CONVERGED  # the whole population has no margin
+
+
+def test_infinite_margins_are_ordered() -> None:
+    def margin(x: Candidate) -> float:
+        return math.inf if float(x["a"]) > 0.5 else float(x["a"]) if float(x["a"]) > 0.1 else -9.0
+
+    why, _, margins = searched(Search("m"), Space(0, CUBE), margin)
+    assert margins.min() == -9.0
+    assert why == CONVERGED
+
+
+def test_each_kind_of_factor_is_searched_between_its_bounds() -> None:
+    space = Space(
+        2,
+        {
+            "choice": Choice((3, 5, 8)),
+            "label": Choice(("x", "y")),
+            "normal": Distributed("norm", (2.0, 0.1)),
+            "on": Choice((True, False)),
+            "poisson": Distributed("poisson", (4.0,)),
+            "range": Range(-1.0, 2.0),
+        },
+    )
+    _, seen, _ = searched(Search("m", runs=600, within=0.9), space, lambda x: float(x["range"]))
+    columns = {name: [one[name] for one in seen] for name in space.names}
+    assert {type(v) for v in columns["choice"]} == {int}
+    assert set(columns["choice"]) == {3, 5, 8}
+    assert set(columns["label"]) == {"x", "y"}
+    assert set(columns["on"]) == {True, False}
+    assert set(columns["poisson"]) == {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}  # 5 % and 95 %
+    low, high = 2.0 - 0.1 * 1.6448536, 2.0 + 0.1 * 1.6448536
+    assert low - 1e-6 <= min(columns["normal"]) < low + 0.02
+    assert high - 0.02 < max(columns["normal"]) <= high + 1e-6
+    assert -1.0 <= min(columns["range"]) < -0.99
+
+
+def test_equal_candidates_are_run_once() -> None:
+    space = Space(0, {"a": Choice((1, 2, 3)), "b": Choice(("x", "y"))})
+    why, seen, _ = searched(Search("m", runs=300), space, lambda x: float(x["a"]) % 2)
+    assert sorted((one["a"], one["b"]) for one in seen) == [
+        (a, b) for a in (1, 2, 3) for b in ("x", "y")
+    ]
+    assert why in (CONVERGED, MAXIMUM)
+
+
+@pytest.mark.parametrize(
+    ("design", "more", "says"),
+    [
+        (Search("pek"), {}, "unknown requirement 'pek'"),
+        (Search("peak"), {"correlation": {("plant.x", "plant.v"): 0.5}}, "cannot be correlated"),
+        (Search("peak"), {"stop": "peak:0.1,looks=10"}, "cannot stop early"),
+    ],
+)
+def test_a_mistake_is_explained(design: Search, more: dict[str, Any], says: str) -> None:
+    with pytest.raises(ScenarioError, match=says):
+        study(design, **more)
+
+
+@pytest.mark.parametrize(
+    "values", [{"population": 3}, {"within": 1.0}, {"runs": 0}, {"tolerance": -1.0}]
+)
+def test_impossible_values_of_a_search_are_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(ScenarioError, match=next(iter(values))):
+        Search("m", **values)
+
+
+def test_a_search_needs_factors_with_finite_bounds() -> None:
+    with pytest.raises(ScenarioError, match="a search needs factors"):
+        Search("m").check(Space(0, {}))
+    endless = Space(0, {"a": Distributed("cauchy")})
+    Search("m").check(endless)
+    with pytest.raises(ScenarioError, match="the factor a would be searched"):
+        Search("m", within=math.nextafter(1.0, 0.0)).check(endless)
+
+
+class Scattered(InProcess):
+    """Three workers at once, whose batches end in an order of their own."""
+
+    capacity = 3
+
+    def __init__(self, job_text: str) -> None:
+        super().__init__(job_text)
+        self.ran: list[int] = []
+
+    def submit(self, batch: Batch) -> None:
+        self.ran += [order.run for order in batch.orders]
+        self._waiting.insert(len(self.ran) % (1 + len(self._waiting)), batch)
+
+    def finished(self) -> list[Outcome]:
+        self._waiting.reverse()
+        return super().finished()
+
+
+def carried_out(
+    folder: Folder, shuffled: Callable[[Iterable[int]], Iterable[int]] = iter
+) -> list[int]:
+    """Carry a search out in a scattered order, and return the runs that were run."""
+    pool = Scattered(folder.plan.job.to_text())
+    campaign = Campaign(folder, pool, Tally.of(folder), shuffled=shuffled)
+    Searching(campaign).run()
+    return pool.ran
+
+
+def backwards(runs: Iterable[int]) -> Iterable[int]:
+    return iter(sorted(runs, reverse=True))
+
+
+SEARCH = Search("peak", runs=90, population=15)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    return start("unstable", tmp_path_factory.mktemp("whole") / "s", study(SEARCH, seed=4))
+
+
+def test_the_rows_do_not_depend_on_the_order_of_the_runs(whole: Folder, tmp_path: Path) -> None:
+    other = begin("unstable", study(SEARCH, seed=4), tmp_path / "s")
+    ran = carried_out(other, backwards)
+    assert sorted(ran) == list(range(90))
+    assert ran != sorted(ran)
+    assert rows_of(other) == rows_of(whole)
+    assert other.ended == whole.ended == (90, MAXIMUM)
+
+
+@pytest.mark.live
+def test_two_workers_give_the_rows_of_one_process(whole: Folder, tmp_path: Path) -> None:
+    other = begin("unstable", study(SEARCH, seed=4), tmp_path / "s")
+    carry_out(other, Where(2))
+    assert rows_of(other) == rows_of(whole)
+
+
+def test_all_runs_have_one_seed_and_rise_with_the_generations(whole: Folder) -> None:
+    table = whole.table()
+    assert table["run"].to_pylist() == list(range(90))
+    assert len(set(table["seed"].to_pylist())) == 1
+    assert table["generation"].to_pylist() == [k // 15 for k in range(90)]
+
+
+def test_any_run_is_repeated(whole: Folder) -> None:
+    folder = Folder.open(whole.path)
+    for run in (0, 40, 89):
+        found = repeat(folder, run)
+        assert found.equal is True
+        assert found.row.order.marks == {"generation": run // 15}
+    with pytest.raises(ScenarioError, match="no run 90 so far; it has 90 runs"):
+        repeat(folder, 90)
+
+
+def test_the_runs_of_a_search_are_no_sample(whole: Folder) -> None:
+    found = summarise(whole)
+    assert "mean" not in found["results"]["peak"]
+    assert "median" not in found["results"]["peak"]
+    assert "share" not in found["requirements"]["peak"]
+    one, table = found["search"], whole.table().to_pandas()
+    worst = table.loc[table["peak.margin"].idxmin()]
+    assert (one["worst_run"], one["worst_margin"]) == (worst["run"], worst["peak.margin"])
+    assert one["factors"] == {name: worst[name] for name in FACTORS}
+    misses = table[table["peak.margin"] < 0]
+    assert one["misses"] == len(misses) > 0
+    assert one["first_miss"] == misses["run"].min()
+    assert one["without_margin"] == 0
+
+
+def copy_of(folder: Folder, path: Path, keep: Callable[[int], bool]) -> Folder:
+    """Return a copy of a folder with the rows that ``keep`` accepts, as after a kill."""
+    from rtsim.studies.plan import Ordered
+    from rtsim.studies.rows import Row
+
+    out = Folder.new(path, folder.plan)
+    for row in folder.table().to_pylist():
+        if keep(row["run"]):
+            factors = {name: row[name] for name in FACTORS}
+            order = Ordered(row["run"], row["seed"], factors, {"generation": row["generation"]})
+            values = {name: row[name] for name in ("peak", "peak.margin")}
+            out.add(
+                Row(order, row["state"], row["cause"], row["reason"], row["ended_s"], values,
+                    row["digest"])
+            )  # fmt: skip
+    out.write()
+    return out
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        pytest.param(lambda run: run < 40, id="ended in a generation"),
+        pytest.param(lambda run: run % 7 != 3, id="a file of rows is gone"),
+        pytest.param(lambda run: run < 60, id="ended between generations"),
+        pytest.param(lambda run: run >= 0, id="only the end was not stored"),
+    ],
+)
+def test_a_resume_runs_only_what_is_missing(
+    whole: Folder, tmp_path: Path, keep: Callable[[int], bool]
+) -> None:
+    half = copy_of(whole, tmp_path / "s", keep)
+    assert half.ended.why == ""
+    assert sorted(carried_out(half, backwards)) == [k for k in range(90) if not keep(k)]
+    assert rows_of(half) == rows_of(whole)
+    assert half.ended == whole.ended
+    assert carried_out(half) == []
+
+
+def test_an_interrupted_search_is_continued(
+    whole: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = begin("unstable", study(SEARCH, seed=4), tmp_path / "s")
+    row, rows = Runner.row, count()
+
+    def interrupted(self: Runner, *args: Any, **more: Any) -> Any:
+        if next(rows) == 50:
+            raise KeyboardInterrupt
+        return row(self, *args, **more)
+
+    monkeypatch.setattr(Runner, "row", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(folder, Where(0))
+    assert 0 < len(folder.done()) < 51
+    assert not (folder.path / ENDED).exists()
+    assert summarise(folder)["ended"] == ""
+    done = resume(folder.path)
+    assert rows_of(done) == rows_of(whole)
+
+
+def test_rows_of_other_candidates_are_not_taken(
+    whole: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copy_of(whole, tmp_path / "s", lambda run: run < 40)
+    minimise = Search.minimise
+
+    def changed(self: Search, space: Space, evaluate: Any) -> str:
+        return minimise(self, Space(space.seed + 1, space.factors), evaluate)
+
+    monkeypatch.setattr(Search, "minimise", changed)
+    with pytest.raises(StudyError, match="the search cannot continue: run 0 has"):
+        carried_out(folder)
+    assert len(folder.done()) == 40
+
+
+def test_a_damaged_end_is_named(whole: Folder, tmp_path: Path) -> None:
+    folder = copy_of(whole, tmp_path / "s", lambda _: True)
+    (folder.path / ENDED).write_text("{")
+    with pytest.raises(StudyError, match="delete this file"):
+        _ = folder.ended
+
+
+BROKEN = """
+import math
+from rtsim.models.unstable import scenario
+from rtsim.studies import Search, Study
+
+
+def result(recording):
+    x = recording["plant.x"][0]
+    if x > 0.8:
+        raise ValueError("too far")
+    return math.nan if x > 0.6 else 1.0 - x
+
+
+def study():
+    factors = {"plant.x": (0.0, 1.0)}
+    design = Search("rest", runs=60)
+    return Study(factors, design, {"rest": result}, ["rest > 0.3"], until=0.1)
+"""
+
+
+def test_runs_that_fail_are_counted_and_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "broken.py").write_text(BROKEN)
+    folder = start("broken.py", "out")
+    found = summarise(folder)
+    table = folder.table().to_pandas()
+    wrong = int((table["plant.x"] > 0.6).sum())
+    assert found["states"]["error"] == (table["plant.x"] > 0.8).sum() > 0
+    assert found["states"]["nan"] == wrong - found["states"]["error"] > 0
+    assert found["search"]["without_margin"] == wrong > 20
+    assert found["search"]["misses"] == 0
+    assert 0.4 <= found["requirements"]["rest"]["worst_margin"] + 0.3 < 0.6
+    again = begin("broken.py", _study_of("broken.py"), Path("again"))
+    carried_out(again, backwards)
+    assert repr(rows_of(again)) == repr(rows_of(folder))  # NaN is not equal to itself
+
+
+def _study_of(file: str) -> Study:
+    from rtsim.studies.plan import find_study
+
+    found = find_study(file)
+    assert found is not None
+    return found
+
+
+def test_an_unknown_requirement_has_a_suggestion() -> None:
+    with pytest.raises(UnknownName, match="did you mean peak"):
+        study(Search("peek"))

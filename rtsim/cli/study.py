@@ -47,6 +47,7 @@ def study() -> None:
     \b
     Examples:
       rtsim study start tank.py -o tank-study
+      rtsim study search tank.py -o tank-worst
       rtsim study resume tank-study
       rtsim study show tank-study
       rtsim study run tank-study 4711 -o run.mcap

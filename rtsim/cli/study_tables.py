@@ -45,8 +45,8 @@ def print_search(folder: Folder, found: dict[str, Any]) -> None:
     one = found["search"]
     click.echo(f"search of {one['requirement']}: {_ENDS.get(found['ended'], found['ended'])}")
     if one["misses"]:
-        first = one["first_miss"]
-        click.echo(f"  {one['misses']} runs miss it; the first is run {first}, after {first} runs")
+        runs = one["first_miss"] + 1
+        click.echo(f"  {one['misses']} runs miss it; {runs} runs were needed to find the first")
     else:
         click.echo(f"  no miss found in {found['rows']} runs; this does not prove that none exists")
     if one["without_margin"]:

@@ -1,43 +1,28 @@
-"""The search for the worst case: its end, its rows, resumes, and fewer runs than Monte Carlo."""
+"""Differential evolution on margins: bounds, ends, and fewer runs than Monte Carlo."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable
-from itertools import count
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from search_parts import FACTORS, study
 
-from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.studies.campaign import Campaign
-from rtsim.studies.cluster import Where
+from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs import MonteCarlo, Search, Space
 from rtsim.studies.designs.search import CONVERGED, MAXIMUM, MISS, Candidate
 from rtsim.studies.factors import Choice, Distributed, Range
-from rtsim.studies.folder import ENDED, Folder, StudyError
-from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Plan
-from rtsim.studies.pools import Batch, InProcess, Outcome
-from rtsim.studies.reductions import MaxAbs
-from rtsim.studies.running import begin, carry_out, repeat, resume, start
-from rtsim.studies.searching import Searching
-from rtsim.studies.study import Study
+from rtsim.studies.running import start
 from rtsim.studies.summary import summarise
-from rtsim.studies.tally import Tally
 
 Margin = Callable[[Candidate], float]
 CUBE = {name: Range(0.0, 1.0) for name in ("a", "b", "c")}
 LIMIT = 1.045
-FACTORS = {
-    "plant.x": (-1.0, 1.0),
-    "plant.v": (-1.0, 1.0),
-    "plant.stiffness": (1.0, 3.0),
-    "controller.proportional": (6.0, 10.0),
-}
 
 
 def ball(x: Any) -> Any:
@@ -60,16 +45,6 @@ def searched(design: Search, space: Space, margin: Margin) -> tuple[str, list[Ca
 
     design.check(space)
     return design.minimise(space, evaluate), seen, np.array(margins)
-
-
-def study(design: Search | MonteCarlo, seed: int = 0, limit: float = 0.9, **more: Any) -> Study:
-    results = {"peak": MaxAbs("plant.x")}
-    return Study(FACTORS, design, results, [f"peak < {limit}"], until=0.3, seed=seed, **more)
-
-
-def rows_of(folder: Folder) -> list[dict[str, Any]]:
-    """The rows without what a wall clock measured."""
-    return folder.table().drop(["wall_s"]).to_pylist()  # type: ignore[no-any-return]
 
 
 def first_miss(margins: Any) -> int:
@@ -198,7 +173,7 @@ def test_each_kind_of_factor_is_searched_between_its_bounds() -> None:
         },
     )
     _, seen, _ = searched(Search("m", runs=600, within=0.9), space, lambda x: float(x["range"]))
-    columns = {name: [one[name] for one in seen] for name in space.names}
+    columns: dict[str, Any] = {name: [one[name] for one in seen] for name in space.names}
     assert {type(v) for v in columns["choice"]} == {int}
     assert set(columns["choice"]) == {3, 5, 8}
     assert set(columns["label"]) == {"x", "y"}
@@ -249,224 +224,6 @@ def test_a_search_needs_factors_with_finite_bounds() -> None:
         Search("m", within=math.nextafter(1.0, 0.0)).check(endless)
 
 
-class Scattered(InProcess):
-    """Three workers at once, whose batches end in an order of their own."""
-
-    capacity = 3
-
-    def __init__(self, job_text: str) -> None:
-        super().__init__(job_text)
-        self.ran: list[int] = []
-
-    def submit(self, batch: Batch) -> None:
-        self.ran += [order.run for order in batch.orders]
-        self._waiting.insert(len(self.ran) % (1 + len(self._waiting)), batch)
-
-    def finished(self) -> list[Outcome]:
-        self._waiting.reverse()
-        return super().finished()
-
-
-def carried_out(
-    folder: Folder, shuffled: Callable[[Iterable[int]], Iterable[int]] = iter
-) -> list[int]:
-    """Carry a search out in a scattered order, and return the runs that were run."""
-    pool = Scattered(folder.plan.job.to_text())
-    campaign = Campaign(folder, pool, Tally.of(folder), shuffled=shuffled)
-    Searching(campaign).run()
-    return pool.ran
-
-
-def backwards(runs: Iterable[int]) -> Iterable[int]:
-    return iter(sorted(runs, reverse=True))
-
-
-SEARCH = Search("peak", runs=90, population=15)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    return start("unstable", tmp_path_factory.mktemp("whole") / "s", study(SEARCH, seed=4))
-
-
-def test_the_rows_do_not_depend_on_the_order_of_the_runs(whole: Folder, tmp_path: Path) -> None:
-    other = begin("unstable", study(SEARCH, seed=4), tmp_path / "s")
-    ran = carried_out(other, backwards)
-    assert sorted(ran) == list(range(90))
-    assert ran != sorted(ran)
-    assert rows_of(other) == rows_of(whole)
-    assert other.ended == whole.ended == (90, MAXIMUM)
-
-
-@pytest.mark.live
-def test_two_workers_give_the_rows_of_one_process(whole: Folder, tmp_path: Path) -> None:
-    other = begin("unstable", study(SEARCH, seed=4), tmp_path / "s")
-    carry_out(other, Where(2))
-    assert rows_of(other) == rows_of(whole)
-
-
-def test_all_runs_have_one_seed_and_rise_with_the_generations(whole: Folder) -> None:
-    table = whole.table()
-    assert table["run"].to_pylist() == list(range(90))
-    assert len(set(table["seed"].to_pylist())) == 1
-    assert table["generation"].to_pylist() == [k // 15 for k in range(90)]
-
-
-def test_any_run_is_repeated(whole: Folder) -> None:
-    folder = Folder.open(whole.path)
-    for run in (0, 40, 89):
-        found = repeat(folder, run)
-        assert found.equal is True
-        assert found.row.order.marks == {"generation": run // 15}
-    with pytest.raises(ScenarioError, match="no run 90 so far; it has 90 runs"):
-        repeat(folder, 90)
-
-
-def test_the_runs_of_a_search_are_no_sample(whole: Folder) -> None:
-    found = summarise(whole)
-    assert "mean" not in found["results"]["peak"]
-    assert "median" not in found["results"]["peak"]
-    assert "share" not in found["requirements"]["peak"]
-    one, table = found["search"], whole.table().to_pandas()
-    worst = table.loc[table["peak.margin"].idxmin()]
-    assert (one["worst_run"], one["worst_margin"]) == (worst["run"], worst["peak.margin"])
-    assert one["factors"] == {name: worst[name] for name in FACTORS}
-    misses = table[table["peak.margin"] < 0]
-    assert one["misses"] == len(misses) > 0
-    assert one["first_miss"] == misses["run"].min()
-    assert one["without_margin"] == 0
-
-
-def copy_of(folder: Folder, path: Path, keep: Callable[[int], bool]) -> Folder:
-    """Return a copy of a folder with the rows that ``keep`` accepts, as after a kill."""
-    from rtsim.studies.plan import Ordered
-    from rtsim.studies.rows import Row
-
-    out = Folder.new(path, folder.plan)
-    for row in folder.table().to_pylist():
-        if keep(row["run"]):
-            factors = {name: row[name] for name in FACTORS}
-            order = Ordered(row["run"], row["seed"], factors, {"generation": row["generation"]})
-            values = {name: row[name] for name in ("peak", "peak.margin")}
-            out.add(
-                Row(order, row["state"], row["cause"], row["reason"], row["ended_s"], values,
-                    row["digest"])
-            )  # fmt: skip
-    out.write()
-    return out
-
-
-@pytest.mark.parametrize(
-    "keep",
-    [
-        pytest.param(lambda run: run < 40, id="ended in a generation"),
-        pytest.param(lambda run: run % 7 != 3, id="a file of rows is gone"),
-        pytest.param(lambda run: run < 60, id="ended between generations"),
-        pytest.param(lambda run: run >= 0, id="only the end was not stored"),
-    ],
-)
-def test_a_resume_runs_only_what_is_missing(
-    whole: Folder, tmp_path: Path, keep: Callable[[int], bool]
-) -> None:
-    half = copy_of(whole, tmp_path / "s", keep)
-    assert half.ended.why == ""
-    assert sorted(carried_out(half, backwards)) == [k for k in range(90) if not keep(k)]
-    assert rows_of(half) == rows_of(whole)
-    assert half.ended == whole.ended
-    assert carried_out(half) == []
-
-
-def test_an_interrupted_search_is_continued(
-    whole: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = begin("unstable", study(SEARCH, seed=4), tmp_path / "s")
-    row, rows = Runner.row, count()
-
-    def interrupted(self: Runner, *args: Any, **more: Any) -> Any:
-        if next(rows) == 50:
-            raise KeyboardInterrupt
-        return row(self, *args, **more)
-
-    monkeypatch.setattr(Runner, "row", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        carry_out(folder, Where(0))
-    assert 0 < len(folder.done()) < 51
-    assert not (folder.path / ENDED).exists()
-    assert summarise(folder)["ended"] == ""
-    done = resume(folder.path)
-    assert rows_of(done) == rows_of(whole)
-
-
-def test_rows_of_other_candidates_are_not_taken(
-    whole: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = copy_of(whole, tmp_path / "s", lambda run: run < 40)
-    minimise = Search.minimise
-
-    def changed(self: Search, space: Space, evaluate: Any) -> str:
-        return minimise(self, Space(space.seed + 1, space.factors), evaluate)
-
-    monkeypatch.setattr(Search, "minimise", changed)
-    with pytest.raises(StudyError, match="the search cannot continue: run 0 has"):
-        carried_out(folder)
-    assert len(folder.done()) == 40
-
-
-def test_a_damaged_end_is_named(whole: Folder, tmp_path: Path) -> None:
-    folder = copy_of(whole, tmp_path / "s", lambda _: True)
-    (folder.path / ENDED).write_text("{")
-    with pytest.raises(StudyError, match="delete this file"):
-        _ = folder.ended
-
-
-BROKEN = """
-import math
-from rtsim.models.unstable import scenario
-from rtsim.studies import Search, Study
-
-
-def result(recording):
-    x = recording["plant.x"][0]
-    if x > 0.8:
-        raise ValueError("too far")
-    return math.nan if x > 0.6 else 1.0 - x
-
-
-def study():
-    factors = {"plant.x": (0.0, 1.0)}
-    design = Search("rest", runs=60)
-    return Study(factors, design, {"rest": result}, ["rest > 0.3"], until=0.1)
-"""
-
-
-def test_runs_that_fail_are_counted_and_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "broken.py").write_text(BROKEN)
-    folder = start("broken.py", "out")
-    found = summarise(folder)
-    table = folder.table().to_pandas()
-    wrong = int((table["plant.x"] > 0.6).sum())
-    assert found["states"]["error"] == (table["plant.x"] > 0.8).sum() > 0
-    assert found["states"]["nan"] == wrong - found["states"]["error"] > 0
-    assert found["search"]["without_margin"] == wrong > 20
-    assert found["search"]["misses"] == 0
-    assert 0.4 <= found["requirements"]["rest"]["worst_margin"] + 0.3 < 0.6
-    again = begin("broken.py", _study_of("broken.py"), Path("again"))
-    carried_out(again, backwards)
-    assert repr(rows_of(again)) == repr(rows_of(folder))  # NaN is not equal to itself
-
-
-def _study_of(file: str) -> Study:
-    from rtsim.studies.plan import find_study
-
-    found = find_study(file)
-    assert found is not None
-    return found
-
-
 def test_an_unknown_requirement_has_a_suggestion() -> None:
-    with pytest.raises(UnknownName, match="did you mean peak"):
+    with pytest.raises(ScenarioError, match="did you mean peak"):
         study(Search("peek"))

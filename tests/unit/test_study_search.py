@@ -67,9 +67,10 @@ def test_a_small_failing_region_is_found_with_fewer_runs_than_by_monte_carlo() -
 
 def peaks(x: Any) -> Any:
     """Return the results ``peak`` of runs of the scenario: exact steps of 0.01 s, held forces."""
-    position, speed, total = np.array(x["plant.x"]), np.array(x["plant.v"]), 0.0
+    position, speed = np.array(x["plant.x"]), np.array(x["plant.v"])
     root, gain = np.sqrt(x["plant.stiffness"]), np.array(x["controller.proportional"])
     out = np.abs(position)
+    force, total = np.zeros_like(position), np.zeros_like(position)
     for step in range(30):
         if step % 10 == 0:
             force = -(gain * position + 4.0 * speed) - total

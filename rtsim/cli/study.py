@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,24 @@ from rtsim.cli.common import (
     show_result,
 )
 from rtsim.cli.interrupts import sigterm_interrupts
-from rtsim.cli.study_options import Composed, composing_options, where_options
+from rtsim.cli.study_options import Composed, composing_options, search_options, where_options
 from rtsim.cli.study_progress import StudyLine
-from rtsim.cli.study_tables import print_sensitivity, print_study
+from rtsim.cli.study_tables import print_search, print_sensitivity, print_study
 from rtsim.cli.trust import trust_options
+from rtsim.core.errors import ScenarioError
 from rtsim.studies.cluster import Where
+from rtsim.studies.designs import MonteCarlo, Search
 from rtsim.studies.folder import Folder
 from rtsim.studies.running import begin, carry_out, recorded
 from rtsim.studies.summary import summarise
 
 _folder = click.argument("folder", type=click.Path(path_type=Path))
+_new_folder = click.option(
+    "-o",
+    "--folder",
+    type=click.Path(path_type=Path),
+    help="Folder for the plan and the results.  [default: studies/NAME-NNN]",
+)
 _strict = click.option(
     "--strict", is_flag=True, help="Exit with status 1 if a run misses a requirement."
 )
@@ -38,6 +47,7 @@ def study() -> None:
     \b
     Examples:
       rtsim study start tank.py -o tank-study
+      rtsim study search tank.py -o tank-worst
       rtsim study resume tank-study
       rtsim study show tank-study
       rtsim study run tank-study 4711 -o run.mcap
@@ -46,12 +56,7 @@ def study() -> None:
 
 @study.command()
 @click.argument("scenario")
-@click.option(
-    "-o",
-    "--folder",
-    type=click.Path(path_type=Path),
-    help="Folder for the plan and the results.  [default: studies/NAME-NNN]",
-)
+@_new_folder
 @composing_options
 @where_options
 @_strict
@@ -82,6 +87,77 @@ def start(
     number; 2 if runs are missing, were lost or took too long; 130 if interrupted.
     """
     made = begin(scenario, composed.study(scenario), folder)
+    _carry_out(made, where, strict, as_json)
+
+
+@study.command()
+@click.argument("scenario")
+@_new_folder
+@click.option(
+    "--requirement",
+    metavar="NAME",
+    help="Requirement whose margin becomes as small as possible.  [default: the only one]",
+)
+@click.option(
+    "--population",
+    type=int,
+    default=0,
+    help="Runs of each generation.  [default: 5 for each factor, at least 20]",
+)
+@click.option(
+    "--within",
+    type=float,
+    default=0.998,
+    show_default=True,
+    help="Central share of each distribution that is searched.",
+)
+@click.option(
+    "--stop-at-failure",
+    is_flag=True,
+    help="End after the first generation in which a run misses the requirement.",
+)
+@search_options
+@where_options
+@_strict
+@json_option
+@reports_errors
+def search(
+    scenario: str,
+    folder: Path | None,
+    requirement: str | None,
+    population: int,
+    within: float,
+    stop_at_failure: bool,
+    composed: Composed,
+    where: Where,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Search for the worst case of SCENARIO: the smallest margin of one requirement.
+
+    Differential evolution chooses the factors of each generation of runs from the margins of the
+    earlier runs. A search that finds no miss does not prove that there is none.
+
+    \b
+    Examples:
+      rtsim study search tank.py
+      rtsim study search unstable --factor latency=range:0,0.03 \\
+          --result 'peak=max_abs:plant.x,after=2' --require 'peak<0.5' --stop-at-failure
+
+    Exit status: 0 if the search has ended; 1 if, with --strict, a run misses a requirement, or if
+    a run raised an error or a result is not a number; 2 if runs are missing, were lost or took too
+    long; 130 if interrupted.
+    """
+    study = composed.study(scenario, MonteCarlo())
+    names = [one.name for one in study.required]
+    if requirement is None and len(names) != 1:
+        raise ScenarioError(
+            f"the study has {len(names)} requirements ({', '.join(names) or 'none'}); name one by "
+            "--requirement NAME, or give one by --require TEXT"
+        )
+    assert composed.runs is not None  # the option has a default
+    design = Search(requirement or names[0], composed.runs, population, within, stop_at_failure)
+    made = begin(scenario, replace(study, design=design), folder)
     _carry_out(made, where, strict, as_json)
 
 
@@ -141,7 +217,7 @@ def show(folder: Path, of: str | None, strict: bool, as_json: bool) -> None:
 
 def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) -> None:
     """Print the results of a study, and exit with its status."""
-    found = summarise(folder)
+    found = {"folder": str(folder.path), **summarise(folder)}
     indices: Any = None
     if of is not None:
         from rtsim.studies.indices import sensitivity
@@ -149,15 +225,26 @@ def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) ->
         indices = sensitivity(folder, of)
     status, why = _status(found, strict)
     if as_json:
-        more = {} if indices is None else {"sensitivity": indices}
-        show_result({"folder": str(folder.path), **found, **more}, status, why)
+        more: dict[str, Any] = {} if indices is None else {"sensitivity": indices}
+        if "search" in found:
+            more["outcome"] = _outcome(found["search"], status)
+        show_result({**found, **more}, status, why)
     else:
         print_study(folder, found)
+        if "search" in found:
+            print_search(folder, found)
         if indices is not None:
             print_sensitivity(str(of), indices)
         if why is not None:
             click.echo(why)
     sys.exit(status)
+
+
+def _outcome(search: dict[str, Any], status: int) -> str:
+    """Return the outcome of a search, which is never passed: a search proves nothing."""
+    if search["misses"]:
+        return "failed"
+    return "passed" if status else "undecided"  # the status decides, unless it is 0
 
 
 def _status(found: dict[str, Any], strict: bool) -> tuple[int, str | None]:
@@ -168,6 +255,8 @@ def _status(found: dict[str, Any], strict: bool) -> tuple[int, str | None]:
     if gone := states["timeout"] + states["lost"]:
         return FAILED, f"{gone} of {found['runs']} runs took too long or lost their process"
     if missing := found["runs"] - found["rows"]:
+        if found.get("ended") == "":
+            return FAILED, f"the search has not ended; type rtsim study resume {found['folder']}"
         return FAILED, f"{missing} of {found['runs']} runs are missing"
     if strict:
         for name, one in found["requirements"].items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from typing import Any
@@ -35,8 +36,11 @@ class Composed:
     keep: tuple[str, ...] = ()
     stop: str | None = None
 
-    def study(self, scenario: str) -> Study:
-        """Return the study of the file with these changes, or a study of the options alone."""
+    def study(self, scenario: str, design: Design | None = None) -> Study:
+        """Return the study of the file with these changes, or a study of the options alone.
+
+        ``design`` replaces the design of the file, and also its rule for an early stop.
+        """
         found = find_study(scenario)
         changes: dict[str, Any] = {
             "factors": dict(split(text, "--factor") for text in self.factors),
@@ -54,7 +58,10 @@ class Composed:
         if found is not None:
             for name, more in changes.items():
                 changes[name] = {**getattr(found, name), **more}
-        design = self._design(MonteCarlo() if found is None else found.sampled)
+        if design is None:
+            design = self._design(MonteCarlo() if found is None else found.sampled)
+        else:
+            given["stop"] = None
         changes = {**changes, **given, "design": design}
         return Study(**changes) if found is None else replace(found, **changes)
 
@@ -74,6 +81,22 @@ class Composed:
         return out
 
 
+_DESIGN = click.option(
+    "--design",
+    metavar="TEXT",
+    help="Design with its values, such as latin_hypercube:runs=200, grid:levels=5 or "
+    "saltelli:base=256.  [default: monte_carlo]",
+)
+_RUNS = click.option("--runs", type=int, help="Number of runs.  [default: the design's own]")
+_MOST_RUNS = click.option(
+    "--runs", type=int, default=1000, show_default=True, help="Largest number of runs."
+)
+_STOP = click.option(
+    "--stop",
+    metavar="TEXT",
+    help="Stop early if an interval is narrow: peak:0.01,looks=100 200 stops after 100 or 200 "
+    "runs if the half-width of the interval of peak is at most 0.01.",
+)
 _COMPOSING = (
     click.option(
         "--factor",
@@ -83,13 +106,8 @@ _COMPOSING = (
         help="Vary a value: NAME=norm:2,0.1 (a distribution of scipy.stats), NAME=range:1,3 or "
         "NAME=values:1,2,5; repeatable.",
     ),
-    click.option(
-        "--design",
-        metavar="TEXT",
-        help="Design with its values, such as latin_hypercube:runs=200, grid:levels=5 or "
-        "saltelli:base=256.  [default: monte_carlo]",
-    ),
-    click.option("--runs", type=int, help="Number of runs.  [default: the design's own]"),
+    _DESIGN,
+    _RUNS,
     click.option(
         "--result",
         "results",
@@ -124,26 +142,31 @@ _COMPOSING = (
         help="Keep recordings: failures, extremes (of each result), or a share of the runs such "
         "as 0.01; repeatable.",
     ),
-    click.option(
-        "--stop",
-        metavar="TEXT",
-        help="Stop early if an interval is narrow: peak:0.01,looks=100 200 stops after 100 or 200 "
-        "runs if the half-width of the interval of peak is at most 0.01.",
-    ),
+    _STOP,
 )
 
 
 def composing_options(command: F) -> F:
     """Decorator: add the options that compose a study, as the argument ``composed``."""
+    return _composing(command, _COMPOSING)
+
+
+def search_options(command: F) -> F:
+    """Like :func:`composing_options`, for a study whose design is a search."""
+    others = [one for one in _COMPOSING if one not in (_DESIGN, _RUNS, _STOP)]
+    return _composing(command, [_MOST_RUNS, *others])
+
+
+def _composing(command: F, added: Sequence[Any]) -> F:
     names = [one.name for one in fields(Composed)]
 
     @wraps(command)
     def collected(**options: Any) -> Any:
-        own = {name: options.pop(name) for name in names}
+        own = {name: options.pop(name) for name in names if name in options}
         return command(composed=Composed(**own), **options)
 
     decorated: Any = collected
-    for option in reversed(_COMPOSING):
+    for option in reversed(added):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
 

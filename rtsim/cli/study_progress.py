@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from contextlib import suppress
 
@@ -49,6 +50,8 @@ def text_of(tally: Tally, seconds: float, about: str) -> str:
         share = tally.rate(name)
         if share is not None:
             words.append(f"{name} met in {share.share:.4g} ({share.low:.4g} to {share.high:.4g})")
+        elif tally.worst[name] < math.inf:
+            words.append(f"{name} worst margin {tally.worst[name]:.4g}")
     if speed:
         words.append(f"{(tally.runs - tally.rows) / speed:.0f} s left")
     return "  ".join([*words, about] if about else words)

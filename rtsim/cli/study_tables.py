@@ -32,6 +32,32 @@ def print_study(folder: Folder, found: dict[str, Any]) -> None:
     click.echo(f"folder: {folder.path}")
 
 
+_ENDS = {
+    "converged": "the margins of the population are nearly equal",
+    "maximum": "the largest number of runs is reached",
+    "miss": "a run does not meet the requirement",
+    "": "the search has not ended",
+}
+
+
+def print_search(folder: Folder, found: dict[str, Any]) -> None:
+    """Print the worst run of a search, its factors, and how to repeat it."""
+    one = found["search"]
+    click.echo(f"search of {one['requirement']}: {_ENDS.get(found['ended'], found['ended'])}")
+    if one["misses"]:
+        runs = one["first_miss"] + 1
+        click.echo(f"  {one['misses']} runs miss it; {runs} runs were needed to find the first")
+    else:
+        click.echo(f"  no miss found in {found['rows']} runs; this does not prove that none exists")
+    if one["without_margin"]:
+        click.echo(f"  {one['without_margin']} runs have no margin")
+    if one["worst_run"] is not None:
+        click.echo(f"  worst margin {one['worst_margin']:.4g} in run {one['worst_run']}:")
+        for name, value in one["factors"].items():
+            click.echo(f"    {name} = {value if isinstance(value, str) else f'{value:.6g}'}")
+        click.echo(f"  repeat it: rtsim study run {folder.path} {one['worst_run']} -o worst.mcap")
+
+
 def print_sensitivity(result: str, indices: dict[str, dict[str, float]]) -> None:
     """Print the indices of each factor on one line."""
     click.echo(f"sensitivity of {result}")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Points,
         Replications,
         Saltelli,
+        Search,
         SobolSequence,
         Space,
         Strata,
@@ -53,7 +54,7 @@ _HOMES = {
     "rtsim.studies.copula": ("normals",),
     "rtsim.studies.designs": (
         "DESIGNS", "Antithetic", "CommonRandomNumbers", "Design", "Grid", "LatinHypercube",
-        "MonteCarlo", "Morris", "OneAtATime", "Points", "Replications", "Saltelli",
+        "MonteCarlo", "Morris", "OneAtATime", "Points", "Replications", "Saltelli", "Search",
         "SobolSequence", "Space", "Strata", "Table", "UnitDesign",
     ),
     "rtsim.studies.folder": ("Folder",),
@@ -72,9 +73,9 @@ __all__ = [
     "DESIGNS", "REDUCTIONS", "Antithetic", "CommonRandomNumbers", "Design", "FirstCrossing",
     "Folder", "Grid", "IntegralSquaredError", "Last", "LatinHypercube", "Max", "MaxAbs", "Mean",
     "Min", "MonteCarlo", "Morris", "OneAtATime", "Overshoot", "Points", "Reduction", "Replications",
-    "Requirement", "Running", "Saltelli", "SettlingTime", "SobolSequence", "Space", "Stop",
-    "Strata", "Study", "Table", "UnitDesign", "normals", "repeat", "resume", "sensitivity", "start",
-    "summarise",
+    "Requirement", "Running", "Saltelli", "Search", "SettlingTime", "SobolSequence", "Space",
+    "Stop", "Strata", "Study", "Table", "UnitDesign", "normals", "repeat", "resume", "sensitivity",
+    "start", "summarise",
 ]  # fmt: skip
 
 __getattr__, __dir__ = face(__name__, _HOMES)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Protocol
 
 from rtsim.studies.folder import Folder
 from rtsim.studies.looks import needed
@@ -20,6 +21,13 @@ _GROWTH = 4
 _MOST = 1000
 _TRIES = 3
 """How often a batch whose worker ended before the batch began is submitted as it is."""
+
+
+class Ordering(Protocol):
+    """Runs by their number."""
+
+    def __getitem__(self, run: int, /) -> Ordered:
+        """Return run number ``run``."""
 
 
 @dataclass
@@ -40,6 +48,8 @@ class Campaign:
     tally: Tally
     show: Callable[[Tally], object] = lambda _: None
     """Called about once per second with the results so far."""
+    stored: Callable[[Row], object] = lambda _: None
+    """Called with each row that is stored."""
     shuffled: Callable[[Iterable[int]], Iterable[int]] = iter
     """Changes the order of the runs; the results do not depend on it."""
 
@@ -48,6 +58,9 @@ class Campaign:
     _again: deque[Batch] = field(default_factory=deque)
     _size: int = 1
     _in_flight: int = 0
+    _begun: bool = False
+    _target: int = 0
+    """The number of rows after the present runs."""
 
     def run(self) -> None:
         """Run until every run has a row; what was computed is stored in any case.
@@ -55,25 +68,31 @@ class Campaign:
         Raises :class:`RtsimError` if the study cannot continue, and :class:`KeyboardInterrupt`.
         """
         orders = Orders(self.folder.plan)
-        begun = False
         while True:  # once for each look
             done = self.folder.done()
             self.tally.runs = needed(self.folder)
             left = [k for k in range(self.tally.runs) if k not in done]
             if not left:
                 return
-            todo = (orders[k] for k in self.shuffled(left))
             try:
-                if not begun:
-                    begun = True
-                    first = next(todo)
-                    self.pool.check(first)
-                    self._submit(Batch([first]))  # alone: only one worker compiles the models
-                    self._wait()
-                self._all(todo)
+                self.execute(left, orders)
             finally:
                 self.folder.write()
-                self.show(self.tally)
+
+    def execute(self, runs: Sequence[int], orders: Ordering) -> None:
+        """Run the numbers ``runs`` of ``orders``, and give their rows to the folder."""
+        self._target = self.tally.rows + len(runs)
+        todo = (orders[k] for k in self.shuffled(runs))
+        try:
+            if not self._begun:
+                self._begun = True
+                first = next(todo)
+                self.pool.check(first)
+                self._submit(Batch([first]))  # alone: only one worker compiles the models
+                self._wait()
+            self._all(todo)
+        finally:
+            self.show(self.tally)
 
     def _all(self, todo: Iterator[Ordered]) -> None:
         capacity = self.pool.capacity
@@ -100,7 +119,7 @@ class Campaign:
             return Batch([suspect.order], alone=True, avoid=suspect.avoid)
         if self._again:
             return self._again.popleft()
-        left = self.tally.runs - self.tally.rows
+        left = self._target - self.tally.rows
         share = max(1, left // (2 * self.pool.capacity))
         orders = list(islice(todo, min(self._size, share)))
         return Batch(orders) if orders else None
@@ -149,3 +168,4 @@ class Campaign:
     def _store(self, row: Row) -> None:
         self.folder.add(row)
         self.tally.add(row)
+        self.stored(row)

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,15 @@ from rtsim.studies.texts import Value, call_of, made
 
 Values = NDArray[Any]
 """Values of a factor, one for each run: float64, int64, bool or str."""
+
+
+class Bounds(NamedTuple):
+    """The coordinates between which a factor is searched, both included."""
+
+    low: float
+    high: float
+    whole: bool = False
+    """True if only whole numbers are coordinates."""
 
 
 class Spread(ABC):
@@ -35,6 +44,14 @@ class Spread(ABC):
     @abstractmethod
     def middle(self) -> Value:
         """Return the value of the factor while only other factors change."""
+
+    @abstractmethod
+    def bounds(self, within: float) -> Bounds:
+        """Return the bounds of a search; ``within`` is the central share of a distribution."""
+
+    def chosen(self, coordinate: float) -> Value:
+        """Return the value at a coordinate between :meth:`bounds`."""
+        return coordinate + 0.0  # not -0.0
 
     @abstractmethod
     def to_plain(self) -> dict[str, Any]:
@@ -64,6 +81,9 @@ class Range(Spread):
     def middle(self) -> Value:
         return 0.5 * (self.low + self.high)
 
+    def bounds(self, within: float) -> Bounds:  # noqa: ARG002
+        return Bounds(self.low, self.high)
+
     def to_plain(self) -> dict[str, Any]:
         return {"range": [self.low, self.high]}
 
@@ -91,6 +111,13 @@ class Choice(Spread):
 
     def middle(self) -> Value:
         return self.values[0]
+
+    def bounds(self, within: float) -> Bounds:  # noqa: ARG002
+        return Bounds(0.0, len(self.values) - 1.0, whole=True)
+
+    def chosen(self, coordinate: float) -> Value:
+        out: Value = self.array()[int(coordinate)].item()
+        return out
 
     def to_plain(self) -> dict[str, Any]:
         return {"values": list(self.values)}
@@ -150,6 +177,13 @@ class Distributed(Spread):
 
     def middle(self) -> Value:
         return float(self.frozen().ppf(0.5))
+
+    def bounds(self, within: float) -> Bounds:
+        from scipy import stats
+
+        frozen, tail = self.frozen(), 0.5 * (1.0 - within)
+        low, high = frozen.ppf(tail), frozen.ppf(1.0 - tail)
+        return Bounds(float(low), float(high), isinstance(frozen.dist, stats.rv_discrete))
 
     def to_plain(self) -> dict[str, Any]:
         return {

@@ -6,21 +6,22 @@ reads Parquet reads the folder ``results`` as one table.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
-from rtsim.studies.plan import Plan
+from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.rows import Row
 
-PLAN, RESULTS, LOCK = "plan.json", "results", "lock"
+PLAN, RESULTS, LOCK, ENDED = "plan.json", "results", "lock", "ended.json"
 _SHORTEST_NS = 2_000_000_000
 _SHARE = 50
 """Rows are written after 2 s, and later after 1/50 of the time so far, which limits the number of
@@ -42,6 +43,14 @@ def _pyarrow() -> Any:
             "pip install 'rtsim[study]'"
         ) from None
     return pyarrow
+
+
+class Ended(NamedTuple):
+    """The end of a search."""
+
+    runs: int = 0
+    why: str = ""
+    """Empty if the search goes on."""
 
 
 class Folder:
@@ -175,6 +184,36 @@ class Folder:
         table = arrow.concat_tables(parts)
         return table.sort_by("run") if "run" in schema.names else table
 
+    @property
+    def ended(self) -> Ended:
+        """The end of a search; raises :class:`StudyError` if it cannot be read."""
+        path = self.path / ENDED
+        try:
+            return Ended(**json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return Ended()
+        except (OSError, ValueError, TypeError) as error:
+            raise StudyError(
+                f"{path} cannot be read ({error}); delete this file and type "
+                f"rtsim study resume {self.path}"
+            ) from None
+
+    def end(self, ended: Ended) -> None:
+        """Store the end of a search."""
+        text = json.dumps(ended._asdict())
+        try:
+            _write(self.path / ENDED, lambda part: part.write_text(text, encoding="utf-8"))
+        except OSError as error:
+            raise StudyError(
+                f"cannot write {self.path / ENDED}: {error.strerror or error}; make room, then "
+                f"type rtsim study resume {self.path}"
+            ) from error
+
+    @property
+    def orders(self) -> Orders | Stored:
+        """The runs by their number."""
+        return Orders(self.plan) if self.plan.sampled.planned else Stored(self)
+
     def done(self) -> set[int]:
         """Return the numbers of the runs that have a row."""
         return set(self.table("run")["run"].to_pylist())
@@ -186,6 +225,25 @@ class Folder:
         table = self.table()
         found = table.filter(pyarrow.compute.equal(table["run"], run)).to_pylist()
         return found[0] if found else None
+
+
+class Stored:
+    """The runs of a search by their number: their values are in its results."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def __getitem__(self, run: int) -> Ordered:
+        """Return run number ``run``; raises :class:`ScenarioError` if it has no row yet."""
+        row = self._folder.row(run)
+        if row is None:
+            raise ScenarioError(
+                f"the search has no run {run} so far; it has {len(self._folder.done())} runs, "
+                "whose numbers begin at 0"
+            )
+        example = self._folder.plan.example
+        factors, marks = ({n: row[n] for n in names} for names in (example.values, example.marks))
+        return Ordered(run, row["seed"], factors, marks)
 
 
 def _number(path: Path) -> int:
@@ -214,7 +272,7 @@ def _schema(plan: Plan) -> Any:
         "cause": arrow.string(), "reason": arrow.string(), "ended_s": arrow.float64(),
         "attempts": arrow.int32(), "wall_s": arrow.float64(), "digest": arrow.string(),
     }  # fmt: skip
-    first = plan.block(0)
+    first = plan.example
     for name, values in {**first.marks, **first.values}.items():
         kind = np.asarray(values).dtype.kind
         kinds[name] = {"b": arrow.bool_(), "i": arrow.int64(), "f": arrow.float64()}.get(

@@ -10,7 +10,7 @@ import numpy as np
 from rtsim.core.clock import stopwatch
 from rtsim.record.file import FileRecorder
 from rtsim.runs.pace import MAX, Pace
-from rtsim.studies.folder import Folder, StudyError
+from rtsim.studies.folder import Folder, Stored, StudyError
 from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Job, Orders
 from rtsim.studies.rows import ERROR, NAN, OK, Row
@@ -62,7 +62,7 @@ def keep(folder: Folder, job: Job, show: Callable[[int, int], object] = lambda *
         where.mkdir(exist_ok=True)
         rows = folder.table("run", "digest").to_pylist()
         stored = {row["run"]: row["digest"] for row in rows}
-        runner, orders = Runner(job), Orders(folder.plan)
+        runner, orders = Runner(job), folder.orders
     for done, run in enumerate(missing, len(runs) - len(missing)):
         show(done, len(runs))
         target = recording_of(folder, run)
@@ -82,7 +82,7 @@ def recording_of(folder: Folder, run: int) -> Path:
 
 def run_into(
     runner: Runner,
-    orders: Orders,
+    orders: Orders | Stored,
     run: int,
     path: Path | None,
     pace: Pace | str | float = MAX,

@@ -18,9 +18,12 @@ def needed(folder: Folder) -> int:
     """Return the number of runs that the study needs: up to the next look, or to its end.
 
     Looks are decided one after the other, each from exactly the runs before it.  The answer
-    therefore depends neither on the order of the runs nor on a resume.
+    therefore depends neither on the order of the runs nor on a resume.  A search needs its largest
+    number of runs until it has ended.
     """
     plan, stop = folder.plan, folder.plan.stopping
+    if not plan.sampled.planned and folder.ended.why:
+        return folder.ended.runs
     if stop is None:
         return plan.runs
     table = folder.table()

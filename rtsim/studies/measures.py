@@ -29,7 +29,12 @@ Result = Reduction | FromRecording
 
 def margin_name(requirement: Requirement) -> str:
     """Return the column that holds the margin of ``requirement``."""
-    return f"{requirement.name}.margin"
+    return margin_column(requirement.name)
+
+
+def margin_column(requirement: str) -> str:
+    """Return the column that holds the margin of the requirement with this name."""
+    return f"{requirement}.margin"
 
 
 class _Reduced:

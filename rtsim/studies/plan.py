@@ -241,6 +241,11 @@ class Plan:
     def margins(self) -> list[str]:
         return [margin_name(one) for one in self.job.required]
 
+    @cached_property
+    def example(self) -> Points:
+        """One run with typical values, whose columns have the types of all runs."""
+        return self.sampled.example(self.space)
+
     def block(self, number: int) -> Points:
         """Return the factors of the runs of block ``number``."""
         first = number * BLOCK
@@ -273,13 +278,18 @@ class Orders:
         number, row = divmod(run, BLOCK)
         if number != self._number:
             self._number, self._points = number, self._plan.block(number)
-        points = self._points
-        return Ordered(
-            run,
-            seed_of(self._plan.seed, f"run/{int(points.draws[row])}"),
-            _row(points.values, row),
-            _row(points.marks, row),
-        )
+        return ordered(self._plan, run, self._points, row)
+
+
+def ordered(plan: Plan, run: int, points: Points, row: int) -> Ordered:
+    """Return run number ``run`` of a plan, whose values are in ``row`` of ``points``."""
+    seed = seed_of_draw(plan.seed, int(points.draws[row]))
+    return Ordered(run, seed, _row(points.values, row), _row(points.marks, row))
+
+
+def seed_of_draw(seed: int, draw: int) -> int:
+    """Return the seed of the runs with the number ``draw`` in ``Points.draws``."""
+    return seed_of(seed, f"run/{draw}")
 
 
 def _row(columns: Mapping[str, Values], row: int) -> dict[str, Value]:

@@ -16,9 +16,10 @@ from rtsim.studies.folder import Folder
 from rtsim.studies.keeping import keep, run_into
 from rtsim.studies.looks import needed
 from rtsim.studies.one_run import Runner
-from rtsim.studies.plan import Orders, Plan, find_study
+from rtsim.studies.plan import Plan, find_study, ordered
 from rtsim.studies.pools import InProcess, Pool
 from rtsim.studies.rows import Row
+from rtsim.studies.searching import Searching
 from rtsim.studies.study import Study
 from rtsim.studies.tally import Tally
 
@@ -54,7 +55,7 @@ def begin(scenario: str, study: Study, folder: Path | None) -> Folder:
     Raises :class:`ScenarioError` if the scenario does not take the factors.
     """
     plan = Plan.of(study, scenario)
-    Runner(plan.job).check(Orders(plan)[0])
+    Runner(plan.job).check(ordered(plan, 0, plan.example, 0))
     if folder is not None:
         return Folder.new(folder, plan)
     name = Path(scenario.partition(".py")[0]).stem
@@ -78,9 +79,14 @@ def carry_out(folder: Folder, where: Where, show: Show = lambda *_: None) -> Tal
     """
     tally = Tally.of(folder)
     job = folder.plan.job.check_trusted(str(folder.path))
-    if tally.rows < needed(folder):
+    planned = folder.plan.sampled.planned
+    if tally.rows < needed(folder) or not (planned or folder.ended.why):
         with pool_of(job.to_text(), where) as pool:
-            Campaign(folder, pool, tally, lambda tally: show(tally, pool)).run()
+            campaign = Campaign(folder, pool, tally, lambda tally: show(tally, pool))
+            if planned:
+                campaign.run()
+            else:
+                Searching(campaign).run()
     keep(folder, job)
     return tally
 
@@ -127,7 +133,7 @@ def recorded(
     overwrite: bool = False,
 ) -> Repeated:
     """Like :func:`repeat`, and record the run to ``path``; ``pace`` as in ``simulate``."""
-    orders = Orders(folder.plan)
+    orders = folder.orders
     _ = orders[run]
     stored = folder.row(run)
     job = folder.plan.job.check_trusted(str(folder.path))

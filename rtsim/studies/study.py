@@ -88,6 +88,7 @@ class Study:
                     "runs from 0 to 1"
                 )
         self.sampled.check(self.space)
+        self.sampled.check_names(list(self.results), [one.name for one in self.required])
         self._check_stop()
 
     @cached_property

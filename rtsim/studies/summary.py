@@ -22,7 +22,8 @@ def summarise(folder: Folder) -> dict[str, Any]:
 
     ``runs`` and ``rows`` count the runs that the study needs and the runs that have a row;
     ``planned`` is the largest number of runs.  ``states`` counts the rows in each state.
-    ``results`` and ``requirements`` take the runs that came to their end.
+    ``results`` and ``requirements`` take the runs that came to their end.  ``ended`` says why a
+    search has ended; it is empty if the search goes on.
     """
     plan = folder.plan
     table = folder.table()
@@ -41,7 +42,9 @@ def summarise(folder: Folder) -> dict[str, Any]:
     }
     if isinstance(plan.sampled, CommonRandomNumbers):
         out["alternatives"] = _alternatives(plan, plan.sampled, ended)
-    return out
+    if not plan.sampled.planned:
+        out["ended"] = folder.ended.why
+    return {**out, **plan.sampled.figures(plan.space, columns)}
 
 
 def _plain(estimate: Estimate) -> dict[str, float]:
@@ -58,7 +61,7 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
     out: dict[str, Any] = {"count": len(values), "not_finite": int((~finite).sum())}
     if len(rest):
         out |= {"min": float(rest.min()), "max": float(rest.max())}
-        if not isinstance(plan.sampled, Strata):
+        if plan.sampled.planned and not isinstance(plan.sampled, Strata):
             low, middle, high = np.quantile(rest, [0.05, 0.5, 0.95])
             out |= {"q05": float(low), "median": float(middle), "q95": float(high)}
     estimate = plan.sampled.mean({n: c[finite] for n, c in columns.items()}, rest)
@@ -80,7 +83,7 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any) -> dict[str, An
             return out
         low, high = max(0.0, estimate.low), min(1.0, estimate.high)
         out |= {"share": estimate.mean, "low": low, "high": high, "level": estimate.level}
-    else:
+    elif plan.sampled.planned:
         exact = rate(int(met.sum()), len(met))
         out |= {"share": exact.share, "low": exact.low, "high": exact.high, "level": exact.level}
     worst = np.nanmin(margins) if not np.isnan(margins).all() else np.nan

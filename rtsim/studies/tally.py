@@ -24,7 +24,10 @@ class Tally:
         """Rows that were added, without those of earlier processes."""
         self.passed = {one.name: 0 for one in plan.job.required}
         self._margins = {one.name: margin_name(one) for one in plan.job.required}
-        self.weighted = "weight" in plan.block(0).marks
+        self.estimated = plan.sampled.planned and "weight" not in plan.example.marks
+        """True if the share of runs that meet a requirement is an estimate of its probability."""
+        self.worst = dict.fromkeys(self.passed, math.inf)
+        """The smallest margin of each requirement so far."""
 
     @classmethod
     def of(cls, folder: Folder) -> Tally:
@@ -44,8 +47,9 @@ class Tally:
         self.states[state] += 1
         for name, column in self._margins.items():
             margin = values.get(column)
-            if margin is not None and not math.isnan(margin) and margin >= 0.0:
-                self.passed[name] += 1
+            if margin is not None and not math.isnan(margin):
+                self.passed[name] += margin >= 0.0
+                self.worst[name] = min(self.worst[name], margin)
 
     @property
     def rows(self) -> int:
@@ -64,7 +68,7 @@ class Tally:
 
     def rate(self, requirement: str) -> Rate | None:
         """Return the share of runs that meet a requirement, if it can be counted."""
-        if self.weighted or not self.decided:
+        if not self.estimated or not self.decided:
             return None
         return rate(self.passed[requirement], self.decided)
 

@@ -20,6 +20,7 @@ from rtsim.studies.designs.sampling import (
     SobolSequence,
 )
 from rtsim.studies.designs.screening import Morris, Saltelli
+from rtsim.studies.designs.search import Search
 from rtsim.studies.designs.strata import Strata
 from rtsim.studies.designs.table import Table
 from rtsim.studies.texts import call_of, listed, made
@@ -36,7 +37,7 @@ def _checked(name: str, made: object) -> type[Design]:
 
 _SHIPPED: tuple[type[Design], ...] = (
     Replications, MonteCarlo, Antithetic, LatinHypercube, SobolSequence, Grid, OneAtATime, Morris,
-    Saltelli, Strata, CommonRandomNumbers, Table,
+    Saltelli, Strata, CommonRandomNumbers, Table, Search,
 )  # fmt: skip
 DESIGNS: ExtensionPoint[type[Design]] = ExtensionPoint(
     "rtsim.designs", "design", {one.name: one for one in _SHIPPED}, _checked
@@ -71,6 +72,6 @@ def design_of_text(text: str) -> Design:
 
 __all__ = [
     "DESIGNS", "Antithetic", "CommonRandomNumbers", "Design", "Grid", "LatinHypercube",
-    "MonteCarlo", "Morris", "OneAtATime", "Points", "Replications", "Saltelli", "SobolSequence",
-    "Space", "Strata", "Table", "UnitDesign", "design_of", "design_of_text",
+    "MonteCarlo", "Morris", "OneAtATime", "Points", "Replications", "Saltelli", "Search",
+    "SobolSequence", "Space", "Strata", "Table", "UnitDesign", "design_of", "design_of_text",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -68,6 +68,9 @@ class Design(ABC):
     name: ClassVar[str]
     random: ClassVar[bool] = True
     """False if the design does not use the distributions of the factors, only their levels."""
+    planned: ClassVar[bool] = True
+    """False if the runs follow from the results of earlier runs.  Their values are then in the
+    results only, and they are no sample of the factors."""
 
     @abstractmethod
     def count(self, space: Space) -> int:
@@ -89,12 +92,27 @@ class Design(ABC):
                 "correlated; leave the correlation out, or use the design monte_carlo"
             )
 
+    def check_names(self, results: Collection[str], requirements: Collection[str]) -> None:  # noqa: ARG002
+        """Raise :class:`UnknownName` if the design names a result or requirement that is not there.
+
+        ``results``, ``requirements``: the names that the study has.
+        """
+        return
+
+    def example(self, space: Space) -> Points:
+        """Return one run with typical values, whose columns have the types of all runs."""
+        return self.points(space, 0, 1)
+
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:  # noqa: ARG002
         """Return the mean of the results ``values`` (n,), as this design weights its runs.
 
         ``columns``: the columns of these runs, (n,) each.  ``None`` if there are too few runs.
         """
         return interval(values, level) if len(values) > 1 else None
+
+    def figures(self, space: Space, columns: Columns) -> dict[str, Any]:  # noqa: ARG002
+        """Return further figures of the summary of a study; ``columns``: all rows so far."""
+        return {}
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain JSON data; :func:`rtsim.studies.designs.design_of` reads it."""

@@ -14,8 +14,8 @@ from rtsim.studies.designs.base import Columns, Points, Space, UnitDesign, insid
 from rtsim.studies.uniforms import seed_of, uniforms
 
 
-def _generator(seed: int) -> Any:
-    """Return the argument with which scipy.stats.qmc takes a generator; SciPy 1.15 renamed it."""
+def scipy_generator(seed: int) -> Any:
+    """Return the argument with which SciPy takes a generator; SciPy 1.15 renamed it."""
     import scipy
 
     version = tuple(int(part) for part in scipy.__version__.split(".")[:2])
@@ -121,7 +121,7 @@ class LatinHypercube(UnitDesign):
             return []
         parts = []
         for block in range(first // size, (first + count - 1) // size + 1):
-            random = _generator(seed_of(space.seed, f"{self.name}/{block}"))
+            random = scipy_generator(seed_of(space.seed, f"{self.name}/{block}"))
             cube = qmc.LatinHypercube(d, **random).random(size)
             begin = max(first - block * size, 0)
             parts.append(cube[begin : first + count - block * size])
@@ -156,7 +156,7 @@ class SobolSequence(UnitDesign):
 
         if not space.names:
             return []
-        random = _generator(seed_of(space.seed, self.name))
+        random = scipy_generator(seed_of(space.seed, self.name))
         sequence = qmc.Sobol(len(space.names), scramble=True, **random)
         if first:
             sequence.fast_forward(first)

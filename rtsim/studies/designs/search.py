@@ -1,0 +1,233 @@
+"""The search for the worst case: differential evolution minimises the margin of a requirement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.estimates import LEVEL, Estimate
+from rtsim.core.signals import Vector
+from rtsim.studies.designs.base import Columns, Design, Points, Space, positive
+from rtsim.studies.designs.sampling import scipy_generator
+from rtsim.studies.measures import margin_column
+from rtsim.studies.texts import Value
+from rtsim.studies.uniforms import seed_of
+
+Candidate = Mapping[str, Value]
+"""The values of all factors of one run."""
+Evaluate = Callable[[int, list[Candidate]], list[float]]
+"""Runs the candidates of a generation, and returns their margins; NaN: the run has no margin."""
+
+CONVERGED, MAXIMUM, MISS = "converged", "maximum", "miss"
+"""Why a search has ended: the margins of the population are nearly equal, the largest number of
+runs is reached, or a run misses the requirement."""
+_SMALLEST = 20
+_EACH_FACTOR = 5
+_FAR = 1e100
+_NO_MARGIN = -1e101
+"""A run without a margin counts as worse than each run with a margin.  A finite number is needed
+to compare populations."""
+
+
+class _Ended(Exception):
+    """The search has ended; the argument says why."""
+
+
+@dataclass(frozen=True)
+class Search(Design):
+    """Runs that search for the smallest margin of ``requirement`` within bounds of the factors.
+
+    A range has its own bounds, a distribution is searched between two quantiles, and a list of
+    values by its index.  All runs have the same seed, so that the margin is a function of the
+    factors.  The column ``generation`` numbers the generations; a generation follows from the
+    margins of the earlier ones.
+    """
+
+    name: ClassVar[str] = "search"
+    random: ClassVar[bool] = False
+    planned: ClassVar[bool] = False
+
+    requirement: str
+    runs: int = 1000
+    """The largest number of runs."""
+    population: int = 0
+    """Runs of each generation; 0: five for each factor, and at least 20."""
+    within: float = 0.998
+    """The central share of each distribution that is searched."""
+    stop_at_failure: bool = False
+    """End after the first generation with a run that does not meet the requirement."""
+    tolerance: float = 0.01
+    """The search ends when the margins of the population differ by less than this share of the
+    distance from the median of the first generation to the smallest margin."""
+
+    def __post_init__(self) -> None:
+        positive(self, runs=self.runs, population=self.population or 1)
+        if 0 < self.population < 5:
+            raise ScenarioError(
+                f"the population of a search is {self.population}; give at least 5, or 0 for the "
+                "default"
+            )
+        if not 0.0 < self.within < 1.0:
+            raise ScenarioError(
+                f"within is {self.within!r}; give the share of each distribution to search, "
+                "between 0 and 1"
+            )
+        if not self.tolerance >= 0.0:
+            raise ScenarioError(f"tolerance is {self.tolerance!r}; give a number >= 0")
+
+    def count(self, space: Space) -> int:  # noqa: ARG002
+        return self.runs
+
+    def check(self, space: Space) -> None:
+        super().check(space)
+        if not space.names:
+            raise ScenarioError(
+                "a search needs factors, between whose bounds it searches; give at least one"
+            )
+        self.bounds(space)
+
+    def check_names(self, results: Collection[str], requirements: Collection[str]) -> None:
+        super().check_names(results, requirements)
+        if self.requirement not in requirements:
+            raise UnknownName("requirement", self.requirement, requirements, "the search")
+
+    def points(self, space: Space, first: int, count: int) -> Points:  # noqa: ARG002
+        raise ScenarioError(
+            "the runs of a search follow from the results of its earlier runs, so their values "
+            "are in the results of the study only"
+        )
+
+    def example(self, space: Space) -> Points:
+        values = {name: space.factors[name].at(np.array([0.5])) for name in space.names}
+        none = np.zeros(1, np.int64)
+        return Points(values, none, {"generation": none})
+
+    def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:  # noqa: ARG002
+        """Return ``None``: the runs of a search are not a sample of the factors."""
+        return None
+
+    def figures(self, space: Space, columns: Columns) -> dict[str, Any]:
+        """Return the smallest margin with its run, and the first run with a negative margin."""
+        margins = np.asarray(columns[self.margin], np.float64)
+        runs = np.asarray(columns["run"])
+        missed = runs[margins < 0.0]
+        out: dict[str, Any] = {
+            "requirement": self.requirement, "worst_margin": None, "worst_run": None, "factors": {},
+            "misses": len(missed), "first_miss": int(missed.min()) if len(missed) else None,
+            "without_margin": int(np.isnan(margins).sum()),
+        }  # fmt: skip
+        if not np.isnan(margins).all():
+            k = int(np.nanargmin(margins))
+            out |= {"worst_margin": float(margins[k]), "worst_run": int(runs[k])}
+            out["factors"] = {name: columns[name][k].item() for name in space.names}
+        return {"search": out}
+
+    @property
+    def margin(self) -> str:
+        """The column that is minimised."""
+        return margin_column(self.requirement)
+
+    def size(self, space: Space) -> int:
+        """Return the number of candidates of each generation."""
+        return self.population or max(_SMALLEST, _EACH_FACTOR * len(space.names))
+
+    def bounds(self, space: Space) -> tuple[Vector, Vector, Any]:
+        """Return the low and high coordinates (d,) of the factors, and which are whole numbers."""
+        found = [space.factors[name].bounds(self.within) for name in space.names]
+        for name, (low, high, _) in zip(space.names, found, strict=True):
+            if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+                raise ScenarioError(
+                    f"the factor {name} would be searched from {low} to {high}; give a range, or "
+                    "a smaller share of its distribution by within"
+                )
+        lows, highs, whole = zip(*found, strict=True)
+        return np.array(lows, np.float64), np.array(highs, np.float64), np.array(whole, np.bool_)
+
+    def minimise(self, space: Space, evaluate: Evaluate) -> str:
+        """Search for the smallest margin; return why the search ended.
+
+        ``evaluate`` is called once for each generation, with the candidates that are new.  The
+        candidates depend on the space and on the margins of earlier generations only.
+        """
+        from scipy.optimize import differential_evolution
+        from scipy.stats import qmc
+
+        low, high, whole = self.bounds(space)
+        cube = qmc.LatinHypercube(
+            len(low), **scipy_generator(seed_of(space.seed, "search/first"))
+        ).random(self.size(space))
+        steps = np.minimum(np.floor(cube * (high - low + 1.0)), high - low)
+        first = low + np.where(whole, steps, cube * (high - low))
+        minimum = _Minimum(self, space, evaluate)
+        call: Any = differential_evolution
+        try:
+            call(
+                lambda x: 0.0,  # noqa: ARG005  (the map below computes the margins)
+                list(zip(low, high, strict=True)), init=first, integrality=whole,
+                workers=minimum.margins, updating="deferred", callback=minimum.converged,
+                polish=False, maxiter=self.runs,
+                tol=0.0, atol=-1.0,  # never: `converged` decides
+                **scipy_generator(seed_of(space.seed, "search")),
+            )  # fmt: skip
+        except _Ended as ended:
+            return str(ended)
+        return CONVERGED
+
+
+class _Minimum:
+    """The state of one search: margins so far, the runs that are left, the first generation."""
+
+    def __init__(self, design: Search, space: Space, evaluate: Evaluate) -> None:
+        self._design, self._space, self._evaluate = design, space, evaluate
+        self._bounds = design.bounds(space)
+        self._left = design.runs
+        self._generation = 0
+        self._middle = 0.0
+        self._seen: dict[tuple[Value, ...], float] = {}
+
+    def margins(self, _: object, coordinates: Iterable[Vector]) -> list[float]:
+        """Return the margins of a generation; raises :class:`_Ended` if it is the last one."""
+        keys = [self._key(x) for x in coordinates][: self._left]
+        new = list(dict.fromkeys(key for key in keys if key not in self._seen))
+        if new:
+            names = self._space.names
+            candidates = [dict(zip(names, key, strict=True)) for key in new]
+            found = self._evaluate(self._generation, list(candidates))
+            self._seen.update(zip(new, found, strict=True))
+        out = [self._seen[key] for key in keys]
+        self._left -= len(keys)
+        if self._design.stop_at_failure and not all(margin >= 0.0 for margin in out):
+            raise _Ended(MISS)
+        if not self._left:
+            raise _Ended(MAXIMUM)
+        energies = [_energy(margin) for margin in out]
+        if not self._generation:
+            self._middle = float(np.median(energies))
+        self._generation += 1
+        return energies
+
+    def converged(self, intermediate_result: Any) -> bool:
+        """Return whether the margins of the present population are nearly equal."""
+        energies = intermediate_result.population_energies
+        scale = self._middle - energies.min()
+        # Margins that are all equal from the beginning do not say that the search has succeeded.
+        return bool(scale > 0.0 and np.ptp(energies) <= self._design.tolerance * scale)
+
+    def _key(self, coordinates: Vector) -> tuple[Value, ...]:
+        low, high, _ = self._bounds
+        inside = np.clip(coordinates, low, high)  # a rounded sum may be outside by one bit
+        factors = self._space.factors
+        return tuple(
+            factors[name].chosen(float(x))
+            for name, x in zip(self._space.names, inside, strict=True)
+        )
+
+
+def _energy(margin: float) -> float:
+    """Return the number that is minimised: the margin, made finite."""
+    return _NO_MARGIN if math.isnan(margin) else min(max(margin, -_FAR), _FAR)

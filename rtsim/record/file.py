@@ -102,6 +102,8 @@ class FileRecorder:
         self._aside: deque[memoryview] = deque()
         self._ahead = 0
         """Bytes that may be unwritten while a run that is not paced goes on."""
+        self._waits = False
+        """True if the run waits for the writing process, as the latter was told."""
         self._heard = bytearray()
         self._last_words = ""
         self._ready = self._done = self._ending = self._closed = False
@@ -161,6 +163,9 @@ class FileRecorder:
     def pump(self, wait: bool = False) -> None:
         """Send all data if a buffer is full or 20 ms have passed; with ``wait`` this may block."""
         now = self._now()
+        if wait != self._waits:
+            self._waits = wait
+            self._put(FrameKind.HURRY, int(wait), b"")
         if self._aside:
             self._send_aside(wait)
         if self._tracks.due or now - self._handed_at >= HAND_OVER_NS:

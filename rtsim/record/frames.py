@@ -27,6 +27,7 @@ class FrameKind(IntEnum):
     EVENT = 3  # JSON: one event
     FLUSH = 4  # flush: write all received data to the disk
     FINISH = 5  # JSON: footer; nothing follows
+    HURRY = 6  # the run waits for the writing process (track 1), or does not (track 0)
 
 
 class RecordFrame(NamedTuple):

@@ -80,11 +80,13 @@ class RecordingFile:
         self._rows: list[int] = []
         self._events = 0
         self._event_channel = 0
+        self._hurried = False
+        """True if the run waits for this process."""
         self.finished = False
 
     def take(self, frame: RecordFrame, behind: bool = False) -> None:
-        """Write one frame; ``behind``: others wait already."""
-        self._writer.behind = behind
+        """Write one frame; ``behind``: more frames wait than a chunk takes."""
+        self._writer.behind = behind or self._hurried
         if frame.kind == FrameKind.ROWS:
             self._take_rows(frame.track, frame.data)
         elif frame.kind == FrameKind.EVENT:
@@ -96,6 +98,8 @@ class RecordingFile:
             self._take_start(json.loads(bytes(frame.data)))
         elif frame.kind == FrameKind.FLUSH:
             self.flush()
+        elif frame.kind == FrameKind.HURRY:
+            self._hurried = bool(frame.track)
         elif frame.kind == FrameKind.FINISH:
             self.flush()
             self._writer.add_metadata(FOOTER, sealed(json.loads(bytes(frame.data))))
@@ -114,6 +118,7 @@ class RecordingFile:
             self._rows.append(0)
         schema = self._writer.register_schema(EVENT_TYPE, "protobuf", event_descriptor())
         self._event_channel = self._writer.register_channel(EVENT_TOPIC, "protobuf", schema)
+        Event(Tag(0), "", "").encode()  # the first one takes 4 ms, which would delay rows
         self._whole = self._sink.tell()
 
     def _take_rows(self, number: int, data: bytes | memoryview) -> None:

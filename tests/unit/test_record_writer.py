@@ -50,7 +50,7 @@ def test_frames_come_through_byte_by_byte() -> None:
 
 FRAME = st.builds(
     lambda kind, track, length, data: HEAD.pack(kind, track, length) + data,
-    st.sampled_from([0, *FrameKind, 6, 255]),
+    st.sampled_from([0, *FrameKind, 7, 255]),
     st.integers(0, 2**16 - 1),
     st.sampled_from([0, 1, 5, LONGEST, LONGEST + 1, 2**32 - 1]),
     st.binary(max_size=8),
@@ -59,7 +59,7 @@ FRAME = st.builds(
 
 @given(st.one_of(st.binary(max_size=60), st.lists(FRAME, max_size=4).map(b"".join)))
 @example(HEAD.pack(0, 0, 0))
-@example(HEAD.pack(6, 0, 0))
+@example(HEAD.pack(7, 0, 0))
 @example(HEAD.pack(5, 0, LONGEST))
 @example(HEAD.pack(5, 0, LONGEST + 1))
 def test_bad_frames_are_refused_in_words(data: bytes) -> None:
@@ -68,7 +68,7 @@ def test_bad_frames_are_refused_in_words(data: bytes) -> None:
     while len(data) - at >= HEAD.size and not wrong:
         kind, track, length = HEAD.unpack_from(data, at)
         end = at + HEAD.size + length
-        if not 1 <= kind <= 5 or length > LONGEST:
+        if not 1 <= kind <= 6 or length > LONGEST:
             wrong = f"malformed frame: kind {kind}, length {length}"
         elif end > len(data):
             break
@@ -110,22 +110,39 @@ def test_the_writer_ends_the_file_when_its_input_ends(tmp_path: Path) -> None:
     assert read.footer is None
 
 
+def compressions(path: Path) -> list[str]:
+    """The compression of each chunk."""
+    with path.open("rb") as stream:
+        records = StreamReader(stream, emit_chunks=True).records
+        return [record.compression for record in records if isinstance(record, Chunk)]
+
+
 def test_full_chunks_are_not_compressed_while_more_rows_wait(tmp_path: Path) -> None:
     spec = TrackSpec("p", (), Signals("x"))
     text = json.dumps({"header": {}, "tracks": [spec.to_json()]}).encode()
     words = np.stack([np.arange(30_000), np.ones(30_000).view(np.int64)], axis=1)
     file = RecordingFile(tmp_path / "a.mcap")
     file.take(RecordFrame(FrameKind.START, 0, text))
-    for i, behind in enumerate((False, True, True, False)):
+    for i, (behind, waits) in enumerate(((0, 0), (1, 0), (0, 1), (1, 1), (0, 0))):
         words[:, 0] = np.arange(30_000) + 30_000 * i
-        file.take(RecordFrame(FrameKind.ROWS, 0, words.tobytes()), behind)
+        file.take(RecordFrame(FrameKind.HURRY, waits, b""))
+        file.take(RecordFrame(FrameKind.ROWS, 0, words.tobytes()), bool(behind))
     file.close()
-    with open(tmp_path / "a.mcap", "rb") as stream:
-        records = StreamReader(stream, emit_chunks=True).records
-        chunks = [record for record in records if isinstance(record, Chunk)]
-    assert [chunk.compression for chunk in chunks] == ["lz4", "", "", "lz4"]
+    assert compressions(tmp_path / "a.mcap") == ["lz4", "", "", "", "lz4"]
     read = Recording.open(tmp_path / "a.mcap").tracks["p"]
-    assert np.array_equal(read.ns, np.arange(120_000))
+    assert np.array_equal(read.ns, np.arange(150_000))
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_only_a_run_that_waits_for_the_writer_is_not_compressed(tmp_path: Path, wait: bool) -> None:
+    with FileRecorder(tmp_path / "run.mcap", ticking()) as recorder:
+        track = recorder.track("p", (), Signals("x"))
+        recorder.start({})
+        for i in range(3):
+            track.append_many(np.arange(30_000) + 30_000 * i, (), np.ones((30_000, 1)))
+            recorder.pump(wait=wait)
+        recorder.finish({})
+    assert compressions(tmp_path / "run.mcap")[:2] == (["", ""] if wait else ["lz4", "lz4"])
 
 
 def test_the_writer_is_behind_after_a_chunk_without_a_wait(

@@ -10,7 +10,6 @@ error.
 from __future__ import annotations
 
 import json
-import os
 import select
 import socket
 import subprocess
@@ -22,7 +21,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from rtsim.record.claim import claim
 from rtsim.record.event import Value
 from rtsim.record.frames import LONGEST_STATUS, FrameKind, pack
 from rtsim.record.memory_recorder import Track, Tracks
+from rtsim.record.writer_process import how_it_ended, start_writer
 
 HAND_OVER_NS = 20_000_000
 """Small portions: a paced loop hands them over within the slack of one frame."""
@@ -45,12 +45,6 @@ _AHEAD_BYTES = 8 << 20
 """A run that is not paced waits for the writing process when more than this many bytes are
 unwritten; this is about 60 simulated seconds of the F-16.  If the run waited for every buffer, only
 one of the two processes would work at a time."""
-_KEEP_MEMORY = {
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
-}
-"""Environment of the writing process: glibc keeps the memory of a written chunk for the next one.
-Otherwise page faults take a third of the process's time."""
 
 
 @dataclass
@@ -112,7 +106,7 @@ class FileRecorder:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._socket, theirs = socket.socketpair()
         with theirs:
-            self._process = _start_writer(
+            self._process = start_writer(
                 self.path, theirs, self._stderr.fileno(), self._claim.handles
             )
         self._socket.setblocking(False)
@@ -212,7 +206,7 @@ class FileRecorder:
             self._process.kill()
             self._process.wait()
             self._fail(f"the writing process did not end within {self._patience:g} s")
-        self._last_words = _how_it_ended(self._process.returncode, self._stderr)
+        self._last_words = how_it_ended(self._process.returncode, self._stderr)
         self._stderr.close()
         self._claim.give_back(
             nothing_there=not (self.handed.rows or self.handed.events or self._done)
@@ -350,14 +344,6 @@ class FileRecorder:
         )
 
 
-def _how_it_ended(status: int, stderr: IO[bytes]) -> str:
-    """Return text with the signal and the last error line of the writing process; may be empty."""
-    stderr.seek(0)
-    lines = stderr.read(LONGEST_STATUS).decode(errors="replace").split("\n")
-    said = next((f"; it printed: {line.strip()}" for line in reversed(lines) if line.strip()), "")
-    return f" (killed by signal {-status}){said}" if status < 0 else said
-
-
 def _json(value: object) -> bytes:
     try:
         return json.dumps(value).encode()
@@ -365,39 +351,3 @@ def _json(value: object) -> bytes:
         raise RecordingError(
             f"a header, a footer or an event contains data that is not plain JSON: {error}"
         ) from error
-
-
-def _start_writer(
-    path: Path, theirs: socket.socket, stderr: int, handles: tuple[int, ...]
-) -> subprocess.Popen[bytes]:
-    """Start the writing process in its own session, so that Ctrl-C does not reach it.
-
-    The process inherits ``handles``, which hold the claim on the file until the process ends.
-    """
-    # -P: a file in the working folder must not stand in for a module of the standard library.
-    command = [sys.executable, "-P", "-m", "rtsim.record.writer", os.path.abspath(path)]
-    environment = {**_KEEP_MEMORY, **os.environ}
-    root = Path(__file__).resolve().parents[2]
-    if not {"site-packages", "dist-packages"} & set(root.parts):
-        known = filter(None, [str(root), os.environ.get("PYTHONPATH")])
-        environment["PYTHONPATH"] = os.pathsep.join(known)
-    if sys.platform == "win32":
-        process = subprocess.Popen(
-            [*command, "share", str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stderr=stderr,
-            env=environment,
-            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,
-        )
-        assert process.stdin is not None
-        process.stdin.write(theirs.share(process.pid))
-        process.stdin.close()
-        return process
-    return subprocess.Popen(
-        [*command, str(theirs.fileno()), str(os.getpid())],
-        stdin=subprocess.DEVNULL,
-        stderr=stderr,
-        env=environment,
-        pass_fds=[theirs.fileno(), *handles],
-        start_new_session=True,
-    )

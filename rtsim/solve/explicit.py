@@ -33,14 +33,17 @@ AT = LAYOUT.at
 def add_slopes(out: Any, x: Any, h: float, weights: Any, k: Any, count: int) -> None:
     """Write to ``out`` (n,) ``x`` plus ``h`` times the weighted sum of the first rows of ``k``.
 
-    ``count`` is the number of rows.  This function is separate because the compiler then vectorises
-    its loops.
+    ``count`` is the number of rows; ``out`` is none of the other arrays.  The states are the inner
+    loop, which the compiler vectorises.
     """
     for j in range(x.size):
-        total = 0.0
-        for m in range(count):
-            total += weights[m] * k[m, j]
-        out[j] = x[j] + h * total
+        out[j] = 0.0
+    for m in range(count):
+        weight, slopes = weights[m], k[m]
+        for j in range(x.size):
+            out[j] += weight * slopes[j]
+    for j in range(x.size):
+        out[j] = x[j] + h * out[j]
 
 
 @in_both

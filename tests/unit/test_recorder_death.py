@@ -91,7 +91,7 @@ class Dying(FileRecorder):
         self._now = lambda: next(ticks)
 
 
-@pytest.mark.parametrize(("how", "ended"), [("continue", 10.0), ("end", 0.02)])
+@pytest.mark.parametrize(("how", "ended"), [("continue", 10.0), ("end", 0.01)])
 def test_the_command_tells_and_exits_2(
     how: str, ended: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

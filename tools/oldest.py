@@ -20,6 +20,7 @@ _PLUGIN = "tests/unit/test_pytest_plugin.py"
 SAMPLE = {
     "click": ("tests/unit/test_cli.py",),
     "distributed": ("tests/unit/test_study_workers.py",),
+    "duckdb": ("tests/unit/test_study_parquet.py",),
     "foxglove-sdk": ("tests/unit/test_telemetry_foxglove.py",),
     "gcovr": ("tests/unit/test_sil_coverage.py",),
     "hypothesis": ("tests/property/test_bus.py",),
@@ -33,6 +34,7 @@ SAMPLE = {
     "platformdirs": ("tests/unit/test_registry.py",),
     "plotly": ("tests/unit/test_report.py",),
     "protobuf": ("tests/unit/test_record_file.py",),
+    "polars": ("tests/unit/test_study_parquet.py",),
     "pygame": ("tests/unit/test_pilot_devices.py", "tests/unit/test_pilot_display.py"),
     "pyarrow": ("tests/unit/test_study_runs.py",),
     "pyserial": ("tests/unit/test_emulated_board_urls.py",),

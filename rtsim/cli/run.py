@@ -27,7 +27,7 @@ from rtsim.cli.run_options import FOR_A_PERSON, RunOptions, optional_run_options
 from rtsim.cli.running import run_command
 from rtsim.cli.summary import RunSummary
 from rtsim.cli.trust import trust_options
-from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, told_of, typed
+from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, told_of, typed, viewer
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window
@@ -76,11 +76,7 @@ def run(
     Exit status: 0 if the run is complete, 1 if --strict is not met, 2 for an error, 130 if the run
     was interrupted.
     """
-    if quiet and (window is None or window.served is not None):
-        raise ScenarioError(
-            "--quiet works only with --view in a window on this machine; leave --quiet out"
-        )
-    viewed = None if window is None else Viewed(replace(window, quiet=quiet))
+    viewed = viewer(window, quiet)
     if window is not None:
         pace = options.pace if typed("pace") else "1.0"
         overrun = options.overrun if typed("overrun") else FOR_A_PERSON

@@ -17,15 +17,21 @@ from rtsim.cli.common import (
     show_result,
 )
 from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.study_again import run_again
 from rtsim.cli.study_options import Composed, composing_options, search_options, where_options
 from rtsim.cli.study_progress import StudyLine
-from rtsim.cli.study_tables import print_search, print_sensitivity, print_study
+from rtsim.cli.study_tables import (
+    print_interactions,
+    print_search,
+    print_sensitivity,
+    print_study,
+)
 from rtsim.cli.trust import trust_options
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.cluster import Where
 from rtsim.studies.designs import MonteCarlo, Search
 from rtsim.studies.folder import Folder
-from rtsim.studies.running import begin, carry_out, recorded
+from rtsim.studies.running import begin, carry_out
 from rtsim.studies.summary import summarise
 
 _folder = click.argument("folder", type=click.Path(path_type=Path))
@@ -219,13 +225,16 @@ def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) ->
     """Print the results of a study, and exit with its status."""
     found = {"folder": str(folder.path), **summarise(folder)}
     indices: Any = None
+    pairs: Any = {}
     if of is not None:
-        from rtsim.studies.indices import sensitivity
+        from rtsim.studies.indices import interactions, sensitivity
 
-        indices = sensitivity(folder, of)
+        indices, pairs = sensitivity(folder, of), interactions(folder, of)
     status, why = _status(found, strict)
     if as_json:
         more: dict[str, Any] = {} if indices is None else {"sensitivity": indices}
+        if pairs:
+            more["interactions"] = [{"factors": list(two), **one} for two, one in pairs.items()]
         if "search" in found:
             more["outcome"] = _outcome(found["search"], status)
         show_result({**found, **more}, status, why)
@@ -235,6 +244,7 @@ def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) ->
             print_search(folder, found)
         if indices is not None:
             print_sensitivity(str(of), indices)
+            print_interactions(pairs)
         if why is not None:
             click.echo(why)
     sys.exit(status)
@@ -265,47 +275,4 @@ def _status(found: dict[str, Any], strict: bool) -> tuple[int, str | None]:
     return 0, None
 
 
-@study.command("run")
-@_folder
-@click.argument("number", type=int, metavar="K")
-@click.option("-o", "--record", "path", type=click.Path(path_type=Path), help="Recording to write.")
-@click.option("--force", is_flag=True, help="Overwrite an existing recording.")
-@click.option(
-    "--pace", default="max", show_default=True, help="Simulated seconds per second, or max."
-)
-@json_option
-@reports_errors
-@trust_options
-def run_again(
-    folder: Path, number: int, path: Path | None, force: bool, pace: str, as_json: bool
-) -> None:
-    """Run number K of the study in FOLDER again, and compare its digest with the stored one.
-
-    \b
-    Examples:
-      rtsim study run tank-study 4711 -o run.mcap
-      rtsim study run tank-study 4711 --pace 1
-
-    Exit status: 0 if the digests are equal, 1 if they differ, 2 if the study has no digest of this
-    run.
-    """
-    found = recorded(Folder.open(folder), number, path, pace=pace, overwrite=force)
-    row = found.row
-    status, why = 0, None
-    if found.equal is None:
-        status, why = FAILED, f"the study has no digest of run {number}, so nothing is compared"
-    elif not found.equal:
-        status, why = NO, f"run {number} differs: digest {row.digest}, but stored {found.stored}"
-    if as_json:
-        data = {**row.columns(), "stored": found.stored, "equal": found.equal}
-        recording = None if path is None else str(path)
-        show_result({**data, "recording": recording}, status, why)
-    else:
-        for name, value in {**row.order.factors, **row.values}.items():
-            click.echo(f"{name} = {value if isinstance(value, str) else f'{value:.6g}'}")
-        if row.cause:
-            click.echo(f"{row.state}: {row.cause}")
-        click.echo(why or f"run {number}: the digest equals the stored one")
-        if path is not None:
-            click.echo(f"recording: {path}")
-    sys.exit(status)
+study.add_command(run_again)

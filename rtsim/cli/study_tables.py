@@ -75,6 +75,13 @@ def print_sensitivity(result: str, indices: dict[str, dict[str, float]]) -> None
         click.echo(f"  {name}: {text}")
 
 
+def print_interactions(pairs: dict[tuple[str, str], dict[str, float]]) -> None:
+    """Print the second-order index of each pair of factors on one line."""
+    for (one, other), index in pairs.items():
+        text = f"second order {index['second']:.3f} ± {index['second_half']:.3f}"
+        click.echo(f"  {one} and {other}: {text}")
+
+
 def _estimate(one: dict[str, Any]) -> str:
     if "mean" not in one:
         return "no estimate"

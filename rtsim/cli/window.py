@@ -191,6 +191,15 @@ def typed(option: str) -> bool:
     return source is not click.core.ParameterSource.DEFAULT
 
 
+def viewer(window: Window | None, quiet: bool) -> Viewed | None:
+    """Return the viewer of a run that :func:`place_options` and ``--quiet`` ask for, if any."""
+    if quiet and (window is None or window.served is not None):
+        raise ScenarioError(
+            "--quiet works only with --view in a window on this machine; leave --quiet out"
+        )
+    return None if window is None else Viewed(replace(window, quiet=quiet))
+
+
 class Viewed:
     """The viewer of a run, for :func:`rtsim.cli.running.run_command`.
 

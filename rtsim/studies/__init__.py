@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         UnitDesign,
     )
     from rtsim.studies.folder import Folder
-    from rtsim.studies.indices import sensitivity
+    from rtsim.studies.indices import interactions, sensitivity
     from rtsim.studies.reductions import (
         REDUCTIONS,
         FirstCrossing,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Max,
         MaxAbs,
         Mean,
+        MeanOfRows,
         Min,
         Overshoot,
         Reduction,
@@ -58,10 +59,10 @@ _HOMES = {
         "SobolSequence", "Space", "Strata", "Table", "UnitDesign",
     ),
     "rtsim.studies.folder": ("Folder",),
-    "rtsim.studies.indices": ("sensitivity",),
+    "rtsim.studies.indices": ("interactions", "sensitivity"),
     "rtsim.studies.reductions": (
         "REDUCTIONS", "FirstCrossing", "IntegralSquaredError", "Last", "Max", "MaxAbs", "Mean",
-        "Min", "Overshoot", "Reduction", "Running", "SettlingTime",
+        "MeanOfRows", "Min", "Overshoot", "Reduction", "Running", "SettlingTime",
     ),
     "rtsim.studies.requirements": ("Requirement",),
     "rtsim.studies.running": ("repeat", "resume", "start"),
@@ -72,10 +73,10 @@ _HOMES = {
 __all__ = [
     "DESIGNS", "REDUCTIONS", "Antithetic", "CommonRandomNumbers", "Design", "FirstCrossing",
     "Folder", "Grid", "IntegralSquaredError", "Last", "LatinHypercube", "Max", "MaxAbs", "Mean",
-    "Min", "MonteCarlo", "Morris", "OneAtATime", "Overshoot", "Points", "Reduction", "Replications",
-    "Requirement", "Running", "Saltelli", "Search", "SettlingTime", "SobolSequence", "Space",
-    "Stop", "Strata", "Study", "Table", "UnitDesign", "normals", "repeat", "resume", "sensitivity",
-    "start", "summarise",
+    "MeanOfRows", "Min", "MonteCarlo", "Morris", "OneAtATime", "Overshoot", "Points", "Reduction",
+    "Replications", "Requirement", "Running", "Saltelli", "Search", "SettlingTime",
+    "SobolSequence", "Space", "Stop", "Strata", "Study", "Table", "UnitDesign", "interactions",
+    "normals", "repeat", "resume", "sensitivity", "start", "summarise",
 ]  # fmt: skip
 
 __getattr__, __dir__ = face(__name__, _HOMES)

@@ -11,7 +11,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.record.file import FileRecorder
 from rtsim.runs.pace import MAX, Pace
 from rtsim.studies.folder import Folder, Stored, StudyError
-from rtsim.studies.one_run import Runner
+from rtsim.studies.one_run import Live, Runner
 from rtsim.studies.plan import Job, Orders
 from rtsim.studies.rows import ERROR, NAN, OK, Row
 from rtsim.studies.study import EXTREMES, FAILURES
@@ -87,7 +87,11 @@ def run_into(
     path: Path | None,
     pace: Pace | str | float = MAX,
     overwrite: bool = True,
+    live: Live | None = None,
 ) -> Row:
-    """Run number ``run`` once more and record it to ``path``; ``None``: without a recording."""
+    """Run number ``run`` once more and record it to ``path``; ``None``: without a recording.
+
+    ``pace`` and ``live`` as in :meth:`Runner.row`.
+    """
     recorder = None if path is None else FileRecorder(path, stopwatch, overwrite=overwrite)
-    return runner.row(orders[run], pace=pace, recorder=recorder)
+    return runner.row(orders[run], pace=pace, recorder=recorder, live=live)

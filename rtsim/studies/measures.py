@@ -56,6 +56,7 @@ class _Reduced:
             if self.column not in columns:
                 raise UnknownName("signal", self.column, columns, f"track {self.track}")
             self._at = 1 + len(spec.integers) + columns.index(self.column)
+            self.running.held = spec.name.startswith(_MESSAGES)
         t = words[:, 0] / NS_PER_S
         v = words[:, self._at].view(np.float64)
         if self.of.after > 0.0 or self.of.before < math.inf:

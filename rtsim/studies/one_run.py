@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -13,10 +14,11 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.raised import Interrupted, from_outside, in_words
 from rtsim.core.tag import NS_PER_S
+from rtsim.record.ending import TO_THE_END
 from rtsim.record.memory_recorder import Recorder
 from rtsim.record.reduced import ReducingRecorder
 from rtsim.runs.pace import MAX, Pace
-from rtsim.runs.request import Output, RunRequest
+from rtsim.runs.request import Connections, Output, RunRequest
 from rtsim.runs.simulation import run
 from rtsim.scenario.loading import ScenarioMaker
 from rtsim.scenario.scenario import Scenario
@@ -27,6 +29,8 @@ from rtsim.studies.texts import Value
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
 
+Live = Callable[[Scenario], AbstractContextManager[Connections]]
+"""Opens what shows a run while it is in progress, such as a window."""
 _KEPT = 16
 """Number of scenarios that are kept, one for each combination of the function's arguments."""
 
@@ -46,28 +50,42 @@ class Runner:
         self._scenario(order)
 
     def row(
-        self, order: Ordered, *, pace: Pace | str | float = MAX, recorder: Recorder | None = None
+        self,
+        order: Ordered,
+        *,
+        pace: Pace | str | float = MAX,
+        recorder: Recorder | None = None,
+        live: Live | None = None,
     ) -> Row:
         """Run once and return the row; an error of the run is part of the row.
 
-        ``pace`` as in ``simulate``.  ``recorder`` also takes the rows of the run.  Raises
-        :class:`KeyboardInterrupt` if the user ended the run.
+        ``pace`` as in ``simulate``.  ``recorder`` also takes the rows of the run.  ``live`` shows
+        the run; an error of ``live`` is raised.  Raises :class:`KeyboardInterrupt` if the user
+        ended the run.
         """
+        pace, scenario, connections = Pace.of(pace), None, Connections()
         began = stopwatch()
-        try:
-            row = self._row(order, Pace.of(pace), recorder)
-        except BaseException as error:
-            if from_outside(error):
-                raise
-            row = Row(order, ERROR, _cause(error))
+        with ExitStack() as stack:
+            if live is not None:
+                scenario = self._scenario(order)
+                connections = stack.enter_context(live(scenario))
+            try:
+                row = self._row(order, scenario, pace, recorder, connections)
+            except BaseException as error:
+                if from_outside(error):
+                    raise
+                row = Row(order, ERROR, _cause(error))
         return replace(row, wall_s=(stopwatch() - began) * 1e-9)
 
-    def _row(self, order: Ordered, pace: Pace, into: Recorder | None) -> Row:
+    def _row(
+        self, order: Ordered, scenario: Scenario | None, pace: Pace, into: Recorder | None,
+        live: Connections,
+    ) -> Row:  # fmt: skip
         measures = self.job.measures()
         reduced = ReducingRecorder(measures.take, keep=measures.needs_recording)
         request = RunRequest(
-            self._scenario(order), order.seed, pace, self.job.until,
-            output=Output(reduced if into is None else into),
+            scenario or self._scenario(order), order.seed, pace, self.job.until,
+            output=Output(reduced if into is None else into), live=live,
         )  # fmt: skip
         result = run(request)
         if result.reason == "interrupted":
@@ -86,6 +104,9 @@ class Runner:
         )  # fmt: skip
         if result.error is not None:
             return replace(row, state=ERROR, cause=_cause(result.error))
+        if result.reason not in TO_THE_END:
+            cause = f"the run was ended by the command quit at {row.ended_s:g} s"
+            return replace(row, state=ERROR, cause=cause)
         try:
             values = measures.values(recording)
         except Exception as error:

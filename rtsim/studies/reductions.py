@@ -50,6 +50,10 @@ class Reduction(ABC):
 class Running(ABC):
     """A reduction during one run."""
 
+    held: bool = False
+    """True if the rows are messages: each value then holds until the next row.  Set before the
+    first row."""
+
     @abstractmethod
     def take(self, t: Vector, v: Vector) -> None:
         """Take further times ``t`` (n,) in s and values ``v`` (n,), n >= 1."""
@@ -137,8 +141,13 @@ def _sticky(fold: Callable[[float, Vector], float]) -> Callable[[float, Vector],
     return folded
 
 
+def _added(so_far: float, v: Vector) -> float:
+    """Add ``v`` one after the other, so that the sum does not depend on how rows are divided."""
+    return float(np.cumsum(np.concatenate(([so_far], v)))[-1])
+
+
 class _Integral(Running):
-    """The integral over time by the trapezoidal rule; rows at one time are a jump."""
+    """The integral over time; between two rows the value is linear, or that of the first row."""
 
     def __init__(self, of: Callable[[Vector], Vector], average: bool) -> None:
         self._of, self._average = of, average
@@ -150,26 +159,54 @@ class _Integral(Running):
             self._begin = float(t[0])
         else:
             t, y = np.concatenate(([self._t], t)), np.concatenate(([self._y], y))
-        steps = 0.5 * (y[1:] + y[:-1]) * np.diff(t)
-        # Added one after the other: the sum does not depend on how the rows are divided.
-        self._sum = float(np.cumsum(np.concatenate(([self._sum], steps)))[-1])
+        steps = (y[:-1] if self.held else 0.5 * (y[1:] + y[:-1])) * np.diff(t)
+        self._sum = _added(self._sum, steps)
         self._t, self._y = float(t[-1]), float(y[-1])
 
     def value(self) -> float:
         lasted = self._t - self._begin
-        if not self._average or math.isnan(lasted):
-            return self._sum if not math.isnan(lasted) else math.nan
+        if math.isnan(lasted) or math.isnan(self._y):  # the last held value adds nothing
+            return math.nan
+        if not self._average:
+            return self._sum
         return self._sum / lasted if lasted else self._y
 
 
 @dataclass(frozen=True)
 class Mean(Reduction):
-    """The time average; the signal is linear between two rows."""
+    """The average over time, from the first to the last row that counts.
+
+    A signal of a plant is linear between two rows.  A message holds its value until the next one,
+    as the length of a queue does.  For the average of one value per message, such as the wait of
+    each customer, use :class:`MeanOfRows`.
+    """
 
     name: ClassVar[str] = "mean"
 
     def begin(self) -> Running:
         return _Integral(lambda v: v, average=True)
+
+
+class _Rows(Running):
+    def __init__(self) -> None:
+        self._sum, self._count = 0.0, 0
+
+    def take(self, t: Vector, v: Vector) -> None:  # noqa: ARG002
+        self._sum = _added(self._sum, v)
+        self._count += len(v)
+
+    def value(self) -> float:
+        return self._sum / self._count if self._count else math.nan
+
+
+@dataclass(frozen=True)
+class MeanOfRows(Reduction):
+    """The average in which each row has the same weight, such as the mean wait of the customers."""
+
+    name: ClassVar[str] = "mean_of_rows"
+
+    def begin(self) -> Running:
+        return _Rows()
 
 
 @dataclass(frozen=True)
@@ -202,7 +239,7 @@ class _Crossing(Running):
         hit = {1: up, -1: down, 0: up | down}[self._rising]
         if hit.any():
             k = int(np.argmax(hit))
-            share = d[k] / (d[k] - d[k + 1])
+            share = 1.0 if self.held else d[k] / (d[k] - d[k + 1])
             self._found = float(t[k] + share * (t[k + 1] - t[k]))
         self._t, self._v = float(t[-1]), float(v[-1])
 
@@ -214,7 +251,8 @@ class _Crossing(Running):
 class FirstCrossing(Reduction):
     """The time (s) at which the signal first crosses ``level``; infinite if it never does.
 
-    ``direction``: 1 for rising, -1 for falling, 0 for both.  Between two rows the signal is linear.
+    ``direction``: 1 for rising, -1 for falling, 0 for both.  Between two rows a signal of a plant
+    is linear, and a message holds its value.
     """
 
     name: ClassVar[str] = "first_crossing"
@@ -303,7 +341,8 @@ def _checked(name: str, one: object) -> type[Reduction]:
 
 
 _SHIPPED: tuple[type[Reduction], ...] = (
-    Last, Max, Min, MaxAbs, Mean, IntegralSquaredError, FirstCrossing, SettlingTime, Overshoot,
+    Last, Max, Min, MaxAbs, Mean, MeanOfRows, IntegralSquaredError, FirstCrossing, SettlingTime,
+    Overshoot,
 )  # fmt: skip
 REDUCTIONS: ExtensionPoint[type[Reduction]] = ExtensionPoint(
     "rtsim.reductions", "reduction", {one.name: one for one in _SHIPPED}, _checked

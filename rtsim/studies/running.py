@@ -9,13 +9,14 @@ from itertools import count
 from pathlib import Path
 
 from rtsim.core.errors import ScenarioError
+from rtsim.record.ending import TO_THE_END
 from rtsim.runs.pace import MAX, Pace
 from rtsim.studies.campaign import Campaign
 from rtsim.studies.cluster import DaskPool, Where
 from rtsim.studies.folder import Folder
 from rtsim.studies.keeping import keep, run_into
 from rtsim.studies.looks import needed
-from rtsim.studies.one_run import Runner
+from rtsim.studies.one_run import Live, Runner
 from rtsim.studies.plan import Plan, find_study, ordered
 from rtsim.studies.pools import InProcess, Pool
 from rtsim.studies.rows import Row
@@ -112,11 +113,23 @@ class Repeated:
     """The row of the new run."""
     stored: str | None
     """The digest in the folder; ``None`` if the run has none there."""
+    ended: str = ""
+    """Why the run ended in the study, as in a recording."""
+
+    @property
+    def undecided(self) -> str:
+        """Why the digests are not compared; empty if they are."""
+        run = self.row.order.run
+        if not self.stored:
+            return f"the study has no digest of run {run}, so nothing is compared"
+        if self.row.reason not in (*TO_THE_END, self.ended):
+            return f"run {run} did not reach its end, so nothing is compared"
+        return ""
 
     @property
     def equal(self) -> bool | None:
-        """Return whether both digests are equal; ``None`` if the folder has no digest."""
-        return None if not self.stored else self.row.digest == self.stored
+        """Return whether both digests are equal; ``None`` if they are not compared."""
+        return None if self.undecided else self.row.digest == self.stored
 
 
 def repeat(folder: Folder, run: int) -> Repeated:
@@ -131,11 +144,17 @@ def recorded(
     *,
     pace: Pace | str | float = MAX,
     overwrite: bool = False,
+    live: Live | None = None,
 ) -> Repeated:
-    """Like :func:`repeat`, and record the run to ``path``; ``pace`` as in ``simulate``."""
+    """Like :func:`repeat`, and record the run to ``path``.
+
+    ``pace`` as in ``simulate``; ``live`` shows the run, as in :meth:`Runner.row`.
+    """
     orders = folder.orders
     _ = orders[run]
     stored = folder.row(run)
     job = folder.plan.job.check_trusted(str(folder.path))
-    row = run_into(Runner(job), orders, run, path, pace, overwrite)
-    return Repeated(row, None if stored is None else stored["digest"])
+    row = run_into(Runner(job), orders, run, path, pace, overwrite, live)
+    if stored is None:
+        return Repeated(row, None)
+    return Repeated(row, stored["digest"], stored["reason"])

@@ -1,12 +1,16 @@
-"""Running totals of a study, for the progress line: they need no memory for each run."""
+"""Running totals of a study, for the progress line; they keep a few numbers of each run."""
 
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from rtsim.core.estimates import Estimate
 from rtsim.studies.folder import Folder
 from rtsim.studies.measures import margin_name
 from rtsim.studies.plan import Plan
@@ -14,8 +18,37 @@ from rtsim.studies.rates import Rate, rate
 from rtsim.studies.rows import NAN, OK, STATES, Row
 
 
+class _Kept:
+    """The values of one result, with the columns by which the design weights its runs."""
+
+    def __init__(self, plan: Plan, result: str) -> None:
+        self.result = result
+        self._design, self._values = plan.sampled, array("d")
+        self._marks = {
+            name: array("d")
+            for name, values in plan.example.marks.items()
+            if np.asarray(values).dtype.kind in "bif"
+        }
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.result, *self._marks)
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        value = values.get(self.result)
+        if value is None or not math.isfinite(value):
+            return
+        self._values.append(value)
+        for name, mark in self._marks.items():
+            mark.append(values[name])
+
+    def estimate(self) -> Estimate | None:
+        marks = {name: np.array(mark) for name, mark in self._marks.items()}
+        return self._design.mean(marks, np.array(self._values))
+
+
 class Tally:
-    """Counts of states, and of passed requirements."""
+    """Counts of states and of passed requirements, and the estimate of the first result."""
 
     def __init__(self, plan: Plan) -> None:
         self.runs = plan.runs
@@ -28,12 +61,14 @@ class Tally:
         """True if the share of runs that meet a requirement is an estimate of its probability."""
         self.worst = dict.fromkeys(self.passed, math.inf)
         """The smallest margin of each requirement so far."""
+        self._first = [_Kept(plan, name) for name in list(plan.results)[:1]]
 
     @classmethod
     def of(cls, folder: Folder) -> Tally:
         """Return the totals of the rows that the folder has already."""
         out = cls(folder.plan)
-        columns = ("state", *out._margins.values())
+        first = [name for one in out._first for name in one.columns]
+        columns = dict.fromkeys(("state", *first, *out._margins.values()))
         for batch in folder.table(*columns).to_batches():
             for row in batch.to_pylist():
                 out._count(row["state"], row)
@@ -41,10 +76,13 @@ class Tally:
 
     def add(self, row: Row) -> None:
         self.new += 1
-        self._count(row.state, row.values)
+        self._count(row.state, {**row.order.marks, **row.values})
 
     def _count(self, state: str, values: Mapping[str, Any]) -> None:
         self.states[state] += 1
+        if state in (OK, NAN):
+            for one in self._first:
+                one.add(values)
         for name, column in self._margins.items():
             margin = values.get(column)
             if margin is not None and not math.isnan(margin):
@@ -65,6 +103,11 @@ class Tally:
     def decided(self) -> int:
         """The number of runs that came to their end, so that the requirements were checked."""
         return self.states[OK] + self.states[NAN]
+
+    def estimates(self) -> list[tuple[str, Estimate]]:
+        """Return the mean of the first result so far, if the study has enough runs for one."""
+        found = ((one.result, one.estimate()) for one in self._first)
+        return [(name, estimate) for name, estimate in found if estimate is not None]
 
     def rate(self, requirement: str) -> Rate | None:
         """Return the share of runs that meet a requirement, if it can be counted."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rtsim.cli.main import main
-from rtsim.cli.study_progress import text_of
+from rtsim.cli.study_progress import StudyLine, text_of
 from rtsim.studies.folder import Folder
 from rtsim.studies.plan import Ordered
+from rtsim.studies.pools import InProcess
 from rtsim.studies.rows import Row
 from rtsim.studies.tally import Tally
 from rtsim.testing.commands import check_command
@@ -174,10 +178,88 @@ def test_only_one_place_for_the_runs() -> None:
 def test_the_progress_line() -> None:
     start(*FACTOR, *PEAK, "--runs", "8", "--require", "peak<0.8")
     tally = Tally.of(Folder.open(Path("out")))
-    tally.runs, tally.new = 20, 4
-    line = text_of(tally, 2.0, "http://127.0.0.1:8787/status")
-    assert line.startswith("8 / 20 runs  2 runs/s  0 failed  peak met in ")
-    assert line.endswith("6 s left  http://127.0.0.1:8787/status")
+    tally.runs = 20
+    found = parsed(rtsim("show", "out", "--json"))
+    peak, met = found["results"]["peak"], found["requirements"]["peak"]
+    wanted = (
+        "8 / 20 runs  2 runs/s  6 s left  0 failed  "
+        f"peak {peak['mean']:.4g} ({peak['low']:.4g} to {peak['high']:.4g})  "
+        f"peak met in {met['share']:.4g} ({met['low']:.4g} to {met['high']:.4g})"
+    )
+    assert text_of(tally, 2.0) == wanted
+
+
+def test_the_speed_is_that_of_the_last_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    start(*FACTOR, *PEAK, "--runs", "2")
+    folder = Folder.open(Path("out"))
+    line, tally = StudyLine(folder, enabled=True), Tally(folder.plan)
+    tally.runs = 100
+    shown: list[str] = []
+    monkeypatch.setattr(line, "_write", shown.append)
+    pool = InProcess("")
+    pool.about = "http://127.0.0.1:8787/status"
+    for seconds, tally.new in ((60, 1), (60.2, 1), (65, 11), (70, 21), (80, 51), (90, 91)):
+        monkeypatch.setattr("rtsim.cli.study_progress.stopwatch", lambda s=seconds: int(s * 1e9))
+        line.show(tally, pool)
+    assert shown[0] == "dashboard: http://127.0.0.1:8787/status\n"
+    speeds = [re.findall(r"(\S+) runs/s", text) for text in shown[1:]]
+    assert speeds == [[], ["2"], ["2"], ["3"], ["4"]]
+    monkeypatch.setattr("rtsim.cli.study_progress._columns", lambda: 20)
+    line.show(tally, pool)
+    monkeypatch.setattr("rtsim.cli.study_progress.stopwatch", lambda: int(91e9))
+    line.show(tally, pool)
+    assert shown[6:] == ["0 / 100 runs  3.64 "]
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        "strata:plant.x,at=0.5 0.9,runs=5 4 3",
+        "antithetic:runs=10",
+        "common_random_numbers:plant.v,runs=4",
+        "morris:trajectories=3",
+    ],
+)
+def test_the_progress_line_weights_the_runs_as_the_summary_does(design: str) -> None:
+    factors = (*FACTOR, "--factor", "plant.v=values:0,0.4")
+    found = parsed(start(*factors, *PEAK, "--design", design, "--json"))["results"]["peak"]
+    ((name, mean),) = Tally.of(Folder.open(Path("out"))).estimates()
+    assert (name, mean.mean, mean.low) == ("peak", found["mean"], found["low"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal of Unix")
+@pytest.mark.long
+def test_a_terminal_shows_the_progress() -> None:
+    words = ["start", "unstable", *FACTOR, *PEAK, "--runs", "30", "--require", "peak<0.8"]
+    code, shown = in_a_terminal(["study", *words, "--until", "3", "--workers", "0"], columns=200)
+    assert code == 0, shown
+    lines = [part.split("\x1b[K")[0] for part in shown.split("\r") if " / 30 runs" in part]
+    assert lines, shown
+    number = r"[-+.\de]+"
+    wanted = (
+        rf"\d+ / 30 runs(  {number} runs/s  \d+ s left)?  0 failed"  # no speed in the first line
+        rf"(  peak {number} \({number} to {number}\))?"  # after two runs
+        rf"  peak met in {number} \({number} to {number}\)"
+    )
+    assert re.fullmatch(wanted, lines[-1]), lines
+
+
+def in_a_terminal(words: list[str], columns: int) -> tuple[int, str]:
+    """Run ``rtsim`` with its output on a pseudo-terminal; return the status and the output."""
+    import pty
+    import termios
+
+    leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, columns))
+    program = [sys.executable, "-m", "rtsim", *words]
+    with subprocess.Popen(program, stdout=follower, stderr=follower, stdin=follower) as process:
+        os.close(follower)
+        shown = b""
+        with suppress(OSError):  # Linux reports the end of the other side as an error
+            while piece := os.read(leader, 65536):
+                shown += piece
+        os.close(leader)
+    return process.returncode, shown.decode()
 
 
 def test_what_only_studies_need_is_imported_when_it_is_needed() -> None:

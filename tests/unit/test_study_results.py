@@ -26,6 +26,7 @@ from rtsim.studies.reductions import (
     Max,
     MaxAbs,
     Mean,
+    MeanOfRows,
     Min,
     Overshoot,
     Reduction,
@@ -40,9 +41,9 @@ V = np.array([0.0, 2.0, -1.0, 3.0, 1.2, 1.0])
 """A signal that jumps at 2 s."""
 
 
-def reduced(reduction: Reduction, t: Any = T, v: Any = V) -> float:
+def reduced(reduction: Reduction, t: Any = T, v: Any = V, track: str = "plant") -> float:
     """The result of a reduction that takes the rows from a track in pieces of two rows."""
-    spec = TrackSpec("plant", ("step",), Signals("x"))
+    spec = TrackSpec(track, ("step",), Signals("x"))
     words = np.zeros((len(t), 3), np.int64)
     words[:, 0] = np.round(np.asarray(t) * 1e9)
     words[:, 2] = np.asarray(v, np.float64).view(np.int64)
@@ -63,6 +64,8 @@ def reduced(reduction: Reduction, t: Any = T, v: Any = V) -> float:
         (Max("plant.x", after=2.5), 1.2),
         (Max("plant.x", before=1.5), 2.0),
         (Mean("plant.x"), (1.0 + 0.5 + 2.1 + 1.1) / 4.0),
+        (MeanOfRows("plant.x"), 6.2 / 6.0),
+        (MeanOfRows("plant.x", after=2.5), 1.1),
         (IntegralSquaredError("plant.x", target=1.0), 1.0 + 2.5 + 2.02 + 0.02),
         (FirstCrossing("plant.x", level=1.0), 0.5),
         (FirstCrossing("plant.x", level=1.0, direction=-1), 1.0 + 1.0 / 3.0),
@@ -82,7 +85,28 @@ def test_each_reduction_of_a_known_signal(reduction: Reduction, wanted: float) -
     assert reduction_of(reduction.to_plain()) == reduction
 
 
-@pytest.mark.parametrize("make", [Last, Max, Min, MaxAbs, Mean, IntegralSquaredError, Overshoot])
+@pytest.mark.parametrize(
+    ("reduction", "wanted"),
+    [
+        (Mean("plant.x"), (0.0 + 2.0 + 3.0 + 1.2) / 4.0),
+        (IntegralSquaredError("plant.x", target=1.0), 1.0 + 1.0 + 4.0 + 0.04),
+        (FirstCrossing("plant.x", level=1.0), 1.0),
+        (FirstCrossing("plant.x", level=1.0, direction=-1), 2.0),
+        (MeanOfRows("plant.x"), 6.2 / 6.0),
+    ],
+    ids=repr,
+)
+def test_a_message_holds_its_value_until_the_next(reduction: Reduction, wanted: float) -> None:
+    assert reduced(reduction, track="messages/plant") == pytest.approx(wanted, rel=1e-12)
+    v = V.copy()
+    v[-1] = math.nan
+    if not isinstance(reduction, FirstCrossing):
+        assert math.isnan(reduced(reduction, v=v, track="messages/plant"))
+
+
+@pytest.mark.parametrize(
+    "make", [Last, Max, Min, MaxAbs, Mean, MeanOfRows, IntegralSquaredError, Overshoot]
+)
 def test_a_nan_is_not_hidden(make: type[Reduction]) -> None:
     v = V.copy()
     v[-1] = math.nan
@@ -103,6 +127,7 @@ def test_a_result_does_not_depend_on_how_the_rows_are_divided(
     t = np.arange(len(v), dtype=np.float64)
     for reduction in (
         Mean("p.x"),
+        MeanOfRows("p.x"),
         IntegralSquaredError("p.x", target=0.3),
         Max("p.x"),
         MaxAbs("p.x", target=1.0),

@@ -37,6 +37,7 @@ from rtsim.runs.request import (
 from rtsim.runs.result import RecordingLost, RunResult
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.certificate import certify
+from rtsim.timing.machine import Machine, examine_machine
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import Policy
 from rtsim.timing.scheduling import SchedulingRequest
@@ -118,10 +119,11 @@ def run(request: RunRequest) -> RunResult:
         header = request.header()
         if checkpoints is not None:
             checkpoints.begin(executive, header, system.ns, request.until_ns, pacer.read)
+        machine = examine_machine()
         recorder.start(header)
         if hasattr(recorder, "on_failure"):
             recorder.on_failure = _lost(executive, request)
-        result = loop(request, executive, pacer, recorder)
+        result = loop(request, executive, pacer, recorder, machine)
         undo.pop_all()
     return _closed(result, checkpoints, {} if inbox is None else inbox.figures())
 
@@ -160,8 +162,14 @@ def _lost(executive: Executive, request: RunRequest) -> Callable[[str], object]:
     return lost
 
 
-def loop(request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder) -> RunResult:
-    """Run the loop under the requested scheduling; nothing is closed yet."""
+def loop(
+    request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder,
+    machine: Machine | None = None,
+) -> RunResult:  # fmt: skip
+    """Run the loop under the requested scheduling; nothing is closed yet.
+
+    ``machine``: a description of this machine, if it was examined before.
+    """
     clock, system, handler = pacer.clock, executive.system, executive.handler
     error: Exception | None = None
     asked = request.pace.scheduling if clock.paced else SchedulingRequest.nothing()
@@ -193,7 +201,7 @@ def loop(request: RunRequest, executive: Executive, pacer: Pacer, recorder: Reco
         RunEnding(system.ns, request.until_ns, reason, text),
         wall_ns,
         replace(
-            certify(pacer, granted),
+            certify(pacer, granted, machine),
             unrecorded=executive.unrecorded,
             engine="" if executive.stretches is None else str(executive.stretches),
         ),

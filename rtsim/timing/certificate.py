@@ -164,13 +164,18 @@ class Certificate:
         return "" if self.in_line is None else f": {self.in_line} while others used the CPU"
 
 
-def certify(pacer: Pacer, granted: Granted | None = None) -> Certificate:
-    """Return the certificate of the frames so far; stop ``pacer`` to include the last frame."""
+def certify(
+    pacer: Pacer, granted: Granted | None = None, machine: Machine | None = None
+) -> Certificate:
+    """Return the certificate of the frames so far; stop ``pacer`` to include the last frame.
+
+    ``machine``: a description of this machine, if it was examined before.
+    """
     log, clock = pacer.log, pacer.clock
     log.count()
     rate = getattr(clock, "rate", None)
     return Certificate(
-        machine=examine_machine(),
+        machine=machine or examine_machine(),
         scheduling=() if granted is None else granted.items,
         rate="max" if not clock.paced else str(rate) if rate is not None else "not stated",
         policy=str(pacer.policy),

@@ -41,10 +41,10 @@ def stretch(w: Any) -> int:
         w[state + at.IN_TAG] = w[state + at.NOW] = 0
         tags = 1
     paced = w[at.PACE_LENGTH] > 0
+    discrete = _next_discrete(w)
     while tags < w[at.MOST] and w[state + at.NOW] < w[at.LIMIT]:
         if w[state + at.ROLLED] and not paced:  # a paced run returns by the wall clock
             return tags
-        discrete = _next_discrete(w)
         ns = propagate(w, discrete)
         if ns == at.NOTHING or ns > w[at.LIMIT] or (ns == w[at.LIMIT] and not w[at.LAST]):
             return tags
@@ -61,6 +61,7 @@ def stretch(w: Any) -> int:
         if ns == discrete:
             if not _instant(w, ns):
                 return tags
+            discrete = _next_discrete(w)
         elif w[at.COUPLED] and not refresh(w, ns, 0):
             return tags
         if paced and not timing_row(w, w[state + at.NOW]):

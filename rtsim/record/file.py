@@ -1,10 +1,10 @@
 """Recording into a file: another process writes it, so that the loop never waits for the disk.
 
 A socket pair connects the two processes.  ``pump`` sends without blocking; data that the socket
-cannot take stays in memory, is counted, and is sent first at the next call.  If this process is
-killed, the writing process sees the end of the stream and closes the file.  If the writing process
-dies, :attr:`FileRecorder.on_failure` is called at once, and :meth:`FileRecorder.finish` raises an
-error.
+cannot take stays in memory, is counted, and is sent first at the next call, or by a thread if it
+is much (:mod:`rtsim.record.outbox`).  If this process is killed, the writing process sees the end
+of the stream and closes the file.  If the writing process dies, :attr:`FileRecorder.on_failure` is
+called at once, and :meth:`FileRecorder.finish` raises an error.
 """
 
 from __future__ import annotations
@@ -13,12 +13,9 @@ import json
 import select
 import socket
 import subprocess
-import sys
 import tempfile
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,14 +30,15 @@ from rtsim.record.claim import claim
 from rtsim.record.event import Value
 from rtsim.record.frames import LONGEST_STATUS, FrameKind, pack
 from rtsim.record.memory_recorder import Track, Tracks
+from rtsim.record.outbox import Outbox
 from rtsim.record.writer_process import how_it_ended, start_writer
 
 HAND_OVER_NS = 20_000_000
 """Small portions: a paced loop hands them over within the slack of one frame."""
 FLUSH_NS = 200_000_000
 _POLL_S = 0.5
-_MOST_FRAMES = 64
-"""Frames that one call of the system sends."""
+_MUCH_BYTES = 1 << 20
+"""If more than this wait, a thread sends them: the socket takes about 0.2 MB at once."""
 _AHEAD_BYTES = 8 << 20
 """A run that is not paced waits for the writing process when more than this many bytes are
 unwritten; this is about 60 simulated seconds of the F-16.  If the run waited for every buffer, only
@@ -53,7 +51,6 @@ class Handed:
 
     rows: int = 0
     events: int = 0
-    aside_bytes: int = 0
     most_aside_bytes: int = 0
     dropped_rows: int = 0
 
@@ -93,7 +90,6 @@ class FileRecorder:
         self._keep_aside = keep_aside
         self._tracks = Tracks()
         self._events: list[tuple[Tag, str, str, str, dict[str, Value]]] = []
-        self._aside: deque[memoryview] = deque()
         self._ahead = 0
         """Bytes that may be unwritten while a run that is not paced goes on."""
         self._waits = False
@@ -110,6 +106,7 @@ class FileRecorder:
                 self.path, theirs, self._stderr.fileno(), self._claim.handles
             )
         self._socket.setblocking(False)
+        self._outbox = Outbox(self._socket, self._process.pid)
 
     def track(
         self,
@@ -160,8 +157,8 @@ class FileRecorder:
         if wait != self._waits:
             self._waits = wait
             self._put(FrameKind.HURRY, int(wait), b"")
-        if self._aside:
-            self._send_aside(wait)
+        if self._outbox.waiting:
+            self._send_waiting(wait)
         if self._tracks.due or now - self._handed_at >= HAND_OVER_NS:
             self._handed_at = now
             self._hand_over(wait)
@@ -199,6 +196,7 @@ class FileRecorder:
         self._ahead = 0
         if self._tracks.started and not self.failed and not self._done:
             self._hand_over(wait=True)
+        self._outbox.stop()
         self._socket.close()
         try:
             self._process.wait(self._patience)
@@ -234,63 +232,50 @@ class FileRecorder:
             self._put(FrameKind.EVENT, 0, _json([tag.ns, tag.step, kind, source, text, values]))
         self.handed.events += len(self._events)
         self._events.clear()
-        self._send_aside(wait)
+        self._send_waiting(wait)
         if self.failed:
             self.handed.dropped_rows += rows
         else:
             self.handed.rows += rows
-        self.handed.most_aside_bytes = max(self.handed.most_aside_bytes, self.handed.aside_bytes)
+        self.handed.most_aside_bytes = max(self.handed.most_aside_bytes, self._outbox.waiting)
 
     def _send(self, kind: FrameKind, track: int, data: bytes | memoryview, wait: bool) -> None:
         """Send one frame, or keep it in memory."""
         self._put(kind, track, data)
-        self._send_aside(wait)
+        self._send_waiting(wait)
 
     def _put(self, kind: FrameKind, track: int, data: bytes | memoryview) -> None:
         """Append one frame to the frames that are to be sent."""
         if self.failed:
             return
-        if self.handed.aside_bytes + len(data) > self._keep_aside:
+        waiting = self._outbox.waiting
+        if waiting + len(data) > self._keep_aside:
             self._fail(
-                f"the writing process is too slow: {self.handed.aside_bytes} bytes wait in memory, "
+                f"the writing process is too slow: {waiting} bytes wait in memory, "
                 f"but at most {self._keep_aside} may wait; record to a faster disk"
             )
             return
-        frame = memoryview(pack(kind, track, data))
-        self._aside.append(frame)
-        self.handed.aside_bytes += len(frame)
+        self._outbox.put(pack(kind, track, data))
 
-    def _send_aside(self, wait: bool) -> None:
-        while self._aside and not self.failed:
-            try:
-                sent = self._send_some()
-            except (BlockingIOError, InterruptedError):
-                if not wait or self.handed.aside_bytes < self._ahead:
-                    return
-                self._await_room()
-                continue
-            except OSError as error:
-                self._listen(0.0)
-                self._fail(f"the writing process ended during the run ({error.strerror})")
-                return
-            self.handed.aside_bytes -= sent
-            while sent:
-                first = self._aside.popleft()
-                if sent < len(first):
-                    self._aside.appendleft(first[sent:])
+    def _send_waiting(self, wait: bool) -> None:
+        """Send what waits; with ``wait``, at most ``_ahead`` bytes wait afterwards."""
+        if wait:
+            self._outbox.stop()
+        try:
+            while not self.failed and not self._outbox.send():
+                if not wait or self._outbox.waiting < self._ahead:
                     break
-                sent -= len(first)
-
-    def _send_some(self) -> int:
-        """Send the first frames; return the number of bytes that the system took."""
-        if sys.platform == "win32":
-            return self._socket.send(self._aside[0])
-        return self._socket.sendmsg(list(islice(self._aside, _MOST_FRAMES)))
+                self._await_room()
+        except OSError as error:
+            self._listen(0.0)
+            self._fail(f"the writing process ended during the run ({error.strerror})")
+        if not wait and self._outbox.waiting > _MUCH_BYTES:
+            self._outbox.start()
 
     def _await_room(self) -> None:
         waited = 0.0
         while waited < self._patience and not self.failed:
-            if select.select([], [self._socket], [], _POLL_S)[1]:
+            if self._outbox.room(_POLL_S):
                 return
             waited += _POLL_S
             self._listen(0.0)
@@ -324,8 +309,7 @@ class FileRecorder:
     def _fail(self, cause: str) -> None:
         if self.failed is None:
             self.failed = cause
-            self._aside.clear()
-            self.handed.aside_bytes = 0
+            self._outbox.clear()
             if self.on_failure is not None and not self._ending:
                 self.on_failure(cause + self._how_it_died())
 

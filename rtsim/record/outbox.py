@@ -1,0 +1,123 @@
+"""Frames that wait for the writing process, and the thread that sends them if many wait."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import sys
+import threading
+from collections import deque
+from itertools import islice
+
+from rtsim.timing.background import step_back
+
+_MOST_FRAMES = 64
+"""Frames that one call of the system sends."""
+_POLL_S = 0.05
+
+
+class Outbox:
+    """Frames for ``outlet``, a socket that does not block; the process ``reader`` reads them.
+
+    The thread that records puts frames and sends them.  A paced loop in compiled code calls Python
+    only four times per second, and a call sends no more than the socket takes; :meth:`start` hands
+    the sending over to a thread of its own, until :meth:`stop`.
+    """
+
+    def __init__(self, outlet: socket.socket, reader: int) -> None:
+        self._socket, self._reader = outlet, reader
+        self._frames: deque[memoryview] = deque()
+        self._put_bytes = self._sent_bytes = 0
+        self._thread: threading.Thread | None = None
+        self._more = threading.Event()
+        self._ending = False
+        self._error: OSError | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Number of bytes that were put and not sent."""
+        return self._put_bytes - self._sent_bytes
+
+    def put(self, frame: bytes) -> None:
+        """Append one frame."""
+        self._frames.append(memoryview(frame))
+        self._put_bytes += len(frame)
+        if self._thread is not None:
+            self._more.set()
+
+    def send(self) -> bool:
+        """Send what the socket takes, if no other thread sends; return True if all is sent.
+
+        Raises :class:`OSError` if the other end is closed.
+        """
+        if self._thread is None:
+            return self._send()
+        if self._error is not None:
+            raise self._error
+        return not self._frames
+
+    def _send(self) -> bool:
+        while self._frames:
+            try:
+                if sys.platform == "win32":
+                    sent = self._socket.send(self._frames[0])
+                else:
+                    sent = self._socket.sendmsg(list(islice(self._frames, _MOST_FRAMES)))
+            except (BlockingIOError, InterruptedError):
+                return False
+            self._sent_bytes += sent
+            while sent:
+                first = self._frames.popleft()
+                if sent < len(first):
+                    self._frames.appendleft(first[sent:])
+                    break
+                sent -= len(first)
+        return True
+
+    def room(self, patience: float) -> bool:
+        """Wait up to ``patience`` s until the socket takes more, and return whether it does."""
+        return bool(select.select([], [self._socket], [], patience)[1])
+
+    def clear(self) -> None:
+        """Drop all frames, because the recording failed."""
+        self.stop()
+        self._frames.clear()
+        self._sent_bytes = self._put_bytes
+
+    def start(self) -> None:
+        """Send in a thread of its own from now on."""
+        if self._thread is None and self._error is None:
+            self._ending = False
+            self._thread = threading.Thread(target=self._serve, name="rtsim outbox", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Send in the calling thread again."""
+        if self._thread is not None:
+            self._ending = True
+            self._more.set()
+            self._thread.join()
+            self._thread = None
+
+    def _serve(self) -> None:
+        _beside(self._reader)
+        try:
+            while not self._ending:
+                if not self._send():
+                    self.room(_POLL_S)
+                    continue
+                self._more.clear()
+                if not self._frames:
+                    self._more.wait(_POLL_S)
+        except OSError as error:
+            self._error = error
+
+
+def _beside(reader: int) -> None:
+    """Take neither priority nor CPU from the loop: run where the process ``reader`` runs."""
+    step_back()
+    if hasattr(os, "sched_setaffinity"):
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, os.sched_getaffinity(reader))

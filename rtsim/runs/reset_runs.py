@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rtsim.core.clock import VirtualClock
@@ -17,7 +17,7 @@ from rtsim.engine.system import InitialValue, System
 from rtsim.engine.trace import Trace
 from rtsim.equations.compiling import Compilation
 from rtsim.record.ending import RunEnding
-from rtsim.record.reused import RunRecorder, TrackPool
+from rtsim.record.reused import Begin, RunRecorder, TrackPool
 from rtsim.runs.request import RunRequest
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import footer_of, loop, pacer_of
@@ -120,17 +120,17 @@ class ResetRuns:
             self._until = order.until, order.request().until_ns
         return self._until[1]
 
-    def run(self, order: Order, only: Collection[str] | None) -> RunResult:
-        """Run as ordered; ``only``: names of the tracks to keep, ``None`` for all."""
+    def run(self, order: Order, begin: Begin) -> RunResult:
+        """Run as ordered; ``begin`` returns the recorder of each attempt."""
         until_ns = self._until_ns(order)
-        if only:
-            self._pool.check(only)
-        recorder = RunRecorder(self._pool, only)
+        recorder = begin(self._pool)
+        recorder.check()
         whole = self._one_stretch()
         if whole is not None:
             result = self._in_one_stretch(whole, order, recorder, until_ns)
             if result is not None:
                 return result
+            recorder = begin(self._pool)
         return self._by_executive(order, recorder)
 
     # -- in one stretch
@@ -150,7 +150,7 @@ class ResetRuns:
             self._failed += 1
             if self._failed == _TRIES:
                 self._whole = None
-            return None  # the executive declares the tracks again, which drops the rows so far
+            return None
         self._failed = 0
         system.ns = whole.now_ns
         certificate = self._certificates.get(tags)
@@ -197,7 +197,7 @@ class ResetRuns:
             recorder.release()
             self._stretches = executive.stretches
         recorder.about = lambda: (order.request().header(), footer_of(result, {}))
-        return finished(result)
+        return result
 
     def _compiled_engine(self) -> str:
         return COMPILED if self._engine == AUTO else self._engine
@@ -221,7 +221,9 @@ def finished(result: RunResult) -> RunResult:
     """Return ``result`` with the last values; raise its error, or :class:`KeyboardInterrupt`."""
     if result.reason == "interrupted":
         raise Interrupted
-    return replace(result, ends=_ends(result.system)).checked()
+    if result.ends is None:
+        result = replace(result, ends=_ends(result.system))
+    return result.checked()
 
 
 def _ends(system: System) -> dict[str, Vector]:

@@ -99,14 +99,15 @@ class Prepared:
     ) -> RunResult:
         """Run once into a recorder of the caller; the other arguments are those of :meth:`run`.
 
-        ``begin`` is called for each attempt to run, at most twice; ``result.recorder`` is the
+        ``begin`` is called for each attempt to run; ``result.recorder`` is the
         recorder that it returned for the last one.  An error that ended the run is in the result,
         and is not raised, as an interrupt is not; wrong values raise what :meth:`run` raises.
         """
         order = Order(self._scenario, seed, until, dict(set or {}), self._compile, self._engine)
-        if self._resets is None or not self._resets.takes(order):
-            return self._anew(order, begin)
-        return self._resets.run(order, begin)
+        result = None
+        if self._resets is not None and self._resets.takes(order):
+            result = self._resets.run(order, begin)
+        return self._anew(order, begin) if result is None else result
 
     def _anew(self, order: Order, begin: Begin) -> RunResult:
         """Build the scenario with these values, and run it."""

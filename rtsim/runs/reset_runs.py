@@ -18,6 +18,7 @@ from rtsim.engine.trace import Trace
 from rtsim.equations.compiling import Compilation
 from rtsim.record.ending import RunEnding
 from rtsim.record.reused import Begin, RunRecorder, TrackPool
+from rtsim.runs.first_values import FirstValues
 from rtsim.runs.request import RunRequest
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import footer_of, loop, pacer_of
@@ -76,6 +77,7 @@ class ResetRuns:
         self._pool = TrackPool()
         self._system: System = scenario.build(compile=compile)
         self._first = self._system.save()
+        self._first_values = FirstValues(self._system.plants)
         self._places = {name: _Place(one) for name, one in self._system.initials.items()}
         self._engine = engine
         self._stretches: Stretches | None = None
@@ -120,8 +122,12 @@ class ResetRuns:
             self._until = order.until, order.request().until_ns
         return self._until[1]
 
-    def run(self, order: Order, begin: Begin) -> RunResult:
-        """Run as ordered; ``begin`` returns the recorder of each attempt."""
+    def run(self, order: Order, begin: Begin) -> RunResult | None:
+        """Run as ordered; ``begin`` returns the recorder of each attempt.
+
+        Returns ``None`` if the equations give no finite values at the first values: a build says
+        which.
+        """
         until_ns = self._until_ns(order)
         recorder = begin(self._pool)
         recorder.check()
@@ -133,6 +139,12 @@ class ResetRuns:
             recorder = begin(self._pool)
         return self._by_executive(order, recorder)
 
+    def _write(self, order: Order) -> bool:
+        """Write the values of this run; return whether the equations are finite there."""
+        for target, value in order.values.items():
+            self._places[target].write(value)
+        return self._first_values.usable()
+
     # -- in one stretch
 
     def _in_one_stretch(
@@ -142,8 +154,8 @@ class ResetRuns:
         system = self._system
         system.streams.restart(order.seed)
         whole.reset()
-        for target, value in order.values.items():
-            self._places[target].write(value)
+        if not self._write(order):
+            return None
         sinks: list[Sink | None] = [recorder.sink(name) for name in self._names]
         tags = whole.run(until_ns, sinks)
         if tags is None:
@@ -173,7 +185,7 @@ class ResetRuns:
 
     # -- tag by tag
 
-    def _by_executive(self, order: Order, recorder: RunRecorder) -> RunResult:
+    def _by_executive(self, order: Order, recorder: RunRecorder) -> RunResult | None:
         """Run as ``simulate`` does, with the system put back."""
         request = replace(order.request(), engine=self._compiled_engine())
         system = self._system
@@ -181,8 +193,8 @@ class ResetRuns:
             self._whole.disturbed()
         system.restore(self._first)
         system.streams.restart(order.seed)
-        for target, value in order.values.items():
-            self._places[target].write(value)
+        if not self._write(order):
+            return None
         for plant in system.plants:
             plant.sample()
         pacer = pacer_of(request, system)

@@ -108,7 +108,7 @@ class Runner:
         return self._prepares and repeats and made.prepared is not None
 
     def _prepared(self, made: _Made, order: Ordered) -> _Done:
-        """Run the prepared scenario; what it refuses is left to a plain run, which says why."""
+        """Run the prepared scenario; a plain run says what is wrong if anything is."""
         assert made.prepared is not None
         measures: list[Measures] = []
 
@@ -117,14 +117,15 @@ class Runner:
             return ReducingRecorder(measures[-1].take, measures[-1].needs_recording, pool)
 
         try:
-            values = {n: v for n, v in self._values(order).items() if "." in n}
             result = made.prepared.run_into(
-                begin, seed=order.seed, set=values, until=self.job.until
+                begin, seed=order.seed, set=self._set(order), until=self.job.until
             )
             recorder = result.recorder
             assert isinstance(recorder, ReducingRecorder)
             recorder.drain()
         except Exception:
+            return self._plainly(made, order, Pace(), None)
+        if result.error is not None:
             return self._plainly(made, order, Pace(), None)
 
         def recording() -> Recording:
@@ -154,6 +155,14 @@ class Runner:
     def _values(self, order: Ordered) -> dict[str, Value]:
         return {**self.job.settings, **order.factors}
 
+    def _set(self, order: Ordered) -> dict[str, Value]:
+        """Return the values that :meth:`Scenario.set` takes; the others are arguments."""
+        values = {name: value for name, value in self._values(order).items() if "." in name}
+        for name, value in values.items():
+            if isinstance(value, str):
+                raise ScenarioError(f"{name} = {value!r} is not a number")
+        return values
+
     def _settings(self, order: Ordered) -> dict[str, str]:
         """Return all values as text; a replay of a recording of the run sets the same values."""
         return {name: text_of(value) for name, value in self._values(order).items()}
@@ -173,11 +182,8 @@ class Runner:
     def _scenario(self, made: _Made, order: Ordered) -> Scenario:
         """Return a scenario with the factors of ``order``."""
         scenario = made.scenario.copy()
-        for name, value in self._values(order).items():
-            if "." in name:
-                if isinstance(value, str):
-                    raise ScenarioError(f"{name} = {value!r} is not a number")
-                scenario.set(name, value)
+        for name, value in self._set(order).items():
+            scenario.set(name, value)
         scenario.origin["settings"] = self._settings(order)
         return scenario
 

@@ -57,12 +57,11 @@ class Campaign:
         orders = Orders(self.folder.plan)
         begun = False
         while True:  # once for each look
-            done = self.folder.done()
             self.tally.runs = needed(self.folder)
-            left = [k for k in range(self.tally.runs) if k not in done]
-            if not left:
+            left = self.folder.left(self.tally.runs)
+            if not len(left):
                 return
-            todo = (orders[k] for k in self.shuffled(left))
+            todo = (orders[int(k)] for k in self.shuffled(left))
             try:
                 if not begun:
                     begun = True
@@ -119,7 +118,7 @@ class Campaign:
             if row.state == ERROR and attempts == 1:
                 self._suspects.append(_Suspect(row.order, 1, outcome.worker))
             else:
-                self._store(replace(row, attempts=attempts))
+                self._store(row if attempts == 1 else row._replace(attempts=attempts))
         cost = sum(row.wall_s for row in outcome.rows) / max(1, len(outcome.rows))
         fitting = int(_BATCH_S / cost) if cost > 0.0 else _MOST
         self._size = max(1, min(fitting, _GROWTH * self._size, _MOST))
@@ -144,7 +143,7 @@ class Campaign:
             row = Row(order, TIMEOUT, f"the run took longer than its limit of {limit:g} s")
         else:
             row = Row(order, LOST, f"{outcome.died} during the run")
-        self._store(replace(row, attempts=attempts, wall_s=outcome.ran_s))
+        self._store(row._replace(attempts=attempts, wall_s=outcome.ran_s))
 
     def _store(self, row: Row) -> None:
         self.folder.add(row)

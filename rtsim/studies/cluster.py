@@ -24,7 +24,7 @@ from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.studies.batch import check_worker, run_batch
 from rtsim.studies.plan import Ordered
 from rtsim.studies.pools import Batch, Outcome
-from rtsim.studies.rows import Row
+from rtsim.studies.rows import Sent, received, sent
 
 _TOPIC = "rtsim-study"
 _FLUSHED_S = 0.05
@@ -59,9 +59,7 @@ def distributed() -> Any:
     return module
 
 
-def _in_worker(
-    job_text: str, orders: list[Ordered], key: str, alone: bool
-) -> tuple[str, list[Row]]:
+def _in_worker(job_text: str, batch: Batch, key: str) -> tuple[str, list[Sent]]:
     """Run a batch in a worker of Dask, and report when its first run begins.
 
     Returns the worker's address and the rows.
@@ -70,12 +68,12 @@ def _in_worker(
 
     def began() -> None:
         worker.log_event(_TOPIC, {"key": key})
-        if alone:
-            sent = threading.Event()
-            worker.loop.add_callback(worker.loop.call_later, _FLUSHED_S, sent.set)
-            sent.wait(10 * _FLUSHED_S)
+        if batch.alone:
+            flushed = threading.Event()
+            worker.loop.add_callback(worker.loop.call_later, _FLUSHED_S, flushed.set)
+            flushed.wait(10 * _FLUSHED_S)
 
-    return str(worker.address), run_batch(job_text, orders, began)
+    return str(worker.address), sent(run_batch(job_text, batch.orders, began))
 
 
 @dataclass(frozen=True)
@@ -153,8 +151,8 @@ class DaskPool:
         key = f"rtsim-study-{os.getpid()}-{id(self)}-{self._number}"
         others = [one for one in self.addresses if one != batch.avoid] if batch.avoid else []
         future = self._client.submit(
-            _in_worker, self._job_text, list(batch.orders), key, batch.alone, key=key, pure=False,
-            retries=0, workers=others or None, allow_other_workers=True if others else None,
+            _in_worker, self._job_text, batch, key, key=key, pure=False, retries=0,
+            workers=others or None, allow_other_workers=True if others else None,
             priority=1 if batch.alone else 0,
         )  # fmt: skip
         self._futures[key] = future
@@ -183,7 +181,7 @@ class DaskPool:
             if future.status == "finished":
                 address, rows = future.result(timeout=_FETCH_S)
                 self._forget(future, key)
-                return Outcome(batch, rows, worker=address)
+                return Outcome(batch, received(batch.orders, rows), worker=address)
             if future.status == "cancelled":
                 raise ClusterLost(LOST_TEXT)
             error = future.exception(timeout=0) if future.status == "error" else None

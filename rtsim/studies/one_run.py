@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -87,7 +87,7 @@ class Runner:
             if from_outside(error):
                 raise
             row = Row(order, ERROR, _cause(error))
-        return replace(row, wall_s=(stopwatch() - began) * 1e-9)
+        return row._replace(wall_s=(stopwatch() - began) * 1e-9)
 
     def _row(self, order: Ordered, pace: Pace, into: Recorder | None) -> Row:
         made = self._of(order)

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.file_hash import file_hash
@@ -247,8 +245,7 @@ class Plan:
         return self.sampled.points(self.space, first, min(BLOCK, self.runs - first))
 
 
-@dataclass(frozen=True)
-class Ordered:
+class Ordered(NamedTuple):
     """One run of a study: its number, its seed and its factors."""
 
     run: int
@@ -262,7 +259,10 @@ class Orders:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._number, self._points = -1, Points({}, np.zeros(0, np.int64))
+        self._number = -1
+        self._draws: list[int] = []
+        self._values: Columns = {}
+        self._marks: Columns = {}
 
     def __getitem__(self, run: int) -> Ordered:
         """Return run number ``run``; raises :class:`ScenarioError` if the study has no such run."""
@@ -272,15 +272,19 @@ class Orders:
             )
         number, row = divmod(run, BLOCK)
         if number != self._number:
-            self._number, self._points = number, self._plan.block(number)
-        points = self._points
+            self._number, points = number, self._plan.block(number)
+            self._draws = points.draws.tolist()
+            self._values, self._marks = _columns(points.values), _columns(points.marks)
         return Ordered(
             run,
-            seed_of(self._plan.seed, f"run/{int(points.draws[row])}"),
-            _row(points.values, row),
-            _row(points.marks, row),
+            seed_of(self._plan.seed, f"run/{self._draws[row]}"),
+            {name: column[row] for name, column in self._values.items()},
+            {name: column[row] for name, column in self._marks.items()},
         )
 
 
-def _row(columns: Mapping[str, Values], row: int) -> dict[str, Value]:
-    return {name: column[row].item() for name, column in columns.items()}
+Columns = dict[str, list[Value]]
+
+
+def _columns(arrays: Mapping[str, Values]) -> Columns:
+    return {name: array.tolist() for name, array in arrays.items()}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from rtsim.studies.plan import Ordered
 
@@ -14,8 +15,7 @@ the function of a result, raised an error.  ``timeout``: the run took longer tha
 ``lost``: the process of the run ended."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """The results of one run, or why it has none."""
 
     order: Ordered
@@ -26,7 +26,7 @@ class Row:
     """Why the run ended, as in a recording: ``end``, ``terminal``, ..."""
     ended_s: float | None = None
     """Simulated time at the end of the run."""
-    values: dict[str, float] = field(default_factory=dict)
+    values: Mapping[str, float] = MappingProxyType({})
     """Results and margins by the names of their columns."""
     digest: str = ""
     wall_s: float = 0.0
@@ -54,3 +54,17 @@ class Row:
             **order.factors,
             **self.values,
         }
+
+
+Sent = tuple[object, ...]
+"""A row as a worker sends it: its fields without the order, which the receiver knows."""
+
+
+def sent(rows: Iterable[Row]) -> list[Sent]:
+    """Return ``rows`` as a worker sends them."""
+    return [(*row[1:5], dict(row.values), *row[6:]) for row in rows]
+
+
+def received(orders: Sequence[Ordered], rows: Sequence[Any]) -> list[Row]:
+    """Return the rows that :func:`sent` made, with their orders."""
+    return [Row(order, *row) for order, row in zip(orders, rows, strict=True)]

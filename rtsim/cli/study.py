@@ -81,7 +81,7 @@ def start(
     Exit status: 0 if every run has its results; 1 if a run raised an error or a result is not a
     number; 2 if runs are missing, were lost or took too long; 130 if interrupted.
     """
-    made = begin(scenario, composed.study(scenario), folder)
+    made = begin(scenario, composed.study(scenario), folder, where)
     _carry_out(made, where, strict, as_json)
 
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import ctypes
 import logging
 import os
 import queue
 import signal
-import tempfile
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rtsim.core.clock import stopwatch
@@ -25,6 +25,7 @@ from rtsim.studies.batch import check_worker, run_batch
 from rtsim.studies.plan import Ordered
 from rtsim.studies.pools import Batch, Outcome
 from rtsim.studies.rows import Sent, received, sent
+from rtsim.studies.scratch import scratch
 
 _TOPIC = "rtsim-study"
 _FLUSHED_S = 0.05
@@ -90,6 +91,22 @@ class Where:
     @property
     def remote(self) -> bool:
         return bool(self.address or self.scheduler_file)
+
+    @property
+    def in_process(self) -> bool:
+        return self.workers == 0 and not self.remote
+
+    def check_limit(self, limit: float | None) -> None:
+        """Raise :class:`ScenarioError` if these workers cannot end a run after ``limit`` s."""
+        if limit is not None and self.in_process:
+            raise ScenarioError(
+                f"the limit of {limit:g} s needs worker processes, because a run in this process "
+                "cannot be ended; give one worker or more (--workers 1), or leave out the limit"
+            )
+
+
+LOCAL = Where()
+"""One process for each CPU of this machine."""
 
 
 class DaskPool:
@@ -215,6 +232,20 @@ def dask_setup(worker: Any) -> None:  # noqa: ARG001
     """Let a worker ignore Ctrl-C, which a terminal sends to all processes; Dask calls this."""
     with suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_client()
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_client() -> None:
+    """Let Linux end this worker when the study's process is gone.
+
+    Dask ends it too, by a thread of Python; compiled code that never returns keeps that thread
+    waiting.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _dashboard() -> bool:
@@ -250,7 +281,7 @@ def _started(where: Where, stack: ExitStack) -> Any:
 
     module = distributed()
     count = where.workers or os.cpu_count() or 1
-    scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="rtsim-study-"))
+    folder = stack.enter_context(scratch())
     stack.enter_context(
         dask.config.set(
             {
@@ -264,7 +295,7 @@ def _started(where: Where, stack: ExitStack) -> Any:
     cluster = module.LocalCluster(
         n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",
         dashboard_address="127.0.0.1:0",
-        worker_dashboard_address=None, local_directory=str(Path(scratch)), silence_logs=50,
+        worker_dashboard_address=None, local_directory=str(folder), silence_logs=50,
     )  # fmt: skip
     stack.callback(cluster.close)
     client = module.Client(cluster, timeout=_START_S)

@@ -181,6 +181,15 @@ class Folder:
         table = arrow.concat_tables(parts)
         return table.sort_by("run") if "run" in schema.names else table
 
+    def columns(self, *names: str) -> dict[str, NDArray[Any]]:
+        """Return these columns of :meth:`table` as arrays (n,); a missing number is NaN.
+
+        Default: the columns that estimates need; the others have a text for each run.
+        """
+        names = names or tuple(name for name in self.schema.names if name not in _TEXTS)
+        table = self.table(*names)
+        return {name: _array(table[name]) for name in names}
+
     def left(self, runs: int) -> NDArray[np.int64]:
         """Return the numbers (n,) below ``runs`` of the runs that have no row, in their order."""
         left = np.ones(runs, np.bool_)
@@ -195,6 +204,18 @@ class Folder:
         table = self.table()
         found = table.filter(pyarrow.compute.equal(table["run"], run)).to_pylist()
         return found[0] if found else None
+
+
+_TEXTS = ("cause", "reason", "digest")
+
+
+def _array(column: Any) -> NDArray[Any]:
+    """Return a column as an array in which equal texts are one object."""
+    if str(column.type) != "string" or column.null_count:
+        return np.asarray(column)
+    found = column.combine_chunks().dictionary_encode()
+    texts = np.array([*found.dictionary.to_pylist(), None], dtype=np.object_)[:-1]
+    return np.asarray(texts[found.indices.to_numpy()])
 
 
 def _number(path: Path) -> int:

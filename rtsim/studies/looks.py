@@ -23,8 +23,7 @@ def needed(folder: Folder) -> int:
     plan, stop = folder.plan, folder.plan.stopping
     if stop is None:
         return plan.runs
-    table = folder.table()
-    columns = {name: np.asarray(table[name]) for name in table.column_names}
+    columns = folder.columns()
     for look in stop.looks:
         if look >= plan.runs:
             break

@@ -25,8 +25,7 @@ def summarise(folder: Folder) -> dict[str, Any]:
     ``results`` and ``requirements`` take the runs that came to their end.
     """
     plan = folder.plan
-    table = folder.table()
-    columns = {name: np.asarray(table[name]) for name in table.column_names}
+    columns = folder.columns()
     states = columns["state"]
     ended = {name: column[(states == OK) | (states == NAN)] for name, column in columns.items()}
     out: dict[str, Any] = {

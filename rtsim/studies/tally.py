@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
 from rtsim.studies.folder import Folder
 from rtsim.studies.measures import margin_name
@@ -30,21 +28,17 @@ class Tally:
     def of(cls, folder: Folder) -> Tally:
         """Return the totals of the rows that the folder has already."""
         out = cls(folder.plan)
-        columns = ("state", *out._margins.values())
-        for batch in folder.table(*columns).to_batches():
-            for row in batch.to_pylist():
-                out._count(row["state"], row)
+        columns = folder.columns("state", *out._margins.values())
+        out.states.update(columns["state"])
+        for name, column in out._margins.items():
+            out.passed[name] = int((columns[column] >= 0.0).sum())  # False for NaN
         return out
 
     def add(self, row: Row) -> None:
         self.new += 1
-        self._count(row.state, row.values)
-
-    def _count(self, state: str, values: Mapping[str, Any]) -> None:
-        self.states[state] += 1
+        self.states[row.state] += 1
         for name, column in self._margins.items():
-            margin = values.get(column)
-            if margin is not None and not math.isnan(margin) and margin >= 0.0:
+            if row.values.get(column, math.nan) >= 0.0:
                 self.passed[name] += 1
 
     @property

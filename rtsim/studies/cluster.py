@@ -24,8 +24,8 @@ from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.studies.batch import check_worker, run_batch
 from rtsim.studies.plan import Ordered
 from rtsim.studies.pools import Batch, Outcome
-from rtsim.studies.rows import Sent, received, sent
 from rtsim.studies.scratch import scratch
+from rtsim.studies.wire import Sent, orders_of_text, received, sent, text_of_orders
 
 _TOPIC = "rtsim-study"
 _FLUSHED_S = 0.05
@@ -60,7 +60,7 @@ def distributed() -> Any:
     return module
 
 
-def _in_worker(job_text: str, batch: Batch, key: str) -> tuple[str, list[Sent]]:
+def _in_worker(job_text: str, orders: str, key: str, alone: bool) -> tuple[str, list[Sent]]:
     """Run a batch in a worker of Dask, and report when its first run begins.
 
     Returns the worker's address and the rows.
@@ -69,12 +69,12 @@ def _in_worker(job_text: str, batch: Batch, key: str) -> tuple[str, list[Sent]]:
 
     def began() -> None:
         worker.log_event(_TOPIC, {"key": key})
-        if batch.alone:
+        if alone:
             flushed = threading.Event()
             worker.loop.add_callback(worker.loop.call_later, _FLUSHED_S, flushed.set)
             flushed.wait(10 * _FLUSHED_S)
 
-    return str(worker.address), sent(run_batch(job_text, batch.orders, began))
+    return str(worker.address), sent(run_batch(job_text, orders_of_text(orders), began))
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,7 @@ class DaskPool:
         self._number = 0
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         with ExitStack() as stack:
+            stack.enter_context(_settings())
             self._client = _joined(where, stack) if where.remote else _started(where, stack)
             stack.callback(self._client.close)
             self._client.subscribe_topic(_TOPIC, self._heard)
@@ -168,7 +169,8 @@ class DaskPool:
         key = f"rtsim-study-{os.getpid()}-{id(self)}-{self._number}"
         others = [one for one in self.addresses if one != batch.avoid] if batch.avoid else []
         future = self._client.submit(
-            _in_worker, self._job_text, batch, key, key=key, pure=False, retries=0,
+            _in_worker, self._job_text, text_of_orders(batch.orders), key, batch.alone,
+            key=key, pure=False, retries=0,
             workers=others or None, allow_other_workers=True if others else None,
             priority=1 if batch.alone else 0,
         )  # fmt: skip
@@ -255,6 +257,22 @@ def _dashboard() -> bool:
     return find_spec("bokeh") is not None
 
 
+def _settings() -> Any:
+    """Return a context with Dask's settings for a study."""
+    distributed()
+    import dask
+
+    return dask.config.set(
+        {
+            "distributed.scheduler.allowed-failures": 0,
+            "distributed.admin.low-level-log-length": 20,  # it keeps whole messages
+            "distributed.admin.system-monitor.interval": "5s",
+            "distributed.worker.preload": [__name__],
+            "distributed.worker.profile.enabled": False,
+        }
+    )
+
+
 def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
     """Return a client of a cluster that the user has started."""
     name = where.address or where.scheduler_file
@@ -277,21 +295,9 @@ def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
 
 def _started(where: Where, stack: ExitStack) -> Any:
     """Return a client of a new cluster of processes that listens on the loopback interface."""
-    import dask
-
     module = distributed()
     count = where.workers or os.cpu_count() or 1
     folder = stack.enter_context(scratch())
-    stack.enter_context(
-        dask.config.set(
-            {
-                "distributed.scheduler.allowed-failures": 0,
-                "distributed.admin.system-monitor.interval": "5s",
-                "distributed.worker.preload": [__name__],
-                "distributed.worker.profile.enabled": False,
-            }
-        )
-    )
     cluster = module.LocalCluster(
         n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",
         dashboard_address="127.0.0.1:0",

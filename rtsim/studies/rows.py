@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -54,17 +54,3 @@ class Row(NamedTuple):
             **order.factors,
             **self.values,
         }
-
-
-Sent = tuple[object, ...]
-"""A row as a worker sends it: its fields without the order, which the receiver knows."""
-
-
-def sent(rows: Iterable[Row]) -> list[Sent]:
-    """Return ``rows`` as a worker sends them."""
-    return [(*row[1:5], dict(row.values), *row[6:]) for row in rows]
-
-
-def received(orders: Sequence[Ordered], rows: Sequence[Any]) -> list[Row]:
-    """Return the rows that :func:`sent` made, with their orders."""
-    return [Row(order, *row) for order, row in zip(orders, rows, strict=True)]

@@ -19,6 +19,7 @@ from rtsim.studies.plan import Orders, Plan
 from rtsim.studies.rows import Row
 from rtsim.studies.study import Study
 from rtsim.studies.texts import Value
+from rtsim.studies.wire import orders_of_text, received, sent, text_of_orders
 
 SCENARIO = """
 import math
@@ -194,3 +195,25 @@ def test_runs_share_nothing_but_the_code(file: str) -> None:
     backward = [runner.row(orders[k]).digest for k in reversed(range(4))]
     assert forward == backward[::-1]
     assert len(set(forward)) == 4
+
+
+def test_orders_and_rows_are_the_same_behind_the_wire(file: str) -> None:
+    columns: dict[str, list[Value]] = {
+        "tank.a": [0.1, math.inf, -0.0, 5e-324],
+        "compiled": [True, False, True, True],
+        "law.gain": [1, 2**53, -1, 0],
+        "unknown.\u00e9": ["a", "", "\u00e9", '"'],
+    }
+    plan = Plan.of(Study(design=Table(columns), results={"last": "last:tank.a"}), file)
+    orders = [Orders(plan)[k] for k in range(4)]
+    assert repr(orders_of_text(text_of_orders(orders))) == repr(orders)
+    rows = [Row(orders[0], "ok", values={"last": 0.1}, digest="d", wall_s=1.0)]
+    rows.append(Row(orders[1], "error", "because", attempts=2))
+    assert received(orders[:2], sent(rows)) == rows
+
+
+def test_digests_are_those_of_folders_written_before() -> None:
+    plan = Plan.of(
+        Study(design=Replications(1), results={"x": "last:plant.x"}, until=1), "unstable"
+    )
+    assert Runner(plan.job).row(Orders(plan)[0]).digest.startswith("0a38a124e8819943")

@@ -2,7 +2,8 @@
 
 The loop runs the same prepared scenario with the same seeds and values, and keeps the same results,
 with the digest of all rows.  A second loop keeps no digest, and records one track only.  Workers
-and folders of a study are started before its time begins.
+and folders of a study are started before its time begins.  Two loops at once show how much faster
+this machine is with two processes.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -99,13 +103,36 @@ class Case:
         return once
 
 
-LONG = Case("f16", "f16.cg", 0.3, "f16.altitude", 20.0, 400)
+LONG = Case("f16", "f16.cg", 0.3, "f16.altitude", 20.0, 800)
 SHORT = Case("unstable", "plant.stiffness", 2.0, "plant.x", 1.0, 4000)
+
+
+@cache
+def _loop(case: Case) -> Callable[[], float]:
+    """The loop of ``case`` in this process."""
+    return case.looped(digest=True)
+
+
+def _loop_once(case: Case) -> None:
+    _loop(case)()
+
+
+def _two_loops(case: Case, processes: ProcessPoolExecutor) -> Callable[[], float]:
+    """Returns the time of a run [ns] if two processes run a loop of half of the runs each."""
+    half = replace(case, runs=case.runs // 2)
+
+    def once() -> float:
+        began = stopwatch()
+        for one in [processes.submit(_loop_once, half) for _ in range(2)]:
+            one.result()
+        return (stopwatch() - began) / (2 * half.runs)
+
+    return once
 
 
 def run(quick: bool = False, runs: int = 0, sizes: tuple[int, int] | None = None) -> Result:
     """Measure in turns, and then the memory in processes of its own."""
-    rounds = 2 if quick else 7
+    rounds = 2 if quick else 5
     rows: list[Row] = []
     for case in (LONG, SHORT):
         some = runs or (case.runs // 4 if quick else case.runs)
@@ -124,10 +151,14 @@ def _compared(case: Case, rounds: int, bounds: bool) -> list[Row]:
         for name, workers in (("here", 0), ("one", 1), ("two", 2)):
             pool = stack.enter_context(pool_of(text, Where(workers)))
             contenders[name] = case.studied(pool, folder)
+        spawned = get_context("spawn")
+        processes = stack.enter_context(ProcessPoolExecutor(2, mp_context=spawned))
+        contenders["both"] = _two_loops(case, processes)
         seen = {name: np.array(found) for name, found in in_turns(contenders, rounds).items()}
     what = f"{case.scenario}, {case.until:g} s"
     share = [float(np.median(seen["loop"] / seen[name])) for name in ("one", "here")]
     scaling = float(np.median(seen["one"] / seen["two"]))
+    limit = float(np.median(seen["loop"] / seen["both"]))
     over_ms = float(np.median(seen["one"] - seen["loop"])) * 1e-6
 
     def time(name: str) -> dict[str, float | None]:
@@ -138,6 +169,7 @@ def _compared(case: Case, rounds: int, bounds: bool) -> list[Row]:
     return [
         Row(f"{what}: a loop that keeps results and digests", time("loop")),
         Row(f"{what}: a loop that keeps results only", time("bare")),
+        Row(f"{what}: two such loops at once", {**time("both"), "one / it [x]": limit}),
         Row(f"{what}: a study in this process", {**time("here"), "loop / it [x]": share[1]}),
         Row(f"{what}: a study with one worker", {**time("one"), "loop / it [x]": share[0]},
             **kept),  # type: ignore[arg-type]

@@ -14,12 +14,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import asdict, dataclass, replace
 from itertools import count
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +41,7 @@ SCALING, SHARE, OVERHEAD_MS, GROWTH = 1.9, 0.95, 2.0, 1.1
 """Two workers against one; a study against a loop; what it adds to a run; peaks of memory."""
 SIZES = (10_000, 100_000)
 """Runs of the two studies whose peaks are compared."""
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -107,27 +105,35 @@ LONG = Case("f16", "f16.cg", 0.3, "f16.altitude", 20.0, 800)
 SHORT = Case("unstable", "plant.stiffness", 2.0, "plant.x", 1.0, 4000)
 
 
-@cache
-def _loop(case: Case) -> Callable[[], float]:
-    """The loop of ``case`` in this process."""
-    return case.looped(digest=True)
-
-
-def _loop_once(case: Case) -> None:
-    _loop(case)()
-
-
-def _two_loops(case: Case, processes: ProcessPoolExecutor) -> Callable[[], float]:
+def _two_loops(case: Case, stack: ExitStack) -> Callable[[], float]:
     """Returns the time of a run [ns] if two processes run a loop of half of the runs each."""
     half = replace(case, runs=case.runs // 2)
+    command = [sys.executable, "-m", "tools.bench.study", "loop", json.dumps(asdict(half))]
+    both = [stack.enter_context(_piped(command)) for _ in range(2)]
 
     def once() -> float:
         began = stopwatch()
-        for one in [processes.submit(_loop_once, half) for _ in range(2)]:
-            one.result()
+        for one in both:
+            print(file=one.stdin, flush=True)
+        for one in both:
+            assert one.stdout is not None
+            one.stdout.readline()
         return (stopwatch() - began) / (2 * half.runs)
 
     return once
+
+
+def _piped(command: list[str]) -> subprocess.Popen[str]:
+    """Start a process that :func:`_loop` runs in; it ends when its input is closed."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT)
+
+
+def _loop(case: Case) -> None:
+    """Run the loop of ``case`` once for each line of the input."""
+    once = case.looped(digest=True)
+    for _ in sys.stdin:
+        print(once(), flush=True)
 
 
 def run(quick: bool = False, runs: int = 0, sizes: tuple[int, int] | None = None) -> Result:
@@ -151,9 +157,7 @@ def _compared(case: Case, rounds: int, bounds: bool) -> list[Row]:
         for name, workers in (("here", 0), ("one", 1), ("two", 2)):
             pool = stack.enter_context(pool_of(text, Where(workers)))
             contenders[name] = case.studied(pool, folder)
-        spawned = get_context("spawn")
-        processes = stack.enter_context(ProcessPoolExecutor(2, mp_context=spawned))
-        contenders["both"] = _two_loops(case, processes)
+        contenders["both"] = _two_loops(case, stack)
         seen = {name: np.array(found) for name, found in in_turns(contenders, rounds).items()}
     what = f"{case.scenario}, {case.until:g} s"
     share = [float(np.median(seen["loop"] / seen[name])) for name in ("one", "here")]
@@ -199,8 +203,7 @@ def _peaks(sizes: tuple[int, int]) -> list[Row]:
 def peaks(runs: int, workers: int = 2) -> dict[str, float]:
     """Return the peaks [MB] of the processes of a study with ``runs`` short runs."""
     command = [sys.executable, "-m", "tools.bench.study", str(runs), str(workers)]
-    root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=root)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
@@ -253,4 +256,7 @@ def _peak_mb(pid: int | str) -> float:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "loop":
+        _loop(Case(**json.loads(sys.argv[2])))
+        sys.exit()
     print(json.dumps(_observed(int(sys.argv[1]), int(sys.argv[2]))))

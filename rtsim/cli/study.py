@@ -92,7 +92,7 @@ def start(
     Exit status: 0 if every run has its results; 1 if a run raised an error or a result is not a
     number; 2 if runs are missing, were lost or took too long; 130 if interrupted.
     """
-    made = begin(scenario, composed.study(scenario), folder)
+    made = begin(scenario, composed.study(scenario), folder, where)
     _carry_out(made, where, strict, as_json)
 
 
@@ -163,7 +163,7 @@ def search(
         )
     assert composed.runs is not None  # the option has a default
     design = Search(requirement or names[0], composed.runs, population, within, stop_at_failure)
-    made = begin(scenario, replace(study, design=design), folder)
+    made = begin(scenario, replace(study, design=design), folder, where)
     _carry_out(made, where, strict, as_json)
 
 

@@ -133,7 +133,9 @@ _COMPOSING = (
     click.option("--seed", type=int, help="Seed of the study.  [default: the study's own, or 0]"),
     click.option("--until", help="End of each run, simulated s.  [default: the scenario's own]"),
     click.option(
-        "--limit", type=float, help="Longest wall-clock time of one run, s.  [default: none]"
+        "--limit",
+        type=float,
+        help="Longest wall-clock time of one run, s; needs worker processes.  [default: none]",
     ),
     click.option(
         "--keep",

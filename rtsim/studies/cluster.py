@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import ctypes
 import logging
 import os
 import queue
 import signal
-import tempfile
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rtsim.core.clock import stopwatch
@@ -24,7 +24,8 @@ from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.studies.batch import check_worker, run_batch
 from rtsim.studies.plan import Ordered
 from rtsim.studies.pools import Batch, Outcome
-from rtsim.studies.rows import Row
+from rtsim.studies.scratch import scratch
+from rtsim.studies.wire import Sent, orders_of_text, received, sent, text_of_orders
 
 _TOPIC = "rtsim-study"
 _FLUSHED_S = 0.05
@@ -59,9 +60,7 @@ def distributed() -> Any:
     return module
 
 
-def _in_worker(
-    job_text: str, orders: list[Ordered], key: str, alone: bool
-) -> tuple[str, list[Row]]:
+def _in_worker(job_text: str, orders: str, key: str, alone: bool) -> tuple[str, list[Sent]]:
     """Run a batch in a worker of Dask, and report when its first run begins.
 
     Returns the worker's address and the rows.
@@ -71,11 +70,11 @@ def _in_worker(
     def began() -> None:
         worker.log_event(_TOPIC, {"key": key})
         if alone:
-            sent = threading.Event()
-            worker.loop.add_callback(worker.loop.call_later, _FLUSHED_S, sent.set)
-            sent.wait(10 * _FLUSHED_S)
+            flushed = threading.Event()
+            worker.loop.add_callback(worker.loop.call_later, _FLUSHED_S, flushed.set)
+            flushed.wait(10 * _FLUSHED_S)
 
-    return str(worker.address), run_batch(job_text, orders, began)
+    return str(worker.address), sent(run_batch(job_text, orders_of_text(orders), began))
 
 
 @dataclass(frozen=True)
@@ -93,6 +92,22 @@ class Where:
     def remote(self) -> bool:
         return bool(self.address or self.scheduler_file)
 
+    @property
+    def in_process(self) -> bool:
+        return self.workers == 0 and not self.remote
+
+    def check_limit(self, limit: float | None) -> None:
+        """Raise :class:`ScenarioError` if these workers cannot end a run after ``limit`` s."""
+        if limit is not None and self.in_process:
+            raise ScenarioError(
+                f"the limit of {limit:g} s needs worker processes, because a run in this process "
+                "cannot be ended; give one worker or more (--workers 1), or leave out the limit"
+            )
+
+
+LOCAL = Where()
+"""One process for each CPU of this machine."""
+
 
 class DaskPool:
     """Executes batches on the workers of a Dask cluster."""
@@ -106,6 +121,7 @@ class DaskPool:
         self._number = 0
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         with ExitStack() as stack:
+            stack.enter_context(_settings())
             self._client = _joined(where, stack) if where.remote else _started(where, stack)
             stack.callback(self._client.close)
             self._client.subscribe_topic(_TOPIC, self._heard)
@@ -153,8 +169,9 @@ class DaskPool:
         key = f"rtsim-study-{os.getpid()}-{id(self)}-{self._number}"
         others = [one for one in self.addresses if one != batch.avoid] if batch.avoid else []
         future = self._client.submit(
-            _in_worker, self._job_text, list(batch.orders), key, batch.alone, key=key, pure=False,
-            retries=0, workers=others or None, allow_other_workers=True if others else None,
+            _in_worker, self._job_text, text_of_orders(batch.orders), key, batch.alone,
+            key=key, pure=False, retries=0,
+            workers=others or None, allow_other_workers=True if others else None,
             priority=1 if batch.alone else 0,
         )  # fmt: skip
         self._futures[key] = future
@@ -183,7 +200,7 @@ class DaskPool:
             if future.status == "finished":
                 address, rows = future.result(timeout=_FETCH_S)
                 self._forget(future, key)
-                return Outcome(batch, rows, worker=address)
+                return Outcome(batch, received(batch.orders, rows), worker=address)
             if future.status == "cancelled":
                 raise ClusterLost(LOST_TEXT)
             error = future.exception(timeout=0) if future.status == "error" else None
@@ -217,6 +234,20 @@ def dask_setup(worker: Any) -> None:  # noqa: ARG001
     """Let a worker ignore Ctrl-C, which a terminal sends to all processes; Dask calls this."""
     with suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_client()
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_client() -> None:
+    """Let Linux end this worker when the study's process is gone.
+
+    Dask ends it too, by a thread of Python; compiled code that never returns keeps that thread
+    waiting.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _dashboard() -> bool:
@@ -224,6 +255,22 @@ def _dashboard() -> bool:
     from importlib.util import find_spec
 
     return find_spec("bokeh") is not None
+
+
+def _settings() -> Any:
+    """Return a context with Dask's settings for a study."""
+    distributed()
+    import dask
+
+    return dask.config.set(
+        {
+            "distributed.scheduler.allowed-failures": 0,
+            "distributed.admin.low-level-log-length": 20,  # it keeps whole messages
+            "distributed.admin.system-monitor.interval": "5s",
+            "distributed.worker.preload": [__name__],
+            "distributed.worker.profile.enabled": False,
+        }
+    )
 
 
 def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
@@ -248,25 +295,13 @@ def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
 
 def _started(where: Where, stack: ExitStack) -> Any:
     """Return a client of a new cluster of processes that listens on the loopback interface."""
-    import dask
-
     module = distributed()
     count = where.workers or os.cpu_count() or 1
-    scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="rtsim-study-"))
-    stack.enter_context(
-        dask.config.set(
-            {
-                "distributed.scheduler.allowed-failures": 0,
-                "distributed.admin.system-monitor.interval": "5s",
-                "distributed.worker.preload": [__name__],
-                "distributed.worker.profile.enabled": False,
-            }
-        )
-    )
+    folder = stack.enter_context(scratch())
     cluster = module.LocalCluster(
         n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",
         dashboard_address="127.0.0.1:0",
-        worker_dashboard_address=None, local_directory=str(Path(scratch)), silence_logs=50,
+        worker_dashboard_address=None, local_directory=str(folder), silence_logs=50,
     )  # fmt: skip
     stack.callback(cluster.close)
     client = module.Client(cluster, timeout=_START_S)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
@@ -26,7 +27,8 @@ _SHORTEST_NS = 2_000_000_000
 _SHARE = 50
 """Rows are written after 2 s, and later after 1/50 of the time so far, which limits the number of
 files."""
-_MOST_ROWS = 20_000
+_MOST_ROWS = 10_000
+"""Rows that wait to be written, so that memory stays flat."""
 
 
 class StudyError(RtsimError):
@@ -59,7 +61,9 @@ class Folder:
     def __init__(self, path: Path, plan: Plan) -> None:
         self.path, self.plan = path, plan
         self._schema: Any = None
-        self._rows: list[Row] = []
+        self._columns: dict[str, list[Any]] = {}
+        self._waiting = 0
+        """Number of rows in the columns, which are not written yet."""
         self._began = self._written = stopwatch()
         self._next = 1 + max(map(_number, self._files()), default=0)
 
@@ -131,35 +135,37 @@ class Folder:
 
     def add(self, row: Row) -> None:
         """Keep ``row`` until :meth:`write`."""
-        self._rows.append(row)
+        if not self._columns:
+            self._columns = {name: [] for name in self.schema.names}
+        row_columns = row.columns()
+        for name, column in self._columns.items():
+            column.append(row_columns.get(name))
+        self._waiting += 1
 
     def write_if_due(self) -> None:
         """Write the rows if they have waited long enough."""
         now = stopwatch()
         due = self._written + max(_SHORTEST_NS, (now - self._began) // _SHARE)
-        if self._rows and (now >= due or len(self._rows) >= _MOST_ROWS):
+        if self._waiting and (now >= due or self._waiting >= _MOST_ROWS):
             self.write()
 
     def write(self) -> None:
         """Write all rows that were added; raises :class:`StudyError` if the disk refuses them."""
-        if not self._rows:
+        if not self._waiting:
             return
         arrow = _pyarrow()
-        columns = [row.columns() for row in self._rows]
-        table = arrow.table(
-            {f.name: arrow.array([c.get(f.name) for c in columns], f.type) for f in self.schema},
-            schema=self.schema,
-        )
+        arrays = {f.name: arrow.array(self._columns[f.name], f.type) for f in self.schema}
+        table = arrow.table(arrays, schema=self.schema)
         target = self.path / RESULTS / f"part-{self._next:06d}.parquet"
         try:
             _write(target, lambda part: arrow.parquet.write_table(table, part))
         except OSError as error:
             raise StudyError(
-                f"cannot write {target}: {error.strerror or error}; {len(self._rows)} runs are "
+                f"cannot write {target}: {error.strerror or error}; {self._waiting} runs are "
                 f"lost and will be repeated: make room, then type rtsim study resume {self.path}"
             ) from error
         self._next += 1
-        self._rows.clear()
+        self._columns, self._waiting = {}, 0
         self._written = stopwatch()
 
     def table(self, *columns: str) -> Any:
@@ -214,9 +220,21 @@ class Folder:
         """The runs by their number."""
         return Orders(self.plan) if self.plan.sampled.planned else Stored(self)
 
-    def done(self) -> set[int]:
-        """Return the numbers of the runs that have a row."""
-        return set(self.table("run")["run"].to_pylist())
+    def columns(self, *names: str) -> dict[str, NDArray[Any]]:
+        """Return these columns of :meth:`table` as arrays (n,); a missing number is NaN.
+
+        Default: the columns that estimates need; the others have a text for each run.
+        """
+        names = names or tuple(name for name in self.schema.names if name not in _TEXTS)
+        table = self.table(*names)
+        return {name: _array(table[name]) for name in names}
+
+    def left(self, runs: int) -> NDArray[np.int64]:
+        """Return the numbers (n,) below ``runs`` of the runs that have no row, in their order."""
+        left = np.ones(runs, np.bool_)
+        done = self.table("run")["run"].to_numpy()
+        left[done[done < runs]] = False
+        return np.flatnonzero(left)
 
     def row(self, run: int) -> dict[str, Any] | None:
         """Return the row of one run, or ``None`` if it has none yet."""
@@ -238,12 +256,24 @@ class Stored:
         row = self._folder.row(run)
         if row is None:
             raise ScenarioError(
-                f"the search has no run {run} so far; it has {len(self._folder.done())} runs, "
-                "whose numbers begin at 0"
+                f"the search has no run {run} so far; it has {self._folder.table('run').num_rows} "
+                "runs, whose numbers begin at 0"
             )
         example = self._folder.plan.example
         factors, marks = ({n: row[n] for n in names} for names in (example.values, example.marks))
         return Ordered(run, row["seed"], factors, marks)
+
+
+_TEXTS = ("cause", "reason", "digest")
+
+
+def _array(column: Any) -> NDArray[Any]:
+    """Return a column as an array in which equal texts are one object."""
+    if str(column.type) != "string" or column.null_count:
+        return np.asarray(column)
+    found = column.combine_chunks().dictionary_encode()
+    texts = np.array([*found.dictionary.to_pylist(), None], dtype=np.object_)[:-1]
+    return np.asarray(texts[found.indices.to_numpy()])
 
 
 def _number(path: Path) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,7 +78,7 @@ class Measures:
             for track in (one.track, f"{_MESSAGES}{one.track}"):
                 self._of_track.setdefault(track, []).append(one)
         self._tracks: set[str] = set()
-        self._digests: dict[str, tuple[list[Any], Any]] = {}
+        self._digests: dict[str, tuple[str, Any]] = {}
         self._rows: dict[str, int] = {}
 
     @property
@@ -90,7 +91,7 @@ class Measures:
         self._tracks.add(spec.name)
         if spec.deterministic:
             if spec.name not in self._digests:
-                layout = [spec.name, list(spec.integers), list(spec.signals.columns)]
+                layout = _layout(spec.name, spec.integers, spec.signals.columns)
                 self._digests[spec.name] = layout, hashlib.sha256()
             self._digests[spec.name][1].update(np.ascontiguousarray(words, "<i8").data)
             self._rows[spec.name] = self._rows.get(spec.name, 0) + len(words)
@@ -109,7 +110,7 @@ class Measures:
         """
         out = hashlib.sha256()
         for name, (layout, rows) in sorted(self._digests.items()):
-            out.update(json.dumps([*layout, self._rows[name], rows.hexdigest()]).encode())
+            out.update(f'[{layout}, {self._rows[name]}, "{rows.hexdigest()}"]'.encode())
         return out.hexdigest()
 
     def values(self, recording: Callable[[], Recording]) -> dict[str, float]:
@@ -130,6 +131,12 @@ class Measures:
         for requirement in self._requirements:
             out[margin_name(requirement)] = requirement.margin(out[requirement.result])
         return out
+
+
+@cache
+def _layout(name: str, integers: tuple[str, ...], columns: tuple[str, ...]) -> str:
+    """Return the names of a track as JSON text, without the brackets around it."""
+    return json.dumps([name, integers, columns])[1:-1]
 
 
 def _number(name: str, value: object) -> float:

@@ -12,7 +12,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.record.ending import TO_THE_END
 from rtsim.runs.pace import MAX, Pace
 from rtsim.studies.campaign import Campaign
-from rtsim.studies.cluster import DaskPool, Where
+from rtsim.studies.cluster import LOCAL, DaskPool, Where
 from rtsim.studies.folder import Folder
 from rtsim.studies.keeping import keep, run_into
 from rtsim.studies.looks import needed
@@ -44,17 +44,20 @@ def start(
         raise ScenarioError(
             f"{scenario} has no function study(); add one, or give the study as an argument"
         )
-    out = begin(scenario, study, Path(folder))
+    where = Where(workers)
+    out = begin(scenario, study, Path(folder), where)
     with out.locked():
-        carry_out(out, Where(workers))
+        carry_out(out, where)
     return out
 
 
-def begin(scenario: str, study: Study, folder: Path | None) -> Folder:
+def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL) -> Folder:
     """Make the folder of a study; ``None``: the first free folder ``studies/NAME-NNN``.
 
-    Raises :class:`ScenarioError` if the scenario does not take the factors.
+    Raises :class:`ScenarioError` if the scenario does not take the factors, or if the workers
+    ``where`` cannot keep the limit of the study.
     """
+    where.check_limit(study.limit)
     plan = Plan.of(study, scenario)
     Runner(plan.job).check(ordered(plan, 0, plan.example, 0))
     if folder is not None:
@@ -78,6 +81,7 @@ def carry_out(folder: Folder, where: Where, show: Show = lambda *_: None) -> Tal
     The scenario that the plan names must be trusted (docs/trust.md).  ``show`` is called about once
     per second.
     """
+    where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)
     job = folder.plan.job.check_trusted(str(folder.path))
     planned = folder.plan.sampled.planned
@@ -97,8 +101,7 @@ def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
     """Give the workers, and end them afterwards if they were started here."""
     if where.workers is not None and where.workers < 0:
         raise ScenarioError(f"workers is {where.workers}; give a whole number >= 0")
-    in_process = where.workers == 0 and not where.remote
-    pool: Pool = InProcess(job_text) if in_process else DaskPool(job_text, where)
+    pool: Pool = InProcess(job_text) if where.in_process else DaskPool(job_text, where)
     try:
         yield pool
     finally:

@@ -61,7 +61,8 @@ class Study:
     until: Duration | None = None
     """End of each run, s; default: the scenario's own."""
     limit: float | None = None
-    """Longest time for one run, wall-clock s; a run that takes longer is ended."""
+    """Longest time for one run, wall-clock s; a run that takes longer is ended.  A limit needs
+    worker processes."""
     keep: Sequence[str | float] = ()
     """Recordings that are kept: ``"failures"``, ``"extremes"`` of each result, or a share of the
     runs, such as 0.01."""

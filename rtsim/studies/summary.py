@@ -26,8 +26,7 @@ def summarise(folder: Folder) -> dict[str, Any]:
     search has ended; it is empty if the search goes on.
     """
     plan = folder.plan
-    table = folder.table()
-    columns = {name: np.asarray(table[name]) for name in table.column_names}
+    columns = folder.columns()
     states = columns["state"]
     ended = {name: column[(states == OK) | (states == NAN)] for name, column in columns.items()}
     out: dict[str, Any] = {

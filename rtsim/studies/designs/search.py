@@ -124,7 +124,7 @@ class Search(Design):
         if not np.isnan(margins).all():
             k = int(np.nanargmin(margins))
             out |= {"worst_margin": float(margins[k]), "worst_run": int(runs[k])}
-            out["factors"] = {name: columns[name][k].item() for name in space.names}
+            out["factors"] = {name: columns[name][k : k + 1].tolist()[0] for name in space.names}
         return {"search": out}
 
     @property

@@ -41,6 +41,11 @@ LOST_TEXT = (
     "the connection to Dask's scheduler is lost; start a scheduler, then continue with rtsim study "
     "resume FOLDER"
 )
+_TLS = "DASK_DISTRIBUTED__COMM__TLS__"
+_CERTIFICATES = (
+    f"set {_TLS}CA_FILE, {_TLS}CLIENT__CERT and {_TLS}CLIENT__KEY to the files of the authority, of "
+    "the client's certificate and of its key"
+)
 
 
 class ClusterLost(RtsimError):
@@ -229,14 +234,18 @@ def _dashboard() -> bool:
 def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
     """Return a client of a cluster that the user has started."""
     name = where.address or where.scheduler_file
+    place = {"scheduler_file": name} if where.scheduler_file else {"address": name}
+    _check_certificates(where.address)
     try:
-        if where.scheduler_file:
-            client = distributed().Client(scheduler_file=where.scheduler_file, timeout=_JOIN_S)
-        else:
-            client = distributed().Client(where.address, timeout=_JOIN_S)
+        client = distributed().Client(**place, timeout=_JOIN_S)
+    except TypeError as error:  # Dask's word for an address of TLS in the scheduler file
+        if "ssl_context" not in str(error):
+            raise
+        raise ScenarioError(f"the Dask scheduler of {name} uses TLS; {_CERTIFICATES}") from None
     except (OSError, ValueError) as error:
         raise ScenarioError(
-            f"no Dask scheduler answers at {name} ({error}); start one with 'dask scheduler'"
+            f"no Dask scheduler answers at {name} ({error}); start one with 'dask scheduler', and "
+            "give the address that it prints: tls://... if it uses TLS"
         ) from None
     if not client.scheduler_info(n_workers=-1)["workers"]:
         client.close()
@@ -244,6 +253,21 @@ def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
             f"the Dask scheduler at {name} has no workers; start some with 'dask worker ADDRESS'"
         )
     return client
+
+
+def _check_certificates(address: str) -> None:
+    """Raise :class:`ScenarioError` if Dask has no certificates for the address, or unusable ones.
+
+    Dask itself reads them, from its environment variables and its configuration files.
+    """
+    try:
+        context = distributed().Security().get_connection_args("client").get("ssl_context")
+    except OSError as error:  # also that of ssl
+        raise ScenarioError(
+            f"Dask cannot use the certificates of its configuration ({error}); {_CERTIFICATES}"
+        ) from None
+    if context is None and address.startswith("tls://"):
+        raise ScenarioError(f"{address} needs certificates; {_CERTIFICATES}")
 
 
 def _started(where: Where, stack: ExitStack) -> Any:

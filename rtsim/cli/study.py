@@ -82,7 +82,7 @@ def start(
     number; 2 if runs are missing, were lost or took too long; 130 if interrupted.
     """
     made = begin(scenario, composed.study(scenario), folder)
-    _carry_out(made, where, strict, as_json)
+    _carry_out(made, where, strict, as_json, named=True)
 
 
 @study.command()
@@ -103,11 +103,14 @@ def resume(folder: Path, where: Where, strict: bool, as_json: bool) -> None:
     _carry_out(Folder.open(folder), where, strict, as_json)
 
 
-def _carry_out(folder: Folder, where: Where, strict: bool, as_json: bool) -> None:
+def _carry_out(
+    folder: Folder, where: Where, strict: bool, as_json: bool, named: bool = False
+) -> None:
+    """Run what has no row yet, and show the results; ``named`` as :func:`carry_out` takes it."""
     line = StudyLine(folder, sys.stderr.isatty() and not as_json)
     with sigterm_interrupts(), folder.locked():
         try:
-            carry_out(folder, where, line.show)
+            carry_out(folder, where, line.show, named=named)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(
                 f"interrupted; to continue, type rtsim study resume {folder.path}"

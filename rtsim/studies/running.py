@@ -44,7 +44,7 @@ def start(
         )
     out = begin(scenario, study, Path(folder))
     with out.locked():
-        carry_out(out, Where(workers))
+        carry_out(out, Where(workers), named=True)
     return out
 
 
@@ -70,14 +70,16 @@ def resume(folder: str | Path, *, workers: int | None = 0) -> Folder:
     return out
 
 
-def carry_out(folder: Folder, where: Where, show: Show = lambda *_: None) -> Tally:
+def carry_out(
+    folder: Folder, where: Where, show: Show = lambda *_: None, *, named: bool = False
+) -> Tally:
     """Run all runs of a locked folder that have no row yet; return the totals.
 
-    The scenario that the plan names must be trusted (docs/trust.md).  ``show`` is called about once
-    per second.
+    The scenario that the plan names must be trusted (docs/trust.md), unless the user has just
+    ``named`` it.  ``show`` is called about once per second.
     """
     tally = Tally.of(folder)
-    job = folder.plan.job.check_trusted(str(folder.path))
+    job = folder.plan.job if named else folder.plan.job.check_trusted(str(folder.path))
     if tally.rows < needed(folder):
         with pool_of(job.to_text(), where) as pool:
             Campaign(folder, pool, tally, lambda tally: show(tally, pool)).run()

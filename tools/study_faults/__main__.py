@@ -17,7 +17,12 @@ from pathlib import Path
 import click
 
 from rtsim.cli.common import reports_errors
-from tools.study_faults.faults import full_disk, killed_again_and_again, wrong_runs
+from tools.study_faults.faults import (
+    crash_on_a_cluster,
+    full_disk,
+    killed_again_and_again,
+    wrong_runs,
+)
 from tools.study_faults.flights import elsewhere, flights
 from tools.study_faults.rows import Rows
 from tools.study_faults.shown import Shown
@@ -58,6 +63,7 @@ def main(
             elsewhere(work, _STUDY, runs, like)
         if "5" in wanted:
             wrong_runs(work, bad_runs)
+            crash_on_a_cluster(work, bad_runs // 10)
             killed_again_and_again(work, seconds, every)
             killed_again_and_again(work, seconds / 5, every / 2, sil=True)
             full_disk(work, _STUDY, runs)

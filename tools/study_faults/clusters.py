@@ -12,6 +12,7 @@ from tools.study_faults.processes import Group, kill, program, wait_for
 
 _DASK = program("dask")
 _START_S = 60.0
+_FAILURES = "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES"
 _TLS = "DASK_DISTRIBUTED__COMM__TLS__"
 
 
@@ -49,7 +50,7 @@ class Cluster:
     def __init__(self, folder: Path, workers: int, files: dict[str, Path] | None) -> None:
         """Start them; ``files``: the certificates, ``None`` for a cluster without TLS."""
         folder.mkdir()
-        self.group = Group(folder)
+        self.group = Group(folder, {_FAILURES: "0"})
         self.file = folder / "scheduler.json"
         tls = [word for name, path in (files or {}).items() for word in (f"--tls-{name}", path)]
         self._scheduler = self._begin(

@@ -7,10 +7,11 @@ import os
 import random
 import shlex
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.study_faults.processes import kill
+from tools.study_faults.clusters import cluster
+from tools.study_faults.processes import kill, wait_for
 from tools.study_faults.rows import Rows, count_of, equal_rows, once_each, rows_of, states_of
 from tools.study_faults.studies import RTSIM, Work
 
@@ -53,6 +54,18 @@ def table(path: Path, runs: int, bad: dict[int, tuple[float, float]], delay: flo
             write([repr(draw.uniform(0.5, 0.9)), fault, mode, delay])
 
 
+def crash_on_a_cluster(work: Work, runs: int) -> None:
+    """Let one run crash on the workers of a cluster that was started by hand."""
+    work.shown.point = "5"
+    table(work.folder / "calm.csv", runs, {})
+    good = work.study(work.group(), "calm", BAD, "--design", "table:calm.csv", "--workers", "0")
+    with cluster(work.folder / "crashing", 2) as there:
+        kind = replace(KINDS[0], name="crash there", words=("--cluster", there.address))
+        _wrong(work, kind, runs, runs, good)
+        back = wait_for(lambda: len(there.group.workers()) == 2, 60.0)
+        work.shown.check("crash there: the cluster has both workers again", back, True)
+
+
 def wrong_runs(work: Work, runs: int, every: int = 100) -> None:
     """Let one run of ``every`` go wrong, in each way, and compare with a study of good runs."""
     work.shown.point = "5"
@@ -66,9 +79,9 @@ def wrong_runs(work: Work, runs: int, every: int = 100) -> None:
 def _wrong(work: Work, kind: Fault, runs: int, every: int, good: Rows) -> None:
     shown, name = work.shown, kind.name
     folder = name.replace(" ", "-")
-    bad = {run: kind.what for run in range(every // 2, runs, every)}
+    bad = dict.fromkeys(range(every // 2, runs, every), kind.what)
     table(work.folder / f"{folder}.csv", runs, bad)
-    words = (BAD, "--design", f"table:{folder}.csv", "--workers", "2", *kind.words)
+    words = (BAD, "--design", f"table:{folder}.csv", *kind.words)
     rows = work.study(work.group(), folder, *words, status=kind.status)
     shown.check(f"{name}: rows", once_each(rows, runs), f"{runs} runs once")
     wanted = dict(sorted({"ok": runs - len(bad), kind.state: len(bad)}.items()))
@@ -100,7 +113,7 @@ def killed_again_and_again(work: Work, seconds: float, every: float, sil: bool =
             time.sleep(0.1)
     took = time.monotonic() - began
     rows = work.finish(group, name, process)
-    least = int(0.5 * seconds / every)
+    least = max(1, int(0.5 * seconds / every))
     shown.check(f"{name}: at least {least} kills ({kills} in {took:.0f} s)", kills >= least, True)
     table(work.folder / f"{name}-calm.csv", runs, {})
     calm = work.study(work.group(), f"{name}-calm", BAD, "--design", f"table:{name}-calm.csv")

@@ -92,12 +92,25 @@ def repeated(work: Work, name: str, repeats: int) -> None:
     drawn = random.Random(2).sample(sorted(stored), min(repeats, len(stored)))
     runner, orders = Runner(folder.plan.job), Orders(folder.plan)
     equal = sum(run_into(runner, orders, k, None).digest == stored[k] != "" for k in drawn)
-    work.shown.check("repeated: digests equal", f"{equal} of {len(drawn)}", f"{len(drawn)} of {len(drawn)}")
+    work.shown.check(
+        "repeated: digests equal", f"{equal} of {len(drawn)}", f"{len(drawn)} of {len(drawn)}"
+    )
     group = work.group()
     for k in drawn[:3]:
         status, text = group.run(RTSIM, "study", "run", name, str(k))
         said = status == 0 and f"run {k}: the digest equals the stored one" in text
         work.shown.check(f"repeated: rtsim study run {name} {k}", said, True)
+
+
+def _left_alone(work: Work, words: tuple[str, ...], env: dict[str, str]) -> Rows:
+    """Kill the client of a cluster that goes on, and resume with the same workers."""
+    name, group = "left-alone", work.group(**env)
+    client = group.begin(RTSIM, "study", "start", *words, "-o", name)
+    going = work.reaches(name, client, 1)
+    work.shown.check("left alone: running at the kill of the client", going, True)
+    client.kill()
+    client.communicate()
+    return work.resume(group, name, *words[-2:])
 
 
 def elsewhere(work: Work, study: list[str], runs: int, like: Rows | None) -> None:
@@ -115,6 +128,7 @@ def elsewhere(work: Work, study: list[str], runs: int, like: Rows | None) -> Non
         work.shown.check("cluster: what to set is said", "TLS__CA_FILE" in text, True)
         group = work.group(**client_environment(files))
         work.whole("cluster", work.study(group, "cluster-study", *words), runs, like)
+        work.whole("left alone", _left_alone(work, words, client_environment(files)), runs, like)
         file = work.study(
             group, "file-study", *study, "--runs", str(runs), "--scheduler-file", Path(there.file)
         )

@@ -10,29 +10,31 @@ from __future__ import annotations
 
 from scipy import stats
 
+from rtsim.core.signals import Signals
 from rtsim.models.f16.controller import LAW_PARAMETERS
 from rtsim.models.f16.plant import PARAMETERS
 from rtsim.studies import MaxAbs, MonteCarlo, SettlingTime, Study
 
 TARGET_FT = 10113.0
 """The commanded altitude of check case 13.1 after 5 s."""
+_INERTIA = ("mass", "ixx", "iyy", "izz")
+
+
+def _near(signals: Signals, name: str, share: float) -> object:
+    """Return a normal distribution about a default, with that share of it as deviation."""
+    value = float(signals.initial()[signals.slice(name).start])
+    return stats.norm(value, share * abs(value))
 
 
 def study() -> Study:
     """Return 10,000 runs of 20 s of check case 13.1."""
-    gain = float(LAW_PARAMETERS["altitude_gain"].initial)
-
-    def near(name: str, share: float) -> object:
-        value = float(PARAMETERS[name].initial)
-        return stats.norm(value, share * value)
-
     return Study(
         scenario="f16",
         settings={"case": "13.1"},
         factors={
-            **{f"f16.{name}": near(name, 0.03) for name in ("mass", "ixx", "iyy", "izz")},
-            "f16.cg": stats.norm(0.25, 0.01),
-            "autopilot.altitude_gain": stats.norm(gain, 0.1 * abs(gain)),
+            **{f"f16.{name}": _near(PARAMETERS, name, 0.03) for name in _INERTIA},
+            "f16.cg": _near(PARAMETERS, "cg", 0.04),
+            "autopilot.altitude_gain": _near(LAW_PARAMETERS, "altitude_gain", 0.1),
             "latency": [0.0, 0.005, 0.010, 0.015, 0.020],
             "f16.gust_y": stats.norm(0.0, 3.0),
             "f16.gust_z": stats.norm(0.0, 3.0),

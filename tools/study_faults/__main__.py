@@ -28,8 +28,6 @@ from tools.study_faults.rows import Rows
 from tools.study_faults.shown import Shown
 from tools.study_faults.studies import Work
 
-_STUDY = ["dispersed.py"]
-
 
 @click.command(help=__doc__)
 @click.option("--runs", default=10_000, show_default=True, help="Runs of the F-16.")
@@ -56,17 +54,19 @@ def main(
             name = stack.enter_context(tempfile.TemporaryDirectory(prefix="study-faults-"))
             folder = Path(name)
         work = Work.of(folder.resolve(), shown)
+        stack.callback(work.end)
+        study = ["dispersed.py", "--runs", str(runs)]
         like: Rows | None = None
         if "2" in wanted:
-            like = flights(work, _STUDY, runs, repeat)
+            like = flights(work, study, runs, repeat)
         if "4" in wanted:
-            elsewhere(work, _STUDY, runs, like)
+            elsewhere(work, study, runs, like)
         if "5" in wanted:
             wrong_runs(work, bad_runs)
             crash_on_a_cluster(work, bad_runs // 10)
             killed_again_and_again(work, seconds, every)
             killed_again_and_again(work, seconds / 5, every / 2, sil=True)
-            full_disk(work, _STUDY, runs)
+            full_disk(work, study, runs)
     shown.print()
     sys.exit(1 if shown.failed or not shown.checks else 0)
 

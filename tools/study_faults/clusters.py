@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,11 +48,14 @@ def client_environment(files: dict[str, Path]) -> dict[str, str]:
 class Cluster:
     """A scheduler and its workers, each a command in a folder of its own."""
 
-    def __init__(self, folder: Path, workers: int, files: dict[str, Path] | None) -> None:
-        """Start them; ``files``: the certificates, ``None`` for a cluster without TLS."""
+    def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.group = Group(folder, {_FAILURES: "0"})
         self.file = folder / "scheduler.json"
+        self._scheduler: subprocess.Popen[str] | None = None
+
+    def start(self, workers: int, files: dict[str, Path] | None) -> None:
+        """Start all processes; ``files``: the certificates, ``None`` for a cluster without TLS."""
         tls = [word for name, path in (files or {}).items() for word in (f"--tls-{name}", path)]
         self._scheduler = self._begin(
             "scheduler", "scheduler", "--host", "127.0.0.1", "--port", "0", "--dashboard-address",
@@ -59,13 +63,13 @@ class Cluster:
             *tls,
         )  # fmt: skip
         if not wait_for(self._known, _START_S):
-            raise RuntimeError(f"the scheduler of {folder} did not start; see its log")
+            raise RuntimeError(f"the scheduler of {self.file.parent} did not start; see its log")
         for k in range(workers):
             self._begin(
                 f"worker-{k}", "worker", self.address, "--nthreads", "1", "--no-dashboard", *tls
             )
         if not wait_for(lambda: len(self.group.workers()) == workers, _START_S):
-            raise RuntimeError(f"the workers of {folder} did not start; see their logs")
+            raise RuntimeError(f"the workers of {self.file.parent} did not start; see their logs")
 
     def _known(self) -> bool:
         return self.file.exists() and self.file.stat().st_size > 0
@@ -75,26 +79,26 @@ class Cluster:
         """The address of the scheduler, such as ``tls://127.0.0.1:8786``."""
         return str(json.loads(self.file.read_text(encoding="utf-8"))["address"])
 
-    def _begin(self, name: str, *words: str | Path) -> int:
+    def _begin(self, name: str, *words: str | Path) -> subprocess.Popen[str]:
         folder = self.group.folder / name
         folder.mkdir()
         log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)
         try:
-            return self.group.begin(_DASK, *words, cwd=folder, output=log).pid
+            return self.group.begin(_DASK, *words, cwd=folder, output=log)
         finally:
             os.close(log)
 
     def kill_scheduler(self) -> bool:
         """Kill the scheduler; return whether it was there."""
-        return kill(self._scheduler)
+        return self._scheduler is not None and kill(self._scheduler.pid)
 
 
 @contextmanager
 def cluster(folder: Path, workers: int, files: dict[str, Path] | None = None) -> Iterator[Cluster]:
     """Give a new cluster, and kill all its processes afterwards."""
-    out = Cluster(folder, workers, files)
+    out = Cluster(folder)
     try:
+        out.start(workers, files)
         yield out
     finally:
         out.group.end()
-        out.group.left()

@@ -13,9 +13,8 @@ from pathlib import Path
 from tools.study_faults.clusters import cluster
 from tools.study_faults.processes import kill, wait_for
 from tools.study_faults.rows import Rows, count_of, equal_rows, once_each, rows_of, states_of
-from tools.study_faults.studies import RTSIM, Work
+from tools.study_faults.studies import BAD, RTSIM, Work
 
-BAD = "bad/bad.py"
 _NONE = (0.0, 0.0)
 
 
@@ -61,7 +60,7 @@ def crash_on_a_cluster(work: Work, runs: int) -> None:
     good = work.study(work.group(), "calm", BAD, "--design", "table:calm.csv", "--workers", "0")
     with cluster(work.folder / "crashing", 2) as there:
         kind = replace(KINDS[0], name="crash there", words=("--cluster", there.address))
-        _wrong(work, kind, runs, runs, good)
+        wrong_run(work, kind, runs, runs, good)
         back = wait_for(lambda: len(there.group.workers()) == 2, 60.0)
         work.shown.check("crash there: the cluster has both workers again", back, True)
 
@@ -73,10 +72,11 @@ def wrong_runs(work: Work, runs: int, every: int = 100) -> None:
     good = work.study(work.group(), "good", BAD, "--design", "table:good.csv")
     work.whole("good", good, runs)
     for kind in KINDS:
-        _wrong(work, kind, runs, every, good)
+        wrong_run(work, kind, runs, every, good)
 
 
-def _wrong(work: Work, kind: Fault, runs: int, every: int, good: Rows) -> None:
+def wrong_run(work: Work, kind: Fault, runs: int, every: int, good: Rows) -> None:
+    """Let one run of ``every`` go wrong, and compare the other runs with those of ``good``."""
     shown, name = work.shown, kind.name
     folder = name.replace(" ", "-")
     bad = dict.fromkeys(range(every // 2, runs, every), kind.what)
@@ -145,7 +145,7 @@ def full_disk(work: Work, study: list[str], runs: int, small: str = "96k") -> No
     """Run a study on a file system of ``small`` bytes, make it larger, and resume."""
     shown, folder, group = work.shown, work.folder, work.group()
     shown.point = "5"
-    words = shlex.join([*study, "--runs", str(runs), "--workers", "2"])
+    words = shlex.join([*study, "--workers", "2"])
     script = _ON_A_SMALL_DISK.format(small=small, rtsim=shlex.quote(str(RTSIM)), study=words)
     user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     status, text = group.run("unshare", *user, "--mount", "sh", "-c", script)
@@ -165,5 +165,5 @@ def full_disk(work: Work, study: list[str], runs: int, small: str = "96k") -> No
     print(f"   {count_of(folder / 'full-before')} of {runs} runs had rows when the disk was full")
     shown.check("full disk: exit status of the resume", read("resumed.status"), 0)
     shown.check("full disk: processes left", group.left(), "none")
-    calm = work.study(work.group(), "roomy", *study, "--runs", str(runs))
+    calm = work.study(work.group(), "roomy", *study)
     work.whole("full disk", rows_of(folder / "full"), runs, calm)

@@ -21,16 +21,18 @@ from tools.study_faults.studies import RTSIM, Work
 _WORKERS_S = 60.0
 
 
-def flights(work: Work, study: list[str], runs: int, repeats: int, kills: bool = True) -> Rows:
-    """Show point 2 with the study of the words ``study``; return the rows with one worker."""
+def flights(work: Work, study: list[str], runs: int, repeats: int) -> Rows:
+    """Show point 2; return the rows with one worker.
+
+    ``study``: the words after ``rtsim study start``, for a study of ``runs`` runs.
+    """
     work.shown.point = "2"
-    one = work.study(work.group(), "one", *study, "--runs", str(runs), "--workers", "1")
+    one = work.study(work.group(), "one", *study, "--workers", "1")
     work.whole("one", one, runs)
-    two = work.study(work.group(), "two", *study, "--runs", str(runs), "--workers", "2")
+    two = work.study(work.group(), "two", *study, "--workers", "2")
     work.whole("two", two, runs, one)
     work.whole("shuffled", shuffled(work, "one", "shuffled"), runs, one)
-    if kills:
-        work.whole("killed", killed(work, study, runs), runs, one)
+    work.whole("killed", killed(work, study, runs), runs, one)
     repeated(work, "one", repeats)
     return one
 
@@ -54,9 +56,7 @@ def killed(work: Work, study: list[str], runs: int) -> Rows:
     """Kill a worker and the client, resume on a cluster, kill its scheduler, and resume again."""
     name, shown = "killed", work.shown
     group = work.group()
-    client = group.begin(
-        RTSIM, "study", "start", *study, "--runs", str(runs), "--workers", "2", "-o", name
-    )
+    client = group.begin(RTSIM, "study", "start", *study, "--workers", "2", "-o", name)
     shown.check("killed: running at the kill of a worker", work.reaches(name, client, 1), True)
     shown.check("killed: a worker was killed", any(kill(pid) for pid in group.workers()[:1]), True)
     there = wait_for(lambda: len(group.workers()) == 2 or client.poll() is not None, _WORKERS_S)
@@ -117,11 +117,11 @@ def elsewhere(work: Work, study: list[str], runs: int, like: Rows | None) -> Non
     """Show point 4: a scheduler and two workers with TLS, in folders of their own."""
     work.shown.point = "4"
     if like is None:
-        like = work.study(work.group(), "here", *study, "--runs", str(runs), "--workers", "0")
+        like = work.study(work.group(), "here", *study, "--workers", "0")
     files = certificates(work.folder / "certificates")
     with cluster(work.folder / "cluster", 2, files) as there:
         work.shown.check("cluster: protocol", there.address.partition(":")[0], "tls")
-        words = (*study, "--runs", str(runs), "--cluster", there.address)
+        words = (*study, "--cluster", there.address)
         bare = work.group()
         status, text = bare.run(RTSIM, "study", "start", *words, "-o", "bare")
         work.shown.check("cluster: exit status without certificates", status, 2)
@@ -129,8 +129,6 @@ def elsewhere(work: Work, study: list[str], runs: int, like: Rows | None) -> Non
         group = work.group(**client_environment(files))
         work.whole("cluster", work.study(group, "cluster-study", *words), runs, like)
         work.whole("left alone", _left_alone(work, words, client_environment(files)), runs, like)
-        file = work.study(
-            group, "file-study", *study, "--runs", str(runs), "--scheduler-file", Path(there.file)
-        )
+        file = work.study(group, "file-study", *study, "--scheduler-file", Path(there.file))
         work.whole("scheduler file", file, runs, like)
         work.shown.check("cluster: workers still there", len(there.group.workers()), 2)

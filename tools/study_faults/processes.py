@@ -26,16 +26,19 @@ class Group:
     folder: Path
     env: Mapping[str, str] = field(default_factory=dict)
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _begun: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def begin(
         self, *words: str | Path, cwd: Path | None = None, output: int = subprocess.PIPE
     ) -> subprocess.Popen[str]:
         """Start a command; its output goes to a pipe, or to the file ``output``."""
         env = {**os.environ, **self.env, _MARK: self.mark}
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [str(word) for word in words], cwd=cwd or self.folder, env=env, text=True,
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
         )  # fmt: skip
+        self._begun.append(process)
+        return process
 
     def run(self, *words: str | Path, cwd: Path | None = None) -> tuple[int, str]:
         """Run a command; return its exit status and its output."""
@@ -66,9 +69,11 @@ class Group:
         return "; ".join(f"{pid}: {text}" for pid, text in self.pids().items()) or "none"
 
     def end(self) -> None:
-        """Kill what is left."""
+        """Kill what is left, and wait for the commands that were begun."""
         for pid in self.pids():
             kill(pid)
+        for process in self._begun:
+            process.communicate()
 
 
 def kill(pid: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.study_faults.processes import Group, program, wait_for
@@ -12,6 +12,7 @@ from tools.study_faults.rows import Rows, count_of, equal_rows, once_each, rows_
 from tools.study_faults.shown import Shown
 
 RTSIM = program("rtsim")
+BAD = "bad/bad.py"
 DISPERSED = "from rtsim.models.f16.dispersed import study as study\n"
 _HERE = Path(__file__).parent
 _LONGEST_S = 24 * 3600.0
@@ -23,6 +24,7 @@ class Work:
 
     folder: Path
     shown: Shown
+    groups: list[Group] = field(default_factory=list)
 
     @classmethod
     def of(cls, folder: Path, shown: Shown) -> Work:
@@ -35,7 +37,14 @@ class Work:
 
     def group(self, **env: str) -> Group:
         """Return a group of commands with more variables in their environment."""
-        return Group(self.folder, env)
+        out = Group(self.folder, env)
+        self.groups.append(out)
+        return out
+
+    def end(self) -> None:
+        """Kill all processes that commands have left."""
+        for group in self.groups:
+            group.end()
 
     def study(self, group: Group, name: str, *words: str | Path, status: int = 0) -> Rows:
         """Run ``rtsim study start ... -o name``, and check its status and what it leaves."""

@@ -138,7 +138,8 @@ def test_a_cluster_without_certificates_is_refused_with_what_to_set() -> None:
 def test_a_cluster_that_stays_without_workers_ends_the_study(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    now, workers = [0], {"tcp://a": {}}
+    now = [0]
+    workers: dict[str, Any] = {"tcp://a": {}}
     monkeypatch.setattr(cluster_module, "stopwatch", lambda: now[0])
     pool: Any = DaskPool.__new__(DaskPool)
     pool._client = SimpleNamespace(
@@ -173,7 +174,8 @@ class Nanny:
 def test_a_local_worker_without_a_process_at_two_looks_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    now, scaled = [0], []
+    now = [0]
+    scaled: list[int] = []
     monkeypatch.setattr(nannies_module, "stopwatch", lambda: now[0])
     good, dead = Nanny(True), Nanny(False)
     cluster = SimpleNamespace(
@@ -185,7 +187,7 @@ def test_a_local_worker_without_a_process_at_two_looks_is_replaced(
     def look(seconds: int) -> dict[int, Nanny]:
         now[0] += seconds * 1_000_000_000
         nannies.look()
-        return cluster.workers
+        return dict(cluster.workers)
 
     assert look(1) == {0: good, 1: dead}
     assert look(5) == {0: good, 1: dead}  # it may be about to start

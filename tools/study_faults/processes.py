@@ -73,7 +73,9 @@ class Group:
         for pid in self.pids():
             kill(pid)
         for process in self._begun:
-            process.communicate()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def kill(pid: int) -> bool:

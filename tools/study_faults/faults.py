@@ -94,11 +94,11 @@ def wrong_run(work: Work, kind: Fault, runs: int, every: int, good: Rows) -> Non
 
 
 def killed_again_and_again(work: Work, seconds: float, every: float, sil: bool = False) -> None:
-    """Kill a worker every ``every`` s while a study runs that takes about ``seconds``."""
+    """Kill a worker every ``every`` s while a study runs that takes ``seconds`` or more."""
     shown, name = work.shown, "kills-apart" if sil else "kills"
     shown.point = "5"
     delay = 0.05
-    runs = max(20, int(0.5 * 2 * seconds / delay))
+    runs = max(20, int(2 * seconds / delay))  # two workers need at least ``seconds``
     table(work.folder / f"{name}.csv", runs, {}, delay)
     group = work.group()
     words = (BAD, "--design", f"table:{name}.csv", "--workers", "2", *(SIL if sil else ()))
@@ -113,7 +113,7 @@ def killed_again_and_again(work: Work, seconds: float, every: float, sil: bool =
             time.sleep(0.1)
     took = time.monotonic() - began
     rows = work.finish(group, name, process)
-    least = max(1, int(0.5 * seconds / every))
+    least = max(1, int(0.8 * seconds / every))
     shown.check(f"{name}: at least {least} kills ({kills} in {took:.0f} s)", kills >= least, True)
     table(work.folder / f"{name}-calm.csv", runs, {})
     calm = work.study(work.group(), f"{name}-calm", BAD, "--design", f"table:{name}-calm.csv")

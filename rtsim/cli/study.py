@@ -93,7 +93,7 @@ def start(
     number; 2 if runs are missing, were lost or took too long; 130 if interrupted.
     """
     made = begin(scenario, composed.study(scenario), folder, where)
-    _carry_out(made, where, strict, as_json)
+    _carry_out(made, where, strict, as_json, named=True)
 
 
 @study.command()
@@ -164,7 +164,7 @@ def search(
     assert composed.runs is not None  # the option has a default
     design = Search(requirement or names[0], composed.runs, population, within, stop_at_failure)
     made = begin(scenario, replace(study, design=design), folder, where)
-    _carry_out(made, where, strict, as_json)
+    _carry_out(made, where, strict, as_json, named=True)
 
 
 @study.command()
@@ -185,11 +185,14 @@ def resume(folder: Path, where: Where, strict: bool, as_json: bool) -> None:
     _carry_out(Folder.open(folder), where, strict, as_json)
 
 
-def _carry_out(folder: Folder, where: Where, strict: bool, as_json: bool) -> None:
+def _carry_out(
+    folder: Folder, where: Where, strict: bool, as_json: bool, named: bool = False
+) -> None:
+    """Run what has no row yet, and show the results; ``named`` as :func:`carry_out` takes it."""
     line = StudyLine(folder, sys.stderr.isatty() and not as_json)
     with sigterm_interrupts(), folder.locked():
         try:
-            carry_out(folder, where, line.show)
+            carry_out(folder, where, line.show, named=named)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(
                 f"interrupted; to continue, type rtsim study resume {folder.path}"

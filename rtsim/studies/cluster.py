@@ -22,6 +22,7 @@ from typing import Any
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.studies.batch import check_worker, run_batch
+from rtsim.studies.nannies import Nannies
 from rtsim.studies.plan import Ordered
 from rtsim.studies.pools import Batch, Outcome
 from rtsim.studies.scratch import scratch
@@ -34,6 +35,8 @@ _WAIT_S = 1.0
 _FETCH_S = 20.0
 _START_S = 60.0
 _JOIN_S = 20.0
+_EMPTY_S = 60.0
+"""Longest time for which a study waits while the cluster has no worker."""
 _EACH = 2
 """Batches for each worker: one that runs, and one that waits."""
 
@@ -42,10 +45,19 @@ LOST_TEXT = (
     "the connection to Dask's scheduler is lost; start a scheduler, then continue with rtsim study "
     "resume FOLDER"
 )
+NO_WORKER_TEXT = (
+    f"the cluster has had no worker for {_EMPTY_S:g} s; start workers with a nanny (Dask's default)"
+    ", which starts them again after a crash, and continue with rtsim study resume FOLDER"
+)
+_TLS = "DASK_DISTRIBUTED__COMM__TLS__"
+_CERTIFICATES = (
+    f"set {_TLS}CA_FILE, {_TLS}CLIENT__CERT and {_TLS}CLIENT__KEY to the files of the authority, "
+    "of the client's certificate and of its key"
+)
 
 
 class ClusterLost(RtsimError):
-    """The connection to Dask's scheduler is lost."""
+    """The connection to Dask's scheduler is lost, or the cluster has lost all its workers."""
 
 
 def distributed() -> Any:
@@ -119,10 +131,15 @@ class DaskPool:
         self._futures: dict[str, Any] = {}
         self._began: dict[str, int] = {}
         self._number = 0
+        self._present = stopwatch()
+        """When the cluster last had a worker, as far as is known."""
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        self._nannies: Nannies | None = None
         with ExitStack() as stack:
             stack.enter_context(_settings())
             self._client = _joined(where, stack) if where.remote else _started(where, stack)
+            if not where.remote:
+                self._nannies = Nannies(self._client.cluster, _count(where))
             stack.callback(self._client.close)
             self._client.subscribe_topic(_TOPIC, self._heard)
             self._stack = stack.pop_all()
@@ -182,14 +199,26 @@ class DaskPool:
 
     def finished(self) -> list[Outcome]:
         out = []
+        if self._nannies is not None:
+            self._nannies.look()
         try:
             out.append(self._outcome(*self._ended.get(timeout=_WAIT_S)))
+            self._present = stopwatch()
         except queue.Empty:
-            if self._client.status != "running":
-                raise ClusterLost(LOST_TEXT) from None
+            self._check_present()
         while not self._ended.empty():
             out.append(self._outcome(*self._ended.get()))
         return [one for one in out if one is not None]
+
+    def _check_present(self) -> None:
+        """Raise :class:`ClusterLost` if the scheduler is gone, or for long all workers."""
+        if self._client.status != "running":
+            raise ClusterLost(LOST_TEXT)
+        now = stopwatch()
+        if self.addresses:
+            self._present = now
+        elif now - self._present > _EMPTY_S * 1e9:
+            raise ClusterLost(NO_WORKER_TEXT)
 
     def _outcome(self, future: Any, batch: Batch, key: str) -> Outcome | None:
         """Return what became of a batch, or ``None`` if Dask runs the batch again.
@@ -276,14 +305,18 @@ def _settings() -> Any:
 def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
     """Return a client of a cluster that the user has started."""
     name = where.address or where.scheduler_file
+    place = {"scheduler_file": name} if where.scheduler_file else {"address": name}
+    _check_certificates(where.address)
     try:
-        if where.scheduler_file:
-            client = distributed().Client(scheduler_file=where.scheduler_file, timeout=_JOIN_S)
-        else:
-            client = distributed().Client(where.address, timeout=_JOIN_S)
+        client = distributed().Client(**place, timeout=_JOIN_S)
+    except TypeError as error:  # Dask's word for an address of TLS in the scheduler file
+        if "ssl_context" not in str(error):
+            raise
+        raise ScenarioError(f"the Dask scheduler of {name} uses TLS; {_CERTIFICATES}") from None
     except (OSError, ValueError) as error:
         raise ScenarioError(
-            f"no Dask scheduler answers at {name} ({error}); start one with 'dask scheduler'"
+            f"no Dask scheduler answers at {name} ({error}); start one with 'dask scheduler', and "
+            "give the address that it prints: tls://... if it uses TLS"
         ) from None
     if not client.scheduler_info(n_workers=-1)["workers"]:
         client.close()
@@ -293,10 +326,30 @@ def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
     return client
 
 
+def _check_certificates(address: str) -> None:
+    """Raise :class:`ScenarioError` if Dask has no certificates for the address, or unusable ones.
+
+    Dask itself reads them, from its environment variables and its configuration files.
+    """
+    try:
+        context = distributed().Security().get_connection_args("client").get("ssl_context")
+    except OSError as error:  # also that of ssl
+        raise ScenarioError(
+            f"Dask cannot use the certificates of its configuration ({error}); {_CERTIFICATES}"
+        ) from None
+    if context is None and address.startswith("tls://"):
+        raise ScenarioError(f"{address} needs certificates; {_CERTIFICATES}")
+
+
+def _count(where: Where) -> int:
+    """Return the number of local workers."""
+    return where.workers or os.cpu_count() or 1
+
+
 def _started(where: Where, stack: ExitStack) -> Any:
     """Return a client of a new cluster of processes that listens on the loopback interface."""
     module = distributed()
-    count = where.workers or os.cpu_count() or 1
+    count = _count(where)
     folder = stack.enter_context(scratch())
     cluster = module.LocalCluster(
         n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",

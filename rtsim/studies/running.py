@@ -47,7 +47,7 @@ def start(
     where = Where(workers)
     out = begin(scenario, study, Path(folder), where)
     with out.locked():
-        carry_out(out, where)
+        carry_out(out, where, named=True)
     return out
 
 
@@ -75,15 +75,17 @@ def resume(folder: str | Path, *, workers: int | None = 0) -> Folder:
     return out
 
 
-def carry_out(folder: Folder, where: Where, show: Show = lambda *_: None) -> Tally:
+def carry_out(
+    folder: Folder, where: Where, show: Show = lambda *_: None, *, named: bool = False
+) -> Tally:
     """Run all runs of a locked folder that have no row yet; return the totals.
 
-    The scenario that the plan names must be trusted (docs/trust.md).  ``show`` is called about once
-    per second.
+    The scenario that the plan names must be trusted (docs/trust.md), unless the user has just
+    ``named`` it.  ``show`` is called about once per second.
     """
     where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)
-    job = folder.plan.job.check_trusted(str(folder.path))
+    job = folder.plan.job if named else folder.plan.job.check_trusted(str(folder.path))
     planned = folder.plan.sampled.planned
     if tally.rows < needed(folder) or not (planned or folder.ended.why):
         with pool_of(job.to_text(), where) as pool:

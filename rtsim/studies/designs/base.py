@@ -19,6 +19,9 @@ from rtsim.studies.factors import Spread, Values
 Integers = NDArray[np.int64]
 Columns = Mapping[str, Any]
 """Columns of the table of runs, by name."""
+Indices = dict[str, dict[str, float]]
+"""Sensitivity indices of each factor, by their names; ``NAME_half`` is the half-width of the
+interval of ``NAME``."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,24 @@ class Design(ABC):
         ``columns``: the columns of these runs, (n,) each.  ``None`` if there are too few runs.
         """
         return interval(values, level) if len(values) > 1 else None
+
+    def sensitivity(self, space: Space, values: Vector, level: float = LEVEL) -> Indices:  # noqa: ARG002
+        """Return sensitivity indices of each factor from the results ``values`` (runs,) of all runs.
+
+        A run without a result has NaN.  Raises :class:`ScenarioError` if the design has no indices,
+        or if too few runs have a result.
+        """
+        from rtsim.studies.designs import DESIGNS
+
+        able = [name for name, one in DESIGNS.items() if one.has_indices()]
+        raise ScenarioError(
+            f"the design {self.name} gives no sensitivity indices; use {' or '.join(able)}"
+        )
+
+    @classmethod
+    def has_indices(cls) -> bool:
+        """Return whether :meth:`sensitivity` computes indices."""
+        return cls.sensitivity is not Design.sensitivity
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain JSON data; :func:`rtsim.studies.designs.design_of` reads it."""

@@ -17,15 +17,20 @@ import numpy as np
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.studies.designs.base import Integers
+from rtsim.studies.histories import POINTS
 from rtsim.studies.plan import Plan
 from rtsim.studies.rows import Row
 
-PLAN, RESULTS, LOCK = "plan.json", "results", "lock"
+PLAN, RESULTS, HISTORIES, LOCK = "plan.json", "results", "histories", "lock"
 _SHORTEST_NS = 2_000_000_000
 _SHARE = 50
 """Rows are written after 2 s, and later after 1/50 of the time so far, which limits the number of
 files."""
 _MOST_ROWS = 20_000
+_MOST_VALUES = 1_000_000
+"""Rows are also written when they hold this many values of time histories: 8 MB."""
 
 
 class StudyError(RtsimError):
@@ -35,6 +40,7 @@ class StudyError(RtsimError):
 def _pyarrow() -> Any:
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.parquet
     except ImportError as error:
         raise ScenarioError(
@@ -53,6 +59,8 @@ class Folder:
         self._rows: list[Row] = []
         self._began = self._written = stopwatch()
         self._next = 1 + max(map(_number, self._files()), default=0)
+        values = POINTS * len(plan.job.histories)
+        self._most = max(1, min(_MOST_ROWS, _MOST_VALUES // max(1, values)))
 
     @classmethod
     def new(cls, path: Path, plan: Plan) -> Folder:
@@ -128,7 +136,7 @@ class Folder:
         """Write the rows if they have waited long enough."""
         now = stopwatch()
         due = self._written + max(_SHORTEST_NS, (now - self._began) // _SHARE)
-        if self._rows and (now >= due or len(self._rows) >= _MOST_ROWS):
+        if self._rows and (now >= due or len(self._rows) >= self._most):
             self.write()
 
     def write(self) -> None:
@@ -141,17 +149,55 @@ class Folder:
             {f.name: arrow.array([c.get(f.name) for c in columns], f.type) for f in self.schema},
             schema=self.schema,
         )
-        target = self.path / RESULTS / f"part-{self._next:06d}.parquet"
+        name = f"part-{self._next:06d}.parquet"
+        if self.plan.job.histories:  # first, because the file of results says which runs have ended
+            self._store(self.path / HISTORIES / name, self._histories(arrow))
+        self._store(self.path / RESULTS / name, table)
+        self._next += 1
+        self._rows.clear()
+        self._written = stopwatch()
+
+    def _histories(self, arrow: Any) -> Any:
+        """Return the time histories of the rows that were added, as a pyarrow table."""
+        out = {"run": arrow.array([row.order.run for row in self._rows], arrow.int64())}
+        for signal in self.plan.job.histories:
+            lists = [row.histories.get(signal) for row in self._rows]
+            out[signal] = arrow.array(lists, arrow.list_(arrow.float64()))
+        return arrow.table(out)
+
+    def _store(self, target: Path, table: Any) -> None:
+        arrow = _pyarrow()
         try:
+            target.parent.mkdir(exist_ok=True)
             _write(target, lambda part: arrow.parquet.write_table(table, part))
         except OSError as error:
             raise StudyError(
                 f"cannot write {target}: {error.strerror or error}; {len(self._rows)} runs are "
                 f"lost and will be repeated: make room, then type rtsim study resume {self.path}"
             ) from error
-        self._next += 1
-        self._rows.clear()
-        self._written = stopwatch()
+
+    def histories(self, signal: str) -> Iterator[tuple[Integers, Vector]]:
+        """Yield the time histories of ``signal``, file by file: runs (n,) and values (n, points).
+
+        The times are ``plan.job.grid``.  Runs without a history are left out, and so are files
+        without a file of results.  Raises :class:`StudyError` for a file that cannot be read.
+        """
+        arrow = _pyarrow()
+        points = len(self.plan.job.grid)
+        for results in self._files():
+            path = self.path / HISTORIES / results.name
+            if not path.exists():
+                continue
+            try:
+                table = arrow.parquet.read_table(path, columns=["run", signal], partitioning=None)
+            except (OSError, arrow.ArrowException) as error:
+                raise StudyError(
+                    f"{path} cannot be read ({error}); delete this file, and the histories of its "
+                    "runs are left out"
+                ) from None
+            table = table.filter(arrow.compute.is_valid(table[signal]))
+            lists = table[signal].combine_chunks()
+            yield np.asarray(table["run"]), np.asarray(lists.flatten()).reshape(-1, points)
 
     def table(self, *columns: str) -> Any:
         """Return the results so far as a pyarrow table, in the order of the runs.
@@ -181,10 +227,8 @@ class Folder:
 
     def row(self, run: int) -> dict[str, Any] | None:
         """Return the row of one run, or ``None`` if it has none yet."""
-        import pyarrow.compute
-
         table = self.table()
-        found = table.filter(pyarrow.compute.equal(table["run"], run)).to_pylist()
+        found = table.filter(_pyarrow().compute.equal(table["run"], run)).to_pylist()
         return found[0] if found else None
 
 

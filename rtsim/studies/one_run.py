@@ -45,6 +45,10 @@ class Runner:
         """Raise :class:`ScenarioError` if the scenario does not take the factors of ``order``."""
         self._scenario(order)
 
+    def until_ns(self, order: Ordered) -> int:
+        """Return the end of the run ``order`` in ns."""
+        return RunRequest(self._scenario(order), until=self.job.until).until_ns
+
     def row(
         self, order: Ordered, *, pace: Pace | str | float = MAX, recorder: Recorder | None = None
     ) -> Row:
@@ -84,9 +88,10 @@ class Runner:
             order, OK, reason=result.reason, ended_s=result.ended.ns / NS_PER_S,
             digest=measures.digest(),
         )  # fmt: skip
-        if result.error is not None:
-            return replace(row, state=ERROR, cause=_cause(result.error))
         try:
+            row = replace(row, histories=measures.histories(result.ended.ns))
+            if result.error is not None:
+                return replace(row, state=ERROR, cause=_cause(result.error))
             values = measures.values(recording)
         except Exception as error:
             return replace(row, state=ERROR, cause=_cause(error))

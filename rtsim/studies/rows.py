@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtsim.core.signals import Vector
 from rtsim.studies.plan import Ordered
 
 OK, NAN, ERROR, TIMEOUT, LOST = "ok", "nan", "error", "timeout", "lost"
@@ -28,6 +29,8 @@ class Row:
     """Simulated time at the end of the run."""
     values: dict[str, float] = field(default_factory=dict)
     """Results and margins by the names of their columns."""
+    histories: dict[str, Vector] = field(default_factory=dict, compare=False)
+    """Time histories (points,) by signal; they are stored in files of their own."""
     digest: str = ""
     wall_s: float = 0.0
     attempts: int = 1

@@ -54,7 +54,10 @@ def begin(scenario: str, study: Study, folder: Path | None) -> Folder:
     Raises :class:`ScenarioError` if the scenario does not take the factors.
     """
     plan = Plan.of(study, scenario)
-    Runner(plan.job).check(Orders(plan)[0])
+    runner, first = Runner(plan.job), Orders(plan)[0]
+    runner.check(first)
+    if plan.job.histories:
+        plan = plan.with_histories_until(runner.until_ns(first))
     if folder is not None:
         return Folder.new(folder, plan)
     name = Path(scenario.partition(".py")[0]).stem

@@ -17,6 +17,7 @@ from rtsim.studies.copula import Copula
 from rtsim.studies.factors import Spread, Values
 
 Integers = NDArray[np.int64]
+Marks = NDArray[np.bool_]
 Columns = Mapping[str, Any]
 """Columns of the table of runs, by name."""
 Indices = dict[str, dict[str, float]]
@@ -100,7 +101,7 @@ class Design(ABC):
         return interval(values, level) if len(values) > 1 else None
 
     def sensitivity(self, space: Space, values: Vector, level: float = LEVEL) -> Indices:  # noqa: ARG002
-        """Return sensitivity indices of each factor from the results ``values`` (runs,) of all runs.
+        """Return sensitivity indices of each factor from the results ``values`` (runs,).
 
         A run without a result has NaN.  Raises :class:`ScenarioError` if the design has no indices,
         or if too few runs have a result.

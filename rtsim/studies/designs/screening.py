@@ -11,7 +11,7 @@ import numpy as np
 from rtsim.core.errors import ScenarioError
 from rtsim.core.estimates import LEVEL
 from rtsim.core.signals import Vector
-from rtsim.studies.designs.base import Indices, Points, Space, UnitDesign, inside, positive
+from rtsim.studies.designs.base import Indices, Marks, Points, Space, UnitDesign, inside, positive
 from rtsim.studies.designs.effects import morris_effects, problem_of, sobol_indices
 from rtsim.studies.uniforms import seed32_of
 
@@ -54,7 +54,7 @@ class Sensitivity(UnitDesign):
         return self.indices(space, np.asarray(values)[kept], kept, level)
 
     @abstractmethod
-    def indices(self, space: Space, values: Vector, kept: Vector, level: float) -> Indices:
+    def indices(self, space: Space, values: Vector, kept: Marks, level: float) -> Indices:
         """Return the indices from the results ``values`` of whole groups.
 
         ``kept`` (runs,) is true for the runs of these groups.
@@ -113,7 +113,7 @@ class Morris(Sensitivity):
             out.append(column if finite else 0.01 + 0.98 * column)
         return out
 
-    def indices(self, space: Space, values: Vector, kept: Vector, level: float) -> Indices:
+    def indices(self, space: Space, values: Vector, kept: Marks, level: float) -> Indices:
         grid = self.grid(space, 0, len(kept))[kept]
         return morris_effects(space, values, grid, self.levels, level)
 
@@ -149,7 +149,7 @@ class Saltelli(Sensitivity):
         rows = self._all(space)[first : first + count]
         return [inside(column) for column in rows.T]
 
-    def indices(self, space: Space, values: Vector, kept: Vector, level: float) -> Indices:  # noqa: ARG002
+    def indices(self, space: Space, values: Vector, kept: Marks, level: float) -> Indices:  # noqa: ARG002
         return sobol_indices(space, values, self.second, level)
 
     def _all(self, space: Space) -> Vector:

@@ -16,6 +16,7 @@ from rtsim.cli.common import (
     show_result,
 )
 from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.recordings import check_page
 from rtsim.cli.study_options import Composed, composing_options, where_options
 from rtsim.cli.study_progress import StudyLine
 from rtsim.cli.study_tables import print_sensitivity, print_study
@@ -40,6 +41,7 @@ def study() -> None:
       rtsim study start tank.py -o tank-study
       rtsim study resume tank-study
       rtsim study show tank-study
+      rtsim study report tank-study
       rtsim study run tank-study 4711 -o run.mcap
     """
 
@@ -155,6 +157,45 @@ def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) ->
         print_study(folder, found)
         if indices is not None:
             print_sensitivity(str(of), indices)
+        if why is not None:
+            click.echo(why)
+    sys.exit(status)
+
+
+@study.command()
+@_folder
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="HTML file to write.  [default: FOLDER/report.html]",
+)
+@_strict
+@json_option
+@reports_errors
+def report(folder: Path, output: Path | None, strict: bool, as_json: bool) -> None:
+    """Write a self-contained HTML page about the study in FOLDER.
+
+    \b
+    Examples:
+      rtsim study report tank-study
+      rtsim study report tank-study -o tank.html --json
+
+    The page has the results so far: pass rates, distributions, time histories, the influence of the
+    factors, convergence, and the worst runs with the commands that repeat them. The exit status is
+    that of 'rtsim study show'.
+    """
+    opened = Folder.open(folder)
+    target = output or folder / "report.html"
+    check_page(target)
+    from rtsim.studies.report.page import write_report
+
+    found = write_report(opened, target)
+    status, why = _status(found, strict)
+    if as_json:
+        show_result({"folder": str(folder), "report": str(target), **found}, status, why)
+    else:
+        click.echo(f"report: {target}")
         if why is not None:
             click.echo(why)
     sys.exit(status)

@@ -15,6 +15,7 @@ from rtsim.core.estimates import LEVEL, Estimate, interval
 from rtsim.core.signals import Vector
 from rtsim.studies.copula import Copula
 from rtsim.studies.factors import Spread, Values
+from rtsim.studies.rates import Share, rate
 
 Integers = NDArray[np.int64]
 Marks = NDArray[np.bool_]
@@ -99,6 +100,37 @@ class Design(ABC):
         ``columns``: the columns of these runs, (n,) each.  ``None`` if there are too few runs.
         """
         return interval(values, level) if len(values) > 1 else None
+
+    def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
+        """Return the share of runs with a true entry of ``met`` (n,), as this design weights them.
+
+        ``columns``: the columns of these runs, (n,) each.  ``None`` if there are too few runs.
+        """
+        if not len(met):
+            return None
+        exact = rate(int(met.sum()), len(met), level)
+        return Share(exact.share, exact.low, exact.high, exact.level)
+
+    def weights(self, columns: Columns) -> Vector | None:  # noqa: ARG002
+        """Return the weight (n,) of each of these runs, with the sum 1; ``None`` for equal weights.
+
+        ``columns``: the columns of these runs, (n,) each.
+        """
+        return None
+
+    def series(self, columns: Columns) -> dict[str, Marks]:
+        """Return the runs (n,) that a plot draws as one series, by the text of its legend.
+
+        ``columns``: the columns of all runs, (n,) each.
+        """
+        return {"": np.ones(len(columns["run"]), np.bool_)}
+
+    def order(self, columns: Columns) -> Integers:
+        """Return the order (n,) in which these runs are taken to show how estimates converge.
+
+        ``columns``: the columns of these runs, (n,) each, in the order of their numbers.
+        """
+        return np.arange(len(columns["run"]))
 
     def sensitivity(self, space: Space, values: Vector, level: float = LEVEL) -> Indices:  # noqa: ARG002
         """Return sensitivity indices of each factor from the results ``values`` (runs,).

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Running,
         SettlingTime,
     )
+    from rtsim.studies.report.page import write_report
     from rtsim.studies.requirements import Requirement
     from rtsim.studies.running import repeat, resume, start
     from rtsim.studies.stopping import Stop
@@ -62,6 +63,7 @@ _HOMES = {
         "REDUCTIONS", "FirstCrossing", "IntegralSquaredError", "Last", "Max", "MaxAbs", "Mean",
         "Min", "Overshoot", "Reduction", "Running", "SettlingTime",
     ),
+    "rtsim.studies.report.page": ("write_report",),
     "rtsim.studies.requirements": ("Requirement",),
     "rtsim.studies.running": ("repeat", "resume", "start"),
     "rtsim.studies.stopping": ("Stop",),
@@ -74,7 +76,7 @@ __all__ = [
     "Min", "MonteCarlo", "Morris", "OneAtATime", "Overshoot", "Points", "Reduction", "Replications",
     "Requirement", "Running", "Saltelli", "SettlingTime", "SobolSequence", "Space", "Stop",
     "Strata", "Study", "Table", "UnitDesign", "normals", "repeat", "resume", "sensitivity", "start",
-    "summarise",
+    "summarise", "write_report",
 ]  # fmt: skip
 
 __getattr__, __dir__ = face(__name__, _HOMES)

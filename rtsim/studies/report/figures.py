@@ -42,8 +42,8 @@ def panels(titles: Sequence[str], columns: int = COLUMNS, row_px: int = 220) -> 
     figure.update_annotations(font_size=12)
     figure.update_xaxes(tickfont_size=10, title_font_size=11, title_standoff=4)
     figure.update_yaxes(tickfont_size=10, exponentformat="power", minexponent=5)
-    legend = {"orientation": "h", "y": -80 / (row_px * rows), "x": 0}
-    figure.update_layout(height=row_px * rows + 110, legend=legend, margin_b=70)
+    legend = {"orientation": "h", "y": -62 / (row_px * rows), "x": 0}
+    figure.update_layout(height=row_px * rows + 100, legend=legend, margin_b=70)
     return figure
 
 

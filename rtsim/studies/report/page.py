@@ -23,7 +23,7 @@ WORST, LINES, PANELS, CAUSES = 10, 5, 24, 20
 """The largest numbers of worst runs, of runs in a fan, of scatter plots and of causes."""
 
 
-def write_report(folder: Folder, path: Path) -> dict[str, Any]:
+def write_report(folder: Folder, path: str | Path) -> dict[str, Any]:
     """Write the page about the study in ``folder`` to ``path``; return what ``summarise`` returns.
 
     Raises :class:`StudyError` if a file cannot be read or the page cannot be written.
@@ -31,7 +31,7 @@ def write_report(folder: Folder, path: Path) -> dict[str, Any]:
     runs = Runs(folder)
     rendered = render(runs)
     try:
-        write_whole(path, rendered)
+        write_whole(Path(path), rendered)
     except OSError as error:
         raise StudyError(
             f"cannot write the report {path}: {error.strerror}; give another -o PAGE.html"

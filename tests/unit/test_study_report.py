@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -109,7 +110,8 @@ def test_the_figures_are_those_of_the_summary() -> None:
 
 def test_the_page_is_one_file_and_no_text_of_the_study_is_markup() -> None:
     made = study(factors={"plant.x": (0.0, 1.0), "label": ["a", EVIL]}, settings={"note": EVIL})
-    folder = made_up(EVIL.replace("/", "_"), made, x_of, {3: ("error", EVIL)})
+    name = EVIL.replace("/", "_") if os.name == "posix" else "a&b"
+    folder = made_up(name, made, x_of, {3: ("error", EVIL)})
     page = page_of(folder)
     assert EVIL not in page
     assert "<img" not in page
@@ -300,6 +302,26 @@ def test_infinite_results_have_a_share_but_no_point() -> None:
     assert result[1][5] == "-inf"
     assert ["x", "40", "10"] in [row[:3] for row in result]
     assert rows_of(section(page_of(folder), "worst"))[1][2] == "-inf"
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [
+        ([5.0, 5.0], True),
+        ([0.0, 0.0], True),
+        ([1.0, 1.0 + 2.0**-52], True),
+        ([1e-300, 2e-300], True),
+        ([-1e308, 1e308], False),
+        ([math.inf, math.inf], False),
+    ],
+)
+def test_results_of_any_range_are_drawn_or_said_not_to_be(values: list[float], drawn: bool) -> None:
+    folder = made_up("out", study(MonteCarlo(8)), lambda o: {"x": values[o.run % 2]})
+    with np.errstate(over="ignore"):
+        text = section(page_of(folder), "distributions")
+    assert ("No finite range of results" in text) == (not drawn)
+    if drawn:
+        assert sum(data(traces(folder, 1)[0]["y"])) == pytest.approx(1.0)
 
 
 def test_the_command_says_what_it_wrote() -> None:

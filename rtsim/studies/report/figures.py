@@ -94,10 +94,9 @@ def spread(runs: Runs, name: str) -> str:
     left, right = (place(k, titles, 2) for k in range(2))
     finite = [one.finite(name)[1] for one in runs.series]
     every = np.concatenate(finite) if finite else np.empty(0)
-    if not len(every):
+    edges = edges_of(every)
+    if edges is None:
         return ""
-    bins = min(_MOST_BINS, max(_FEWEST_BINS, math.ceil(2.0 * len(every) ** (1 / 3))))
-    edges = np.histogram_bin_edges(every, bins)
     for k, series in enumerate(runs.series):
         color = color_of(k)
         more: dict[str, Any] = {"name": escaped(series.label), "legendgroup": str(k)}
@@ -114,6 +113,23 @@ def spread(runs: Runs, name: str) -> str:
     figure.update_yaxes(title="share of runs", col=1)
     figure.update_layout(barmode="overlay", showlegend=len(runs.series) > 1)
     return plot_html(figure)
+
+
+def edges_of(values: Vector) -> Vector | None:
+    """Return the edges of a histogram's bins; ``None`` without values, or if their range overflows.
+
+    The number of bins is twice the cube root of the number of values (Rice's rule), within limits.
+    """
+    if not len(values):
+        return None
+    low, high = float(values.min()), float(values.max())
+    most = max(abs(low), abs(high))
+    if high - low <= 1e-9 * most or not most:  # bins would be smaller than a rounding error
+        low, high = low - (1e-6 * most or 0.5), high + (1e-6 * most or 0.5)
+    if not math.isfinite(high - low):
+        return None
+    bins = min(_MOST_BINS, max(_FEWEST_BINS, math.ceil(2.0 * len(values) ** (1 / 3))))
+    return np.linspace(low, high, bins + 1)
 
 
 def _histogram(series: Series, name: str, edges: Vector, color: str, more: Any) -> go.Bar:

@@ -60,7 +60,9 @@ def _distributions(runs: Runs) -> str:
     out = ""
     for name in runs.plan.results:
         plot = figures.spread(runs, name)
-        if plot:
+        if not plot and len(runs.missed):
+            out += f"<h3>{text(name)}</h3><p class=soft>No finite range of results to draw.</p>"
+        elif plot:
             rows = [
                 (f"{100 * one.at:g} % {series.label}", figure_of(one.value), _ends(one))
                 for series in runs.series

@@ -46,7 +46,7 @@ def head(runs: Runs) -> str:
 
 def _warnings(found: dict[str, Any]) -> list[str]:
     """Return what a reader must know before the figures."""
-    out, states = [], found["states"]
+    out, states, rows = [], found["states"], found["rows"]
     if missing := found["runs"] - found["rows"]:
         out.append(
             f"The study is incomplete: {missing} of {found['runs']} runs are missing. The figures "
@@ -58,12 +58,14 @@ def _warnings(found: dict[str, Any]) -> list[str]:
             f"{found['planned']} runs."
         )
     if gone := states[TIMEOUT] + states[LOST]:
-        out.append(f"{gone} runs took too long or lost their process. They have no results.")
+        out.append(
+            f"{gone} of {rows} runs took too long or lost their process. They have no results."
+        )
     if states[ERROR]:
-        out.append(f"{states[ERROR]} runs raised an error. They have no results.")
+        out.append(f"{states[ERROR]} of {rows} runs raised an error. They have no results.")
     if states[NAN]:
         out.append(
-            f"{states[NAN]} runs have a result that is not a number. They miss the requirements on "
+            f"{states[NAN]} of {rows} runs have a result that is not a number. They miss the requirements on "
             "that result."
         )
     return out

@@ -65,8 +65,8 @@ def _warnings(found: dict[str, Any]) -> list[str]:
         out.append(f"{states[ERROR]} of {rows} runs raised an error. They have no results.")
     if states[NAN]:
         out.append(
-            f"{states[NAN]} of {rows} runs have a result that is not a number. They miss the requirements on "
-            "that result."
+            f"{states[NAN]} of {rows} runs have a result that is not a number. They miss the "
+            "requirements on that result."
         )
     return out
 

@@ -253,6 +253,14 @@ def test_alternatives_stand_side_by_side_and_have_no_common_interval() -> None:
     assert {"gain = 2.0", "gain = 1.0"} <= names
 
 
+def test_plotly_reads_no_text_of_a_study_as_markup() -> None:
+    design = CommonRandomNumbers("kind", MonteCarlo(5))
+    made = study(design, factors={"plant.x": (0.0, 1.0), "kind": ["<b>x</b>", "y"]})
+    names = {one.get("name") for one in traces(made_up("out", made, x_of), 1)}
+    assert html.escape("kind = <b>x</b>") in names
+    assert "kind = <b>x</b>" not in names
+
+
 def test_indices_are_drawn_for_designs_that_have_them() -> None:
     def value(order: Ordered) -> dict[str, float]:
         return {"x": 3.0 * float(order.factors["plant.x"]) + float(order.factors["plant.v"])}
@@ -292,6 +300,8 @@ def test_factors_of_all_kinds_are_drawn_and_the_most_important_pairs_first() -> 
     assert len(data(plot[1]["x"])) == 4  # those that miss
     assert plot[1]["marker"]["color"] != plot[0]["marker"]["color"]
     assert plot[1]["text"][0] == "run 5"
+    texts = {value for one in plot for value in data(one["x"]) if isinstance(value, str)}
+    assert texts >= {"a", "b", html.escape(EVIL)}
 
 
 def test_infinite_results_have_a_share_but_no_point() -> None:

@@ -19,16 +19,22 @@ from numpy.typing import NDArray
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.studies.designs.base import Integers
+from rtsim.studies.histories import POINTS
 from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.rows import Row
 
-PLAN, RESULTS, LOCK, ENDED = "plan.json", "results", "lock", "ended.json"
+PLAN, RESULTS, HISTORIES = "plan.json", "results", "histories"
+LOCK, ENDED = "lock", "ended.json"
 _SHORTEST_NS = 2_000_000_000
 _SHARE = 50
 """Rows are written after 2 s, and later after 1/50 of the time so far, which limits the number of
 files."""
 _MOST_ROWS = 10_000
 """Rows that wait to be written, so that memory stays flat."""
+_MOST_VALUES = 1_000_000
+"""Rows are also written when they hold this many values of time histories: 8 MB."""
 
 
 class StudyError(RtsimError):
@@ -38,6 +44,7 @@ class StudyError(RtsimError):
 def _pyarrow() -> Any:
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.parquet
     except ImportError as error:
         raise ScenarioError(
@@ -66,6 +73,10 @@ class Folder:
         """Number of rows in the columns, which are not written yet."""
         self._began = self._written = stopwatch()
         self._next = 1 + max(map(_number, self._files()), default=0)
+        self._paths: dict[str, list[Any]] = {signal: [] for signal in plan.job.histories}
+        """Time histories of the waiting rows, by signal."""
+        values = POINTS * len(plan.job.histories)
+        self._most = max(1, min(_MOST_ROWS, _MOST_VALUES // max(1, values)))
 
     @classmethod
     def new(cls, path: Path, plan: Plan) -> Folder:
@@ -140,13 +151,15 @@ class Folder:
         row_columns = row.columns()
         for name, column in self._columns.items():
             column.append(row_columns.get(name))
+        for signal, paths in self._paths.items():
+            paths.append(row.histories.get(signal))
         self._waiting += 1
 
     def write_if_due(self) -> None:
         """Write the rows if they have waited long enough."""
         now = stopwatch()
         due = self._written + max(_SHORTEST_NS, (now - self._began) // _SHARE)
-        if self._waiting and (now >= due or self._waiting >= _MOST_ROWS):
+        if self._waiting and (now >= due or self._waiting >= self._most):
             self.write()
 
     def write(self) -> None:
@@ -155,18 +168,52 @@ class Folder:
             return
         arrow = _pyarrow()
         arrays = {f.name: arrow.array(self._columns[f.name], f.type) for f in self.schema}
-        table = arrow.table(arrays, schema=self.schema)
-        target = self.path / RESULTS / f"part-{self._next:06d}.parquet"
+        name = f"part-{self._next:06d}.parquet"
+        if self._paths:  # first, because the file of results says which runs have ended
+            lists = arrow.list_(arrow.float64())
+            paths = {signal: arrow.array(one, lists) for signal, one in self._paths.items()}
+            self._store(self.path / HISTORIES / name, {"run": arrays["run"], **paths})
+        self._store(self.path / RESULTS / name, arrays)
+        self._next += 1
+        self._columns, self._waiting = {}, 0
+        self._paths = {signal: [] for signal in self._paths}
+        self._written = stopwatch()
+
+    def _store(self, target: Path, arrays: dict[str, Any]) -> None:
+        """Write columns to a file; raises :class:`StudyError` if the disk refuses them."""
+        arrow = _pyarrow()
+        table = arrow.table(arrays)
         try:
+            target.parent.mkdir(exist_ok=True)
             _write(target, lambda part: arrow.parquet.write_table(table, part))
         except OSError as error:
             raise StudyError(
                 f"cannot write {target}: {error.strerror or error}; {self._waiting} runs are "
                 f"lost and will be repeated: make room, then type rtsim study resume {self.path}"
             ) from error
-        self._next += 1
-        self._columns, self._waiting = {}, 0
-        self._written = stopwatch()
+
+    def histories(self, signal: str) -> Iterator[tuple[Integers, Vector]]:
+        """Yield the time histories of ``signal``, file by file: runs (n,) and values (n, points).
+
+        The times are ``plan.job.grid``.  Runs without a history are left out, and so are files
+        without a file of results.  Raises :class:`StudyError` for a file that cannot be read.
+        """
+        arrow = _pyarrow()
+        points = len(self.plan.job.grid)
+        for results in self._files():
+            path = self.path / HISTORIES / results.name
+            if not path.exists():
+                continue
+            try:
+                table = arrow.parquet.read_table(path, columns=["run", signal], partitioning=None)
+            except (OSError, arrow.ArrowException) as error:
+                raise StudyError(
+                    f"{path} cannot be read ({error}); delete this file, and the histories of its "
+                    "runs are left out"
+                ) from None
+            table = table.filter(arrow.compute.is_valid(table[signal]))
+            lists = table[signal].combine_chunks()
+            yield np.asarray(table["run"]), np.asarray(lists.flatten()).reshape(-1, points)
 
     def table(self, *columns: str) -> Any:
         """Return the results so far as a pyarrow table, in the order of the runs.
@@ -238,10 +285,8 @@ class Folder:
 
     def row(self, run: int) -> dict[str, Any] | None:
         """Return the row of one run, or ``None`` if it has none yet."""
-        import pyarrow.compute
-
         table = self.table()
-        found = table.filter(pyarrow.compute.equal(table["run"], run)).to_pylist()
+        found = table.filter(_pyarrow().compute.equal(table["run"], run)).to_pylist()
         return found[0] if found else None
 
 

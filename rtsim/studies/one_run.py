@@ -11,7 +11,7 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from rtsim.core.clock import stopwatch
-from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.raised import Interrupted, from_outside, in_words
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.ending import TO_THE_END
@@ -76,6 +76,10 @@ class Runner:
     def check(self, order: Ordered) -> None:
         """Raise :class:`ScenarioError` if the scenario does not take the factors of ``order``."""
         self._scenario(self._of(order), order)
+
+    def until_ns(self, order: Ordered) -> int:
+        """Return the end of the run ``order`` in ns."""
+        return RunRequest(self._scenario(self._of(order), order), until=self.job.until).until_ns
 
     def row(
         self,
@@ -226,6 +230,10 @@ def _row_of(order: Ordered, done: _Done) -> Row:
         Row, order, reason=result.reason, ended_s=result.ended.ns / NS_PER_S,
         digest=measures.digest(),
     )  # fmt: skip
+    try:
+        row = partial(row, histories=measures.histories(result.ended.ns))
+    except UnknownName as error:
+        return row(ERROR, _cause(result.error or error))
     if result.error is not None:
         return row(ERROR, _cause(result.error))
     if result.reason not in TO_THE_END:

@@ -20,7 +20,9 @@ from rtsim.scenario.loading import file_of, find_maker, from_anywhere, known_sce
 from rtsim.scenario.trust import scenario_to_load
 from rtsim.studies.copula import Copula
 from rtsim.studies.designs import Design, Points, Space, design_of
+from rtsim.studies.designs.base import Integers
 from rtsim.studies.factors import Values, spread_of
+from rtsim.studies.histories import History, grid_of
 from rtsim.studies.measures import Measures, Result, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of
 from rtsim.studies.requirements import Requirement
@@ -94,6 +96,10 @@ class Job:
     settings: Mapping[str, Value] = field(default_factory=dict)
     until: str | None = None
     limit: float | None = None
+    histories: list[str] = field(default_factory=list)
+    """Signals whose time histories are stored."""
+    history_ns: int = 0
+    """Simulated time at which the histories end, ns."""
     rtsim: str = __version__
 
     def to_text(self) -> str:
@@ -126,7 +132,13 @@ class Job:
 
     def measures(self) -> Measures:
         """Return the results of one run, before its first row."""
-        return Measures(self.reduced, self.required)
+        histories = [History(signal, self.grid) for signal in self.histories]
+        return Measures(self.reduced, self.required, histories)
+
+    @cached_property
+    def grid(self) -> Integers:
+        """The times (points,) of the histories, ns."""
+        return grid_of(self.history_ns)
 
     def check_trusted(self, source: str) -> Job:
         """Return the job with the scenario that may run; raises :class:`TrustError`.
@@ -177,6 +189,7 @@ class Plan:
             settings=dict(study.settings),
             until=None if study.until is None else str(study.until),
             limit=study.limit,
+            histories=list(study.histories),
         )
         space = study.space
         return cls(
@@ -208,6 +221,10 @@ class Plan:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ScenarioError(f"{source} is not the plan of a study: {error}") from None
         return out
+
+    def with_histories_until(self, ns: int) -> Plan:
+        """Return the plan whose time histories end at ``ns``."""
+        return replace(self, job=replace(self.job, history_ns=ns))
 
     @cached_property
     def sampled(self) -> Design:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from rtsim.core.signals import Vector
 from rtsim.studies.plan import Ordered
 
 OK, NAN, ERROR, TIMEOUT, LOST = "ok", "nan", "error", "timeout", "lost"
@@ -31,6 +32,8 @@ class Row(NamedTuple):
     digest: str = ""
     wall_s: float = 0.0
     attempts: int = 1
+    histories: Mapping[str, Vector] = MappingProxyType({})
+    """Time histories (points,) by signal; they are stored in files of their own."""
 
     @property
     def complete(self) -> bool:

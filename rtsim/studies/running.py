@@ -59,7 +59,10 @@ def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL
     """
     where.check_limit(study.limit)
     plan = Plan.of(study, scenario)
-    Runner(plan.job).check(ordered(plan, 0, plan.example, 0))
+    runner, first = Runner(plan.job), ordered(plan, 0, plan.example, 0)
+    runner.check(first)
+    if plan.job.histories:
+        plan = plan.with_histories_until(runner.until_ns(first))
     if folder is not None:
         return Folder.new(folder, plan)
     name = Path(scenario.partition(".py")[0]).stem

@@ -12,9 +12,10 @@ import numpy as np
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import LEVEL, Estimate
 from rtsim.core.signals import Vector
-from rtsim.studies.designs.base import Columns, Design, Points, Space, positive
+from rtsim.studies.designs.base import Columns, Design, Marks, Points, Space, positive
 from rtsim.studies.designs.sampling import scipy_generator
 from rtsim.studies.measures import margin_column
+from rtsim.studies.rates import Share
 from rtsim.studies.texts import Value
 from rtsim.studies.uniforms import seed_of
 
@@ -109,6 +110,10 @@ class Search(Design):
 
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:  # noqa: ARG002
         """Return ``None``: the runs of a search are not a sample of the factors."""
+        return None
+
+    def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
+        """Return ``None``, as for the mean."""
         return None
 
     def figures(self, space: Space, columns: Columns) -> dict[str, Any]:

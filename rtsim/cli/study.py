@@ -17,6 +17,7 @@ from rtsim.cli.common import (
     show_result,
 )
 from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.recordings import check_page
 from rtsim.cli.study_again import run_again
 from rtsim.cli.study_options import Composed, composing_options, search_options, where_options
 from rtsim.cli.study_progress import StudyLine
@@ -56,6 +57,7 @@ def study() -> None:
       rtsim study search tank.py -o tank-worst
       rtsim study resume tank-study
       rtsim study show tank-study
+      rtsim study report tank-study
       rtsim study run tank-study 4711 -o run.mcap
     """
 
@@ -92,8 +94,8 @@ def start(
     Exit status: 0 if every run has its results; 1 if a run raised an error or a result is not a
     number; 2 if runs are missing, were lost or took too long; 130 if interrupted.
     """
-    made = begin(scenario, composed.study(scenario), folder)
-    _carry_out(made, where, strict, as_json)
+    made = begin(scenario, composed.study(scenario), folder, where)
+    _carry_out(made, where, strict, as_json, named=True)
 
 
 @study.command()
@@ -163,8 +165,8 @@ def search(
         )
     assert composed.runs is not None  # the option has a default
     design = Search(requirement or names[0], composed.runs, population, within, stop_at_failure)
-    made = begin(scenario, replace(study, design=design), folder)
-    _carry_out(made, where, strict, as_json)
+    made = begin(scenario, replace(study, design=design), folder, where)
+    _carry_out(made, where, strict, as_json, named=True)
 
 
 @study.command()
@@ -185,11 +187,14 @@ def resume(folder: Path, where: Where, strict: bool, as_json: bool) -> None:
     _carry_out(Folder.open(folder), where, strict, as_json)
 
 
-def _carry_out(folder: Folder, where: Where, strict: bool, as_json: bool) -> None:
+def _carry_out(
+    folder: Folder, where: Where, strict: bool, as_json: bool, named: bool = False
+) -> None:
+    """Run what has no row yet, and show the results; ``named`` as :func:`carry_out` takes it."""
     line = StudyLine(folder, sys.stderr.isatty() and not as_json)
     with sigterm_interrupts(), folder.locked():
         try:
-            carry_out(folder, where, line.show)
+            carry_out(folder, where, line.show, named=named)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(
                 f"interrupted; to continue, type rtsim study resume {folder.path}"
@@ -235,9 +240,7 @@ def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) ->
         more: dict[str, Any] = {} if indices is None else {"sensitivity": indices}
         if pairs:
             more["interactions"] = [{"factors": list(two), **one} for two, one in pairs.items()]
-        if "search" in found:
-            more["outcome"] = _outcome(found["search"], status)
-        show_result({**found, **more}, status, why)
+        show_result({**found, **more, **_outcome(found, status)}, status, why)
     else:
         print_study(folder, found)
         if "search" in found:
@@ -250,11 +253,55 @@ def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) ->
     sys.exit(status)
 
 
-def _outcome(search: dict[str, Any], status: int) -> str:
-    """Return the outcome of a search, which is never passed: a search proves nothing."""
-    if search["misses"]:
-        return "failed"
-    return "passed" if status else "undecided"  # the status decides, unless it is 0
+def _outcome(found: dict[str, Any], status: int) -> dict[str, str]:
+    """Return the outcome of a search, which is never passed: a search proves nothing.
+
+    Empty for other studies: their status is the outcome.
+    """
+    if "search" not in found:
+        return {}
+    if found["search"]["misses"]:
+        return {"outcome": "failed"}
+    return {"outcome": "passed" if status else "undecided"}  # the status decides, unless it is 0
+
+
+@study.command()
+@_folder
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="HTML file to write.  [default: FOLDER/report.html]",
+)
+@_strict
+@json_option
+@reports_errors
+def report(folder: Path, output: Path | None, strict: bool, as_json: bool) -> None:
+    """Write a self-contained HTML page about the study in FOLDER.
+
+    \b
+    Examples:
+      rtsim study report tank-study
+      rtsim study report tank-study -o tank.html --json
+
+    The page has the results so far: pass rates, distributions, time histories, the influence of the
+    factors, convergence, and the worst runs with the commands that repeat them. The exit status is
+    that of 'rtsim study show'.
+    """
+    opened = Folder.open(folder)
+    target = output or folder / "report.html"
+    check_page(target)
+    from rtsim.studies.report.page import write_report
+
+    found = {"folder": str(folder), **write_report(opened, target)}
+    status, why = _status(found, strict)
+    if as_json:
+        show_result({**found, "report": str(target), **_outcome(found, status)}, status, why)
+    else:
+        click.echo(f"report: {target}")
+        if why is not None:
+            click.echo(why)
+    sys.exit(status)
 
 
 def _status(found: dict[str, Any], strict: bool) -> tuple[int, str | None]:

@@ -34,6 +34,7 @@ class Composed:
     until: str | None = None
     limit: float | None = None
     keep: tuple[str, ...] = ()
+    histories: tuple[str, ...] = ()
     stop: str | None = None
 
     def study(self, scenario: str, design: Design | None = None) -> Study:
@@ -52,9 +53,10 @@ class Composed:
         given = {name: value for name, value in given.items() if value is not None}
         if self.keep:
             given["keep"] = self.keep
-        if self.requirements:
-            before = () if found is None else tuple(found.requirements)
-            given["requirements"] = (*before, *self.requirements)
+        for name, more in (("requirements", self.requirements), ("histories", self.histories)):
+            if more:
+                before = () if found is None else tuple(getattr(found, name))
+                given[name] = tuple(dict.fromkeys((*before, *more)))
         if found is not None:
             for name, more in changes.items():
                 changes[name] = {**getattr(found, name), **more}
@@ -133,7 +135,9 @@ _COMPOSING = (
     click.option("--seed", type=int, help="Seed of the study.  [default: the study's own, or 0]"),
     click.option("--until", help="End of each run, simulated s.  [default: the scenario's own]"),
     click.option(
-        "--limit", type=float, help="Longest wall-clock time of one run, s.  [default: none]"
+        "--limit",
+        type=float,
+        help="Longest wall-clock time of one run, s; needs worker processes.  [default: none]",
     ),
     click.option(
         "--keep",
@@ -141,6 +145,14 @@ _COMPOSING = (
         metavar="WHICH",
         help="Keep recordings: failures, extremes (of each result), or a share of the runs such "
         "as 0.01; repeatable.",
+    ),
+    click.option(
+        "--history",
+        "histories",
+        multiple=True,
+        metavar="SIGNAL",
+        help="Store this signal of each run at up to 200 times, for 'rtsim study report'; "
+        "repeatable.",
     ),
     _STOP,
 )

@@ -62,17 +62,17 @@ def print_sensitivity(result: str, indices: dict[str, dict[str, float]]) -> None
     """Print the indices of each factor on one line."""
     click.echo(f"sensitivity of {result}")
     for name, one in indices.items():
-        if "first" in one:
-            text = (
-                f"first order {one['first']:.3f} ± {one['first_half']:.3f}, "
-                f"total {one['total']:.3f} ± {one['total_half']:.3f}"
-            )
-        else:
-            text = (
-                f"mu* {one['mu_star']:.4g} ± {one['mu_star_half']:.2g}, mu {one['mu']:.4g}, "
-                f"sigma {one['sigma']:.4g}"
-            )
-        click.echo(f"  {name}: {text}")
+        texts = []
+        for key, value in one.items():
+            half = one.get(f"{key}_half")
+            if not key.endswith("_half"):
+                less = "" if half is None else f" ± {half:.2g}"
+                texts.append(f"{_WORDS.get(key, key)} {value:.4g}{less}")
+        click.echo(f"  {name}: {', '.join(texts)}")
+
+
+_WORDS = {"first": "first order", "mu_star": "mu*"}
+"""What indices are called in the literature."""
 
 
 def print_interactions(pairs: dict[tuple[str, str], dict[str, float]]) -> None:

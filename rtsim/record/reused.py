@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rtsim.record.reading import Recording
 
 Plain = Mapping[str, object]
+Begin = Callable[["TrackPool"], "RunRecorder"]
+"""Returns the recorder of one attempt to run; what an attempt that failed recorded is dropped."""
 
 
 class TrackPool:
@@ -50,6 +52,10 @@ class RunRecorder(MemoryRecorder):
         """Returns header and footer.  It is called when the recording is read, because making
         both takes longer than a short run."""
         self._read: Recording | None = None
+
+    def check(self) -> None:
+        """Raise :class:`UnknownName` if a track to keep is not a track of these runs."""
+        self._pool.check(self._only or ())
 
     def keeps(self, name: str) -> bool:
         """Return whether the rows of the track ``name`` are kept."""

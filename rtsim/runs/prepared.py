@@ -14,7 +14,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.equations.compiling import Compilation
-from rtsim.record.reused import RunRecorder, TrackPool
+from rtsim.record.reused import Begin, RunRecorder, TrackPool
 from rtsim.runs.request import Output
 from rtsim.runs.reset_runs import Order, ResetRuns, Values, finished
 from rtsim.runs.result import RunResult
@@ -86,19 +86,36 @@ class Prepared:
         Ctrl-C raises :class:`KeyboardInterrupt`.
         """
         only = None if record is True else () if record is False else tuple(record)
-        order = Order(self._scenario, seed, until, dict(set or {}), self._compile, self._engine)
-        if self._resets is None or not self._resets.takes(order):
-            return self._anew(order, only)
-        return self._resets.run(order, only)
+        found = self.run_into(lambda pool: RunRecorder(pool, only), seed=seed, set=set, until=until)
+        return finished(found)
 
-    def _anew(self, order: Order, only: Collection[str] | None) -> RunResult:
+    def run_into(
+        self,
+        begin: Begin,
+        *,
+        seed: int = 0,
+        set: Values | None = None,
+        until: Duration | None = None,
+    ) -> RunResult:
+        """Run once into a recorder of the caller; the other arguments are those of :meth:`run`.
+
+        ``begin`` is called for each attempt to run; ``result.recorder`` is the
+        recorder that it returned for the last one.  An error that ended the run is in the result,
+        and is not raised, as an interrupt is not; wrong values raise what :meth:`run` raises.
+        """
+        order = Order(self._scenario, seed, until, dict(set or {}), self._compile, self._engine)
+        result = None
+        if self._resets is not None and self._resets.takes(order):
+            result = self._resets.run(order, begin)
+        return self._anew(order, begin) if result is None else result
+
+    def _anew(self, order: Order, begin: Begin) -> RunResult:
         """Build the scenario with these values, and run it."""
-        pool = TrackPool()
-        recorder = RunRecorder(pool, only)
+        recorder = begin(TrackPool())
         result = run(replace(order.request(), output=Output(recorder)))
         recorder.release()
-        pool.check(only or ())
-        return finished(result)
+        recorder.check()
+        return result
 
 
 def _rebuilt(scenario: Scenario) -> tuple[str, ...]:

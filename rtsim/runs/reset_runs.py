@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rtsim.core.clock import VirtualClock
@@ -17,7 +17,8 @@ from rtsim.engine.system import InitialValue, System
 from rtsim.engine.trace import Trace
 from rtsim.equations.compiling import Compilation
 from rtsim.record.ending import RunEnding
-from rtsim.record.reused import RunRecorder, TrackPool
+from rtsim.record.reused import Begin, RunRecorder, TrackPool
+from rtsim.runs.first_values import FirstValues
 from rtsim.runs.request import RunRequest
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import footer_of, loop, pacer_of
@@ -76,6 +77,7 @@ class ResetRuns:
         self._pool = TrackPool()
         self._system: System = scenario.build(compile=compile)
         self._first = self._system.save()
+        self._first_values = FirstValues(self._system.plants)
         self._places = {name: _Place(one) for name, one in self._system.initials.items()}
         self._engine = engine
         self._stretches: Stretches | None = None
@@ -120,18 +122,28 @@ class ResetRuns:
             self._until = order.until, order.request().until_ns
         return self._until[1]
 
-    def run(self, order: Order, only: Collection[str] | None) -> RunResult:
-        """Run as ordered; ``only``: names of the tracks to keep, ``None`` for all."""
+    def run(self, order: Order, begin: Begin) -> RunResult | None:
+        """Run as ordered; ``begin`` returns the recorder of each attempt.
+
+        Returns ``None`` if the equations give no finite values at the first values: a build says
+        which.
+        """
         until_ns = self._until_ns(order)
-        if only:
-            self._pool.check(only)
-        recorder = RunRecorder(self._pool, only)
+        recorder = begin(self._pool)
+        recorder.check()
         whole = self._one_stretch()
         if whole is not None:
             result = self._in_one_stretch(whole, order, recorder, until_ns)
             if result is not None:
                 return result
+            recorder = begin(self._pool)
         return self._by_executive(order, recorder)
+
+    def _write(self, order: Order) -> bool:
+        """Write the values of this run; return whether the equations are finite there."""
+        for target, value in order.values.items():
+            self._places[target].write(value)
+        return self._first_values.usable()
 
     # -- in one stretch
 
@@ -142,15 +154,15 @@ class ResetRuns:
         system = self._system
         system.streams.restart(order.seed)
         whole.reset()
-        for target, value in order.values.items():
-            self._places[target].write(value)
+        if not self._write(order):
+            return None
         sinks: list[Sink | None] = [recorder.sink(name) for name in self._names]
         tags = whole.run(until_ns, sinks)
         if tags is None:
             self._failed += 1
             if self._failed == _TRIES:
                 self._whole = None
-            return None  # the executive declares the tracks again, which drops the rows so far
+            return None
         self._failed = 0
         system.ns = whole.now_ns
         certificate = self._certificates.get(tags)
@@ -173,7 +185,7 @@ class ResetRuns:
 
     # -- tag by tag
 
-    def _by_executive(self, order: Order, recorder: RunRecorder) -> RunResult:
+    def _by_executive(self, order: Order, recorder: RunRecorder) -> RunResult | None:
         """Run as ``simulate`` does, with the system put back."""
         request = replace(order.request(), engine=self._compiled_engine())
         system = self._system
@@ -181,8 +193,8 @@ class ResetRuns:
             self._whole.disturbed()
         system.restore(self._first)
         system.streams.restart(order.seed)
-        for target, value in order.values.items():
-            self._places[target].write(value)
+        if not self._write(order):
+            return None
         for plant in system.plants:
             plant.sample()
         pacer = pacer_of(request, system)
@@ -197,7 +209,7 @@ class ResetRuns:
             recorder.release()
             self._stretches = executive.stretches
         recorder.about = lambda: (order.request().header(), footer_of(result, {}))
-        return finished(result)
+        return result
 
     def _compiled_engine(self) -> str:
         return COMPILED if self._engine == AUTO else self._engine
@@ -221,7 +233,9 @@ def finished(result: RunResult) -> RunResult:
     """Return ``result`` with the last values; raise its error, or :class:`KeyboardInterrupt`."""
     if result.reason == "interrupted":
         raise Interrupted
-    return replace(result, ends=_ends(result.system)).checked()
+    if result.ends is None:
+        result = replace(result, ends=_ends(result.system))
+    return result.checked()
 
 
 def _ends(system: System) -> dict[str, Vector]:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Running,
         SettlingTime,
     )
+    from rtsim.studies.report.page import write_report
     from rtsim.studies.requirements import Requirement
     from rtsim.studies.running import repeat, resume, start
     from rtsim.studies.stopping import Stop
@@ -64,6 +65,7 @@ _HOMES = {
         "REDUCTIONS", "FirstCrossing", "IntegralSquaredError", "Last", "Max", "MaxAbs", "Mean",
         "MeanOfRows", "Min", "Overshoot", "Reduction", "Running", "SettlingTime",
     ),
+    "rtsim.studies.report.page": ("write_report",),
     "rtsim.studies.requirements": ("Requirement",),
     "rtsim.studies.running": ("repeat", "resume", "start"),
     "rtsim.studies.stopping": ("Stop",),
@@ -77,6 +79,7 @@ __all__ = [
     "Replications", "Requirement", "Running", "Saltelli", "Search", "SettlingTime",
     "SobolSequence", "Space", "Stop", "Strata", "Study", "Table", "UnitDesign", "interactions",
     "normals", "repeat", "resume", "sensitivity", "start", "summarise",
+    "write_report",
 ]  # fmt: skip
 
 __getattr__, __dir__ = face(__name__, _HOMES)

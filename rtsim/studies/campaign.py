@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rtsim.studies.folder import Folder
 from rtsim.studies.looks import needed
 from rtsim.studies.plan import Ordered, Orders
@@ -69,20 +72,19 @@ class Campaign:
         """
         orders = Orders(self.folder.plan)
         while True:  # once for each look
-            done = self.folder.done()
             self.tally.runs = needed(self.folder)
-            left = [k for k in range(self.tally.runs) if k not in done]
-            if not left:
+            left = self.folder.left(self.tally.runs)
+            if not len(left):
                 return
             try:
                 self.execute(left, orders)
             finally:
                 self.folder.write()
 
-    def execute(self, runs: Sequence[int], orders: Ordering) -> None:
+    def execute(self, runs: Sequence[int] | NDArray[np.int64], orders: Ordering) -> None:
         """Run the numbers ``runs`` of ``orders``, and give their rows to the folder."""
         self._target = self.tally.rows + len(runs)
-        todo = (orders[k] for k in self.shuffled(runs))
+        todo = (orders[int(k)] for k in self.shuffled(runs))
         try:
             if not self._begun:
                 self._begun = True
@@ -138,7 +140,7 @@ class Campaign:
             if row.state == ERROR and attempts == 1:
                 self._suspects.append(_Suspect(row.order, 1, outcome.worker))
             else:
-                self._store(replace(row, attempts=attempts))
+                self._store(row if attempts == 1 else row._replace(attempts=attempts))
         cost = sum(row.wall_s for row in outcome.rows) / max(1, len(outcome.rows))
         fitting = int(_BATCH_S / cost) if cost > 0.0 else _MOST
         self._size = max(1, min(fitting, _GROWTH * self._size, _MOST))
@@ -163,7 +165,7 @@ class Campaign:
             row = Row(order, TIMEOUT, f"the run took longer than its limit of {limit:g} s")
         else:
             row = Row(order, LOST, f"{outcome.died} during the run")
-        self._store(replace(row, attempts=attempts, wall_s=outcome.ran_s))
+        self._store(row._replace(attempts=attempts, wall_s=outcome.ran_s))
 
     def _store(self, row: Row) -> None:
         self.folder.add(row)

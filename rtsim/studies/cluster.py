@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import ctypes
 import logging
 import os
 import queue
 import signal
-import tempfile
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.studies.batch import check_worker, run_batch
+from rtsim.studies.nannies import Nannies
 from rtsim.studies.plan import Ordered
 from rtsim.studies.pools import Batch, Outcome
-from rtsim.studies.rows import Row
+from rtsim.studies.scratch import scratch
+from rtsim.studies.wire import Sent, orders_of_text, received, sent, text_of_orders
 
 _TOPIC = "rtsim-study"
 _FLUSHED_S = 0.05
@@ -33,6 +35,8 @@ _WAIT_S = 1.0
 _FETCH_S = 20.0
 _START_S = 60.0
 _JOIN_S = 20.0
+_EMPTY_S = 60.0
+"""Longest time for which a study waits while the cluster has no worker."""
 _EACH = 2
 """Batches for each worker: one that runs, and one that waits."""
 
@@ -41,10 +45,19 @@ LOST_TEXT = (
     "the connection to Dask's scheduler is lost; start a scheduler, then continue with rtsim study "
     "resume FOLDER"
 )
+NO_WORKER_TEXT = (
+    f"the cluster has had no worker for {_EMPTY_S:g} s; start workers with a nanny (Dask's default)"
+    ", which starts them again after a crash, and continue with rtsim study resume FOLDER"
+)
+_TLS = "DASK_DISTRIBUTED__COMM__TLS__"
+_CERTIFICATES = (
+    f"set {_TLS}CA_FILE, {_TLS}CLIENT__CERT and {_TLS}CLIENT__KEY to the files of the authority, "
+    "of the client's certificate and of its key"
+)
 
 
 class ClusterLost(RtsimError):
-    """The connection to Dask's scheduler is lost."""
+    """The connection to Dask's scheduler is lost, or the cluster has lost all its workers."""
 
 
 def distributed() -> Any:
@@ -59,9 +72,7 @@ def distributed() -> Any:
     return module
 
 
-def _in_worker(
-    job_text: str, orders: list[Ordered], key: str, alone: bool
-) -> tuple[str, list[Row]]:
+def _in_worker(job_text: str, orders: str, key: str, alone: bool) -> tuple[str, list[Sent]]:
     """Run a batch in a worker of Dask, and report when its first run begins.
 
     Returns the worker's address and the rows.
@@ -71,11 +82,11 @@ def _in_worker(
     def began() -> None:
         worker.log_event(_TOPIC, {"key": key})
         if alone:
-            sent = threading.Event()
-            worker.loop.add_callback(worker.loop.call_later, _FLUSHED_S, sent.set)
-            sent.wait(10 * _FLUSHED_S)
+            flushed = threading.Event()
+            worker.loop.add_callback(worker.loop.call_later, _FLUSHED_S, flushed.set)
+            flushed.wait(10 * _FLUSHED_S)
 
-    return str(worker.address), run_batch(job_text, orders, began)
+    return str(worker.address), sent(run_batch(job_text, orders_of_text(orders), began))
 
 
 @dataclass(frozen=True)
@@ -93,6 +104,22 @@ class Where:
     def remote(self) -> bool:
         return bool(self.address or self.scheduler_file)
 
+    @property
+    def in_process(self) -> bool:
+        return self.workers == 0 and not self.remote
+
+    def check_limit(self, limit: float | None) -> None:
+        """Raise :class:`ScenarioError` if these workers cannot end a run after ``limit`` s."""
+        if limit is not None and self.in_process:
+            raise ScenarioError(
+                f"the limit of {limit:g} s needs worker processes, because a run in this process "
+                "cannot be ended; give one worker or more (--workers 1), or leave out the limit"
+            )
+
+
+LOCAL = Where()
+"""One process for each CPU of this machine."""
+
 
 class DaskPool:
     """Executes batches on the workers of a Dask cluster."""
@@ -104,9 +131,15 @@ class DaskPool:
         self._futures: dict[str, Any] = {}
         self._began: dict[str, int] = {}
         self._number = 0
+        self._present = stopwatch()
+        """When the cluster last had a worker, as far as is known."""
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        self._nannies: Nannies | None = None
         with ExitStack() as stack:
+            stack.enter_context(_settings())
             self._client = _joined(where, stack) if where.remote else _started(where, stack)
+            if not where.remote:
+                self._nannies = Nannies(self._client.cluster, _count(where))
             stack.callback(self._client.close)
             self._client.subscribe_topic(_TOPIC, self._heard)
             self._stack = stack.pop_all()
@@ -153,8 +186,9 @@ class DaskPool:
         key = f"rtsim-study-{os.getpid()}-{id(self)}-{self._number}"
         others = [one for one in self.addresses if one != batch.avoid] if batch.avoid else []
         future = self._client.submit(
-            _in_worker, self._job_text, list(batch.orders), key, batch.alone, key=key, pure=False,
-            retries=0, workers=others or None, allow_other_workers=True if others else None,
+            _in_worker, self._job_text, text_of_orders(batch.orders), key, batch.alone,
+            key=key, pure=False, retries=0,
+            workers=others or None, allow_other_workers=True if others else None,
             priority=1 if batch.alone else 0,
         )  # fmt: skip
         self._futures[key] = future
@@ -165,14 +199,26 @@ class DaskPool:
 
     def finished(self) -> list[Outcome]:
         out = []
+        if self._nannies is not None:
+            self._nannies.look()
         try:
             out.append(self._outcome(*self._ended.get(timeout=_WAIT_S)))
+            self._present = stopwatch()
         except queue.Empty:
-            if self._client.status != "running":
-                raise ClusterLost(LOST_TEXT) from None
+            self._check_present()
         while not self._ended.empty():
             out.append(self._outcome(*self._ended.get()))
         return [one for one in out if one is not None]
+
+    def _check_present(self) -> None:
+        """Raise :class:`ClusterLost` if the scheduler is gone, or for long all workers."""
+        if self._client.status != "running":
+            raise ClusterLost(LOST_TEXT)
+        now = stopwatch()
+        if self.addresses:
+            self._present = now
+        elif now - self._present > _EMPTY_S * 1e9:
+            raise ClusterLost(NO_WORKER_TEXT)
 
     def _outcome(self, future: Any, batch: Batch, key: str) -> Outcome | None:
         """Return what became of a batch, or ``None`` if Dask runs the batch again.
@@ -183,7 +229,7 @@ class DaskPool:
             if future.status == "finished":
                 address, rows = future.result(timeout=_FETCH_S)
                 self._forget(future, key)
-                return Outcome(batch, rows, worker=address)
+                return Outcome(batch, received(batch.orders, rows), worker=address)
             if future.status == "cancelled":
                 raise ClusterLost(LOST_TEXT)
             error = future.exception(timeout=0) if future.status == "error" else None
@@ -217,6 +263,20 @@ def dask_setup(worker: Any) -> None:  # noqa: ARG001
     """Let a worker ignore Ctrl-C, which a terminal sends to all processes; Dask calls this."""
     with suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_client()
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_client() -> None:
+    """Let Linux end this worker when the study's process is gone.
+
+    Dask ends it too, by a thread of Python; compiled code that never returns keeps that thread
+    waiting.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _dashboard() -> bool:
@@ -226,17 +286,37 @@ def _dashboard() -> bool:
     return find_spec("bokeh") is not None
 
 
+def _settings() -> Any:
+    """Return a context with Dask's settings for a study."""
+    distributed()
+    import dask
+
+    return dask.config.set(
+        {
+            "distributed.scheduler.allowed-failures": 0,
+            "distributed.admin.low-level-log-length": 20,  # it keeps whole messages
+            "distributed.admin.system-monitor.interval": "5s",
+            "distributed.worker.preload": [__name__],
+            "distributed.worker.profile.enabled": False,
+        }
+    )
+
+
 def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
     """Return a client of a cluster that the user has started."""
     name = where.address or where.scheduler_file
+    place = {"scheduler_file": name} if where.scheduler_file else {"address": name}
+    _check_certificates(where.address)
     try:
-        if where.scheduler_file:
-            client = distributed().Client(scheduler_file=where.scheduler_file, timeout=_JOIN_S)
-        else:
-            client = distributed().Client(where.address, timeout=_JOIN_S)
+        client = distributed().Client(**place, timeout=_JOIN_S)
+    except TypeError as error:  # Dask's word for an address of TLS in the scheduler file
+        if "ssl_context" not in str(error):
+            raise
+        raise ScenarioError(f"the Dask scheduler of {name} uses TLS; {_CERTIFICATES}") from None
     except (OSError, ValueError) as error:
         raise ScenarioError(
-            f"no Dask scheduler answers at {name} ({error}); start one with 'dask scheduler'"
+            f"no Dask scheduler answers at {name} ({error}); start one with 'dask scheduler', and "
+            "give the address that it prints: tls://... if it uses TLS"
         ) from None
     if not client.scheduler_info(n_workers=-1)["workers"]:
         client.close()
@@ -246,27 +326,35 @@ def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
     return client
 
 
+def _check_certificates(address: str) -> None:
+    """Raise :class:`ScenarioError` if Dask has no certificates for the address, or unusable ones.
+
+    Dask itself reads them, from its environment variables and its configuration files.
+    """
+    try:
+        context = distributed().Security().get_connection_args("client").get("ssl_context")
+    except OSError as error:  # also that of ssl
+        raise ScenarioError(
+            f"Dask cannot use the certificates of its configuration ({error}); {_CERTIFICATES}"
+        ) from None
+    if context is None and address.startswith("tls://"):
+        raise ScenarioError(f"{address} needs certificates; {_CERTIFICATES}")
+
+
+def _count(where: Where) -> int:
+    """Return the number of local workers."""
+    return where.workers or os.cpu_count() or 1
+
+
 def _started(where: Where, stack: ExitStack) -> Any:
     """Return a client of a new cluster of processes that listens on the loopback interface."""
-    import dask
-
     module = distributed()
-    count = where.workers or os.cpu_count() or 1
-    scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="rtsim-study-"))
-    stack.enter_context(
-        dask.config.set(
-            {
-                "distributed.scheduler.allowed-failures": 0,
-                "distributed.admin.system-monitor.interval": "5s",
-                "distributed.worker.preload": [__name__],
-                "distributed.worker.profile.enabled": False,
-            }
-        )
-    )
+    count = _count(where)
+    folder = stack.enter_context(scratch())
     cluster = module.LocalCluster(
         n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",
         dashboard_address="127.0.0.1:0",
-        worker_dashboard_address=None, local_directory=str(Path(scratch)), silence_logs=50,
+        worker_dashboard_address=None, local_directory=str(folder), silence_logs=50,
     )  # fmt: skip
     stack.callback(cluster.close)
     client = module.Client(cluster, timeout=_START_S)

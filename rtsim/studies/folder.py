@@ -15,18 +15,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.studies.designs.base import Integers
+from rtsim.studies.histories import POINTS
 from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.rows import Row
 
-PLAN, RESULTS, LOCK, ENDED = "plan.json", "results", "lock", "ended.json"
+PLAN, RESULTS, HISTORIES = "plan.json", "results", "histories"
+LOCK, ENDED = "lock", "ended.json"
 _SHORTEST_NS = 2_000_000_000
 _SHARE = 50
 """Rows are written after 2 s, and later after 1/50 of the time so far, which limits the number of
 files."""
-_MOST_ROWS = 20_000
+_MOST_ROWS = 10_000
+"""Rows that wait to be written, so that memory stays flat."""
+_MOST_VALUES = 1_000_000
+"""Rows are also written when they hold this many values of time histories: 8 MB."""
 
 
 class StudyError(RtsimError):
@@ -36,6 +44,7 @@ class StudyError(RtsimError):
 def _pyarrow() -> Any:
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.parquet
     except ImportError as error:
         raise ScenarioError(
@@ -59,9 +68,15 @@ class Folder:
     def __init__(self, path: Path, plan: Plan) -> None:
         self.path, self.plan = path, plan
         self._schema: Any = None
-        self._rows: list[Row] = []
+        self._columns: dict[str, list[Any]] = {}
+        self._waiting = 0
+        """Number of rows in the columns, which are not written yet."""
         self._began = self._written = stopwatch()
         self._next = 1 + max(map(_number, self._files()), default=0)
+        self._paths: dict[str, list[Any]] = {signal: [] for signal in plan.job.histories}
+        """Time histories of the waiting rows, by signal."""
+        values = POINTS * len(plan.job.histories)
+        self._most = max(1, min(_MOST_ROWS, _MOST_VALUES // max(1, values)))
 
     @classmethod
     def new(cls, path: Path, plan: Plan) -> Folder:
@@ -131,36 +146,74 @@ class Folder:
 
     def add(self, row: Row) -> None:
         """Keep ``row`` until :meth:`write`."""
-        self._rows.append(row)
+        if not self._columns:
+            self._columns = {name: [] for name in self.schema.names}
+        row_columns = row.columns()
+        for name, column in self._columns.items():
+            column.append(row_columns.get(name))
+        for signal, paths in self._paths.items():
+            paths.append(row.histories.get(signal))
+        self._waiting += 1
 
     def write_if_due(self) -> None:
         """Write the rows if they have waited long enough."""
         now = stopwatch()
         due = self._written + max(_SHORTEST_NS, (now - self._began) // _SHARE)
-        if self._rows and (now >= due or len(self._rows) >= _MOST_ROWS):
+        if self._waiting and (now >= due or self._waiting >= self._most):
             self.write()
 
     def write(self) -> None:
         """Write all rows that were added; raises :class:`StudyError` if the disk refuses them."""
-        if not self._rows:
+        if not self._waiting:
             return
         arrow = _pyarrow()
-        columns = [row.columns() for row in self._rows]
-        table = arrow.table(
-            {f.name: arrow.array([c.get(f.name) for c in columns], f.type) for f in self.schema},
-            schema=self.schema,
-        )
-        target = self.path / RESULTS / f"part-{self._next:06d}.parquet"
+        arrays = {f.name: arrow.array(self._columns[f.name], f.type) for f in self.schema}
+        name = f"part-{self._next:06d}.parquet"
+        if self._paths:  # first, because the file of results says which runs have ended
+            lists = arrow.list_(arrow.float64())
+            paths = {signal: arrow.array(one, lists) for signal, one in self._paths.items()}
+            self._store(self.path / HISTORIES / name, {"run": arrays["run"], **paths})
+        self._store(self.path / RESULTS / name, arrays)
+        self._next += 1
+        self._columns, self._waiting = {}, 0
+        self._paths = {signal: [] for signal in self._paths}
+        self._written = stopwatch()
+
+    def _store(self, target: Path, arrays: dict[str, Any]) -> None:
+        """Write columns to a file; raises :class:`StudyError` if the disk refuses them."""
+        arrow = _pyarrow()
+        table = arrow.table(arrays)
         try:
+            target.parent.mkdir(exist_ok=True)
             _write(target, lambda part: arrow.parquet.write_table(table, part))
         except OSError as error:
             raise StudyError(
-                f"cannot write {target}: {error.strerror or error}; {len(self._rows)} runs are "
+                f"cannot write {target}: {error.strerror or error}; {self._waiting} runs are "
                 f"lost and will be repeated: make room, then type rtsim study resume {self.path}"
             ) from error
-        self._next += 1
-        self._rows.clear()
-        self._written = stopwatch()
+
+    def histories(self, signal: str) -> Iterator[tuple[Integers, Vector]]:
+        """Yield the time histories of ``signal``, file by file: runs (n,) and values (n, points).
+
+        The times are ``plan.job.grid``.  Runs without a history are left out, and so are files
+        without a file of results.  Raises :class:`StudyError` for a file that cannot be read.
+        """
+        arrow = _pyarrow()
+        points = len(self.plan.job.grid)
+        for results in self._files():
+            path = self.path / HISTORIES / results.name
+            if not path.exists():
+                continue
+            try:
+                table = arrow.parquet.read_table(path, columns=["run", signal], partitioning=None)
+            except (OSError, arrow.ArrowException) as error:
+                raise StudyError(
+                    f"{path} cannot be read ({error}); delete this file, and the histories of its "
+                    "runs are left out"
+                ) from None
+            table = table.filter(arrow.compute.is_valid(table[signal]))
+            lists = table[signal].combine_chunks()
+            yield np.asarray(table["run"]), np.asarray(lists.flatten()).reshape(-1, points)
 
     def table(self, *columns: str) -> Any:
         """Return the results so far as a pyarrow table, in the order of the runs.
@@ -214,16 +267,26 @@ class Folder:
         """The runs by their number."""
         return Orders(self.plan) if self.plan.sampled.planned else Stored(self)
 
-    def done(self) -> set[int]:
-        """Return the numbers of the runs that have a row."""
-        return set(self.table("run")["run"].to_pylist())
+    def columns(self, *names: str) -> dict[str, NDArray[Any]]:
+        """Return these columns of :meth:`table` as arrays (n,); a missing number is NaN.
+
+        Default: the columns that estimates need; the others have a text for each run.
+        """
+        names = names or tuple(name for name in self.schema.names if name not in _TEXTS)
+        table = self.table(*names)
+        return {name: _array(table[name]) for name in names}
+
+    def left(self, runs: int) -> NDArray[np.int64]:
+        """Return the numbers (n,) below ``runs`` of the runs that have no row, in their order."""
+        left = np.ones(runs, np.bool_)
+        done = self.table("run")["run"].to_numpy()
+        left[done[done < runs]] = False
+        return np.flatnonzero(left)
 
     def row(self, run: int) -> dict[str, Any] | None:
         """Return the row of one run, or ``None`` if it has none yet."""
-        import pyarrow.compute
-
         table = self.table()
-        found = table.filter(pyarrow.compute.equal(table["run"], run)).to_pylist()
+        found = table.filter(_pyarrow().compute.equal(table["run"], run)).to_pylist()
         return found[0] if found else None
 
 
@@ -238,12 +301,24 @@ class Stored:
         row = self._folder.row(run)
         if row is None:
             raise ScenarioError(
-                f"the search has no run {run} so far; it has {len(self._folder.done())} runs, "
-                "whose numbers begin at 0"
+                f"the search has no run {run} so far; it has {self._folder.table('run').num_rows} "
+                "runs, whose numbers begin at 0"
             )
         example = self._folder.plan.example
         factors, marks = ({n: row[n] for n in names} for names in (example.values, example.marks))
         return Ordered(run, row["seed"], factors, marks)
+
+
+_TEXTS = ("cause", "reason", "digest")
+
+
+def _array(column: Any) -> NDArray[Any]:
+    """Return a column as an array in which equal texts are one object."""
+    if str(column.type) != "string" or column.null_count:
+        return np.asarray(column)
+    found = column.combine_chunks().dictionary_encode()
+    texts = np.array([*found.dictionary.to_pylist(), None], dtype=np.object_)[:-1]
+    return np.asarray(texts[found.indices.to_numpy()])
 
 
 def _number(path: Path) -> int:

@@ -27,8 +27,8 @@ def chosen(folder: Folder) -> list[int]:
     process.
     """
     plan = folder.plan
-    table = folder.table("run", "state", *plan.results, *plan.margins)
-    runs, states = np.asarray(table["run"]), np.asarray(table["state"])
+    table = folder.columns("run", "state", *plan.results, *plan.margins)
+    runs, states = table["run"], table["state"]
     wanted = np.zeros(len(runs), np.bool_)
     for kind in plan.keep:
         if kind == FAILURES:
@@ -60,8 +60,9 @@ def keep(folder: Folder, job: Job, show: Callable[[int, int], object] = lambda *
     missing = [run for run in runs if not recording_of(folder, run).exists()]
     if missing:
         where.mkdir(exist_ok=True)
-        rows = folder.table("run", "digest").to_pylist()
-        stored = {row["run"]: row["digest"] for row in rows}
+        table = folder.table("run", "digest")
+        found = table.take(np.searchsorted(np.asarray(table["run"]), missing))
+        stored = dict(zip(missing, found["digest"].to_pylist(), strict=True))
         runner, orders = Runner(job), folder.orders
     for done, run in enumerate(missing, len(runs) - len(missing)):
         show(done, len(runs))

@@ -26,8 +26,7 @@ def needed(folder: Folder) -> int:
         return folder.ended.runs
     if stop is None:
         return plan.runs
-    table = folder.table()
-    columns = {name: np.asarray(table[name]) for name in table.column_names}
+    columns = folder.columns()
     for look in stop.looks:
         if look >= plan.runs:
             break

@@ -6,22 +6,24 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.schema import TrackSpec
+from rtsim.studies.columns import Column, is_held
+from rtsim.studies.histories import History
 from rtsim.studies.reductions import Reduction, Running
 from rtsim.studies.requirements import Requirement
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
 
-_MESSAGES = "messages/"
-"""The outputs of a controller are recorded as messages; a result may leave this prefix out."""
 FromRecording = Callable[["Recording"], float]
 """A result that is a function of the recording of a run."""
 Result = Reduction | FromRecording
@@ -41,24 +43,12 @@ class _Reduced:
     """One reduction of one run: which column it reads, and its value so far."""
 
     def __init__(self, of: Reduction) -> None:
-        self.of = of
-        self.track, dot, self.column = of.signal.rpartition(".")
-        if not dot:
-            raise ScenarioError(
-                f"{of.signal!r} is not a signal of a component; write COMPONENT.SIGNAL"
-            )
+        self.of, self.column = of, Column(of.signal)
         self.running: Running = of.begin()
-        self._at = -1
 
     def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> None:
-        if self._at < 0:
-            columns = spec.signals.columns
-            if self.column not in columns:
-                raise UnknownName("signal", self.column, columns, f"track {self.track}")
-            self._at = 1 + len(spec.integers) + columns.index(self.column)
-            self.running.held = spec.name.startswith(_MESSAGES)
-        t = words[:, 0] / NS_PER_S
-        v = words[:, self._at].view(np.float64)
+        t, v = words[:, 0] / NS_PER_S, self.column.of(spec, words)
+        self.running.held = is_held(spec)
         if self.of.after > 0.0 or self.of.before < math.inf:
             inside = (t >= self.of.after) & (t <= self.of.before)
             t, v = t[inside], v[inside]
@@ -69,15 +59,21 @@ class _Reduced:
 class Measures:
     """Takes the rows of one run and gives its results."""
 
-    def __init__(self, results: Mapping[str, Result], requirements: Sequence[Requirement]) -> None:
-        self._results, self._requirements = results, requirements
+    def __init__(
+        self,
+        results: Mapping[str, Result],
+        requirements: Sequence[Requirement],
+        histories: Sequence[History] = (),
+    ) -> None:
+        self._results, self._requirements, self._histories = results, requirements, histories
         self._reduced = {n: _Reduced(r) for n, r in results.items() if isinstance(r, Reduction)}
-        self._of_track: dict[str, list[_Reduced]] = {}
-        for one in self._reduced.values():
-            for track in (one.track, f"{_MESSAGES}{one.track}"):
+        self._of_track: dict[str, list[_Reduced | History]] = {}
+        readers: list[_Reduced | History] = [*self._reduced.values(), *histories]
+        for one in readers:
+            for track in one.column.tracks:
                 self._of_track.setdefault(track, []).append(one)
         self._tracks: set[str] = set()
-        self._digests: dict[str, tuple[list[Any], Any]] = {}
+        self._digests: dict[str, tuple[str, Any]] = {}
         self._rows: dict[str, int] = {}
 
     @property
@@ -90,7 +86,7 @@ class Measures:
         self._tracks.add(spec.name)
         if spec.deterministic:
             if spec.name not in self._digests:
-                layout = [spec.name, list(spec.integers), list(spec.signals.columns)]
+                layout = _layout(spec.name, spec.integers, spec.signals.columns)
                 self._digests[spec.name] = layout, hashlib.sha256()
             self._digests[spec.name][1].update(np.ascontiguousarray(words, "<i8").data)
             self._rows[spec.name] = self._rows.get(spec.name, 0) + len(words)
@@ -109,7 +105,7 @@ class Measures:
         """
         out = hashlib.sha256()
         for name, (layout, rows) in sorted(self._digests.items()):
-            out.update(json.dumps([*layout, self._rows[name], rows.hexdigest()]).encode())
+            out.update(f'[{layout}, {self._rows[name]}, "{rows.hexdigest()}"]'.encode())
         return out.hexdigest()
 
     def values(self, recording: Callable[[], Recording]) -> dict[str, float]:
@@ -121,8 +117,7 @@ class Measures:
         for name, result in self._results.items():
             if name in self._reduced:
                 one = self._reduced[name]
-                if not {one.track, f"{_MESSAGES}{one.track}"} & self._tracks:
-                    raise UnknownName("track", one.track, sorted(self._tracks), f"result {name}")
+                self._check(one.column, f"result {name}")
                 out[name] = one.running.value()
             else:
                 assert not isinstance(result, Reduction)
@@ -130,6 +125,25 @@ class Measures:
         for requirement in self._requirements:
             out[margin_name(requirement)] = requirement.margin(out[requirement.result])
         return out
+
+    def histories(self, ended_ns: int) -> dict[str, Vector]:
+        """Return the time histories (points,) of a run that ended at ``ended_ns``, by signal.
+
+        Raises :class:`UnknownName` if the run does not have the track of a signal.
+        """
+        for one in self._histories:
+            self._check(one.column, f"the history of {one.signal}")
+        return {one.signal: one.values(ended_ns) for one in self._histories}
+
+    def _check(self, column: Column, where: str) -> None:
+        if not set(column.tracks) & self._tracks:
+            raise UnknownName("track", column.track, sorted(self._tracks), where)
+
+
+@cache
+def _layout(name: str, integers: tuple[str, ...], columns: tuple[str, ...]) -> str:
+    """Return the names of a track as JSON text, without the brackets around it."""
+    return json.dumps([name, integers, columns])[1:-1]
 
 
 def _number(name: str, value: object) -> float:

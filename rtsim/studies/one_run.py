@@ -6,22 +6,26 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from rtsim.core.clock import stopwatch
-from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.raised import Interrupted, from_outside, in_words
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.ending import TO_THE_END
 from rtsim.record.memory_recorder import Recorder
 from rtsim.record.reduced import ReducingRecorder
+from rtsim.record.reused import TrackPool
 from rtsim.runs.pace import MAX, Pace
+from rtsim.runs.prepared import Prepared, prepare
 from rtsim.runs.request import Connections, Output, RunRequest
+from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
 from rtsim.scenario.loading import ScenarioMaker
 from rtsim.scenario.scenario import Scenario
+from rtsim.studies.measures import Measures
 from rtsim.studies.plan import Job, Ordered, text_of
 from rtsim.studies.rows import ERROR, NAN, OK, Row
 from rtsim.studies.texts import Value
@@ -33,21 +37,49 @@ Live = Callable[[Scenario], AbstractContextManager[Connections]]
 """Opens what shows a run while it is in progress, such as a window."""
 _KEPT = 16
 """Number of scenarios that are kept, one for each combination of the function's arguments."""
+_FASTEST, _UNSEEN = Pace(), Connections()
+
+
+class _Made:
+    """A scenario with some arguments of its function, and the same prepared for many runs."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.runs = 0
+        """How often it was run."""
+
+    @cached_property
+    def prepared(self) -> Prepared | None:
+        """``None`` if each run builds the scenario anew in any case."""
+        try:
+            prepared = prepare(self.scenario)
+        except Exception:
+            return None  # a plain run says what is wrong with the scenario
+        return None if prepared.rebuilt else prepared
 
 
 class Runner:
     """Runs a scenario again and again with other factors; use it in one thread only."""
 
-    def __init__(self, job: Job) -> None:
-        """Load the scenario and the results; raises :class:`ScenarioError`."""
+    def __init__(self, job: Job, *, prepared: bool = True) -> None:
+        """Load the scenario and the results; raises :class:`ScenarioError`.
+
+        ``prepared``: build a scenario once for many runs where that is possible.  The rows are the
+        same without it, apart from their wall-clock time.
+        """
         self.job = job
+        self._prepares = prepared
         self._maker = ScenarioMaker(job.scenario)
-        self._made: OrderedDict[tuple[tuple[str, str], ...], Scenario] = OrderedDict()
+        self._made: OrderedDict[tuple[tuple[str, str], ...], _Made] = OrderedDict()
         _ = job.reduced
 
     def check(self, order: Ordered) -> None:
         """Raise :class:`ScenarioError` if the scenario does not take the factors of ``order``."""
-        self._scenario(order)
+        self._scenario(self._of(order), order)
+
+    def until_ns(self, order: Ordered) -> int:
+        """Return the end of the run ``order`` in ns."""
+        return RunRequest(self._scenario(self._of(order), order), until=self.job.until).until_ns
 
     def row(
         self,
@@ -67,73 +99,154 @@ class Runner:
         began = stopwatch()
         with ExitStack() as stack:
             if live is not None:
-                scenario = self._scenario(order)
+                scenario = self._scenario(self._of(order), order)
                 connections = stack.enter_context(live(scenario))
             try:
-                row = self._row(order, scenario, pace, recorder, connections)
+                if scenario is None:
+                    done = self._unseen(order, pace, recorder)
+                else:
+                    done = self._plainly(order, scenario, pace, recorder, connections)
+                row = _row_of(order, done)
             except BaseException as error:
                 if from_outside(error):
                     raise
                 row = Row(order, ERROR, _cause(error))
-        return replace(row, wall_s=(stopwatch() - began) * 1e-9)
+        return row._replace(wall_s=(stopwatch() - began) * 1e-9)
 
-    def _row(
-        self, order: Ordered, scenario: Scenario | None, pace: Pace, into: Recorder | None,
-        live: Connections,
-    ) -> Row:  # fmt: skip
+    def _unseen(self, order: Ordered, pace: Pace, into: Recorder | None) -> _Done:
+        """Run once, in the fastest way that gives the same rows."""
+        made = self._of(order)
+        if into is None and pace.rate is None and self._worth_preparing(made, order):
+            return self._prepared(made, order)
+        return self._plainly(order, self._scenario(made, order), pace, into)
+
+    def _worth_preparing(self, made: _Made, order: Ordered) -> bool:
+        """Return whether more runs with the same arguments of the function can be expected."""
+        made.runs += 1
+        repeats = made.runs > 1 or all("." in name for name in order.factors)
+        return self._prepares and repeats and made.prepared is not None
+
+    def _prepared(self, made: _Made, order: Ordered) -> _Done:
+        """Run the prepared scenario; a plain run says what is wrong if anything is."""
+        assert made.prepared is not None
+        measures: list[Measures] = []
+
+        def begin(pool: TrackPool) -> ReducingRecorder:
+            measures.append(self.job.measures())
+            return ReducingRecorder(measures[-1].take, measures[-1].needs_recording, pool)
+
+        try:
+            result = made.prepared.run_into(
+                begin, seed=order.seed, set=self._set(order), until=self.job.until
+            )
+            recorder = result.recorder
+            assert isinstance(recorder, ReducingRecorder)
+            recorder.drain()
+        except Exception:
+            return self._plainly(order, self._scenario(made, order))
+        if result.error is not None:
+            return self._plainly(order, self._scenario(made, order))
+
+        def recording() -> Recording:
+            found = recorder.recording()
+            found.header["scenario"]["origin"]["settings"] = self._settings(order)
+            return found
+
+        return _Done(result, measures[-1], recording)
+
+    def _plainly(
+        self, order: Ordered, scenario: Scenario, pace: Pace = _FASTEST,
+        into: Recorder | None = None, live: Connections = _UNSEEN,
+    ) -> _Done:  # fmt: skip
+        """Build the scenario, and run it once."""
         measures = self.job.measures()
         reduced = ReducingRecorder(measures.take, keep=measures.needs_recording)
         request = RunRequest(
-            scenario or self._scenario(order), order.seed, pace, self.job.until,
+            scenario, order.seed, pace, self.job.until,
             output=Output(reduced if into is None else into), live=live,
         )  # fmt: skip
         result = run(request)
-        if result.reason == "interrupted":
-            raise Interrupted
-        if result.lost is not None:
-            raise result.lost
-        recording: Callable[[], Recording] = reduced.recording
         if into is None:
             reduced.drain()
-        else:
-            recording = cache(result.recording)
+            return _Done(result, measures, reduced.recording)
+        recording = cache(result.recording)
+        if result.reason != "interrupted" and result.lost is None:
             measures.take_recording(recording())
-        row = Row(
-            order, OK, reason=result.reason, ended_s=result.ended.ns / NS_PER_S,
-            digest=measures.digest(),
-        )  # fmt: skip
-        if result.error is not None:
-            return replace(row, state=ERROR, cause=_cause(result.error))
-        if result.reason not in TO_THE_END:
-            cause = f"the run was ended by the command quit at {row.ended_s:g} s"
-            return replace(row, state=ERROR, cause=cause)
-        try:
-            values = measures.values(recording)
-        except Exception as error:
-            return replace(row, state=ERROR, cause=_cause(error))
-        bad = [name for name, value in values.items() if math.isnan(value)]
-        if bad:
-            row = replace(row, state=NAN, cause=f"{', '.join(bad)} is not a number")
-        return replace(row, values=values)
+        return _Done(result, measures, recording)
 
-    def _scenario(self, order: Ordered) -> Scenario:
-        """Return a scenario with the factors of ``order``."""
-        factors: dict[str, Value] = {**self.job.settings, **order.factors}
+    def _values(self, order: Ordered) -> dict[str, Value]:
+        return {**self.job.settings, **order.factors}
+
+    def _set(self, order: Ordered) -> dict[str, Value]:
+        """Return the values that :meth:`Scenario.set` takes; the others are arguments."""
+        values = {name: value for name, value in self._values(order).items() if "." in name}
+        for name, value in values.items():
+            if isinstance(value, str):
+                raise ScenarioError(f"{name} = {value!r} is not a number")
+        return values
+
+    def _settings(self, order: Ordered) -> dict[str, str]:
+        """Return all values as text; a replay of a recording of the run sets the same values."""
+        return {name: text_of(value) for name, value in self._values(order).items()}
+
+    def _of(self, order: Ordered) -> _Made:
+        """Return the scenario with the arguments of its function that ``order`` gives."""
+        factors = self._values(order)
         arguments = tuple((n, text_of(v)) for n, v in sorted(factors.items()) if "." not in n)
-        scenario = self._made.get(arguments)
-        if scenario is None:
-            scenario = self._made[arguments] = self._maker.make(dict(arguments))
+        made = self._made.get(arguments)
+        if made is None:
+            made = self._made[arguments] = _Made(self._maker.make(dict(arguments)))
             if len(self._made) > _KEPT:
                 self._made.popitem(last=False)
-        scenario = scenario.copy()
-        for name, value in factors.items():
-            if "." in name:
-                if isinstance(value, str):
-                    raise ScenarioError(f"{name} = {value!r} is not a number")
-                scenario.set(name, value)
-        # A replay of the recording sets the same values.
-        scenario.origin["settings"] = {name: text_of(value) for name, value in factors.items()}
+        self._made.move_to_end(arguments)
+        return made
+
+    def _scenario(self, made: _Made, order: Ordered) -> Scenario:
+        """Return a scenario with the factors of ``order``."""
+        scenario = made.scenario.copy()
+        for name, value in self._set(order).items():
+            scenario.set(name, value)
+        scenario.origin["settings"] = self._settings(order)
         return scenario
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A run that has ended, with its rows."""
+
+    result: RunResult
+    measures: Measures
+    recording: Callable[[], Recording]
+
+
+def _row_of(order: Ordered, done: _Done) -> Row:
+    """Return the row of a run; an error of a result is part of the row."""
+    result, measures = done.result, done.measures
+    if result.reason == "interrupted":
+        raise Interrupted
+    if result.lost is not None:
+        raise result.lost
+    row = partial(
+        Row, order, reason=result.reason, ended_s=result.ended.ns / NS_PER_S,
+        digest=measures.digest(),
+    )  # fmt: skip
+    try:
+        row = partial(row, histories=measures.histories(result.ended.ns))
+    except UnknownName as error:
+        return row(ERROR, _cause(result.error or error))
+    if result.error is not None:
+        return row(ERROR, _cause(result.error))
+    if result.reason not in TO_THE_END:
+        ended_s = result.ended.ns / NS_PER_S
+        return row(ERROR, f"the run was ended by the command quit at {ended_s:g} s")
+    try:
+        values = measures.values(done.recording)
+    except Exception as error:
+        return row(ERROR, _cause(error))
+    bad = [name for name, value in values.items() if math.isnan(value)]
+    if bad:
+        return row(NAN, f"{', '.join(bad)} is not a number", values=values)
+    return row(OK, values=values)
 
 
 def _cause(error: BaseException) -> str:

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.file_hash import file_hash
@@ -22,7 +20,9 @@ from rtsim.scenario.loading import file_of, find_maker, from_anywhere, known_sce
 from rtsim.scenario.trust import scenario_to_load
 from rtsim.studies.copula import Copula
 from rtsim.studies.designs import Design, Points, Space, design_of
+from rtsim.studies.designs.base import Integers
 from rtsim.studies.factors import Values, spread_of
+from rtsim.studies.histories import History, grid_of
 from rtsim.studies.measures import Measures, Result, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of
 from rtsim.studies.requirements import Requirement
@@ -96,6 +96,10 @@ class Job:
     settings: Mapping[str, Value] = field(default_factory=dict)
     until: str | None = None
     limit: float | None = None
+    histories: list[str] = field(default_factory=list)
+    """Signals whose time histories are stored."""
+    history_ns: int = 0
+    """Simulated time at which the histories end, ns."""
     rtsim: str = __version__
 
     def to_text(self) -> str:
@@ -128,7 +132,13 @@ class Job:
 
     def measures(self) -> Measures:
         """Return the results of one run, before its first row."""
-        return Measures(self.reduced, self.required)
+        histories = [History(signal, self.grid) for signal in self.histories]
+        return Measures(self.reduced, self.required, histories)
+
+    @cached_property
+    def grid(self) -> Integers:
+        """The times (points,) of the histories, ns."""
+        return grid_of(self.history_ns)
 
     def check_trusted(self, source: str) -> Job:
         """Return the job with the scenario that may run; raises :class:`TrustError`.
@@ -179,6 +189,7 @@ class Plan:
             settings=dict(study.settings),
             until=None if study.until is None else str(study.until),
             limit=study.limit,
+            histories=list(study.histories),
         )
         space = study.space
         return cls(
@@ -210,6 +221,10 @@ class Plan:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ScenarioError(f"{source} is not the plan of a study: {error}") from None
         return out
+
+    def with_histories_until(self, ns: int) -> Plan:
+        """Return the plan whose time histories end at ``ns``."""
+        return replace(self, job=replace(self.job, history_ns=ns))
 
     @cached_property
     def sampled(self) -> Design:
@@ -252,8 +267,7 @@ class Plan:
         return self.sampled.points(self.space, first, min(BLOCK, self.runs - first))
 
 
-@dataclass(frozen=True)
-class Ordered:
+class Ordered(NamedTuple):
     """One run of a study: its number, its seed and its factors."""
 
     run: int
@@ -267,7 +281,8 @@ class Orders:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._number, self._points = -1, Points({}, np.zeros(0, np.int64))
+        self._number = -1
+        self._listed: _Listed
 
     def __getitem__(self, run: int) -> Ordered:
         """Return run number ``run``; raises :class:`ScenarioError` if the study has no such run."""
@@ -277,14 +292,13 @@ class Orders:
             )
         number, row = divmod(run, BLOCK)
         if number != self._number:
-            self._number, self._points = number, self._plan.block(number)
-        return ordered(self._plan, run, self._points, row)
+            self._number, self._listed = number, _Listed(self._plan.seed, self._plan.block(number))
+        return self._listed.order(run, row)
 
 
 def ordered(plan: Plan, run: int, points: Points, row: int) -> Ordered:
     """Return run number ``run`` of a plan, whose values are in ``row`` of ``points``."""
-    seed = seed_of_draw(plan.seed, int(points.draws[row]))
-    return Ordered(run, seed, _row(points.values, row), _row(points.marks, row))
+    return _Listed(plan.seed, points).order(run, row)
 
 
 def seed_of_draw(seed: int, draw: int) -> int:
@@ -292,5 +306,21 @@ def seed_of_draw(seed: int, draw: int) -> int:
     return seed_of(seed, f"run/{draw}")
 
 
-def _row(columns: Mapping[str, Values], row: int) -> dict[str, Value]:
-    return {name: column[row].item() for name, column in columns.items()}
+class _Listed:
+    """Points as lists of Python's numbers, which are read faster than arrays one by one."""
+
+    def __init__(self, seed: int, points: Points) -> None:
+        self._seed, self._draws = seed, points.draws.tolist()
+        self._values, self._marks = _columns(points.values), _columns(points.marks)
+
+    def order(self, run: int, row: int) -> Ordered:
+        return Ordered(
+            run,
+            seed_of_draw(self._seed, self._draws[row]),
+            {name: column[row] for name, column in self._values.items()},
+            {name: column[row] for name, column in self._marks.items()},
+        )
+
+
+def _columns(arrays: Mapping[str, Values]) -> dict[str, list[Value]]:
+    return {name: array.tolist() for name, array in arrays.items()}

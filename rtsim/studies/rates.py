@@ -26,6 +26,16 @@ class Rate:
         return f"{self.share:.4g} ({self.low:.4g} to {self.high:.4g}, n = {self.count})"
 
 
+@dataclass(frozen=True)
+class Share:
+    """A share of all possible runs, with its interval from ``low`` to ``high``."""
+
+    share: float
+    low: float
+    high: float
+    level: float = LEVEL
+
+
 def rate(passed: int, count: int, level: float = LEVEL) -> Rate:
     """Return the Clopper-Pearson interval of the share of ``passed`` among ``count`` runs.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from rtsim.core.signals import Vector
 from rtsim.studies.plan import Ordered
 
 OK, NAN, ERROR, TIMEOUT, LOST = "ok", "nan", "error", "timeout", "lost"
@@ -14,8 +16,7 @@ the function of a result, raised an error.  ``timeout``: the run took longer tha
 ``lost``: the process of the run ended."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """The results of one run, or why it has none."""
 
     order: Ordered
@@ -26,11 +27,13 @@ class Row:
     """Why the run ended, as in a recording: ``end``, ``terminal``, ..."""
     ended_s: float | None = None
     """Simulated time at the end of the run."""
-    values: dict[str, float] = field(default_factory=dict)
+    values: Mapping[str, float] = MappingProxyType({})
     """Results and margins by the names of their columns."""
     digest: str = ""
     wall_s: float = 0.0
     attempts: int = 1
+    histories: Mapping[str, Vector] = MappingProxyType({})
+    """Time histories (points,) by signal; they are stored in files of their own."""
 
     @property
     def complete(self) -> bool:

@@ -12,7 +12,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.record.ending import TO_THE_END
 from rtsim.runs.pace import MAX, Pace
 from rtsim.studies.campaign import Campaign
-from rtsim.studies.cluster import DaskPool, Where
+from rtsim.studies.cluster import LOCAL, DaskPool, Where
 from rtsim.studies.folder import Folder
 from rtsim.studies.keeping import keep, run_into
 from rtsim.studies.looks import needed
@@ -44,19 +44,25 @@ def start(
         raise ScenarioError(
             f"{scenario} has no function study(); add one, or give the study as an argument"
         )
-    out = begin(scenario, study, Path(folder))
+    where = Where(workers)
+    out = begin(scenario, study, Path(folder), where)
     with out.locked():
-        carry_out(out, Where(workers))
+        carry_out(out, where, named=True)
     return out
 
 
-def begin(scenario: str, study: Study, folder: Path | None) -> Folder:
+def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL) -> Folder:
     """Make the folder of a study; ``None``: the first free folder ``studies/NAME-NNN``.
 
-    Raises :class:`ScenarioError` if the scenario does not take the factors.
+    Raises :class:`ScenarioError` if the scenario does not take the factors, or if the workers
+    ``where`` cannot keep the limit of the study.
     """
+    where.check_limit(study.limit)
     plan = Plan.of(study, scenario)
-    Runner(plan.job).check(ordered(plan, 0, plan.example, 0))
+    runner, first = Runner(plan.job), ordered(plan, 0, plan.example, 0)
+    runner.check(first)
+    if plan.job.histories:
+        plan = plan.with_histories_until(runner.until_ns(first))
     if folder is not None:
         return Folder.new(folder, plan)
     name = Path(scenario.partition(".py")[0]).stem
@@ -72,14 +78,17 @@ def resume(folder: str | Path, *, workers: int | None = 0) -> Folder:
     return out
 
 
-def carry_out(folder: Folder, where: Where, show: Show = lambda *_: None) -> Tally:
+def carry_out(
+    folder: Folder, where: Where, show: Show = lambda *_: None, *, named: bool = False
+) -> Tally:
     """Run all runs of a locked folder that have no row yet; return the totals.
 
-    The scenario that the plan names must be trusted (docs/trust.md).  ``show`` is called about once
-    per second.
+    The scenario that the plan names must be trusted (docs/trust.md), unless the user has just
+    ``named`` it.  ``show`` is called about once per second.
     """
+    where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)
-    job = folder.plan.job.check_trusted(str(folder.path))
+    job = folder.plan.job if named else folder.plan.job.check_trusted(str(folder.path))
     planned = folder.plan.sampled.planned
     if tally.rows < needed(folder) or not (planned or folder.ended.why):
         with pool_of(job.to_text(), where) as pool:
@@ -97,8 +106,7 @@ def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
     """Give the workers, and end them afterwards if they were started here."""
     if where.workers is not None and where.workers < 0:
         raise ScenarioError(f"workers is {where.workers}; give a whole number >= 0")
-    in_process = where.workers == 0 and not where.remote
-    pool: Pool = InProcess(job_text) if in_process else DaskPool(job_text, where)
+    pool: Pool = InProcess(job_text) if where.in_process else DaskPool(job_text, where)
     try:
         yield pool
     finally:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import Duration
+from rtsim.studies.columns import Column
 from rtsim.studies.copula import Copula, Pairs
 from rtsim.studies.designs import Antithetic, Design, MonteCarlo, Space, design_of_text
 from rtsim.studies.factors import Spread, spread
@@ -61,10 +62,14 @@ class Study:
     until: Duration | None = None
     """End of each run, s; default: the scenario's own."""
     limit: float | None = None
-    """Longest time for one run, wall-clock s; a run that takes longer is ended."""
+    """Longest time for one run, wall-clock s; a run that takes longer is ended.  A limit needs
+    worker processes."""
     keep: Sequence[str | float] = ()
     """Recordings that are kept: ``"failures"``, ``"extremes"`` of each result, or a share of the
     runs, such as 0.01."""
+    histories: Sequence[str] = ()
+    """Signals (``"component.name"``) whose values at up to 200 times from 0 to ``until`` are stored
+    for each run; ``rtsim study report`` draws them."""
     stop: Stop | str | None = None
     """When to stop before the last run of the design."""
     scenario: str = ""
@@ -87,6 +92,10 @@ class Study:
                     f"keep has the entry {kind!r}; give 'failures', 'extremes' or a share of the "
                     "runs from 0 to 1"
                 )
+        if isinstance(self.histories, str):
+            raise ScenarioError(f"histories is {self.histories!r}; give a list of signals")
+        for signal in self.histories:
+            _ = Column(signal)
         self.sampled.check(self.space)
         self.sampled.check_names(list(self.results), [one.name for one in self.required])
         self._check_stop()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from rtsim.core.estimates import Estimate, interval
-from rtsim.studies.designs import CommonRandomNumbers, Strata
+from rtsim.core.signals import Vector
+from rtsim.studies.designs import CommonRandomNumbers
 from rtsim.studies.designs.base import Columns
 from rtsim.studies.folder import Folder
 from rtsim.studies.looks import needed
 from rtsim.studies.measures import margin_name
 from rtsim.studies.plan import Plan
-from rtsim.studies.rates import rate
 from rtsim.studies.rows import NAN, OK, STATES
 
 
@@ -26,8 +28,7 @@ def summarise(folder: Folder) -> dict[str, Any]:
     search has ended; it is empty if the search goes on.
     """
     plan = folder.plan
-    table = folder.table()
-    columns = {name: np.asarray(table[name]) for name in table.column_names}
+    columns = folder.columns()
     states = columns["state"]
     ended = {name: column[(states == OK) | (states == NAN)] for name, column in columns.items()}
     out: dict[str, Any] = {
@@ -57,15 +58,27 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
     """Return the figures of one result; values that are not finite are counted, and left out."""
     values = columns[name].astype(np.float64)
     finite = np.isfinite(values)
-    rest = values[finite]
+    rest, kept = values[finite], {n: c[finite] for n, c in columns.items()}
     out: dict[str, Any] = {"count": len(values), "not_finite": int((~finite).sum())}
     if len(rest):
         out |= {"min": float(rest.min()), "max": float(rest.max())}
-        if plan.sampled.planned and not isinstance(plan.sampled, Strata):
-            low, middle, high = np.quantile(rest, [0.05, 0.5, 0.95])
-            out |= {"q05": float(low), "median": float(middle), "q95": float(high)}
-    estimate = plan.sampled.mean({n: c[finite] for n, c in columns.items()}, rest)
+        if plan.sampled.planned:
+            low, middle, high = map(float, quantiles(rest, plan.sampled.weights(kept)))
+            out |= {"q05": low, "median": middle, "q95": high}
+    estimate = plan.sampled.mean(kept, rest)
     return out if estimate is None else {**out, **_plain(estimate)}
+
+
+def quantiles(
+    values: Vector, weights: Vector | None, at: Sequence[float] = (0.05, 0.5, 0.95)
+) -> Vector:
+    """Return the quantiles (len(at),) of ``values`` (n,), n >= 1, with their weights (n,)."""
+    if weights is None:
+        return np.quantile(values, at)
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order])
+    place = np.searchsorted(below, np.asarray(at) * below[-1] * (1.0 - 1e-12))
+    return np.asarray(values[order][np.minimum(place, len(values) - 1)])
 
 
 def _requirement(plan: Plan, columns: Columns, requirement: Any) -> dict[str, Any]:
@@ -77,17 +90,11 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any) -> dict[str, An
     }  # fmt: skip
     if not len(met):
         return out
-    if isinstance(plan.sampled, Strata):
-        estimate = plan.sampled.mean(columns, met.astype(np.float64))
-        if estimate is None:
-            return out
-        low, high = max(0.0, estimate.low), min(1.0, estimate.high)
-        out |= {"share": estimate.mean, "low": low, "high": high, "level": estimate.level}
-    elif plan.sampled.planned:
-        exact = rate(int(met.sum()), len(met))
-        out |= {"share": exact.share, "low": exact.low, "high": exact.high, "level": exact.level}
+    share = plan.sampled.share(columns, met)
+    if share is not None:
+        out |= asdict(share)
     worst = np.nanmin(margins) if not np.isnan(margins).all() else np.nan
-    which = int(columns["run"][int(np.nanargmin(margins))]) if np.isfinite(worst) else None
+    which = None if np.isnan(worst) else int(columns["run"][int(np.nanargmin(margins))])
     return {**out, "worst_margin": float(worst), "worst_run": which}
 
 

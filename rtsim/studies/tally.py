@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rtsim.core.estimates import Estimate
 from rtsim.studies.folder import Folder
@@ -34,13 +35,20 @@ class _Kept:
     def columns(self) -> tuple[str, ...]:
         return (self.result, *self._marks)
 
-    def add(self, values: Mapping[str, Any]) -> None:
-        value = values.get(self.result)
-        if value is None or not math.isfinite(value):
+    def add(self, values: Mapping[str, float], marks: Mapping[str, Any]) -> None:
+        value = values.get(self.result, math.nan)
+        if not math.isfinite(value):
             return
         self._values.append(value)
         for name, mark in self._marks.items():
-            mark.append(values[name])
+            mark.append(marks[name])
+
+    def extend(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Add the values of many runs; ``columns`` are those of :attr:`columns`, each (n,)."""
+        finite = np.isfinite(columns[self.result])
+        self._values.extend(columns[self.result][finite])
+        for name, mark in self._marks.items():
+            mark.extend(columns[name][finite])
 
     def estimate(self) -> Estimate | None:
         marks = {name: np.array(mark) for name, mark in self._marks.items()}
@@ -68,24 +76,28 @@ class Tally:
         """Return the totals of the rows that the folder has already."""
         out = cls(folder.plan)
         first = [name for one in out._first for name in one.columns]
-        columns = dict.fromkeys(("state", *first, *out._margins.values()))
-        for batch in folder.table(*columns).to_batches():
-            for row in batch.to_pylist():
-                out._count(row["state"], row)
+        names = ("state", *first, *out._margins.values())
+        columns = folder.columns(*dict.fromkeys(names))
+        states = columns["state"]
+        out.states.update(states)
+        ended = (states == OK) | (states == NAN)
+        for one in out._first:
+            one.extend({name: columns[name][ended] for name in one.columns})
+        for name, column in out._margins.items():
+            margins = columns[column]
+            out.passed[name] = int((margins >= 0.0).sum())  # False for NaN
+            out.worst[name] = float(np.fmin.reduce(margins, initial=math.inf))
         return out
 
     def add(self, row: Row) -> None:
         self.new += 1
-        self._count(row.state, {**row.order.marks, **row.values})
-
-    def _count(self, state: str, values: Mapping[str, Any]) -> None:
-        self.states[state] += 1
-        if state in (OK, NAN):
+        self.states[row.state] += 1
+        if row.state in (OK, NAN):
             for one in self._first:
-                one.add(values)
+                one.add(row.values, row.order.marks)
         for name, column in self._margins.items():
-            margin = values.get(column)
-            if margin is not None and not math.isnan(margin):
+            margin = row.values.get(column, math.nan)
+            if not math.isnan(margin):
                 self.passed[name] += margin >= 0.0
                 self.worst[name] = min(self.worst[name], margin)
 

@@ -11,10 +11,9 @@ from scipy import stats
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.estimates import Estimate, interval, stratified
-from rtsim.studies.designs import Design, MonteCarlo, Morris, Saltelli, Strata
+from rtsim.studies.designs import DESIGNS, Design, MonteCarlo, Morris, Saltelli, Strata
 from rtsim.studies.designs.base import Points, Space
 from rtsim.studies.factors import Distributed, Range
-from rtsim.studies.indices import morris_effects, sobol_indices
 
 PI = math.pi
 UNIT = Range(0.0, 1.0)
@@ -43,7 +42,7 @@ def test_sobol_indices_of_the_ishigami_function() -> None:
     design = Saltelli(base=2048)
     values = evaluated(design, space, ishigami)
     assert values.mean() == pytest.approx(3.5, abs=0.1)
-    found = sobol_indices(design, space, values)
+    found = design.sensitivity(space, values)
     exact = {
         "x1": (0.31390519, 0.55758886), "x2": (0.44241114, 0.44241114), "x3": (0.0, 0.24368366),
     }  # fmt: skip
@@ -64,7 +63,7 @@ def test_sobol_indices_of_the_ishigami_function() -> None:
 def test_sobol_indices_of_the_g_function(a: list[float], first: list[float]) -> None:
     space = Space(5, {f"x{i}": UNIT for i in range(len(a))})
     design = Saltelli(base=2048)
-    found = sobol_indices(design, space, evaluated(design, space, sobol_g(a)))
+    found = design.sensitivity(space, evaluated(design, space, sobol_g(a)))
     variance = math.prod(1.0 + 1.0 / (3.0 * (1.0 + one) ** 2) for one in a) - 1.0
     for i, wanted in enumerate(first):
         one = found[f"x{i}"]
@@ -80,8 +79,7 @@ def test_morris_effects_of_the_ishigami_function() -> None:
     space = Space(1, {f"x{i}": Range(-PI, PI) for i in (1, 2, 3)})
     design = Morris(trajectories=300, levels=4)
     values = evaluated(design, space, ishigami)
-    grid = design.grid(space, 0, design.count(space))
-    found = morris_effects(design, space, values, grid)
+    found = design.sensitivity(space, values)
     exact = {
         "x1": (7.704054, 7.704054, 6.248796),
         "x2": (0.0, 7.875, 7.875),
@@ -98,15 +96,24 @@ def test_morris_effects_of_a_linear_function_are_its_coefficients() -> None:
     space = Space(1, {"x1": UNIT, "x2": UNIT, "x3": UNIT})
     design = Morris(trajectories=10)
     values = evaluated(design, space, lambda x: 2.0 * x["x1"] - 3.0 * x["x2"])
-    found = morris_effects(design, space, values, design.grid(space, 0, design.count(space)))
+    found = design.sensitivity(space, values)
     assert [found[n]["mu"] for n in ("x1", "x2", "x3")] == pytest.approx([2.0, -3.0, 0.0])
     assert max(one["sigma"] for one in found.values()) < 1e-12
 
 
 def test_incomplete_groups_are_refused() -> None:
     space = Space(1, {"x1": UNIT, "x2": UNIT})
-    with pytest.raises(ScenarioError, match="whole groups of 4"):
-        sobol_indices(Saltelli(base=2), space, np.ones(7))
+    with pytest.raises(ScenarioError, match="got 7 results of 8 runs"):
+        Saltelli(base=2).sensitivity(space, np.ones(7))
+    with pytest.raises(ScenarioError, match="only 1 groups of 4 runs have all their results"):
+        Saltelli(base=2).sensitivity(space, np.array([*[1.0] * 7, math.nan]))
+
+
+def test_a_design_without_indices_names_those_that_have_them() -> None:
+    able = sorted(name for name, one in DESIGNS.items() if one.has_indices())
+    assert able == ["morris", "saltelli"]
+    with pytest.raises(ScenarioError, match=r"monte_carlo gives no .* use (morris|saltelli) or "):
+        MonteCarlo(4).sensitivity(Space(1, {"x1": UNIT}), np.ones(4))
 
 
 LIMIT = float(stats.norm.ppf(0.999)) * math.hypot(1.0, 0.01)

@@ -66,6 +66,7 @@ _MODULES = (
     "solve",
     "prepared",
     "bodies",
+    "study",
 )
 BENCHES: dict[str, Callable[[bool], Result]] = {
     "wake": _wake,

@@ -36,6 +36,7 @@ from rtsim.models.f16.aerodynamics import (
     coefficients,
 )
 from rtsim.models.f16.data import INERTIA, SOURCE
+from rtsim.models.f16.gust import GUST_ASSUMPTION, GUST_PARAMETERS, gust_shape, see_gust
 from rtsim.models.f16.propulsion import thrust_lbf
 from rtsim.models.units import DEG, FT, KT, LBF, SLUG, SLUG_FT2
 
@@ -71,11 +72,12 @@ def _parameters() -> Signals:
     cg = Signal(
         "cg", initial=INERTIA["cg_fraction"], low=0.0, high=1.0, description="of the mean chord"
     )
-    return Signals(*body, cg)
+    return Signals(*body, cg, *GUST_PARAMETERS)
 
 
 PARAMETERS = _parameters()
 _CG = PARAMETERS.slice("cg").start
+_GUST_Y, _GUST_Z, _GUST_START, _GUST_DURATION = range(_CG + 1, _CG + 5)
 _THRUST = BODY_OUTPUTS.size
 _SENSORS = _THRUST + 1
 
@@ -117,6 +119,10 @@ def loads(
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
     """Fill ``dx`` by the equations of motion; aerodynamic rates are relative to the Earth."""
     c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = air_flow(x, p)
+    if p[_GUST_Y] != 0.0 or p[_GUST_Z] != 0.0:
+        shape = gust_shape(t, p[_GUST_START], p[_GUST_DURATION])
+        vb -= shape * p[_GUST_Y]
+        wb -= shape * p[_GUST_Z]
     fx, fy, fz, mx, my, mz = loads(ub, vb, wb, pr, qr, rr, altitude, u[0], u[1], u[2], u[3], p[_CG])
     accelerate(x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz, dx)
 
@@ -124,6 +130,10 @@ def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector)
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Fill ``y`` with ``BODY_OUTPUTS``, the thrust (N) and ``SENSORS``."""
     describe(t, x, p, y)
+    if p[_GUST_Y] != 0.0 or p[_GUST_Z] != 0.0:
+        shape = gust_shape(t, p[_GUST_START], p[_GUST_DURATION])
+        if shape > 0.0:
+            see_gust(x, p, shape * p[_GUST_Y], shape * p[_GUST_Z], y)
     y[_THRUST] = LBF * thrust_lbf(u[3], y[0] / FT, y[12])
     y[_SENSORS] = y[0] / FT
     y[_SENSORS + 1] = y[14] / KT
@@ -147,6 +157,7 @@ F16 = Model(
     project=normalise_attitude,
     assumptions=(
         *BODY_ASSUMPTIONS,
+        GUST_ASSUMPTION,
         f"aerodynamics, thrust and inertia: {SOURCE}",
         "surfaces and engine follow their commands at once and have no stops of their own",
         "thrust acts through the centre of mass; the engine has no angular momentum",

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.studies.designs.base import Design, Points, Space
+from rtsim.studies.designs.base import Columns, Design, Marks, Points, Space
 from rtsim.studies.designs.sampling import MonteCarlo
 from rtsim.studies.factors import Choice
 
@@ -67,6 +67,12 @@ class CommonRandomNumbers(Design):
             base.draws[where],
             {**marks, "replication": replication},
         )
+
+    def series(self, columns: Columns) -> dict[str, Marks]:
+        which = columns[self.alternatives]
+        values, first = np.unique(which, return_index=True)
+        ordered = values[np.argsort(first)]  # as the study declares them
+        return {f"{self.alternatives} = {value}": which == value for value in ordered}
 
     def to_plain(self) -> dict[str, Any]:
         return {

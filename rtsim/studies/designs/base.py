@@ -15,10 +15,17 @@ from rtsim.core.estimates import LEVEL, Estimate, interval
 from rtsim.core.signals import Vector
 from rtsim.studies.copula import Copula
 from rtsim.studies.factors import Spread, Values
+from rtsim.studies.rates import Share, rate
 
 Integers = NDArray[np.int64]
+Marks = NDArray[np.bool_]
 Columns = Mapping[str, Any]
 """Columns of the table of runs, by name."""
+Indices = dict[str, dict[str, float]]
+"""Sensitivity indices of each factor, by their names; ``NAME_half`` is the half-width of the
+interval of ``NAME``."""
+PairIndices = dict[tuple[str, str], dict[str, float]]
+"""Sensitivity indices of each pair of factors."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,62 @@ class Design(ABC):
         ``columns``: the columns of these runs, (n,) each.  ``None`` if there are too few runs.
         """
         return interval(values, level) if len(values) > 1 else None
+
+    def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
+        """Return the share of runs with a true entry of ``met`` (n,), as this design weights them.
+
+        ``columns``: the columns of these runs, (n,) each.  ``None`` if there are too few runs.
+        """
+        if not len(met):
+            return None
+        exact = rate(int(met.sum()), len(met), level)
+        return Share(exact.share, exact.low, exact.high, exact.level)
+
+    def weights(self, columns: Columns) -> Vector | None:  # noqa: ARG002
+        """Return the weight (n,) of each of these runs, with the sum 1; ``None`` for equal weights.
+
+        ``columns``: the columns of these runs, (n,) each.
+        """
+        return None
+
+    def series(self, columns: Columns) -> dict[str, Marks]:
+        """Return the runs (n,) that a plot draws as one series, by the text of its legend.
+
+        ``columns``: the columns of all runs, (n,) each.
+        """
+        return {"": np.ones(len(columns["run"]), np.bool_)}
+
+    def order(self, columns: Columns) -> Integers:
+        """Return the order (n,) in which these runs are taken to show how estimates converge.
+
+        ``columns``: the columns of these runs, (n,) each, in the order of their numbers.
+        """
+        return np.arange(len(columns["run"]))
+
+    def sensitivity(self, space: Space, values: Vector, level: float = LEVEL) -> Indices:  # noqa: ARG002
+        """Return sensitivity indices of each factor from the results ``values`` (runs,).
+
+        A run without a result has NaN.  Raises :class:`ScenarioError` if the design has no indices,
+        or if too few runs have a result.
+        """
+        from rtsim.studies.designs import DESIGNS
+
+        able = [name for name, one in DESIGNS.items() if one.has_indices()]
+        raise ScenarioError(
+            f"the design {self.name} gives no sensitivity indices; use {' or '.join(able)}"
+        )
+
+    def interactions(self, space: Space, values: Vector, level: float = LEVEL) -> PairIndices:  # noqa: ARG002
+        """Return indices of second order; arguments as for :meth:`sensitivity`.
+
+        Empty if the design has none.
+        """
+        return {}
+
+    @classmethod
+    def has_indices(cls) -> bool:
+        """Return whether :meth:`sensitivity` computes indices."""
+        return cls.sensitivity is not Design.sensitivity
 
     def figures(self, space: Space, columns: Columns) -> dict[str, Any]:  # noqa: ARG002
         """Return further figures of the summary of a study; ``columns``: all rows so far."""

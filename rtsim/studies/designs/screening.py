@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.estimates import LEVEL
 from rtsim.core.signals import Vector
-from rtsim.studies.designs.base import Points, Space, UnitDesign, inside, positive
+from rtsim.studies.designs.base import (
+    Indices,
+    Marks,
+    PairIndices,
+    Points,
+    Space,
+    UnitDesign,
+    inside,
+    positive,
+)
+from rtsim.studies.designs.effects import morris_effects, problem_of, second_order, sobol_indices
 from rtsim.studies.uniforms import seed32_of
-
-
-def problem_of(space: Space) -> dict[str, Any]:
-    """Return the factors as SALib describes them, each from 0 to 1."""
-    names = list(space.names)
-    return {"num_vars": len(names), "names": np.array(names), "bounds": [[0.0, 1.0]] * len(names)}
 
 
 class Sensitivity(UnitDesign):
@@ -41,6 +46,32 @@ class Sensitivity(UnitDesign):
     def points(self, space: Space, first: int, count: int) -> Points:
         group = np.arange(first, first + count) // self.group(space)
         return Points(space.values(self.unit(space, first, count)), group, {"group": group})
+
+    def sensitivity(self, space: Space, values: Vector, level: float = LEVEL) -> Indices:
+        kept = self.whole_groups(space, values)
+        return self.indices(space, np.asarray(values)[kept], kept, level)
+
+    def whole_groups(self, space: Space, values: Vector) -> Marks:
+        """Return which runs (runs,) belong to groups whose results ``values`` are all finite."""
+        size, runs = self.group(space), self.count(space)
+        if len(values) != runs:
+            raise ScenarioError(
+                f"got {len(values)} results of {runs} runs; give NaN for a run without a result"
+            )
+        whole = np.isfinite(values.reshape(-1, size)).all(axis=1)
+        if whole.sum() < 2:
+            raise ScenarioError(
+                f"only {whole.sum()} groups of {size} runs have all their results, but at least 2 "
+                "are needed"
+            )
+        return np.repeat(whole, size)
+
+    @abstractmethod
+    def indices(self, space: Space, values: Vector, kept: Marks, level: float) -> Indices:
+        """Return the indices from the results ``values`` of whole groups.
+
+        ``kept`` (runs,) is true for the runs of these groups.
+        """
 
 
 @dataclass(frozen=True)
@@ -95,6 +126,10 @@ class Morris(Sensitivity):
             out.append(column if finite else 0.01 + 0.98 * column)
         return out
 
+    def indices(self, space: Space, values: Vector, kept: Marks, level: float) -> Indices:
+        grid = self.grid(space, 0, len(kept))[kept]
+        return morris_effects(space, values, grid, self.levels, level)
+
 
 @dataclass(frozen=True)
 class Saltelli(Sensitivity):
@@ -126,6 +161,15 @@ class Saltelli(Sensitivity):
     def unit(self, space: Space, first: int, count: int) -> list[Vector]:
         rows = self._all(space)[first : first + count]
         return [inside(column) for column in rows.T]
+
+    def indices(self, space: Space, values: Vector, kept: Marks, level: float) -> Indices:  # noqa: ARG002
+        return sobol_indices(space, values, self.second, level)
+
+    def interactions(self, space: Space, values: Vector, level: float = LEVEL) -> PairIndices:
+        if not self.second:
+            return {}
+        kept = self.whole_groups(space, values)
+        return second_order(space, np.asarray(values)[kept], level)
 
     def _all(self, space: Space) -> Vector:
         from SALib.sample import sobol

@@ -12,9 +12,10 @@ import numpy as np
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import LEVEL, Estimate
 from rtsim.core.signals import Vector
-from rtsim.studies.designs.base import Columns, Design, Points, Space, positive
+from rtsim.studies.designs.base import Columns, Design, Marks, Points, Space, positive
 from rtsim.studies.designs.sampling import scipy_generator
 from rtsim.studies.measures import margin_column
+from rtsim.studies.rates import Share
 from rtsim.studies.texts import Value
 from rtsim.studies.uniforms import seed_of
 
@@ -111,6 +112,10 @@ class Search(Design):
         """Return ``None``: the runs of a search are not a sample of the factors."""
         return None
 
+    def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
+        """Return ``None``, as for the mean."""
+        return None
+
     def figures(self, space: Space, columns: Columns) -> dict[str, Any]:
         """Return the smallest margin with its run, and the first run with a negative margin."""
         margins = np.asarray(columns[self.margin], np.float64)
@@ -124,7 +129,7 @@ class Search(Design):
         if not np.isnan(margins).all():
             k = int(np.nanargmin(margins))
             out |= {"worst_margin": float(margins[k]), "worst_run": int(runs[k])}
-            out["factors"] = {name: columns[name][k].item() for name in space.names}
+            out["factors"] = {name: columns[name][k : k + 1].tolist()[0] for name in space.names}
         return {"search": out}
 
     @property

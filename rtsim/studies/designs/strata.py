@@ -12,8 +12,17 @@ import numpy as np
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import LEVEL, Estimate, stratified
 from rtsim.core.signals import Vector
-from rtsim.studies.designs.base import Columns, Points, Space, UnitDesign, positive
+from rtsim.studies.designs.base import (
+    Columns,
+    Integers,
+    Marks,
+    Points,
+    Space,
+    UnitDesign,
+    positive,
+)
 from rtsim.studies.factors import Values
+from rtsim.studies.rates import Share
 from rtsim.studies.uniforms import uniforms
 
 
@@ -72,6 +81,27 @@ class Strata(UnitDesign):
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:
         strata = [values[columns["stratum"] == k] for k in range(len(self.runs))]
         return stratified(strata, self.shares, level) if min(map(len, strata)) > 1 else None
+
+    def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:
+        found = self.mean(columns, met.astype(np.float64), level)
+        if found is None:
+            return None
+        return Share(found.mean, max(0.0, found.low), min(1.0, found.high), level)
+
+    def weights(self, columns: Columns) -> Vector | None:
+        strata = np.asarray(columns["stratum"])
+        count = np.bincount(strata, minlength=len(self.runs))
+        each = np.array(self.shares) / np.maximum(count, 1)
+        return each[strata] / each[strata].sum() if len(strata) else None
+
+    def order(self, columns: Columns) -> Integers:
+        """Return an order in which all strata are filled at the same pace."""
+        strata = np.asarray(columns["stratum"])
+        part = np.zeros(len(strata))
+        for k in range(len(self.runs)):
+            mine = strata == k
+            part[mine] = (np.arange(mine.sum()) + 0.5) / max(1, mine.sum())
+        return np.argsort(part, kind="stable")
 
     def _strata(self, first: int, count: int) -> Values:
         ends = np.cumsum(self.runs)

@@ -1,0 +1,228 @@
+"""The page of a study: the sections, and their tables and texts."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import NS_PER_S
+from rtsim.record.atomic_write import write_whole
+from rtsim.record.markup import block, flat, table, text
+from rtsim.record.page import page
+from rtsim.studies.folder import Folder, StudyError
+from rtsim.studies.indices import sensitivity
+from rtsim.studies.report import figures
+from rtsim.studies.report.lead import figure_of, head, name_of, result
+from rtsim.studies.report.numbers import convergence, fans, quantiles_of
+from rtsim.studies.report.ranking import ranked
+from rtsim.studies.report.runs import Runs, Worst, numbers
+
+WORST, LINES, PANELS, CAUSES = 10, 5, 24, 20
+"""The largest numbers of worst runs, of runs in a fan, of scatter plots and of causes."""
+
+
+def write_report(folder: Folder, path: str | Path) -> dict[str, Any]:
+    """Write the page about the study in ``folder`` to ``path``; return what ``summarise`` returns.
+
+    Raises :class:`StudyError` if a file cannot be read or the page cannot be written.
+    """
+    runs = Runs(folder)
+    rendered = render(runs)
+    try:
+        write_whole(Path(path), rendered)
+    except OSError as error:
+        raise StudyError(
+            f"cannot write the report {path}: {error.strerror}; give another -o PAGE.html"
+        ) from error
+    return runs.found
+
+
+def render(runs: Runs) -> str:
+    """Return the page as text."""
+    worst = runs.worst(WORST)
+    sections = [
+        ("result", "Result", result(runs)),
+        ("distributions", "Distributions", _distributions(runs)),
+        ("histories", "Time histories", _histories(runs, worst[:LINES])),
+        ("factors", "Results over factors", _factors(runs)),
+        ("sensitivity", "Sensitivity", _sensitivity(runs)),
+        ("convergence", "Convergence", _convergence(runs)),
+        ("worst", "Worst runs", _worst(runs, worst)),
+        ("failed", "Failed runs", _failed(runs)),
+        ("setup", "Set-up", _setup(runs)),
+    ]
+    return page(f"Study of {name_of(runs)}", head(runs), sections)
+
+
+def _distributions(runs: Runs) -> str:
+    out = ""
+    for name in runs.plan.results:
+        plot = figures.spread(runs, name)
+        if not plot and len(runs.missed):
+            out += f"<h3>{text(name)}</h3><p class=soft>No finite range of results to draw.</p>"
+        elif plot:
+            rows = [
+                (f"{100 * one.at:g} % {series.label}", figure_of(one.value), _ends(one))
+                for series in runs.series
+                for one in quantiles_of(series, name)
+            ]
+            listed = table(("quantile", "value", "95 % interval"), rows, numeric=1)
+            out += f"<h3>{text(name)}</h3>{plot}<details><summary>Quantiles</summary>{listed}"
+            out += "</details>"
+    notes = (
+        "Dashed lines are limits of requirements. A vertical line is the mean; the band around it "
+        "is the interval of the mean. Points are the quantiles 0.05, 0.5 and 0.95 with intervals "
+        "of 95 % between two order statistics. Shares and quantiles are weighted as the design "
+        "weights its runs. An infinite result has its share in the distribution, but no point; "
+        "mean and quantiles leave it out."
+    )
+    return f"<p class=soft>{notes}</p>{out}" if out else ""
+
+
+def _ends(one: Any) -> str:
+    low, high = figure_of(one.low), figure_of(one.high)
+    return f"{low} to {high}" if low and high else "too few runs" if low or high else "n/a"
+
+
+def _histories(runs: Runs, worst: list[Worst]) -> str:
+    job = runs.plan.job
+    if not job.histories:
+        return (
+            "<p class=soft>The study stored no time histories. Name signals with --history SIGNAL "
+            "when you start a study.</p>"
+        )
+    out = ""
+    for signal in job.histories:
+        found, lines = fans(runs, signal, [one.place for one in worst])
+        known = max(int(one.count.max()) for one in found)
+        if not known:
+            out += f"<h3>{text(signal)}</h3><p class=soft>No run has a history.</p>"
+            continue
+        single = [(one.run, line) for one, line in zip(worst, lines, strict=True)]
+        ended = sum(int(one.count[-1]) for one in found)
+        total = sum(len(one) for one in runs.series)
+        less = f"; {total - ended} runs have no value at the last time" if ended < total else ""
+        plot = figures.fan(job.grid / NS_PER_S, found, single, signal)
+        out += f"<h3>{text(signal)}</h3><div class=soft>{total} runs{less}</div>{plot}"
+    notes = (
+        f"The signals are stored at {len(job.grid)} times, and held between them. At each time, "
+        "the runs count that have not ended before. Red lines are the runs with the smallest "
+        "margins."
+    )
+    return f"<p class=soft>{notes}</p>{out}"
+
+
+def _factors(runs: Runs) -> str:
+    if not runs.factors or not len(runs.missed):
+        return ""
+    shown = ranked(runs)
+    left, shown = len(shown) - PANELS, shown[:PANELS]
+    notes = "Red points are runs that miss a requirement. " if runs.plan.job.required else ""
+    if len(runs.missed) > figures.MOST_POINTS:
+        notes += (
+            f"{figures.MOST_POINTS} of {len(runs.missed)} runs are drawn, at equal distances of "
+            "their numbers. "
+        )
+    if left > 0:
+        notes += (
+            f"{PANELS} of {PANELS + left} pairs are drawn: those with the largest rank correlation."
+        )
+    return f"<p class=soft>{notes}</p>{figures.scatters(runs, shown)}"
+
+
+def _sensitivity(runs: Runs) -> str:
+    if not runs.plan.sampled.has_indices():
+        return ""
+    out = ""
+    for name in runs.plan.results:
+        out += f"<h3>{text(name)}</h3>"
+        try:
+            found = sensitivity(runs.folder, name)
+        except ScenarioError as error:
+            out += f"<p class=soft>No indices: {text(str(error))}.</p>"
+            continue
+        keys = list(next(iter(found.values())))
+        rows = [(factor, *(figure_of(one[key]) for key in keys)) for factor, one in found.items()]
+        listed = table(("factor", *(key.replace("_", " ") for key in keys)), rows, numeric=1)
+        out += figures.indices(found) + listed
+    return out
+
+
+def _convergence(runs: Runs) -> str:
+    if not runs.plan.sampled.random:
+        return (
+            f"<p class=soft>The design {text(runs.plan.sampled.name)} chooses its runs together. "
+            "Its first runs are not a sample of all, so no convergence is shown.</p>"
+        )
+    found = convergence(runs)
+    if not found:
+        return ""
+    notes = (
+        "Estimates from the first runs, with intervals of 95 %. Each interval holds for one number "
+        "of runs. Do not end a study because one of them is narrow; declare a rule with --stop."
+    )
+    return f"<p class=soft>{notes}</p>{figures.convergences(found)}"
+
+
+def _command(runs: Runs, run: int) -> str:
+    return f"rtsim study run {shlex.quote(str(runs.folder.path))} {run} -o run-{run}.mcap"
+
+
+def _worst(runs: Runs, worst: list[Worst]) -> str:
+    if not worst:
+        return ""
+    rows = [
+        (
+            one.run, one.requirement, figure_of(one.margin) or "NaN",
+            *(figure_of(float(numbers(runs.ended[n])[one.place])) for n in runs.plan.results),
+            _command(runs, one.run),
+        )
+        for one in worst
+    ]  # fmt: skip
+    notes = "The runs with the smallest margins. A command repeats and records its run."
+    if len(runs.plan.job.required) > 1:
+        notes += (
+            " For this order, each margin is divided by the standard deviation of the margins of "
+            "its requirement, because margins may have several units."
+        )
+    heads = ("run", "requirement", "margin", *runs.plan.results, "command")
+    return f"<p class=soft>{notes}</p>{table(heads, rows)}"
+
+
+def _failed(runs: Runs) -> str:
+    causes = runs.causes()
+    if not causes:
+        return ""
+    rows = [
+        (state, cause, many, first, _command(runs, first))
+        for state, cause, many, first in causes[:CAUSES]
+    ]
+    more = f"<p class=soft>{len(causes) - CAUSES} more causes.</p>" if len(causes) > CAUSES else ""
+    return table(("state", "cause", "runs", "first run", "command"), rows) + more
+
+
+def _setup(runs: Runs) -> str:
+    plan = runs.plan
+    job = plan.job
+    general = {
+        "scenario": job.scenario, "sha256": job.sha256 or "", "rtsim": job.rtsim,
+        "until": f"{job.until} s" if job.until is not None else "the scenario's own",
+        "limit": f"{job.limit:g} s" if job.limit is not None else "none", **job.settings,
+    }  # fmt: skip
+    factors = [(name, _spread(plain)) for name, plain in plan.factors.items()]
+    results = [(name, _spread(plain)) for name, plain in job.results.items()]
+    listed = (
+        ("Factors", factors),
+        ("Results", results),
+        ("Design", flat("", {k: v for k, v in plan.design.items() if k != "columns"})),
+    )
+    blocks = "".join(
+        f"<div><h3>{title}</h3>{table((), rows)}</div>" for title, rows in listed if rows
+    )
+    return f"<div class=columns>{block('study', general)}{blocks}</div>"
+
+
+def _spread(plain: Any) -> str:
+    return ", ".join(f"{key} {value}" for key, value in plain.items())

@@ -1,0 +1,137 @@
+"""What a study leaves behind: after a kill of its process, and where a limit cannot be kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ScenarioError
+from rtsim.studies.designs import MonteCarlo
+from rtsim.studies.folder import Folder
+from rtsim.studies.running import begin, resume, start
+from rtsim.studies.scratch import PREFIX, scratch
+from rtsim.studies.study import Study
+
+LIMITED = Study(design=MonteCarlo(3), results={"x": "last:plant.x"}, until=0.1, limit=2.0)
+
+
+def test_a_limit_without_workers_is_refused_before_the_folder_is_made(tmp_path: Path) -> None:
+    for path in (tmp_path / "a", tmp_path / "b"):
+        with pytest.raises(ScenarioError, match=r"limit of 2 s needs worker .*--workers 1"):
+            start("unstable", path, LIMITED)
+        assert not path.exists()
+    begin("unstable", LIMITED, tmp_path / "c")
+    with pytest.raises(ScenarioError, match="limit of 2 s needs worker"):
+        resume(tmp_path / "c")
+    assert len(Folder.open(tmp_path / "c").left(3)) == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks on folders")
+def test_folders_of_killed_studies_are_removed_and_those_in_use_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / f"{PREFIX}left"
+    (left / "dask-scratch-space").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    with scratch() as first:
+        assert not left.exists()
+        with scratch() as second:
+            assert first.exists()
+            assert second.exists()
+        assert sorted(tmp_path.iterdir()) == sorted([first, tmp_path / "other"])
+    assert list(tmp_path.iterdir()) == [tmp_path / "other"]
+
+
+ENDLESS = """
+from pathlib import Path
+from rtsim import PythonController, Scenario, Signals
+from rtsim.models.unstable import UNSTABLE
+from rtsim.studies import MonteCarlo, Study, start
+
+
+def endless(t, u, s, p, y):
+    y[0] = -8.0 * u[0]
+    while p[0] > 0.0 and t > 0.05:
+        y[0] += 1.0
+
+
+def note(t, u, s, p, y):
+    y[0] = 0.0
+    if t > 0.04:
+        Path(__file__).with_name("started").touch()
+
+
+def scenario():
+    out = Scenario("endless", until=0.3)
+    noting = PythonController(note, Signals("x"), Signals("n"))
+    out.controller("a", noting, period=0.05, inputs={"x": "plant.x"})
+    out.plant("plant", UNSTABLE, step=0.05, inputs={"force": "control.force"})
+    law = PythonController(endless, Signals("x"), Signals("force [N/kg]"),
+                           parameters=Signals("on"), compile=True)
+    out.controller("control", law, period=0.1, inputs={"x": "plant.x"})
+    return out
+
+
+def study():
+    return Study(design=MonteCarlo(4), settings={"control.on": 1.0},
+                 results={"x": "last:plant.x"})
+
+
+if __name__ == "__main__":
+    start(__file__, "out", workers=1)
+"""
+
+
+def of_session(session: int) -> list[str]:
+    """The processes of a session that have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = path.read_text().rpartition(") ")
+        except OSError:
+            continue
+        state, _, _, its = rest.split()[:4]
+        if int(its) == session and state != "Z":
+            found.append(name)
+    return found
+
+
+def within(seconds: float, done: Callable[[], bool]) -> bool:
+    end = stopwatch() + round(seconds * 1e9)
+    while not done():
+        if stopwatch() > end:
+            return False
+        threading.Event().wait(0.05)
+    return True
+
+
+@pytest.mark.live
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_workers_end_with_the_process_of_the_study(tmp_path: Path) -> None:
+    """The run is compiled code that never returns, so that no thread of Python can end it."""
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    (tmp_path / "pyproject.toml").touch()
+    client = subprocess.Popen(
+        [sys.executable, "endless.py"], cwd=tmp_path, start_new_session=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        assert within(60, (tmp_path / "started").exists)
+        threading.Event().wait(0.3)  # the next tag of the run never ends
+        client.kill()
+        client.wait()
+        assert within(10, lambda: not of_session(client.pid)), of_session(client.pid)
+        assert list(tmp_path.glob(f"{PREFIX}*"))  # the next study removes it
+    finally:
+        if of_session(client.pid):
+            os.killpg(client.pid, signal.SIGKILL)

@@ -1,0 +1,1 @@
+"""What studies survive: killed processes, another cluster, and runs that go wrong."""

@@ -1,0 +1,2 @@
+extern double fault;
+double fragile_step(double x, double v);

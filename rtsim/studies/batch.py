@@ -19,6 +19,8 @@ _RUNNERS: dict[str, Runner] = {}
 _ONE_AT_A_TIME = threading.Lock()
 """A worker with several threads runs one batch after the other."""
 _NOWHERE: list[IO[str]] = []
+_READY_S = 60.0
+"""Wall-clock time that a new process has to build and compile its scenario, at least."""
 
 
 def runner_of(job_text: str) -> Runner:
@@ -47,15 +49,21 @@ def run_batch(
 ) -> list[Row]:
     """Run ``orders`` one after the other and return their rows.
 
-    ``began`` is called before the first run.  If ``limited``, a run that takes longer than the
-    limit of the job ends this process.
+    ``began`` is called before the first run, and once more when a new process is ready for it.  If
+    ``limited``, a run that takes longer than the limit of the job ends this process.  The limit
+    does not include what is done once in a process: loading, building and compiling the scenario.
     """
     with _ONE_AT_A_TIME:
         runner = runner_of(job_text)
+        limit = runner.job.limit if limited else None
         began()
+        if limit is not None and not runner.ready:
+            with _Limit(max(limit, _READY_S)):
+                runner.make_ready(orders[0])
+            began()
         rows = []
         for order in orders:
-            with _Limit(runner.job.limit if limited else None):
+            with _Limit(limit):
                 rows.append(runner.row(order))
         return rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
@@ -71,11 +71,24 @@ class Runner:
         self._prepares = prepared
         self._maker = ScenarioMaker(job.scenario)
         self._made: OrderedDict[tuple[tuple[str, str], ...], _Made] = OrderedDict()
+        self.ready = False
+        """True if this process has built and compiled the scenario."""
         _ = job.reduced
 
     def check(self, order: Ordered) -> None:
         """Raise :class:`ScenarioError` if the scenario does not take the factors of ``order``."""
         self._scenario(self._of(order), order)
+
+    def make_ready(self, order: Ordered) -> None:
+        """Do what a process does once: build the scenario, and compile its models.
+
+        What is wrong with the scenario is left to the run to say.
+        """
+        self.ready = True
+        with suppress(Exception):
+            made = self._of(order)
+            if made.prepared is None:
+                self._scenario(made, order).build().close()
 
     def until_ns(self, order: Ordered) -> int:
         """Return the end of the run ``order`` in ns."""

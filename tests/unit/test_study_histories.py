@@ -24,10 +24,12 @@ from rtsim.scenario.loading import load_scenario
 from rtsim.studies.designs import MonteCarlo, Table
 from rtsim.studies.folder import Folder, StudyError
 from rtsim.studies.histories import POINTS, History, grid_of
-from rtsim.studies.plan import Plan
+from rtsim.studies.one_run import Runner
+from rtsim.studies.plan import Orders, Plan
 from rtsim.studies.reductions import Last
 from rtsim.studies.running import resume, start
 from rtsim.studies.study import Study
+from rtsim.studies.wire import received, sent
 
 SIGNALS = ("plant.x", "controller.force")
 STUDY = Study(
@@ -115,6 +117,27 @@ def test_each_run_of_a_study_stores_its_signals() -> None:
             column = recording[f"{track}.{signal.partition('.')[2]}"]
             wanted = np.where(where < 0, math.nan, column[where])
             assert np.array_equal(found[row["run"]], wanted, equal_nan=True)
+
+
+def test_histories_are_equal_with_and_without_preparation_and_behind_the_wire() -> None:
+    plan = Plan.of(STUDY, "unstable").with_histories_until(10**9)
+    prepared, plain = Runner(plan.job), Runner(plan.job, prepared=False)
+    orders = [Orders(plan)[k] for k in range(5)]
+    rows = [prepared.row(order) for order in orders]
+    for row, again in zip(rows, received(orders, sent(rows)), strict=True):
+        for signal, values in plain.row(row.order).histories.items():
+            assert np.array_equal(row.histories[signal], values, equal_nan=True)
+            assert np.array_equal(again.histories[signal], values, equal_nan=True)
+        assert set(row.histories) == set(again.histories) == set(SIGNALS)
+
+
+@pytest.mark.live
+def test_histories_come_back_from_workers() -> None:
+    here, there = start("unstable", "here", STUDY), start("unstable", "there", STUDY, workers=1)
+    for signal in SIGNALS:
+        found, wanted = stored(there, signal), stored(here, signal)
+        assert sorted(found) == sorted(wanted) == [0, 1, 2, 3, 4]
+        assert all(np.array_equal(found[k], wanted[k], equal_nan=True) for k in wanted)
 
 
 def test_histories_change_neither_digests_nor_results() -> None:

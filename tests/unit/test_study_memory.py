@@ -13,6 +13,6 @@ from tools.bench.study import GROWTH, peaks
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_peaks_of_client_scheduler_and_worker_are_flat() -> None:
-    few, many = peaks(4_000, workers=1), peaks(20_000, workers=1)
+    few, many = peaks(10_000, workers=1), peaks(40_000, workers=1)
     for process, peak in many.items():
         assert peak <= GROWTH * few[process], process

@@ -284,6 +284,22 @@ def test_a_search_without_a_miss_is_never_passed() -> None:
     assert "no miss found in 40 runs; this does not prove that none exists" in text
     assert "the largest number of runs is reached" in text
     assert parsed(rtsim("show", "out", "--strict", "--json"))["outcome"] == "undecided"
+    assert parsed(rtsim("report", "out", "--json"))["outcome"] == "undecided"
+
+
+@pytest.mark.usefixtures("here")
+def test_the_page_about_a_search_has_its_worst_runs_and_no_means_or_pass_rates() -> None:
+    words = ("--require", "peak<0.89", "--runs", "40", "--factor", "latency=values:0,0.01")
+    search(*words, "--history", "plant.x")
+    found = parsed(rtsim("report", "out", "--json"))
+    page = Path("out/report.html").read_text()
+    assert (found["outcome"], found["ended"]) == ("failed", "maximum")
+    assert "This study is a search for the smallest margin." in page
+    assert f"rtsim study run out {found['search']['worst_run']} -o run-" in page
+    assert "Clopper" not in page
+    assert "mean of peak" not in page
+    assert "share" not in found["requirements"]["peak"]
+    assert "median" not in found["results"]["peak"]
 
 
 @pytest.mark.usefixtures("here")

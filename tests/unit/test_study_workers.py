@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from rtsim.core.errors import ScenarioError
+from rtsim.studies import batch as batch_module
 from rtsim.studies.batch import check_worker, run_batch
 from rtsim.studies.campaign import Campaign
 from rtsim.studies.cluster import Where
@@ -146,6 +148,25 @@ def test_a_worker_with_another_version_is_refused() -> None:
     assert Job.of_text(made.job.to_text()) == made.job
 
 
+def test_the_limit_of_a_run_begins_when_a_new_process_has_built_the_scenario(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, limits, began = plan(limit=2.0), [], []
+
+    class Limit(nullcontext[None]):
+        def __init__(self, seconds: float | None) -> None:
+            super().__init__()
+            limits.append(seconds)
+
+    monkeypatch.setattr(batch_module, "_RUNNERS", {})
+    monkeypatch.setattr(batch_module, "_Limit", Limit)
+    orders = [Orders(made)[k] for k in range(2)]
+    run_batch(made.job.to_text(), orders, lambda: began.append(len(limits)))
+    assert (limits, began) == ([60.0, 2.0, 2.0], [0, 1])
+    run_batch(made.job.to_text(), orders, lambda: began.append(len(limits)))
+    assert (limits[3:], began[2:]) == ([2.0, 2.0], [3])
+
+
 def test_a_wrong_number_of_workers_is_refused() -> None:
     with (
         pytest.raises(ScenarioError, match="workers is -1"),
@@ -183,7 +204,7 @@ def scenario():
 
 
 def study():
-    return Study(design=Table({"control.mode": MODES}), results={"x": "last:plant.x"}, limit=1.5)
+    return Study(design=Table({"control.mode": MODES}), results={"x": "last:plant.x"}, limit=5.0)
 """
 
 

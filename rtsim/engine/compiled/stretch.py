@@ -43,7 +43,7 @@ EXACT_NS = 2**53
 """The latest time (ns) whose value in s is rounded equally in compiled code and in Python."""
 _MOST_DRAWS = 512
 """Numbers that are drawn ahead for one stretch, for each stream."""
-_CALL_NS = 10_000_000
+_CALL_NS = 20_000_000
 """The number of tags in one call grows until a call takes this long: Ctrl-C is handled after it."""
 _WORTH_IT = 8
 """Steps of the fastest plant; a shorter stretch costs more than the interpreter takes."""
@@ -276,8 +276,8 @@ class Stretches:
             self._bound = (table.w, call)
         began = stopwatch()
         tags = int(self._bound[1]())
-        if tags == table.w[at.MOST] and stopwatch() - began < _CALL_NS:
-            table.w[at.MOST] *= 2
+        if tags == table.w[at.MOST] and 4 * (stopwatch() - began) < _CALL_NS:
+            table.w[at.MOST] *= 4
         return tags
 
     def _goes_on(self, table: Table, between: Callable[[int], bool]) -> bool:

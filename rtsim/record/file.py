@@ -32,6 +32,7 @@ from rtsim.record.frames import LONGEST_STATUS, FrameKind, pack
 from rtsim.record.memory_recorder import Track, Tracks
 from rtsim.record.outbox import Outbox
 from rtsim.record.writer_process import how_it_ended, start_writer
+from rtsim.timing.background import allow_all, keep_off
 
 HAND_OVER_NS = 20_000_000
 """Small portions: a paced loop hands them over within the slack of one frame."""
@@ -157,6 +158,7 @@ class FileRecorder:
         if wait != self._waits:
             self._waits = wait
             self._put(FrameKind.HURRY, int(wait), b"")
+            (keep_off if wait else allow_all)(self._process.pid)
         if self._outbox.waiting:
             self._send_waiting(wait)
         if self._tracks.due or now - self._handed_at >= HAND_OVER_NS:

@@ -1,9 +1,9 @@
 """``python -m rtsim.record.writer PATH SOCKET PARENT``: the process that writes a recording.
 
 It runs until its input ends for any reason, and then closes the file, so that the recording can be
-opened even if the simulation was killed.  It needs no clock: the loop sends flush requests, and a
-quarter of a second without input flushes too.  After a disk error it reports the cause and keeps
-reading, so that the loop is never blocked.
+opened even if the simulation was killed.  The loop sends flush requests, and a quarter of a second
+without input flushes too.  After a disk error it reports the cause and keeps reading, so that the
+loop is never blocked.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 import google.protobuf.descriptor_pb2  # noqa: F401 - 10 ms that would delay the first rows
 import numpy as np
 
+from rtsim.core.clock import stopwatch
 from rtsim.core.tag import Tag
 from rtsim.record.batches import BatchWriter
 from rtsim.record.event import Event, event_descriptor
@@ -39,6 +40,7 @@ from rtsim.timing.background import step_back
 
 CHUNK_BYTES = 1 << 20
 IDLE_S = 0.25
+_SPIN_NS = 2_000_000
 
 
 class _Sink:
@@ -80,13 +82,13 @@ class RecordingFile:
         self._rows: list[int] = []
         self._events = 0
         self._event_channel = 0
-        self._hurried = False
+        self.hurried = False
         """True if the run waits for this process."""
         self.finished = False
 
     def take(self, frame: RecordFrame, behind: bool = False) -> None:
         """Write one frame; ``behind``: more frames wait than a chunk takes."""
-        self._writer.behind = behind or self._hurried
+        self._writer.behind = behind or self.hurried
         if frame.kind == FrameKind.ROWS:
             self._take_rows(frame.track, frame.data)
         elif frame.kind == FrameKind.EVENT:
@@ -99,7 +101,7 @@ class RecordingFile:
         elif frame.kind == FrameKind.FLUSH:
             self.flush()
         elif frame.kind == FrameKind.HURRY:
-            self._hurried = bool(frame.track)
+            self.hurried = bool(frame.track)
         elif frame.kind == FrameKind.FINISH:
             self.flush()
             self._writer.add_metadata(FOOTER, sealed(json.loads(bytes(frame.data))))
@@ -154,6 +156,8 @@ class Inlet:
         self._frames = FrameBuffer()
         self._unbroken = 0
         """Bytes received since the writer last waited for input."""
+        self.hurried = False
+        """True if the run waits for this process; waits for input then begin with a busy wait."""
 
     @property
     def behind(self) -> bool:
@@ -169,7 +173,7 @@ class Inlet:
         while True:
             if not self.readable(0.0):
                 self._unbroken = 0
-                if not self.readable(IDLE_S):
+                if not (self.hurried and self._spin()) and not self.readable(IDLE_S):
                     if self._alone():
                         return
                     yield None
@@ -186,6 +190,15 @@ class Inlet:
     def readable(self, patience: float) -> bool:
         """Wait up to ``patience`` s for input, and return whether there is any."""
         return bool(select.select([self._socket], [], [], patience)[0])
+
+    def _spin(self) -> bool:
+        """Wait for input without giving up the CPU: waking it again can take milliseconds."""
+        until = stopwatch() + _SPIN_NS
+        while stopwatch() < until:
+            if self.readable(0.0):
+                return True
+            os.sched_yield() if hasattr(os, "sched_yield") else None
+        return False
 
     def _alone(self) -> bool:
         """Return whether the parent has died."""
@@ -210,6 +223,7 @@ def serve(path: Path, inlet: socket.socket, parent: int) -> int:
                 continue
             for frame in frames:
                 file.take(frame, source.behind)
+                source.hurried = file.hurried
                 if frame.kind == FrameKind.START:
                     _say(inlet, ready=True)
             if file.finished:

@@ -8,6 +8,8 @@ import os
 from rtsim.timing.slices import set_slice
 
 _NICER = 5
+_PROCESSOR = 36
+"""The last CPU of a thread, among the fields behind its name in /proc (proc(5))."""
 
 
 def step_back(nicer: int = _NICER) -> None:
@@ -25,3 +27,23 @@ def step_back(nicer: int = _NICER) -> None:
         os.nice(nicer)
     with contextlib.suppress(OSError, AttributeError):
         set_slice(0)
+
+
+def keep_off(process: int) -> None:
+    """Let ``process`` run on every CPU but the one that the calling thread uses now.
+
+    Linux tends to wake a process on the CPU of the process that sends to it.  A loop that never
+    sleeps then shares its CPU for some 10 ms, while others are idle.
+    """
+    with contextlib.suppress(OSError, AttributeError, ValueError, IndexError):
+        with open("/proc/thread-self/stat", "rb") as file:
+            here = int(file.read().rpartition(b")")[2].split()[_PROCESSOR])
+        others = set(range(os.cpu_count() or 1)) - {here}
+        if others:
+            os.sched_setaffinity(process, others)
+
+
+def allow_all(process: int) -> None:
+    """Let ``process`` run on every CPU again."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.sched_setaffinity(process, range(os.cpu_count() or 1))

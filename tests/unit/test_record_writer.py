@@ -30,6 +30,7 @@ from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.schema import TrackSpec
 from rtsim.record.writer import Inlet, RecordingFile, serve
+from rtsim.timing.background import allow_all, keep_off
 
 resource = pytest.importorskip("resource", reason="these tests stop and limit processes")
 
@@ -207,6 +208,26 @@ def test_a_writer_that_dies_while_a_thread_sends_is_noticed(tmp_path: Path) -> N
     assert not recorder._outbox.waiting
     with pytest.raises(RecordingError, match="the writing process ended during the run"):
         recorder.finish({})
+
+
+def test_a_process_leaves_the_cpu_of_a_loop_that_never_sleeps() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        everywhere = os.sched_getaffinity(process.pid)
+        mine = os.sched_getaffinity(0)
+        here = min(mine)
+        os.sched_setaffinity(0, {here})
+        try:
+            keep_off(process.pid)
+        finally:
+            os.sched_setaffinity(0, mine)
+        others = set(range(os.cpu_count() or 1)) - {here}
+        assert os.sched_getaffinity(process.pid) == (others or everywhere)
+        allow_all(process.pid)
+        assert os.sched_getaffinity(process.pid) == everywhere
+    finally:
+        process.communicate(b"\n")
+    keep_off(process.pid)  # it has ended: nothing happens
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ class PipedInbox(Inbox):
         self.telemetry: dict[str, dict[str, int]] = {}
         """Numbers of messages ``sent`` and ``lost`` by plotting tool, known after the run."""
         self._pipe, self._about, self._leg = pipe, about, 0
-        self._period_ns = self._next_ns = 0
+        self.period_ns = self._next_ns = 0
         self._pacer: Pacer | None = None
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
@@ -96,7 +96,7 @@ class PipedInbox(Inbox):
             raise PipeError("a message from the gateway is not a map")
         if "looks" in message:
             rate = min(float(message["looks"]), MOST_RATE_HZ)
-            self._period_ns = round(NS_PER_S / rate) if rate > 0 else 0
+            self.period_ns = round(NS_PER_S / rate) if rate > 0 else 0
             self._next_ns = 0
         if "command" in message:
             self._take(message)
@@ -118,10 +118,10 @@ class PipedInbox(Inbox):
             answer(str(error), -1)
 
     def after(self, ns: int, standing: bool) -> None:
-        if self._period_ns and not self._pipe.gone:
+        if self.period_ns and not self._pipe.gone:
             now = stopwatch()
             if now >= self._next_ns or standing:
-                self._next_ns = now + self._period_ns
+                self._next_ns = now + self.period_ns
                 self._tell(ns, now, standing)
 
     def _tell(self, ns: int, now: int, standing: bool) -> None:
@@ -146,7 +146,7 @@ class PipedInbox(Inbox):
         if self._pipe.gone:  # no client can resume the run any more
             self.waiting.append(PendingCommand(read_command({"kind": "resume"})))
         else:
-            self._pipe.wait(min(seconds, self._period_ns / NS_PER_S or seconds))
+            self._pipe.wait(min(seconds, self.period_ns / NS_PER_S or seconds))
 
     def close(self, why: str) -> None:
         super().close(why)

@@ -7,11 +7,15 @@ from engine_parts import PLANT
 from engine_scenarios import GAIN, feedback
 
 from rtsim import Model, PythonController, Scenario, Signal, Signals
+from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.system import System
+from rtsim.engine.trace import Trace
 from rtsim.record.exact import compare_exact
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.timing.frame import REST
+from rtsim.timing.pacing import Pacer
 
 pytestmark = pytest.mark.realtime
 
@@ -49,6 +53,27 @@ def test_a_paced_run_keeps_its_rate_and_its_rows() -> None:
     timing = rows.track("timing")
     assert len(timing.ns) == certificate.frames - 1  # the last frame ends after its row
     assert (timing.integer("compute") > 0).all()
+
+
+class Watched(Inbox):
+    """An inbox whose clients want to see the run 25 times per second; it counts the looks."""
+
+    looks = 0
+
+    def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
+        super().attach(system, pacer, trace)
+        self.period_ns = 40_000_000
+
+    def after(self, ns: int, standing: bool) -> None:
+        super().after(ns, standing)
+        self.looks += 1
+
+
+def test_clients_see_a_compiled_run_as_often_as_they_want() -> None:
+    watched = Watched()
+    paced, _ = ran(loop(), engine="compiled", pace=1.0, inbox=watched)
+    assert int(paced.certificate.engine.split()[1]) > 300
+    assert 12 <= watched.looks < 250, "without the period, the loop calls Python five times"
 
 
 def busy(t, x, z, u, p, dx):  # type: ignore[no-untyped-def]  # noqa: ARG001

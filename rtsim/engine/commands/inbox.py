@@ -46,6 +46,8 @@ class Inbox:
         self.wake = Wake()
         self.given = np.zeros(1, np.int64)
         """Number of commands given so far; compiled code reads it between two frames."""
+        self.period_ns = 0
+        """How often clients want to see the run, ns of the wall clock; 0 if none does."""
         self.closed = ""
         """Reason why commands are refused; empty if commands are accepted."""
         self.trouble = ""

@@ -172,6 +172,7 @@ SPAN = 4
     W_SPIN, W_LEAST_SPIN, W_MOST_SPIN, W_BOUND,  # the busy-wait window, ns
     W_TOLERANCE,
     W_CALLED,  # when Python called, ns
+    W_BRIEF, W_LONG,  # ns after which Python is called again: with time to spare, and anyway
     W_REACHED,  # the tag that was waited for already; NOTHING if none was
     W_RESUMED, W_LAP_AT, W_SPENT, W_BEGAN_LATE, W_LATE_BY_WAKE, W_WOKE_LATE, W_MARGIN, W_TAG,
     W_CLOSED, W_NEXT, W_CULPRIT, W_CULPRIT_NS, W_STOOD, W_STOOD_BEFORE,
@@ -188,7 +189,7 @@ SPAN = 4
     W_ON_TIME,  # 1 if the loop was on time since the last overrun
     W_OVERRUNS, W_OVERRUNS_LENGTH, W_OVERRUN_COUNT,
     W_TEXT,  # what the file with the run delay says
-) = range(69)  # fmt: skip
+) = range(71)  # fmt: skip
 TEXT_WORDS = 12
 PACED = W_TEXT + TEXT_WORDS
 NO_SAMPLE = -(2**63)

@@ -25,9 +25,6 @@ _PEEK = 2 | 64
 """``MSG_PEEK | MSG_DONTWAIT`` of Linux."""
 _SPARE_NS = 60_000
 """Time before the sleep in which Python can take the frames."""
-_BRIEF_NS = 200_000_000
-_LONG_NS = 280_000_000
-"""Python is called after the first time if the loop has time to spare, after the second anyway."""
 _EASE_NS = 20
 _SPARE_SPIN_NS = 20_000
 
@@ -85,9 +82,9 @@ def _python_is_needed(v: Any, arrived: int, late: int) -> bool:
     if worst_room < 0 or overrun_room < 0:
         return True
     since = arrived - v[at.W_CALLED]
-    if since > _LONG_NS:
+    if since > v[at.W_LONG]:
         return True
-    return late < -_SPARE_NS and since > _BRIEF_NS
+    return late < -_SPARE_NS and since > v[at.W_BRIEF]
 
 
 @compiled

@@ -20,6 +20,10 @@ from rtsim.timing.pacing import Pacer
 LONGEST_WAIT_NS = 20_000_000
 """The longest wait in compiled code, ns.  The interpreter does longer waits, because a signal must
 be able to end them."""
+BRIEF_NS = 200_000_000
+"""Python is called this often; for clients that want to see the run more often, as they want."""
+_LONGER = 1.4
+"""Without time to spare, the loop calls Python after so many times that time."""
 _MOST_RATE = 2**9
 """Numerator and denominator of the rate: due times then fit 64 bits for 104 days."""
 _WORST_ROOM, _OVERRUN_ROOM = 32, 2048
@@ -126,8 +130,11 @@ class PacedFrames:
         w = self.words
         w[at.W_LEAST], w[at.W_FRAMES] = self._pacer.log.least, 0
         w[at.W_WORST_COUNT], w[at.W_OVERRUN_COUNT] = 0, overruns
+        brief = BRIEF_NS
         if self._inbox is not None:
             w[at.W_SOCKET], w[at.W_GIVEN_SEEN] = self._inbox.fileno(), self._inbox.given[0]
+            brief = min(brief, self._inbox.period_ns or brief)
+        w[at.W_BRIEF], w[at.W_LONG] = brief, round(_LONGER * brief)
         w[at.W_CALLED] = self._pacer.read() - self._offset
 
     # -- out

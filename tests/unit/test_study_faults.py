@@ -75,7 +75,7 @@ def test_a_check_that_fails_is_counted(capsys: pytest.CaptureFixture[str]) -> No
 
 @linux
 @pytest.mark.live
-@pytest.mark.long
+@pytest.mark.full
 def test_rows_are_equal_after_kills_of_worker_client_and_scheduler(work: Work) -> None:
     flights(work, slow(work, 240, 0.05), 240, 5)
     assert failed(work.shown) == []
@@ -84,7 +84,7 @@ def test_rows_are_equal_after_kills_of_worker_client_and_scheduler(work: Work) -
 
 @linux
 @pytest.mark.live
-@pytest.mark.long
+@pytest.mark.full
 def test_a_cluster_with_tls_gives_the_same_rows(work: Work) -> None:
     elsewhere(work, slow(work, 80, 0.05), 80, None)
     assert failed(work.shown) == []
@@ -92,7 +92,7 @@ def test_a_cluster_with_tls_gives_the_same_rows(work: Work) -> None:
 
 @linux
 @pytest.mark.live
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind",
     [
@@ -111,7 +111,7 @@ def test_runs_that_go_wrong_are_counted_and_the_others_are_equal(work: Work, kin
 
 @linux
 @pytest.mark.live
-@pytest.mark.long
+@pytest.mark.full
 def test_a_study_continues_after_a_full_disk(work: Work) -> None:
     user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     mount = ["unshare", *user, "--mount", "mount", "-t", "tmpfs", "none", str(work.folder)]

@@ -10,7 +10,7 @@ from tools.bench.study import GROWTH, peaks
 
 
 @pytest.mark.live
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_peaks_of_client_scheduler_and_worker_are_flat() -> None:
     few, many = peaks(10_000, workers=1), peaks(40_000, workers=1)

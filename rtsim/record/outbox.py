@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 from collections import deque
-from itertools import islice
 
 from rtsim.timing.background import step_back
 
@@ -53,18 +52,22 @@ class Outbox:
         Raises :class:`OSError` if the other end is closed.
         """
         if self._thread is None:
-            return self._send()
+            self._send()
         if self._error is not None:
             raise self._error
-        return not self._frames
+        return self.waiting == 0
 
     def _send(self) -> bool:
+        """Send until the socket takes no more; return True if no frame is left."""
         while self._frames:
+            # by index: while another thread puts frames, an iterator would raise an error
+            many = 1 if sys.platform == "win32" else min(len(self._frames), _MOST_FRAMES)
+            frames = [self._frames[i] for i in range(many)]
             try:
                 if sys.platform == "win32":
-                    sent = self._socket.send(self._frames[0])
+                    sent = self._socket.send(frames[0])
                 else:
-                    sent = self._socket.sendmsg(list(islice(self._frames, _MOST_FRAMES)))
+                    sent = self._socket.sendmsg(frames)
             except (BlockingIOError, InterruptedError):
                 return False
             self._sent_bytes += sent
@@ -113,6 +116,8 @@ class Outbox:
                     self._more.wait(_POLL_S)
         except OSError as error:
             self._error = error
+        except BaseException as error:  # nothing else is expected; rows would be lost in silence
+            self._error = OSError(0, f"the thread that sends has failed: {error!r}")
 
 
 def _beside(reader: int) -> None:

@@ -172,8 +172,11 @@ def test_much_data_is_sent_without_further_calls(tmp_path: Path) -> None:
         recorder.start({})
         for i in range(4):
             track.append_many(np.arange(20_000) + 20_000 * i, (), np.full((20_000, 10), i + 0.5))
+        (writer,) = recorder.beside
+        os.kill(writer, signal.SIGSTOP)  # so that the socket takes little
         recorder.pump(wait=False)
         assert recorder.handed.most_aside_bytes > 4_000_000
+        os.kill(writer, signal.SIGCONT)
         until = stopwatch() + 20 * NS_PER_S
         while recorder._outbox.waiting and stopwatch() < until:
             os.sched_yield()

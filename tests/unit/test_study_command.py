@@ -50,7 +50,8 @@ def parsed(result: Result) -> dict[str, Any]:
 def test_a_study_is_composed_on_the_command_line() -> None:
     done = start(*FACTOR, *PEAK, "--runs", "12", "--seed", "3", "--require", "peak<0.8", "--json")
     found = parsed(done)
-    assert (found["outcome"], found["runs"], found["seed"]) == ("passed", 12, 3)
+    assert (found["outcome"], found["exit_status"]) == ("failed", 0)
+    assert (found["runs"], found["seed"]) == (12, 3)
     assert found["states"] == {"ok": 12, "nan": 0, "error": 0, "timeout": 0, "lost": 0}
     passed = found["requirements"]["peak"]["passed"]
     assert 0 < passed < 12
@@ -92,7 +93,24 @@ def test_missing_runs_are_never_a_success() -> None:
     found = parsed(rtsim("show", "out", "--json"))
     assert (found["outcome"], found["rows"]) == ("undecided", 0)
     assert found["why"] == "3 of 3 runs are missing"
-    assert parsed(rtsim("resume", "out", "--workers", "0", "--json"))["outcome"] == "passed"
+    again = parsed(rtsim("resume", "out", "--workers", "0", "--json"))
+    assert (again["outcome"], again["rows"], again["exit_status"]) == ("undecided", 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("required", "outcome"),
+    [((), "undecided"), (("peak<2",), "passed"), (("peak<0",), "failed")],
+    ids=["none", "met", "missed"],
+)
+def test_the_outcome_is_what_the_requirements_say(required: tuple[str, ...], outcome: str) -> None:
+    words = [word for one in required for word in ("--require", one)]
+    found = [parsed(start(*FACTOR, *PEAK, "--runs", "3", *words, "--json"))]
+    found += [
+        parsed(rtsim("show", "out", "--json")),
+        parsed(rtsim("resume", "out", "--workers", "0", "--json")),
+        parsed(rtsim("report", "out", "--json")),
+    ]
+    assert [(one["outcome"], one["exit_status"]) for one in found] == [(outcome, 0)] * 4
 
 
 @pytest.mark.parametrize(

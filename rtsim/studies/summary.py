@@ -39,7 +39,9 @@ def summarise(folder: Folder) -> dict[str, Any]:
         "seed": plan.seed,
         "design": plan.design["design"],
         "results": {name: _result(plan, ended, name) for name in plan.results},
-        "requirements": {one.name: _requirement(plan, ended, one) for one in plan.job.required},
+        "requirements": {
+            one.name: _requirement(plan, ended, one, len(states)) for one in plan.job.required
+        },
     }
     if isinstance(plan.sampled, CommonRandomNumbers):
         out["alternatives"] = _alternatives(plan, plan.sampled, ended)
@@ -81,21 +83,26 @@ def quantiles(
     return np.asarray(values[order][np.minimum(place, len(values) - 1)])
 
 
-def _requirement(plan: Plan, columns: Columns, requirement: Any) -> dict[str, Any]:
-    """Return how many runs meet a requirement; a weighted design gives the share as an estimate."""
+def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> dict[str, Any]:
+    """Return how many runs meet a requirement; a weighted design gives the share as an estimate.
+
+    ``columns``: those of the runs that came to their end; ``rows``: the number of all runs so far.
+    The first run whose result is not a number is the worst.
+    """
     margins = columns[margin_name(requirement)].astype(np.float64)
     met = margins >= 0.0  # False for NaN
     out: dict[str, Any] = {
         "requirement": str(requirement), "passed": int(met.sum()), "count": len(met),
+        "not_a_number": int(np.isnan(margins).sum()), "without_result": rows - len(met),
     }  # fmt: skip
     if not len(met):
         return out
     share = plan.sampled.share(columns, met)
     if share is not None:
         out |= asdict(share)
-    worst = np.nanmin(margins) if not np.isnan(margins).all() else np.nan
-    which = None if np.isnan(worst) else int(columns["run"][int(np.nanargmin(margins))])
-    return {**out, "worst_margin": float(worst), "worst_run": which}
+    worst = int(np.argmin(margins))  # the first NaN, if there is one
+    run = int(columns["run"][worst])
+    return {**out, "worst_margin": float(margins[worst]), "worst_run": run}
 
 
 def _alternatives(plan: Plan, design: CommonRandomNumbers, columns: Columns) -> dict[str, Any]:

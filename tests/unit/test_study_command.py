@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -134,6 +135,28 @@ def test_runs_without_results_decide_the_status(state: str, status: int, outcome
     found = rtsim("show", "out", "--json")
     assert (found.exit_code, parsed(found)["outcome"]) == (status, outcome)
     assert f"{state}: run 0: because" in rtsim("show", "out").stdout
+
+
+def test_runs_without_a_result_are_counted_beside_those_that_pass() -> None:
+    start(*FACTOR, *PEAK, "--runs", "5", "--require", "peak<0.8")
+    (part,) = Path("out/results").iterdir()
+    folder = Folder.open(Path("out"))
+    part.unlink()
+    for k, state in enumerate(("ok", "nan", "error", "lost", "nan")):
+        value = math.nan if state == "nan" else 0.5
+        values = {"peak": value, "peak.margin": 0.8 - value} if state in ("ok", "nan") else {}
+        folder.add(Row(Ordered(k, k, {"plant.x": 0.5}, {}), state, "because", values=values))
+    folder.write()
+    line = (
+        r"  peak <= 0\.8: 1 of 3 runs pass, .*, 2 not a number, 2 runs without a result; "
+        r"worst margin none \(not a number\) in run 1\n"
+    )
+    assert re.search(line, rtsim("show", "out").stdout)
+    one = parsed(rtsim("show", "out", "--json"))["requirements"]["peak"]
+    assert (one["not_a_number"], one["without_result"]) == (2, 2)
+    assert (one["worst_margin"], one["worst_run"]) == ("nan", 1)
+    rtsim("report", "out")
+    assert "<td>NaN</td><td>1</td>" in Path("out/report.html").read_text().replace(" class=n", "")
 
 
 def test_sensitivity_is_shown() -> None:

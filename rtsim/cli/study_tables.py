@@ -125,7 +125,8 @@ def runs_of(count: int) -> str:
 def _estimate(one: dict[str, Any]) -> str:
     if "mean" not in one:
         return "no estimate"
-    return f"mean {one['mean']:.5g} ({one['low']:.5g} to {one['high']:.5g})"
+    some = f" of {one['finite']} finite values" if one.get("not_finite") else ""
+    return f"mean {one['mean']:.5g} ({one['low']:.5g} to {one['high']:.5g}){some}"
 
 
 def _extremes(one: dict[str, Any]) -> str:

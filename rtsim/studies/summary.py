@@ -57,16 +57,24 @@ def _plain(estimate: Estimate) -> dict[str, float]:
 
 
 def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
-    """Return the figures of one result; values that are not finite are counted, and left out."""
+    """Return the figures of one result.
+
+    The mean and the extremes are those of the finite values, whose number is ``finite``.  The
+    quantiles also count infinite values.
+    """
     values = columns[name].astype(np.float64)
     finite = np.isfinite(values)
     rest, kept = values[finite], {n: c[finite] for n, c in columns.items()}
-    out: dict[str, Any] = {"count": len(values), "not_finite": int((~finite).sum())}
+    out: dict[str, Any] = {
+        "count": len(values), "finite": len(rest), "not_finite": int((~finite).sum()),
+    }  # fmt: skip
     if len(rest):
         out |= {"min": float(rest.min()), "max": float(rest.max())}
-        if plan.sampled.planned:
-            low, middle, high = map(float, quantiles(rest, plan.sampled.weights(kept)))
-            out |= {"q05": low, "median": middle, "q95": high}
+    known = ~np.isnan(values)
+    if known.any() and plan.sampled.planned:
+        weights = plan.sampled.weights({n: c[known] for n, c in columns.items()})
+        low, middle, high = map(float, quantiles(values[known], weights))
+        out |= {"q05": low, "median": middle, "q95": high}
     estimate = plan.sampled.mean(kept, rest)
     return out if estimate is None else {**out, **_plain(estimate)}
 
@@ -74,9 +82,16 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
 def quantiles(
     values: Vector, weights: Vector | None, at: Sequence[float] = (0.05, 0.5, 0.95)
 ) -> Vector:
-    """Return the quantiles (len(at),) of ``values`` (n,), n >= 1, with their weights (n,)."""
+    """Return the quantiles (len(at),) of ``values`` (n,), n >= 1, with their weights (n,).
+
+    Values may be infinite, but not NaN.
+    """
     if weights is None:
-        return np.quantile(values, at)
+        below, above = (np.quantile(values, at, method=kind) for kind in ("lower", "higher"))
+        with np.errstate(invalid="ignore"):  # infinite values, which have no value between them
+            between = np.quantile(values, at)
+        end = np.where(np.isposinf(above) & (below < above), above, below)
+        return np.asarray(np.where(np.isnan(between), end, between))
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weights[order])
     place = np.searchsorted(below, np.asarray(at) * below[-1] * (1.0 - 1e-12))

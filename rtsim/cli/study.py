@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -192,7 +193,8 @@ def _carry_out(
 ) -> None:
     """Run what has no row yet, and show the results; ``named`` as :func:`carry_out` takes it."""
     line = StudyLine(folder, sys.stderr.isatty() and not as_json)
-    with sigterm_interrupts(), folder.locked():
+    new = folder.removed_if_refused() if named else nullcontext()
+    with new, sigterm_interrupts(), folder.locked():
         try:
             carry_out(folder, where, line.show, named=named)
         except KeyboardInterrupt as interrupt:

@@ -19,6 +19,12 @@ def print_study(folder: Folder, found: dict[str, Any]) -> None:
     for name, one in found["requirements"].items():
         text = f"  {one['requirement']}: {_met(one)}"
         click.echo(text if name == one["requirement"].split()[0] else f"{text} [{name}]")
+    design = folder.plan.sampled
+    if design.planned and not design.random and _has_intervals(found):
+        click.echo(
+            f"  the design {design.name} chooses its runs together; intervals hold only for "
+            "independent runs"
+        )
     for name, rows in found.get("alternatives", {}).items():
         for row in rows:
             difference = row.get("difference")
@@ -99,6 +105,11 @@ def print_interactions(pairs: dict[tuple[str, str], dict[str, float]]) -> None:
     for (one, other), index in pairs.items():
         text = f"second order {index['second']:.3f} ± {index['second_half']:.3f}"
         click.echo(f"  {one} and {other}: {text}")
+
+
+def _has_intervals(found: dict[str, Any]) -> bool:
+    """Return whether the summary has an interval of a mean or of a pass rate."""
+    return any("low" in one for kind in ("results", "requirements") for one in found[kind].values())
 
 
 def _met(one: dict[str, Any]) -> str:

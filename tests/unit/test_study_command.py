@@ -159,6 +159,21 @@ def test_runs_without_a_result_are_counted_beside_those_that_pass() -> None:
     assert "<td>NaN</td><td>1</td>" in Path("out/report.html").read_text().replace(" class=n", "")
 
 
+@pytest.mark.parametrize("design", ["grid:levels=4", "monte_carlo:runs=4"])
+def test_intervals_of_runs_that_are_chosen_together_have_a_warning(design: str) -> None:
+    text = start(*FACTOR, *PEAK, "--design", design).stdout
+    note = "chooses its runs together; intervals hold only for independent runs"
+    assert (note in text) == design.startswith("grid")
+
+
+def test_a_table_with_a_text_names_its_row() -> None:
+    Path("t.csv").write_text("plant.x\n0.1\n0.2\nabc\n0.3\n")
+    done = start(*PEAK, "--design", "table:t.csv")
+    assert done.exit_code == 2
+    assert "t.csv has plant.x = 'abc' in row 3, which is not a number" in done.stderr
+    assert not Path("out").exists()
+
+
 def test_sensitivity_is_shown() -> None:
     factors = (*FACTOR, "--factor", "plant.v=range:0,1")
     start(*factors, *PEAK, "--design", "saltelli:base=16")

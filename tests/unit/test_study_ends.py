@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -43,7 +44,10 @@ def test_a_limit_without_workers_is_refused_before_the_folder_is_made(tmp_path: 
 def test_a_study_of_a_signal_that_does_not_exist_leaves_no_folder(
     tmp_path: Path, wrong: str, kind: str
 ) -> None:
-    names = {"result": {"results": {"x": f"last:{wrong}"}}, "history": {"histories": [wrong]}}
+    names: dict[str, Any] = {
+        "result": {"results": {"x": f"last:{wrong}"}},
+        "history": {"histories": [wrong]},
+    }
     made = replace(LIMITED, limit=None, **names[kind])
     with pytest.raises(ScenarioError, match="unknown"):
         start("unstable", tmp_path / "a", made)

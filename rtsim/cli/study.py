@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -192,7 +193,8 @@ def _carry_out(
 ) -> None:
     """Run what has no row yet, and show the results; ``named`` as :func:`carry_out` takes it."""
     line = StudyLine(folder, sys.stderr.isatty() and not as_json)
-    with sigterm_interrupts(), folder.locked():
+    new = folder.removed_if_refused() if named else nullcontext()
+    with new, sigterm_interrupts(), folder.locked():
         try:
             carry_out(folder, where, line.show, named=named)
         except KeyboardInterrupt as interrupt:
@@ -254,15 +256,18 @@ def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) ->
 
 
 def _outcome(found: dict[str, Any], status: int) -> dict[str, str]:
-    """Return the outcome of a search, which is never passed: a search proves nothing.
+    """Return the outcome: what the requirements say, and else what the status says.
 
-    Empty for other studies: their status is the outcome.
+    It is failed if a run misses a requirement, with or without ``--strict``.  It is not passed if
+    no run was compared with a requirement, nor after a search, which proves nothing.
     """
-    if "search" not in found:
-        return {}
-    if found["search"]["misses"]:
+    required = found["requirements"].values()
+    if any(one["passed"] < one["count"] for one in required):
         return {"outcome": "failed"}
-    return {"outcome": "passed" if status else "undecided"}  # the status decides, unless it is 0
+    if status:
+        return {}  # the status decides
+    nothing = "search" in found or not any(one["count"] for one in required)
+    return {"outcome": "undecided" if nothing else "passed"}
 
 
 @study.command()

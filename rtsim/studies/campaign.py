@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.studies.folder import Folder
 from rtsim.studies.looks import needed
 from rtsim.studies.plan import Ordered, Orders
@@ -40,6 +41,8 @@ class _Suspect:
     order: Ordered
     attempts: int = 0
     avoid: str = ""
+    cause: str = ""
+    """What went wrong in a run that raised an error."""
 
 
 @dataclass
@@ -92,9 +95,22 @@ class Campaign:
                 self.pool.check(first)
                 self._submit(Batch([first]))  # alone: only one worker compiles the models
                 self._wait()
+                self._check_first()
             self._all(todo)
         finally:
             self.show(self.tally)
+
+    def _check_first(self) -> None:
+        """Raise :class:`ScenarioError` if no run of a new study can have all its results.
+
+        The first run says so by the name of a signal that the scenario does not have.  Factors that
+        are arguments of the scenario's function may change its signals; all runs then try.
+        """
+        first = self._suspects[0] if self._suspects else None
+        if first is None or self.tally.rows or not all("." in one for one in first.order.factors):
+            return
+        if first.cause.startswith(f"{UnknownName.__name__}: "):
+            raise ScenarioError(first.cause.partition(": ")[2])
 
     def _all(self, todo: Iterator[Ordered]) -> None:
         capacity = self.pool.capacity
@@ -138,7 +154,7 @@ class Campaign:
             suspect = self._attempts.pop(row.order.run, None)
             attempts = 1 if suspect is None else suspect.attempts + 1
             if row.state == ERROR and attempts == 1:
-                self._suspects.append(_Suspect(row.order, 1, outcome.worker))
+                self._suspects.append(_Suspect(row.order, 1, outcome.worker, row.cause))
             else:
                 self._store(row if attempts == 1 else row._replace(attempts=attempts))
         cost = sum(row.wall_s for row in outcome.rows) / max(1, len(outcome.rows))

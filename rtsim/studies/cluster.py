@@ -108,6 +108,11 @@ class Where:
     def in_process(self) -> bool:
         return self.workers == 0 and not self.remote
 
+    def check(self) -> None:
+        """Raise :class:`ScenarioError` if the number of workers is negative."""
+        if self.workers is not None and self.workers < 0:
+            raise ScenarioError(f"workers is {self.workers}; give a whole number >= 0")
+
     def check_limit(self, limit: float | None) -> None:
         """Raise :class:`ScenarioError` if these workers cannot end a run after ``limit`` s."""
         if limit is not None and self.in_process:

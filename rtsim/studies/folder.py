@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -133,6 +134,16 @@ class Folder:
             yield
         finally:
             os.close(file)
+
+    @contextmanager
+    def removed_if_refused(self) -> Iterator[None]:
+        """Remove a new folder if :class:`ScenarioError` ends its study before the first row."""
+        try:
+            yield
+        except ScenarioError:
+            if not self._files():
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
 
     def _files(self) -> list[Path]:
         return sorted((self.path / RESULTS).glob("part-*.parquet"))

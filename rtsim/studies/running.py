@@ -46,7 +46,7 @@ def start(
         )
     where = Where(workers)
     out = begin(scenario, study, Path(folder), where)
-    with out.locked():
+    with out.removed_if_refused(), out.locked():
         carry_out(out, where, named=True)
     return out
 
@@ -54,9 +54,10 @@ def start(
 def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL) -> Folder:
     """Make the folder of a study; ``None``: the first free folder ``studies/NAME-NNN``.
 
-    Raises :class:`ScenarioError` if the scenario does not take the factors, or if the workers
-    ``where`` cannot keep the limit of the study.
+    Raises :class:`ScenarioError` if the scenario does not take the factors, if the workers
+    ``where`` cannot keep the limit of the study, or if their number is negative.
     """
+    where.check()
     where.check_limit(study.limit)
     plan = Plan.of(study, scenario)
     runner, first = Runner(plan.job), ordered(plan, 0, plan.example, 0)
@@ -104,8 +105,7 @@ def carry_out(
 @contextmanager
 def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
     """Give the workers, and end them afterwards if they were started here."""
-    if where.workers is not None and where.workers < 0:
-        raise ScenarioError(f"workers is {where.workers}; give a whole number >= 0")
+    where.check()
     pool: Pool = InProcess(job_text) if where.in_process else DaskPool(job_text, where)
     try:
         yield pool

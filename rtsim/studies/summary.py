@@ -39,7 +39,9 @@ def summarise(folder: Folder) -> dict[str, Any]:
         "seed": plan.seed,
         "design": plan.design["design"],
         "results": {name: _result(plan, ended, name) for name in plan.results},
-        "requirements": {one.name: _requirement(plan, ended, one) for one in plan.job.required},
+        "requirements": {
+            one.name: _requirement(plan, ended, one, len(states)) for one in plan.job.required
+        },
     }
     if isinstance(plan.sampled, CommonRandomNumbers):
         out["alternatives"] = _alternatives(plan, plan.sampled, ended)
@@ -55,16 +57,24 @@ def _plain(estimate: Estimate) -> dict[str, float]:
 
 
 def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
-    """Return the figures of one result; values that are not finite are counted, and left out."""
+    """Return the figures of one result.
+
+    The mean and the extremes are those of the finite values, whose number is ``finite``.  The
+    quantiles also count infinite values.
+    """
     values = columns[name].astype(np.float64)
     finite = np.isfinite(values)
     rest, kept = values[finite], {n: c[finite] for n, c in columns.items()}
-    out: dict[str, Any] = {"count": len(values), "not_finite": int((~finite).sum())}
+    out: dict[str, Any] = {
+        "count": len(values), "finite": len(rest), "not_finite": int((~finite).sum()),
+    }  # fmt: skip
     if len(rest):
         out |= {"min": float(rest.min()), "max": float(rest.max())}
-        if plan.sampled.planned:
-            low, middle, high = map(float, quantiles(rest, plan.sampled.weights(kept)))
-            out |= {"q05": low, "median": middle, "q95": high}
+    known = ~np.isnan(values)
+    if known.any() and plan.sampled.planned:
+        weights = plan.sampled.weights({n: c[known] for n, c in columns.items()})
+        low, middle, high = map(float, quantiles(values[known], weights))
+        out |= {"q05": low, "median": middle, "q95": high}
     estimate = plan.sampled.mean(kept, rest)
     return out if estimate is None else {**out, **_plain(estimate)}
 
@@ -72,30 +82,42 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
 def quantiles(
     values: Vector, weights: Vector | None, at: Sequence[float] = (0.05, 0.5, 0.95)
 ) -> Vector:
-    """Return the quantiles (len(at),) of ``values`` (n,), n >= 1, with their weights (n,)."""
+    """Return the quantiles (len(at),) of ``values`` (n,), n >= 1, with their weights (n,).
+
+    Values may be infinite, but not NaN.
+    """
     if weights is None:
-        return np.quantile(values, at)
+        below, above = (np.quantile(values, at, method=kind) for kind in ("lower", "higher"))
+        with np.errstate(invalid="ignore"):  # infinite values, which have no value between them
+            between = np.quantile(values, at)
+        end = np.where(np.isposinf(above) & (below < above), above, below)
+        return np.asarray(np.where(np.isnan(between), end, between))
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weights[order])
     place = np.searchsorted(below, np.asarray(at) * below[-1] * (1.0 - 1e-12))
     return np.asarray(values[order][np.minimum(place, len(values) - 1)])
 
 
-def _requirement(plan: Plan, columns: Columns, requirement: Any) -> dict[str, Any]:
-    """Return how many runs meet a requirement; a weighted design gives the share as an estimate."""
+def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> dict[str, Any]:
+    """Return how many runs meet a requirement; a weighted design gives the share as an estimate.
+
+    ``columns``: those of the runs that came to their end; ``rows``: the number of all runs so far.
+    The first run whose result is not a number is the worst.
+    """
     margins = columns[margin_name(requirement)].astype(np.float64)
     met = margins >= 0.0  # False for NaN
     out: dict[str, Any] = {
         "requirement": str(requirement), "passed": int(met.sum()), "count": len(met),
+        "not_a_number": int(np.isnan(margins).sum()), "without_result": rows - len(met),
     }  # fmt: skip
     if not len(met):
         return out
     share = plan.sampled.share(columns, met)
     if share is not None:
         out |= asdict(share)
-    worst = np.nanmin(margins) if not np.isnan(margins).all() else np.nan
-    which = None if np.isnan(worst) else int(columns["run"][int(np.nanargmin(margins))])
-    return {**out, "worst_margin": float(worst), "worst_run": which}
+    worst = int(np.argmin(margins))  # the first NaN, if there is one
+    run = int(columns["run"][worst])
+    return {**out, "worst_margin": float(margins[worst]), "worst_run": run}
 
 
 def _alternatives(plan: Plan, design: CommonRandomNumbers, columns: Columns) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -50,7 +51,8 @@ def parsed(result: Result) -> dict[str, Any]:
 def test_a_study_is_composed_on_the_command_line() -> None:
     done = start(*FACTOR, *PEAK, "--runs", "12", "--seed", "3", "--require", "peak<0.8", "--json")
     found = parsed(done)
-    assert (found["outcome"], found["runs"], found["seed"]) == ("passed", 12, 3)
+    assert (found["outcome"], found["exit_status"]) == ("failed", 0)
+    assert (found["runs"], found["seed"]) == (12, 3)
     assert found["states"] == {"ok": 12, "nan": 0, "error": 0, "timeout": 0, "lost": 0}
     passed = found["requirements"]["peak"]["passed"]
     assert 0 < passed < 12
@@ -92,7 +94,24 @@ def test_missing_runs_are_never_a_success() -> None:
     found = parsed(rtsim("show", "out", "--json"))
     assert (found["outcome"], found["rows"]) == ("undecided", 0)
     assert found["why"] == "3 of 3 runs are missing"
-    assert parsed(rtsim("resume", "out", "--workers", "0", "--json"))["outcome"] == "passed"
+    again = parsed(rtsim("resume", "out", "--workers", "0", "--json"))
+    assert (again["outcome"], again["rows"], again["exit_status"]) == ("undecided", 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("required", "outcome"),
+    [((), "undecided"), (("peak<2",), "passed"), (("peak<0",), "failed")],
+    ids=["none", "met", "missed"],
+)
+def test_the_outcome_is_what_the_requirements_say(required: tuple[str, ...], outcome: str) -> None:
+    words = [word for one in required for word in ("--require", one)]
+    found = [parsed(start(*FACTOR, *PEAK, "--runs", "3", *words, "--json"))]
+    found += [
+        parsed(rtsim("show", "out", "--json")),
+        parsed(rtsim("resume", "out", "--workers", "0", "--json")),
+        parsed(rtsim("report", "out", "--json")),
+    ]
+    assert [(one["outcome"], one["exit_status"]) for one in found] == [(outcome, 0)] * 4
 
 
 @pytest.mark.parametrize(
@@ -116,6 +135,43 @@ def test_runs_without_results_decide_the_status(state: str, status: int, outcome
     found = rtsim("show", "out", "--json")
     assert (found.exit_code, parsed(found)["outcome"]) == (status, outcome)
     assert f"{state}: run 0: because" in rtsim("show", "out").stdout
+
+
+def test_runs_without_a_result_are_counted_beside_those_that_pass() -> None:
+    start(*FACTOR, *PEAK, "--runs", "5", "--require", "peak<0.8")
+    (part,) = Path("out/results").iterdir()
+    folder = Folder.open(Path("out"))
+    part.unlink()
+    for k, state in enumerate(("ok", "nan", "error", "lost", "nan")):
+        value = math.nan if state == "nan" else 0.5
+        values = {"peak": value, "peak.margin": 0.8 - value} if state in ("ok", "nan") else {}
+        folder.add(Row(Ordered(k, k, {"plant.x": 0.5}, {}), state, "because", values=values))
+    folder.write()
+    line = (
+        r"  peak <= 0\.8: 1 of 3 runs pass, .*, 2 not a number, 2 runs without a result; "
+        r"worst margin none \(not a number\) in run 1\n"
+    )
+    assert re.search(line, rtsim("show", "out").stdout)
+    one = parsed(rtsim("show", "out", "--json"))["requirements"]["peak"]
+    assert (one["not_a_number"], one["without_result"]) == (2, 2)
+    assert (one["worst_margin"], one["worst_run"]) == ("nan", 1)
+    rtsim("report", "out")
+    assert "<td>NaN</td><td>1</td>" in Path("out/report.html").read_text().replace(" class=n", "")
+
+
+@pytest.mark.parametrize("design", ["grid:levels=4", "monte_carlo:runs=4"])
+def test_intervals_of_runs_that_are_chosen_together_have_a_warning(design: str) -> None:
+    text = start(*FACTOR, *PEAK, "--design", design).stdout
+    note = "chooses its runs together; intervals hold only for independent runs"
+    assert (note in text) == design.startswith("grid")
+
+
+def test_a_table_with_a_text_names_its_row() -> None:
+    Path("t.csv").write_text("plant.x\n0.1\n0.2\nabc\n0.3\n")
+    done = start(*PEAK, "--design", "table:t.csv")
+    assert done.exit_code == 2
+    assert "t.csv has plant.x = 'abc' in row 3, which is not a number" in done.stderr
+    assert not Path("out").exists()
 
 
 def test_sensitivity_is_shown() -> None:

@@ -9,10 +9,14 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from rtsim.cli.main import main
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs import MonteCarlo
@@ -33,6 +37,40 @@ def test_a_limit_without_workers_is_refused_before_the_folder_is_made(tmp_path: 
     with pytest.raises(ScenarioError, match="limit of 2 s needs worker"):
         resume(tmp_path / "c")
     assert len(Folder.open(tmp_path / "c").left(3)) == 3
+
+
+@pytest.mark.parametrize("wrong", ["plant.xx", "plnt.x"])
+@pytest.mark.parametrize("kind", ["result", "history"])
+def test_a_study_of_a_signal_that_does_not_exist_leaves_no_folder(
+    tmp_path: Path, wrong: str, kind: str
+) -> None:
+    names: dict[str, Any] = {
+        "result": {"results": {"x": f"last:{wrong}"}},
+        "history": {"histories": [wrong]},
+    }
+    made = replace(LIMITED, limit=None, **names[kind])
+    with pytest.raises(ScenarioError, match="unknown"):
+        start("unstable", tmp_path / "a", made)
+    words = ["study", "start", "unstable", "--runs", "3", "--until", "0.1", "--workers", "0"]
+    signals = ["--result", f"x=last:{wrong}"] if kind == "result" else ["--history", wrong]
+    more = [*signals, "--result", "y=last:plant.x", "-o", str(tmp_path / "a")]
+    assert CliRunner().invoke(main, [*words, *more]).exit_code == 2
+    assert not (tmp_path / "a").exists()
+    begin("unstable", made, tmp_path / "b")
+    with pytest.raises(ScenarioError, match="unknown"):
+        resume(tmp_path / "b")
+    assert (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("words", [("--workers", "-1"), ("--cluster", "foo")])
+def test_wrong_workers_leave_no_folder(tmp_path: Path, words: tuple[str, str]) -> None:
+    first = ["study", "start", "unstable", "--runs", "3", "--until", "0.1"]
+    folder = tmp_path / "a"
+    done = CliRunner().invoke(
+        main, [*first, "--result", "y=last:plant.x", "-o", str(folder), *words]
+    )
+    assert done.exit_code == 2
+    assert not folder.exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks on folders")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy import stats
 from study_samples import made_up
 
+from rtsim.cli.main import main
 from rtsim.core.signals import Vector
 from rtsim.studies.designs import (
     Antithetic,
@@ -58,6 +61,27 @@ def test_weighted_quantiles() -> None:
     wanted = np.quantile(values, [0.1, 0.5, 0.9], method="inverted_cdf")
     assert quantiles(values, equal, (0.1, 0.5, 0.9)).tolist() == wanted.tolist()
     assert quantiles(values, None, (0.1,)) == np.quantile(values, 0.1)
+
+
+def test_quantiles_count_infinite_values() -> None:
+    inf = np.inf
+    values = np.array([1.0, 2.0, 3.0, inf, inf])
+    assert quantiles(values, None, (0.0, 0.5, 0.6, 0.95)).tolist() == [1.0, 3.0, inf, inf]
+    assert quantiles(-values, None, (0.05, 0.4, 0.5)).tolist() == [-inf, -inf, -3.0]
+    assert quantiles(values, np.full(5, 0.2), (0.5, 0.95)).tolist() == [3.0, inf]
+    assert quantiles(np.array([inf, inf]), None, (0.5,)).tolist() == [inf]
+
+
+def test_a_mean_says_how_many_finite_values_it_has() -> None:
+    def result(order: Ordered) -> dict[str, float]:
+        return {"x": (1.0, 2.0, 3.0, np.inf, np.nan)[order.run % 5]}
+
+    folder = made_up("out", study(MonteCarlo(10)), result)
+    one = summarise(folder)["results"]["x"]
+    assert (one["count"], one["finite"], one["not_finite"], one["max"]) == (10, 6, 4, 3.0)
+    assert (one["median"], one["q95"], one["mean"]) == (2.5, np.inf, 2.0)
+    shown = CliRunner().invoke(main, ["study", "show", "out"]).stdout
+    assert re.search(r"x: mean 2 \(.* to .*\) of 6 finite values, from 1 to 3, 4 not finite", shown)
 
 
 def test_intervals_of_quantiles_are_order_statistics() -> None:

@@ -237,7 +237,13 @@ def test_runs_that_fail_are_counted_and_searched(
     assert found["states"]["nan"] == wrong - found["states"]["error"] > 0
     assert found["search"]["without_margin"] == wrong > 20
     assert found["search"]["misses"] == 0
-    assert 0.4 <= found["requirements"]["rest"]["worst_margin"] + 0.3 < 0.6
+    assert 0.4 <= found["search"]["smallest_margin"] + 0.3 < 0.6
+    first = table[table["plant.x"] > 0.6].iloc[0]
+    one, required = found["search"], found["requirements"]["rest"]
+    assert (one["worst_run"], one["worst_state"]) == (first["run"], first["state"])
+    assert (one["worst_margin"], one["factors"]) == (None, {"plant.x": first["plant.x"]})
+    assert required["not_a_number"] == found["states"]["nan"]
+    assert required["without_result"] == found["states"]["error"]
     again = begin("broken.py", _study_of("broken.py"), Path("again"))
     carried_out(again, backwards)
     assert repr(rows_of(again)) == repr(rows_of(folder))  # NaN is not equal to itself

@@ -24,13 +24,13 @@ Candidate = Mapping[str, Value]
 Evaluate = Callable[[int, list[Candidate]], list[float]]
 """Runs the candidates of a generation, and returns their margins; NaN: the run has no margin."""
 
-CONVERGED, MAXIMUM, MISS = "converged", "maximum", "miss"
+CONVERGED, MAXIMUM, MISS, NO_MARGIN = "converged", "maximum", "miss", "no margin"
 """Why a search has ended: the margins of the population are nearly equal, the largest number of
-runs is reached, or a run misses the requirement."""
+runs is reached, a run misses the requirement, or no run misses it but one has no margin."""
 _SMALLEST = 20
 _EACH_FACTOR = 5
 _FAR = 1e100
-_NO_MARGIN = -1e101
+_WORST = -1e101
 """A run without a margin counts as worse than each run with a margin.  A finite number is needed
 to compare populations."""
 
@@ -61,7 +61,7 @@ class Search(Design):
     within: float = 0.998
     """The central share of each distribution that is searched."""
     stop_at_failure: bool = False
-    """End after the first generation with a run that does not meet the requirement."""
+    """End after the first generation with a run that misses the requirement or has no margin."""
     tolerance: float = 0.01
     """The search ends when the margins of the population differ by less than this share of the
     distance from the median of the first generation to the smallest margin."""
@@ -117,18 +117,27 @@ class Search(Design):
         return None
 
     def figures(self, space: Space, columns: Columns) -> dict[str, Any]:
-        """Return the smallest margin with its run, and the first run with a negative margin."""
+        """Return the worst run, the smallest margin, and the first run with a negative margin.
+
+        The first run without a margin is the worst; else the run with the smallest margin.
+        """
         margins = np.asarray(columns[self.margin], np.float64)
         runs = np.asarray(columns["run"])
         missed = runs[margins < 0.0]
+        none = np.isnan(margins)
         out: dict[str, Any] = {
-            "requirement": self.requirement, "worst_margin": None, "worst_run": None, "factors": {},
+            "requirement": self.requirement, "worst_margin": None, "worst_run": None,
+            "worst_state": None, "factors": {}, "smallest_margin": None, "smallest_run": None,
             "misses": len(missed), "first_miss": int(missed.min()) if len(missed) else None,
-            "without_margin": int(np.isnan(margins).sum()),
+            "without_margin": int(none.sum()),
         }  # fmt: skip
-        if not np.isnan(margins).all():
+        if not none.all():
             k = int(np.nanargmin(margins))
-            out |= {"worst_margin": float(margins[k]), "worst_run": int(runs[k])}
+            out |= {"smallest_margin": float(margins[k]), "smallest_run": int(runs[k])}
+        if len(margins):
+            k = int(np.argmax(none)) if none.any() else k
+            out |= {"worst_run": int(runs[k]), "worst_state": columns["state"][k]}
+            out["worst_margin"] = None if none[k] else float(margins[k])
             out["factors"] = {name: columns[name][k : k + 1].tolist()[0] for name in space.names}
         return {"search": out}
 
@@ -207,7 +216,7 @@ class _Minimum:
         out = [self._seen[key] for key in keys]
         self._left -= len(keys)
         if self._design.stop_at_failure and not all(margin >= 0.0 for margin in out):
-            raise _Ended(MISS)
+            raise _Ended(MISS if any(margin < 0.0 for margin in out) else NO_MARGIN)
         if not self._left:
             raise _Ended(MAXIMUM)
         energies = [_energy(margin) for margin in out]
@@ -235,4 +244,4 @@ class _Minimum:
 
 def _energy(margin: float) -> float:
     """Return the number that is minimised: the margin, made finite."""
-    return _NO_MARGIN if math.isnan(margin) else min(max(margin, -_FAR), _FAR)
+    return _WORST if math.isnan(margin) else min(max(margin, -_FAR), _FAR)

@@ -11,7 +11,7 @@ import numpy as np
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs.base import Design, Points, Space
 from rtsim.studies.factors import column_of
-from rtsim.studies.texts import Value
+from rtsim.studies.texts import Value, value_of
 
 
 @dataclass(frozen=True)
@@ -78,4 +78,20 @@ def _read(path: Path) -> dict[str, list[Value]]:
         table = csv.read_csv(path) if path.suffix == ".csv" else parquet.read_table(path)
     except (OSError, ArrowException) as error:
         raise ScenarioError(f"the table {path} cannot be read: {error}") from None
-    return {name: table[name].to_pylist() for name in table.column_names}
+    out = {name: table[name].to_pylist() for name in table.column_names}
+    for name, column in out.items():
+        _check_numbers(path, name, column)
+    return out
+
+
+def _check_numbers(path: Path, name: str, column: list[Value]) -> None:
+    """Raise :class:`ScenarioError` for the first text in the column of a value such as plant.x.
+
+    pyarrow reads all values of a column as text if one of them is no number.  Arguments of the
+    scenario's function, whose names have no dot, may be texts.
+    """
+    for row, value in enumerate(column, 1) if "." in name else ():
+        if isinstance(value, str) and not isinstance(value_of(value), int | float):
+            raise ScenarioError(
+                f"the table {path} has {name} = {value!r} in row {row}, which is not a number"
+            )

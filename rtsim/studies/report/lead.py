@@ -140,7 +140,8 @@ def _requirements(runs: Runs) -> tuple[list[Any], list[tuple[str, float, float, 
         if required.name != required.result:
             title += f" [{required.name}]"
         run = one.get("worst_run")
-        worst = (figure_of(one.get("worst_margin")), "" if run is None else run)
+        least = one.get("worst_margin", 0.0)
+        worst = ("", "") if run is None else ("NaN" if np.isnan(least) else figure_of(least), run)
         share, alone = figure_of(one.get("share")), len(runs.series) < 2
         between = interval_of(one) if alone else ""
         rows.append((title, one["count"], one["passed"], share, between, *worst))

@@ -94,7 +94,9 @@ class Campaign:
                 first = next(todo)
                 self.pool.check(first)
                 self._submit(Batch([first]))  # alone: only one worker compiles the models
-                self._wait()
+                while self._in_flight:
+                    self._wait()
+                    self.show(self.tally)
                 self._check_first()
             self._all(todo)
         finally:

@@ -27,6 +27,7 @@ from rtsim.studies.plan import Ordered
 from rtsim.studies.pools import Batch, Outcome
 from rtsim.studies.scratch import scratch
 from rtsim.studies.wire import Sent, orders_of_text, received, sent, text_of_orders
+from rtsim.timing.machine import usable_cpus
 
 _TOPIC = "rtsim-study"
 _FLUSHED_S = 0.05
@@ -94,7 +95,7 @@ class Where:
     """The workers that a study uses: processes of this machine, or a cluster of the user."""
 
     workers: int | None = None
-    """Number of local processes; ``None``: one for each CPU."""
+    """Number of local processes; ``None``: one for each CPU that this process may use."""
     address: str = ""
     """Address of a scheduler, such as ``tcp://10.0.0.1:8786``."""
     scheduler_file: str = ""
@@ -179,12 +180,20 @@ class DaskPool:
             for address in self.addresses
         }
         for address, task in tasks.items():
-            try:
-                problem = task.result()
-            except Exception as error:
-                problem = f"{type(error).__name__}: {error}"
-            if problem:
+            if problem := self._answer(address, task):
                 raise ScenarioError(f"the worker {address} cannot run the scenario: {problem}")
+
+    def _answer(self, address: str, task: Any) -> str:
+        """Wait for the check of one worker; Dask itself would wait for ever for one that left."""
+        while True:
+            try:
+                return str(task.result(timeout=_WAIT_S))
+            except Exception as error:
+                if task.status != "pending":
+                    return f"{type(error).__name__}: {error}"
+            self._check_present()
+            if address not in self.addresses:
+                return "it has left the cluster; start the study again"
 
     def submit(self, batch: Batch) -> None:
         self._number += 1
@@ -303,6 +312,7 @@ def _settings() -> Any:
             "distributed.admin.system-monitor.interval": "5s",
             "distributed.worker.preload": [__name__],
             "distributed.worker.profile.enabled": False,
+            "distributed.worker.memory.pause": False,  # a paused worker would never go on
         }
     )
 
@@ -348,7 +358,7 @@ def _check_certificates(address: str) -> None:
 
 def _count(where: Where) -> int:
     """Return the number of local workers."""
-    return where.workers or os.cpu_count() or 1
+    return where.workers or len(usable_cpus())
 
 
 def _started(where: Where, stack: ExitStack) -> Any:

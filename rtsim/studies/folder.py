@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,13 +70,11 @@ class Folder:
     def __init__(self, path: Path, plan: Plan) -> None:
         self.path, self.plan = path, plan
         self._schema: Any = None
-        self._columns: dict[str, list[Any]] = {}
-        self._waiting = 0
-        """Number of rows in the columns, which are not written yet."""
+        self._rows: list[tuple[Any, ...]] = []
+        """Rows that are not written yet: the values of the schema, then the time histories.  One
+        call adds a row, so that Ctrl-C cannot divide it."""
         self._began = self._written = stopwatch()
-        self._next = 1 + max(map(_number, self._files()), default=0)
-        self._paths: dict[str, list[Any]] = {signal: [] for signal in plan.job.histories}
-        """Time histories of the waiting rows, by signal."""
+        self._next = self._free()
         values = POINTS * len(plan.job.histories)
         self._most = max(1, min(_MOST_ROWS, _MOST_VALUES // max(1, values)))
 
@@ -131,6 +130,7 @@ class Folder:
             except OSError:
                 pass  # the file system has no locks
         try:
+            self._next = self._free()  # another process may have written until now
             yield
         finally:
             os.close(file)
@@ -145,6 +145,10 @@ class Folder:
                 shutil.rmtree(self.path, ignore_errors=True)
             raise
 
+    def _free(self) -> int:
+        """Return the number of the next file of results."""
+        return 1 + max(map(_number, self._files()), default=0)
+
     def _files(self) -> list[Path]:
         return sorted((self.path / RESULTS).glob("part-*.parquet"))
 
@@ -155,39 +159,41 @@ class Folder:
             self._schema = _schema(self.plan)
         return self._schema
 
+    @cached_property
+    def _names(self) -> list[str]:
+        return list(self.schema.names)
+
     def add(self, row: Row) -> None:
         """Keep ``row`` until :meth:`write`."""
-        if not self._columns:
-            self._columns = {name: [] for name in self.schema.names}
-        row_columns = row.columns()
-        for name, column in self._columns.items():
-            column.append(row_columns.get(name))
-        for signal, paths in self._paths.items():
-            paths.append(row.histories.get(signal))
-        self._waiting += 1
+        columns, histories = row.columns(), row.histories
+        values = [columns.get(name) for name in self._names]
+        paths = [histories.get(signal) for signal in self.plan.job.histories]
+        self._rows.append((*values, *paths))
 
     def write_if_due(self) -> None:
         """Write the rows if they have waited long enough."""
         now = stopwatch()
         due = self._written + max(_SHORTEST_NS, (now - self._began) // _SHARE)
-        if self._waiting and (now >= due or self._waiting >= self._most):
+        if self._rows and (now >= due or len(self._rows) >= self._most):
             self.write()
 
     def write(self) -> None:
         """Write all rows that were added; raises :class:`StudyError` if the disk refuses them."""
-        if not self._waiting:
+        if not self._rows:
             return
         arrow = _pyarrow()
-        arrays = {f.name: arrow.array(self._columns[f.name], f.type) for f in self.schema}
+        signals = self.plan.job.histories
+        columns = list(zip(*self._rows, strict=True))
+        values = zip(self.schema, columns[: len(self._names)], strict=True)
+        arrays = {f.name: arrow.array(column, f.type) for f, column in values}
         name = f"part-{self._next:06d}.parquet"
-        if self._paths:  # first, because the file of results says which runs have ended
+        if signals:  # first, because the file of results says which runs have ended
             lists = arrow.list_(arrow.float64())
-            paths = {signal: arrow.array(one, lists) for signal, one in self._paths.items()}
+            given = zip(signals, columns[len(self._names) :], strict=True)
+            paths = {signal: arrow.array(one, lists) for signal, one in given}
             self._store(self.path / HISTORIES / name, {"run": arrays["run"], **paths})
         self._store(self.path / RESULTS / name, arrays)
-        self._next += 1
-        self._columns, self._waiting = {}, 0
-        self._paths = {signal: [] for signal in self._paths}
+        self._next, self._rows = self._next + 1, []  # no call between them: Ctrl-C acts at calls
         self._written = stopwatch()
 
     def _store(self, target: Path, arrays: dict[str, Any]) -> None:
@@ -199,7 +205,7 @@ class Folder:
             _write(target, lambda part: arrow.parquet.write_table(table, part))
         except OSError as error:
             raise StudyError(
-                f"cannot write {target}: {error.strerror or error}; {self._waiting} runs are "
+                f"cannot write {target}: {error.strerror or error}; {len(self._rows)} runs are "
                 f"lost and will be repeated: make room, then type rtsim study resume {self.path}"
             ) from error
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rtsim.core.errors import UnknownName
+from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Vector
+from rtsim.studies.designs import DESIGNS
 from rtsim.studies.designs.base import Indices, PairIndices
 from rtsim.studies.folder import Folder
 
@@ -17,7 +18,11 @@ def sensitivity(folder: Folder, result: str) -> Indices:
     :class:`UnknownName` for a result that the study does not have, and :class:`ScenarioError` for a
     design without indices, and if too few runs have a result.
     """
-    return folder.plan.sampled.sensitivity(folder.plan.space, _values(folder, result))
+    design = folder.plan.sampled
+    if not design.has_indices():
+        able = " or ".join(name for name, one in DESIGNS.items() if one.has_indices())
+        raise ScenarioError(f"the design {design.name} gives no sensitivity indices; use {able}")
+    return design.sensitivity(folder.plan.space, _values(folder, result))
 
 
 def interactions(folder: Folder, result: str) -> PairIndices:

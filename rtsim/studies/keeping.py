@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -68,12 +69,14 @@ def keep(folder: Folder, job: Job, show: Callable[[int, int], object] = lambda *
         show(done, len(runs))
         target = recording_of(folder, run)
         part = target.with_suffix(".part.mcap")
+        part.unlink(missing_ok=True)
         row = run_into(runner, orders, run, part)
         if stored[run] and row.digest != stored[run]:
             raise StudyError(
                 f"run {run} gives other rows than before, so its recording is not kept; see {part}"
             )
-        part.replace(target)
+        if part.exists():  # it does not if the run failed before its first row
+            part.replace(target)
 
 
 def recording_of(folder: Folder, run: int) -> Path:
@@ -95,4 +98,5 @@ def run_into(
     ``pace`` and ``live`` as in :meth:`Runner.row`.
     """
     recorder = None if path is None else FileRecorder(path, stopwatch, overwrite=overwrite)
-    return runner.row(orders[run], pace=pace, recorder=recorder, live=live)
+    with recorder or nullcontext():  # a run that fails at its beginning does not close it
+        return runner.row(orders[run], pace=pace, recorder=recorder, live=live)

@@ -101,6 +101,8 @@ class Job:
     history_ns: int = 0
     """Simulated time at which the histories end, ns."""
     rtsim: str = __version__
+    study_sha256: str | None = None
+    """Hash of the file of ``study``; ``None`` if there is none."""
 
     def to_text(self) -> str:
         """Return the job as JSON text."""
@@ -141,12 +143,26 @@ class Job:
         return grid_of(self.history_ns)
 
     def check_trusted(self, source: str) -> Job:
-        """Return the job with the scenario that may run; raises :class:`TrustError`.
+        """Return the job with the code that may run; raises :class:`TrustError`.
 
-        ``source`` is the file that names the scenario.
+        ``source`` is the file that names the scenario and the functions of results.
         """
         origin = {"reference": self.scenario, "sha256": self.sha256}
-        return replace(self, scenario=scenario_to_load(origin, source))
+        scenario, study = scenario_to_load(origin, source), self.study
+        if study:
+            given = scenario_to_load({"reference": study, "sha256": self.study_sha256}, source)
+            study = study if given == study else self._functions_in(given)
+        return replace(self, scenario=scenario, study=study)
+
+    def _functions_in(self, given: str) -> str:
+        """Return the function of ``study`` in a file that the user gives in its place."""
+        path, (_, _, function) = file_of(given), self.study.partition(".py:")
+        if path is None:
+            raise ScenarioError(
+                f"a result of the study is a function, which the scenario {given} does not have; "
+                f"give a file with a function {function}()"
+            )
+        return from_anywhere(f"{path}:{function}")
 
 
 @dataclass(frozen=True)
@@ -190,6 +206,7 @@ class Plan:
             until=None if study.until is None else str(study.until),
             limit=study.limit,
             histories=list(study.histories),
+            study_sha256=_hash(where) if where else None,
         )
         space = study.space
         return cls(

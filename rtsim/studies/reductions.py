@@ -225,9 +225,10 @@ class _Crossing(Running):
     def __init__(self, level: float, rising: int) -> None:
         self._level, self._rising = level, rising
         self._found, self._t, self._v = math.nan, math.nan, math.nan
+        self._ended = False
 
     def take(self, t: Vector, v: Vector) -> None:
-        if math.isfinite(self._found):
+        if self._ended:
             return
         if math.isnan(self._t):
             self._found = math.inf
@@ -237,8 +238,11 @@ class _Crossing(Running):
         up = (d[:-1] < 0.0) & (d[1:] >= 0.0)
         down = (d[:-1] > 0.0) & (d[1:] <= 0.0)
         hit = {1: up, -1: down, 0: up | down}[self._rising]
-        if hit.any():
-            k = int(np.argmax(hit))
+        k = int(np.argmax(hit)) if hit.any() else len(hit)
+        if np.isnan(d[: k + 1]).any():
+            self._found, self._ended = math.nan, True
+        elif k < len(hit):
+            self._ended = True
             share = 1.0 if self.held else d[k] / (d[k] - d[k + 1])
             self._found = float(t[k] + share * (t[k + 1] - t[k]))
         self._t, self._v = float(t[-1]), float(v[-1])
@@ -252,7 +256,7 @@ class FirstCrossing(Reduction):
     """The time (s) at which the signal first crosses ``level``; infinite if it never does.
 
     ``direction``: 1 for rising, -1 for falling, 0 for both.  Between two rows a signal of a plant
-    is linear, and a message holds its value.
+    is linear, and a message holds its value.  A NaN before the crossing makes the result NaN.
     """
 
     name: ClassVar[str] = "first_crossing"
@@ -271,10 +275,11 @@ class FirstCrossing(Reduction):
 class _Settling(Running):
     def __init__(self, target: float, band: float, after: float) -> None:
         self._target, self._band, self._after = target, band, after
-        self._since, self._taken = math.inf, False
+        self._since, self._taken, self._bad = math.inf, False, False
 
     def take(self, t: Vector, v: Vector) -> None:
         self._taken = True
+        self._bad = self._bad or bool(np.isnan(v).any())
         outside = np.flatnonzero(~(np.abs(v - self._target) <= self._band))
         if outside.size:
             last = int(outside[-1])
@@ -283,7 +288,7 @@ class _Settling(Running):
             self._since = float(t[0])
 
     def value(self) -> float:
-        return self._since - self._after if self._taken else math.nan
+        return self._since - self._after if self._taken and not self._bad else math.nan
 
 
 @dataclass(frozen=True)
@@ -291,7 +296,7 @@ class SettlingTime(Reduction):
     """The time (s) from ``after`` until the signal stays within ``band`` of ``target``.
 
     It is the time of the first row from which all rows are inside; infinite if the last row is
-    outside.
+    outside, and NaN if a row is NaN.
     """
 
     name: ClassVar[str] = "settling_time"

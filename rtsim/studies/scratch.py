@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PREFIX = "rtsim-study-"
+PREFIX = "rtsim-workers-of-a-study-"
+MARK = ".remove-when-unlocked"
+"""File that only this module writes: a folder without it is not removed."""
 
 
 @contextmanager
@@ -20,13 +22,10 @@ def scratch() -> Iterator[Path]:
     The owner holds a lock on its folder, which the system releases when the process ends.
     """
     _remove_left_ones()
-    while True:
-        path = Path(tempfile.mkdtemp(prefix=PREFIX))
-        held = _locked(path)
-        if path.exists():  # another process can remove it before the lock is held
-            break
-        _release(held)
+    path = Path(tempfile.mkdtemp(prefix=PREFIX))
+    held = _locked(path)
     try:
+        (path / MARK).touch()  # after the lock, so that no other process removes the folder
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
@@ -36,10 +35,21 @@ def scratch() -> Iterator[Path]:
 def _remove_left_ones() -> None:
     """Remove the folders whose owners have ended; on Windows they stay."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        held = _locked(path)
+        held = _locked(path) if _is_ours(path) else None
         if held is not None:
             shutil.rmtree(path, ignore_errors=True)
             _release(held)
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether :func:`scratch` made the folder for this user."""
+    if sys.platform == "win32":
+        return False
+    try:
+        mark = (path / MARK).lstat()
+    except OSError:
+        return False
+    return mark.st_uid == path.lstat().st_uid == os.geteuid() and not path.is_symlink()
 
 
 def _locked(path: Path) -> int | None:

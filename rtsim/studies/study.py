@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -97,6 +97,8 @@ class Study:
         for signal in self.histories:
             _ = Column(signal)
         self.sampled.check(self.space)
+        example = self.sampled.example(self.space)
+        self._check_columns((*OWN_COLUMNS, *example.marks), {**self.factors, **example.values})
         self.sampled.check_names(list(self.results), [one.name for one in self.required])
         self._check_stop()
 
@@ -156,17 +158,21 @@ class Study:
         """The number of runs."""
         return self.sampled.count(self.space)
 
-    def _check_names(self) -> None:
-        for requirement in self.required:
-            if requirement.result not in self.results:
-                raise UnknownName("result", requirement.result, self.results, "a requirement")
-        names = [*OWN_COLUMNS, *self.factors, *self.results, *map(margin_name, self.required)]
+    def _check_columns(self, taken: Sequence[str], factors: Collection[str]) -> None:
+        """Raise :class:`ScenarioError` if a name stands for two columns of the results."""
+        names = [*taken, *factors, *self.results, *map(margin_name, self.required)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ScenarioError(
                 f"{', '.join(twice)} names more than one column of the results; give each factor, "
-                f"result and requirement a name of its own (taken: {', '.join(OWN_COLUMNS)})"
+                f"result and requirement a name of its own (taken: {', '.join(taken)})"
             )
+
+    def _check_names(self) -> None:
+        for requirement in self.required:
+            if requirement.result not in self.results:
+                raise UnknownName("result", requirement.result, self.results, "a requirement")
+        self._check_columns(OWN_COLUMNS, self.factors)
         both = sorted(set(self.factors) & set(self.settings))
         if both:
             raise ScenarioError(

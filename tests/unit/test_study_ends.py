@@ -22,7 +22,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs import MonteCarlo
 from rtsim.studies.folder import Folder
 from rtsim.studies.running import begin, resume, start
-from rtsim.studies.scratch import PREFIX, scratch
+from rtsim.studies.scratch import MARK, PREFIX, scratch
 from rtsim.studies.study import Study
 
 LIMITED = Study(design=MonteCarlo(3), results={"x": "last:plant.x"}, until=0.1, limit=2.0)
@@ -80,14 +80,17 @@ def test_folders_of_killed_studies_are_removed_and_those_in_use_are_not(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     left = tmp_path / f"{PREFIX}left"
     (left / "dask-scratch-space").mkdir(parents=True)
-    (tmp_path / "other").mkdir()
+    (left / MARK).touch()
+    others = [tmp_path / name for name in ("rtsim-study-a", "other", f"{PREFIX}a")]
+    for other in others:  # folders of the user, such as that of a study
+        other.mkdir()
     with scratch() as first:
         assert not left.exists()
         with scratch() as second:
             assert first.exists()
             assert second.exists()
-        assert sorted(tmp_path.iterdir()) == sorted([first, tmp_path / "other"])
-    assert list(tmp_path.iterdir()) == [tmp_path / "other"]
+        assert sorted(tmp_path.iterdir()) == sorted([first, *others])
+    assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
 ENDLESS = """

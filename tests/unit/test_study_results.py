@@ -105,7 +105,8 @@ def test_a_message_holds_its_value_until_the_next(reduction: Reduction, wanted: 
 
 
 @pytest.mark.parametrize(
-    "make", [Last, Max, Min, MaxAbs, Mean, MeanOfRows, IntegralSquaredError, Overshoot]
+    "make",
+    [Last, Max, Min, MaxAbs, Mean, MeanOfRows, IntegralSquaredError, Overshoot, SettlingTime],
 )
 def test_a_nan_is_not_hidden(make: type[Reduction]) -> None:
     v = V.copy()
@@ -114,6 +115,15 @@ def test_a_nan_is_not_hidden(make: type[Reduction]) -> None:
     if make is not Last:
         v[-1], v[2] = 1.0, math.nan
         assert math.isnan(reduced(make("plant.x"), v=v))
+
+
+def test_a_nan_before_the_first_crossing_is_not_hidden_and_a_later_one_does_not_matter() -> None:
+    for row, wanted in ((0, math.nan), (1, math.nan), (2, 0.5), (5, 0.5)):
+        v = V.copy()
+        v[row] = math.nan
+        found = reduced(FirstCrossing("plant.x", level=1.0), v=v)
+        assert found == pytest.approx(wanted, nan_ok=True)
+        assert math.isnan(reduced(FirstCrossing("plant.x", level=9.0), v=v))
 
 
 @given(

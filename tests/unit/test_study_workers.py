@@ -162,7 +162,7 @@ def test_the_limit_of_a_run_begins_when_a_new_process_has_built_the_scenario(
     monkeypatch.setattr(batch_module, "_Limit", Limit)
     orders = [Orders(made)[k] for k in range(2)]
     run_batch(made.job.to_text(), orders, lambda: began.append(len(limits)))
-    assert (limits, began) == ([60.0, 2.0, 2.0], [0, 1])
+    assert (limits, began) == ([60.0, 3.0, 3.0], [0, 1])
     run_batch(made.job.to_text(), orders, lambda: began.append(len(limits)))
     assert (limits[3:], began[2:]) == ([2.0, 2.0], [3])
 
@@ -208,7 +208,7 @@ def study():
 """
 
 
-@pytest.mark.live
+@pytest.mark.realtime  # its limit is wall-clock time
 def test_workers_of_dask_survive_what_runs_do_to_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,14 @@ class CommonRandomNumbers(Design):
                 f"the alternatives {self.alternatives} are correlated with another factor; leave "
                 "this correlation out"
             )
-        self.base.check(space.without(self.alternatives))
+        rest = space.without(self.alternatives)
+        self.base.check(rest)
+        if "weight" in self.base.example(rest).marks:
+            raise ScenarioError(
+                f"the runs of the design {self.base.name} have weights, which the design "
+                f"{self.name} cannot use; give a base without weights, such as monte_carlo or "
+                "latin_hypercube"
+            )
 
     def _choice(self, space: Space) -> Choice:
         choice = space.factors[self.alternatives]

@@ -154,12 +154,7 @@ class Design(ABC):
         A run without a result has NaN.  Raises :class:`ScenarioError` if the design has no indices,
         or if too few runs have a result.
         """
-        from rtsim.studies.designs import DESIGNS
-
-        able = [name for name, one in DESIGNS.items() if one.has_indices()]
-        raise ScenarioError(
-            f"the design {self.name} gives no sensitivity indices; use {' or '.join(able)}"
-        )
+        raise ScenarioError(f"the design {self.name} gives no sensitivity indices")
 
     def interactions(self, space: Space, values: Vector, level: float = LEVEL) -> PairIndices:  # noqa: ARG002
         """Return indices of second order; arguments as for :meth:`sensitivity`.

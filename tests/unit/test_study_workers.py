@@ -164,7 +164,7 @@ def test_the_limit_of_a_run_begins_when_a_new_process_has_built_the_scenario(
     run_batch(made.job.to_text(), orders, lambda: began.append(len(limits)))
     assert (limits, began) == ([60.0, 3.0, 3.0], [0, 1])
     run_batch(made.job.to_text(), orders, lambda: began.append(len(limits)))
-    assert (limits[3:], began[2:]) == ([2.0, 2.0], [3])
+    assert (limits[3:], began[2:]) == ([3.0, 3.0], [3])
 
 
 def test_a_wrong_number_of_workers_is_refused() -> None:

@@ -25,6 +25,9 @@ def print_study(folder: Folder, found: dict[str, Any]) -> None:
             f"  the design {design.name} chooses its runs together; intervals hold only for "
             "independent runs"
         )
+    stop = folder.plan.stopping
+    if stop is not None:
+        click.echo(f"  {stop.stated}")
     for name, rows in found.get("alternatives", {}).items():
         for row in rows:
             difference = row.get("difference")

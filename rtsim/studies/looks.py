@@ -9,7 +9,6 @@ import numpy as np
 from rtsim.core.estimates import Estimate
 from rtsim.studies.folder import Folder
 from rtsim.studies.measures import margin_name
-from rtsim.studies.rates import rate
 from rtsim.studies.rows import NAN, OK
 from rtsim.studies.stopping import Stop
 
@@ -46,10 +45,13 @@ def looked(folder: Folder, stop: Stop, columns: dict[str, Any]) -> tuple[float, 
     for requirement in plan.job.required:
         if requirement.name == stop.result and stop.result not in plan.results:
             met = columns[margin_name(requirement)][ended].astype(np.float64) >= 0.0
-            found = rate(int(met.sum()), len(met), level) if len(met) else None
+            own = {n: c[ended] for n, c in columns.items()}
+            found = plan.sampled.share(own, met, level)
             return (0.0, 1.0) if found is None else (found.low, found.high)
     values = columns[stop.result].astype(np.float64)
     good = ended & np.isfinite(values)
     kept = {n: c[good] for n, c in columns.items()}
     estimate: Estimate | None = plan.sampled.mean(kept, values[good], level)
-    return (-np.inf, np.inf) if estimate is None else (estimate.low, estimate.high)
+    if estimate is None or np.ptp(values[good]) == 0.0:  # equal values tell no variance
+        return -np.inf, np.inf
+    return estimate.low, estimate.high

@@ -44,6 +44,16 @@ class Stop:
         """The level of the interval at each look."""
         return 1.0 - (1.0 - self.level) / (len(self.looks) + 1)
 
+    @property
+    def stated(self) -> str:
+        """One sentence for a person: when the study stops, and the level of its intervals."""
+        looks = ", ".join(map(str, self.looks))
+        return (
+            f"the study stops if the half-width of {self.result} is at most {self.half_width:g} "
+            f"after {looks} runs; its intervals have the level {self.corrected:.4g}, because it "
+            f"looks {len(self.looks) + 1} times"
+        )
+
     def to_plain(self) -> dict[str, Any]:
         return asdict(self)
 

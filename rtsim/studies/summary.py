@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.core.estimates import Estimate, interval
+from rtsim.core.estimates import LEVEL, Estimate, interval
 from rtsim.core.signals import Vector
 from rtsim.studies.designs import CommonRandomNumbers
 from rtsim.studies.designs.base import Columns
@@ -75,8 +75,14 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
         weights = plan.sampled.weights({n: c[known] for n, c in columns.items()})
         low, middle, high = map(float, quantiles(values[known], weights))
         out |= {"q05": low, "median": middle, "q95": high}
-    estimate = plan.sampled.mean(kept, rest)
+    pooled = plan.sampled.pooled
+    estimate = plan.sampled.mean(kept, rest, level_of(plan)) if pooled else None
     return out if estimate is None else {**out, **_plain(estimate)}
+
+
+def level_of(plan: Plan) -> float:
+    """Return the level of the intervals; that of a study which may stop early is corrected."""
+    return LEVEL if plan.stopping is None else plan.stopping.corrected
 
 
 def quantiles(
@@ -112,7 +118,8 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
     }  # fmt: skip
     if not len(met):
         return out
-    share = plan.sampled.share(columns, met)
+    pooled = plan.sampled.pooled
+    share = plan.sampled.share(columns, met, level_of(plan)) if pooled else None
     if share is not None:
         out |= asdict(share)
     worst = int(np.argmin(margins))  # the first NaN, if there is one

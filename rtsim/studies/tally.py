@@ -51,6 +51,8 @@ class _Kept:
             mark.extend(columns[name][finite])
 
     def estimate(self) -> Estimate | None:
+        if not self._design.pooled:
+            return None
         marks = {name: np.array(mark) for name, mark in self._marks.items()}
         return self._design.mean(marks, np.array(self._values))
 
@@ -65,7 +67,8 @@ class Tally:
         """Rows that were added, without those of earlier processes."""
         self.passed = {one.name: 0 for one in plan.job.required}
         self._margins = {one.name: margin_name(one) for one in plan.job.required}
-        self.estimated = plan.sampled.planned and "weight" not in plan.example.marks
+        design = plan.sampled
+        self.estimated = design.planned and design.pooled and "weight" not in plan.example.marks
         """True if the share of runs that meet a requirement is an estimate of its probability."""
         self.worst = dict.fromkeys(self.passed, math.inf)
         """The smallest margin of each requirement so far."""

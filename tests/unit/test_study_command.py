@@ -272,7 +272,6 @@ def test_the_speed_is_that_of_the_last_runs(monkeypatch: pytest.MonkeyPatch) -> 
     [
         "strata:plant.x,at=0.5 0.9,runs=5 4 3",
         "antithetic:runs=10",
-        "common_random_numbers:plant.v,runs=4",
         "morris:trajectories=3",
     ],
 )
@@ -281,6 +280,19 @@ def test_the_progress_line_weights_the_runs_as_the_summary_does(design: str) -> 
     found = parsed(start(*factors, *PEAK, "--design", design, "--json"))["results"]["peak"]
     ((name, mean),) = Tally.of(Folder.open(Path("out"))).estimates()
     assert (name, mean.mean, mean.low) == ("peak", found["mean"], found["low"])
+
+
+def test_alternatives_together_have_no_estimate() -> None:
+    factors = (*FACTOR, "--factor", "plant.v=values:0,0.4", "--require", "peak<0.8")
+    design = "common_random_numbers:plant.v,runs=4"
+    found = parsed(start(*factors, *PEAK, "--design", design, "--json"))
+    assert found["results"]["peak"]["count"] == 8
+    assert "mean" not in found["results"]["peak"]
+    assert "share" not in found["requirements"]["peak"]
+    assert [len(row) > 1 for row in found["alternatives"]["peak"]] == [True, True]
+    tally = Tally.of(Folder.open(Path("out")))
+    assert not tally.estimates()
+    assert tally.rate("peak") is None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal of Unix")

@@ -34,6 +34,7 @@ from rtsim.studies.designs import (
     design_of_text,
 )
 from rtsim.studies.plan import Orders, Plan
+from rtsim.studies.rates import rate
 from rtsim.studies.reductions import Last
 from rtsim.studies.study import Study
 
@@ -316,3 +317,14 @@ def test_a_plan_of_another_format_is_refused() -> None:
         Plan.of_text("{", "plan.json")
     with pytest.raises(ScenarioError, match="has no run 5"):
         Orders(plan)[5]
+
+
+def test_the_share_of_antithetic_pairs_takes_half_as_many_runs() -> None:
+    columns = {"pair": np.repeat(np.arange(50), 2)}
+    for passed, halves in ((100, (50, 50)), (0, (0, 0)), (37, (18, 19))):
+        met = np.arange(100) < passed
+        found = Antithetic(100).share(columns, met)
+        assert found is not None
+        assert found.share == passed / 100
+        assert (found.low, found.high) == (rate(halves[0], 50).low, rate(halves[1], 50).high)
+    assert Antithetic(2).share({"pair": np.zeros(1)}, np.ones(1, np.bool_)) is None

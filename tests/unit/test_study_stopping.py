@@ -9,7 +9,7 @@ import pytest
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import interval
-from rtsim.studies.designs import Antithetic, LatinHypercube, MonteCarlo
+from rtsim.studies.designs import Antithetic, LatinHypercube, MonteCarlo, Replications
 from rtsim.studies.folder import Folder
 from rtsim.studies.looks import needed
 from rtsim.studies.running import resume, start
@@ -44,11 +44,23 @@ def test_a_study_stops_at_the_first_look_with_a_narrow_interval(tmp_path: Path) 
     assert values(folder) == values(whole)[:40]
     found = summarise(folder)
     assert (found["runs"], found["planned"], found["rows"]) == (40, 80, 40)
+    assert found["results"]["last"]["level"] == pytest.approx(level)
     assert values(resume(tmp_path / "stopped")) == values(whole)[:40]
     narrow = start("unstable", tmp_path / "all", study(Stop("last", 1e-9, (10, 40))))
     assert values(narrow) == values(whole)
     wide = start("unstable", tmp_path / "first", study("last:9,looks=10 40"))
     assert len(values(wide)) == 10
+
+
+def test_equal_values_do_not_stop_a_study(tmp_path: Path) -> None:
+    same = Study(
+        design=Replications(24),
+        results={"last": "last:plant.x"},
+        until=0.2,
+        stop=Stop("last", 9.0, (10,)),
+    )
+    assert len(set(values(start("unstable", tmp_path / "same", same)))) == 1
+    assert len(values(Folder.open(tmp_path / "same"))) == 24
 
 
 def test_a_look_takes_the_runs_before_it_and_no_others(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ class CommonRandomNumbers(Design):
     """
 
     name: ClassVar[str] = "common_random_numbers"
+    pooled: ClassVar[bool] = False
 
     alternatives: str
     base: Design = MonteCarlo()

@@ -75,6 +75,9 @@ class Design(ABC):
     name: ClassVar[str]
     random: ClassVar[bool] = True
     """False if the design does not use the distributions of the factors, only their levels."""
+    pooled: ClassVar[bool] = True
+    """False if some runs are copies of others under another alternative: then there are estimates
+    of each alternative, and none of all runs together."""
     planned: ClassVar[bool] = True
     """False if the runs follow from the results of earlier runs.  Their values are then in the
     results only, and they are no sample of the factors."""

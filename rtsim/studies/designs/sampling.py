@@ -10,7 +10,8 @@ import numpy as np
 from rtsim.core.errors import ScenarioError
 from rtsim.core.estimates import LEVEL, Estimate
 from rtsim.core.signals import Vector
-from rtsim.studies.designs.base import Columns, Points, Space, UnitDesign, inside, positive
+from rtsim.studies.designs.base import Columns, Marks, Points, Space, UnitDesign, inside, positive
+from rtsim.studies.rates import Share, rate
 from rtsim.studies.uniforms import seed_of, uniforms
 
 
@@ -92,6 +93,18 @@ class Antithetic(MonteCarlo):
 
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:
         return super().mean(columns, pair_means(columns["pair"], values), level)
+
+    def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
+        """Return the share of runs; its interval is that of half as many independent runs.
+
+        The two runs of a pair may agree always, so that a pair may tell no more than one run.
+        """
+        count, passed = len(met), int(met.sum())
+        if count < 2:
+            return None
+        low = rate(passed // 2, count // 2, level).low
+        high = rate(min(count // 2, (passed + 1) // 2), count // 2, level).high
+        return Share(passed / count, low, high, level)
 
 
 @dataclass(frozen=True)

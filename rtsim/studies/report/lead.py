@@ -111,6 +111,12 @@ def result(runs: Runs) -> str:
             f" The design {runs.plan.sampled.name} chooses its runs together; intervals hold only "
             "for independent runs."
         )
+    stop = runs.plan.stopping
+    if stop is not None:
+        notes += (
+            f" {stop.stated.capitalize()}. The headings of the two tables say 95 %, the level of "
+            "a study that looks once."
+        )
     if len(runs.series) > 1:
         notes += (
             " Runs of different alternatives are not independent, so only each alternative, and "

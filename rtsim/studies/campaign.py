@@ -23,8 +23,9 @@ _BATCH_S = 0.5
 """Wall-clock time that a batch should take."""
 _GROWTH = 4
 _MOST = 1000
-_TRIES = 3
-"""How often a batch whose worker ended before the batch began is submitted as it is."""
+_TRIES = 12
+"""How often a batch whose worker ended before the batch began is submitted as it is.  Mostly
+another batch ended that worker; a batch that waits behind bad runs meets this several times."""
 
 
 class Ordering(Protocol):
@@ -64,6 +65,8 @@ class Campaign:
     _again: deque[Batch] = field(default_factory=deque)
     _size: int = 1
     _in_flight: int = 0
+    _alone: bool = False
+    """True while a run that may end its process runs: nothing else does."""
     _begun: bool = False
     _target: int = 0
     """The number of rows after the present runs."""
@@ -117,8 +120,14 @@ class Campaign:
     def _all(self, todo: Iterator[Ordered]) -> None:
         capacity = self.pool.capacity
         while True:
-            while self._in_flight < capacity and (batch := self._next(todo)) is not None:
+            while self._in_flight < capacity and not self._alone:
+                if self._suspects and self._in_flight:
+                    break  # a worker that it ends would take the results of others with it
+                batch = self._next(todo)
+                if batch is None:
+                    break
                 self._submit(batch)
+                self._alone = batch.alone
             if not self._in_flight:
                 return
             self._wait()
@@ -129,6 +138,7 @@ class Campaign:
     def _wait(self) -> None:
         for outcome in self.pool.finished():
             self._in_flight -= 1
+            self._alone = False
             self._take(outcome)
 
     def _next(self, todo: Iterator[Ordered]) -> Batch | None:

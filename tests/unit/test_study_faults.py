@@ -171,7 +171,7 @@ class Nanny:
         raise OSError("it has no process")
 
 
-def test_a_local_worker_without_a_process_at_two_looks_is_replaced(
+def test_a_local_worker_without_a_process_for_some_seconds_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0]
@@ -191,9 +191,13 @@ def test_a_local_worker_without_a_process_at_two_looks_is_replaced(
 
     assert look(1) == {0: good, 1: dead}
     assert look(5) == {0: good, 1: dead}  # it may be about to start
-    assert look(2) == {0: good, 1: dead}
+    dead.alive = True
+    assert look(1) == {0: good, 1: dead}
+    dead.alive = False
+    assert look(1) == {0: good, 1: dead}  # it was at work in between
+    assert look(5) == {0: good, 1: dead}
     assert scaled == []
-    assert look(5) == {0: good}
+    assert look(1) == {0: good}
     assert (scaled, dead.closed, good.closed) == ([2], True, False)
     look(6)
     assert scaled == [2, 2]  # Dask had none for it yet

@@ -310,6 +310,9 @@ def _settings() -> Any:
             "distributed.scheduler.allowed-failures": 0,
             "distributed.admin.low-level-log-length": 20,  # it keeps whole messages
             "distributed.admin.system-monitor.interval": "5s",
+            # Dask would look this long after each death whether the worker is there, and end it if
+            # it just starts again; rtsim.studies.nannies looks itself
+            "distributed.deploy.lost-worker-timeout": "365 days",
             "distributed.worker.preload": [__name__],
             "distributed.worker.profile.enabled": False,
             "distributed.worker.memory.pause": False,  # a paused worker would never go on

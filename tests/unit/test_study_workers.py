@@ -208,7 +208,7 @@ def study():
 """
 
 
-@pytest.mark.full  # sometimes a run beyond its limit is recorded as lost: not understood yet
+@pytest.mark.realtime  # its limit is wall-clock time
 def test_workers_of_dask_survive_what_runs_do_to_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

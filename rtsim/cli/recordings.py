@@ -16,7 +16,8 @@ from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
-from rtsim.record.reading import Recording, what_both_have
+from rtsim.record.pairing import what_both_have
+from rtsim.record.reading import Recording
 from rtsim.record.verdict import Outcome
 
 _path = click.Path(path_type=Path)

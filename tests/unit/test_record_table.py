@@ -280,7 +280,8 @@ def test_the_command_writes_signals_and_messages(recorded: Path, tmp_path: Path)
     assert "--force" in again.output
     command = ["export", str(recorded), "-o", str(out), "--messages", "pilot", "--force", "--json"]
     done = run(main, command)
-    assert done.exit_code == 0 and '"rows": 4' in done.output, done.output
+    assert done.exit_code == 0, done.output
+    assert '"rows": 4' in done.output
     assert "arrival" in out.read_text()
 
 
@@ -303,7 +304,8 @@ def test_the_command_names_what_is_wrong(
 
     monkeypatch.chdir(recorded.parent)
     done = CliRunner().invoke(main, ["export", str(recorded), *options])
-    assert done.exit_code == 2 and re.search(says, done.output), done.output
+    assert done.exit_code == 2, done.output
+    assert re.search(says, done.output), done.output
     assert [p.name for p in recorded.parent.iterdir()] == [recorded.name]
 
 

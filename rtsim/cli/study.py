@@ -196,7 +196,7 @@ def _carry_out(
     new = folder.removed_if_refused() if named else nullcontext()
     with new, sigterm_interrupts(), folder.locked():
         try:
-            carry_out(folder, where, line.show, named=named)
+            carry_out(folder, where, line.show, keeping=line.keeping, named=named)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(
                 f"interrupted; to continue, type rtsim study resume {folder.path}"

@@ -16,6 +16,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.studies.cluster import Where
 from rtsim.studies.designs import Design, MonteCarlo, design_of_text
 from rtsim.studies.plan import find_study
+from rtsim.studies.requirements import Requirement
 from rtsim.studies.study import Study
 from rtsim.studies.texts import split, value_of
 
@@ -53,10 +54,11 @@ class Composed:
         given = {name: value for name, value in given.items() if value is not None}
         if self.keep:
             given["keep"] = self.keep
-        for name, more in (("requirements", self.requirements), ("histories", self.histories)):
-            if more:
-                before = () if found is None else tuple(getattr(found, name))
-                given[name] = tuple(dict.fromkeys((*before, *more)))
+        if self.requirements:
+            given["requirements"] = self._required(() if found is None else found.required)
+        if self.histories:
+            before = () if found is None else tuple(found.histories)
+            given["histories"] = tuple(dict.fromkeys((*before, *self.histories)))
         if found is not None:
             for name, more in changes.items():
                 changes[name] = {**getattr(found, name), **more}
@@ -66,6 +68,12 @@ class Composed:
             given["stop"] = None
         changes = {**changes, **given, "design": design}
         return Study(**changes) if found is None else replace(found, **changes)
+
+    def _required(self, before: Sequence[Requirement]) -> tuple[Requirement, ...]:
+        """Return the requirements ``before``, of which the options replace those of their names."""
+        typed = [Requirement.of_text(text) for text in dict.fromkeys(self.requirements)]
+        names = {one.name for one in typed}
+        return (*(one for one in before if one.name not in names), *typed)
 
     def _design(self, before: Design) -> Design:
         design = before if self.design is None else design_of_text(self.design)
@@ -122,7 +130,9 @@ _COMPOSING = (
         "requirements",
         multiple=True,
         metavar="TEXT",
-        help="Requirement on a result, such as 'peak<0.5'; repeatable.",
+        help="Requirement on a result, such as 'peak<0.5' or '0.9<end<1.0', or with a name: "
+        "'NAME=peak<0.5'. It replaces the file's requirement of the same name, which is by default "
+        "the name of the result; repeatable.",
     ),
     click.option(
         "--set",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections import deque
@@ -12,6 +11,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.studies.folder import Folder
 from rtsim.studies.pools import Pool
 from rtsim.studies.tally import Tally
+from rtsim.studies.texts import runs_of
 
 _EVERY_NS = 500_000_000
 _LATELY_NS, _LATELY_RUNS = 10_000_000_000, 10
@@ -29,7 +29,7 @@ class StudyLine:
         self._seen: deque[tuple[int, int]] = deque()
         """Times of earlier lines [ns], and the numbers of runs that had ended."""
         self._next = 0
-        self._told = ""
+        self._told, self._keeps = "", False
 
     def show(self, tally: Tally, pool: Pool) -> None:
         """Write the line, if it is time to."""
@@ -40,8 +40,15 @@ class StudyLine:
         if pool.about != self._told:
             self._told = pool.about
             self._write(f"dashboard: {pool.about}\n")
-        text = text_of(tally, self._speed(now, tally.new))
-        self._write(text[: _columns() - 1])  # a line that wraps could not be written again
+        self._write_cut(text_of(tally, self._speed(now, tally.new)))
+
+    def keeping(self, done: int, wanted: int) -> None:
+        """Write how many of the ``wanted`` recordings are there, if it is time to."""
+        now, first = stopwatch(), not self._keeps
+        self._keeps = True
+        if self._enabled and (first or now >= self._next):
+            self._next = now + _EVERY_NS
+            self._write_cut(f"{done} / {wanted} recordings written")
 
     def _speed(self, now: int, runs: int) -> float:
         """Return the runs per second of late; workers that start and compile do not count."""
@@ -58,6 +65,10 @@ class StudyLine:
         """Remove the line."""
         if self._enabled:
             self._write("")
+
+    def _write_cut(self, text: str) -> None:
+        """Write as much as fits; a line that wraps could not be written again."""
+        self._write(text[: _columns() - 1])
 
     def _write(self, text: str) -> None:
         with suppress(OSError):  # a terminal that is gone
@@ -89,6 +100,16 @@ def text_of(tally: Tally, speed: float) -> str:
         share = tally.rate(name)
         if share is not None:
             words.append(f"{name} met in {share.share:.4g} ({share.low:.4g} to {share.high:.4g})")
-        elif tally.worst[name] < math.inf:
-            words.append(f"{name} worst margin {tally.worst[name]:.4g}")
+        elif tally.rows:
+            words.append(f"{name} {_worst(tally, name)}")
     return "  ".join(words)
+
+
+def _worst(tally: Tally, requirement: str) -> str:
+    """Return how many runs have no margin, which is the worst, and the smallest margin so far."""
+    none, words = tally.without_margin[requirement], []
+    if none:
+        words.append(f"no margin in {runs_of(none)}")
+    if none < tally.rows:
+        words.append(f"worst margin {tally.worst[requirement]:.4g}")
+    return ", ".join(words)

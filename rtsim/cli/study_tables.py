@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from rtsim.studies.folder import Folder
+from rtsim.studies.texts import runs_of
+from rtsim.studies.worst_case import command, shown, worst_case
 
 
 def print_study(folder: Folder, found: dict[str, Any]) -> None:
@@ -18,7 +20,7 @@ def print_study(folder: Folder, found: dict[str, Any]) -> None:
         click.echo(f"  {name}: {_estimate(one)}{_extremes(one)}")
     for name, one in found["requirements"].items():
         text = f"  {one['requirement']}: {_met(one)}"
-        click.echo(text if name == one["requirement"].split()[0] else f"{text} [{name}]")
+        click.echo(text if name == one["result"] else f"{text} [{name}]")
     design = folder.plan.sampled
     if design.planned and not design.random and _has_intervals(found):
         click.echo(
@@ -38,52 +40,17 @@ def print_study(folder: Folder, found: dict[str, Any]) -> None:
     click.echo(f"folder: {folder.path}")
 
 
-_ENDS = {
-    "converged": "the margins of the population are nearly equal",
-    "maximum": "the largest number of runs is reached",
-    "miss": "a run does not meet the requirement",
-    "no margin": "a run has no margin",
-    "": "the search has not ended",
-}
-
-
 def print_search(folder: Folder, found: dict[str, Any]) -> None:
     """Print the worst run of a search, its factors, and how to repeat it."""
-    one, run = found["search"], found["search"]["worst_run"]
-    ended, worst = _ENDS.get(found["ended"], found["ended"]), ""
-    if one["worst_margin"] is not None:
-        worst = f"worst margin {one['worst_margin']:.4g} in run {run}"
-    elif run is not None:
-        row = folder.row(run)
-        why = f"{one['worst_state']}: {row['cause']}" if row else one["worst_state"]
-        worst = f"worst: run {run} has no margin ({why})"
-        if found["ended"] == "no margin":
-            ended = worst.removeprefix("worst: ")
-    click.echo(f"search of {one['requirement']}: {ended}")
-    for line in _counts(one, found["rows"]):
+    one = worst_case(folder, found)
+    click.echo(f"search of {found['search']['requirement']}: {one.ended}")
+    for line in one.counts:
         click.echo(f"  {line}")
-    if worst:
-        click.echo(f"  {worst}:")
-        for name, value in one["factors"].items():
-            click.echo(f"    {name} = {value if isinstance(value, str) else f'{value:.6g}'}")
-        click.echo(f"  repeat it: rtsim study run {folder.path} {run} -o worst.mcap")
-
-
-def _counts(one: dict[str, Any], rows: int) -> list[str]:
-    """Return how many runs of a search miss the requirement or have no margin."""
-    none, out = one["without_margin"], []
-    if one["misses"]:
-        text = f"{one['misses']} runs miss it; {one['first_miss'] + 1} runs were needed to find"
-        out.append(f"{text} the first")
-    elif rows > none or not rows:
-        with_margin = f"{runs_of(rows - none)}{' with a margin' if none else ''}"
-        out.append(f"no miss found in {with_margin}; this does not prove that none exists")
-    if none:
-        out.append(f"{none} runs have no margin, which counts as worse than every margin")
-        if one["smallest_run"] is not None:
-            least = one["smallest_margin"]
-            out.append(f"smallest margin of the others {least:.4g} in run {one['smallest_run']}")
-    return out
+    if one.run is not None:
+        click.echo(f"  {one.worst}:")
+        for name, value in one.factors.items():
+            click.echo(f"    {name} = {shown(value)}")
+        click.echo(f"  repeat it: {command(folder, one.run, 'worst.mcap')}")
 
 
 def print_sensitivity(result: str, indices: dict[str, dict[str, float]]) -> None:
@@ -129,11 +96,6 @@ def _met(one: dict[str, Any]) -> str:
     margin = one["worst_margin"]
     worst = "none (not a number)" if math.isnan(margin) else f"{margin:.4g}"
     return f"{text}; worst margin {worst} in run {one['worst_run']}"
-
-
-def runs_of(count: int) -> str:
-    """Return ``1 run`` or ``2 runs``."""
-    return f"{count} run" if count == 1 else f"{count} runs"
 
 
 def _estimate(one: dict[str, Any]) -> str:

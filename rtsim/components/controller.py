@@ -216,6 +216,11 @@ class PythonController:
     def tunable(self) -> Vector:
         return self.p
 
+    @property
+    def resettable(self) -> bool:
+        """True, except for a derived class: it says itself whether it has further memory."""
+        return type(self) is PythonController
+
     def save(self) -> dict[str, Any]:
         pending = None if self._pending is None else list(self._pending)
         return {"s": self.s.tolist(), "p": self.p.tolist(), "y": self._y.tolist(), "at": pending}

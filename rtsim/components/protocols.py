@@ -14,6 +14,7 @@ OwnTime           own_time, advance(), anchor()          the clock of the run de
 Patient           silence                                a timeout of 10 s of wall time
 Explaining        silent(), explained()                  errors name the request and its inputs
 Savable           save(), restore()                      no run can resume from a checkpoint
+Resettable        resettable                             prepared runs build all anew
 Replayed          asked_for()                            nothing to set after a restore
 Stamped           stamps()                               no track ``measured/NAME``
 Described         describe()                             the header names its class
@@ -116,6 +117,19 @@ class Savable(Protocol):
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Restore memory that :meth:`save` returned, also of another object of this class."""
+        ...
+
+
+@runtime_checkable
+class Resettable(Protocol):
+    """A :class:`Savable` controller that prepared runs put back instead of starting it anew."""
+
+    @property
+    def resettable(self) -> bool:
+        """True if :meth:`Savable.restore` of its first state makes it equal to a new copy.
+
+        If it is :class:`ByAddress`, all its memory is in the vectors of ``by_address()``.
+        """
         ...
 
 

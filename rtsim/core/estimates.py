@@ -33,6 +33,10 @@ class Estimate:
     def high(self) -> float:
         return self.mean + self.half_width
 
+    def to_plain(self) -> dict[str, float]:
+        """Return mean, interval and level as plain data."""
+        return {"mean": self.mean, "low": self.low, "high": self.high, "level": self.level}
+
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 

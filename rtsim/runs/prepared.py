@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from rtsim.components.controller import PythonController
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.engine.compiled.stretch import AUTO, ENGINES
@@ -19,17 +18,8 @@ from rtsim.runs.request import Output
 from rtsim.runs.reset_runs import Order, ResetRuns, Values, finished
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
-from rtsim.scenario.standard_components import (
-    NoiseComponent,
-    PlantComponent,
-    SensorComponent,
-    SourceComponent,
-)
 
-_RESET = (PlantComponent, SensorComponent, NoiseComponent, SourceComponent)
-"""Kinds of components whose state a system can put back."""
 Recorded = bool | Collection[str]
 
 
@@ -43,8 +33,8 @@ class Prepared:
 
     :attr:`rebuilt` names the components that cannot be put back into their first state, such as
     controllers in other processes, external inputs, SimPy processes, faults, and kinds of
-    components of your own.  If there are any, each run builds the scenario anew: slower, but with
-    the same results.
+    components that are not :meth:`~rtsim.scenario.Component.resettable`.  If there are any, each
+    run builds the scenario anew: slower, but with the same results.
 
         prepared = prepare(scenario)
         for seed in range(1000):
@@ -120,11 +110,6 @@ class Prepared:
 
 def _rebuilt(scenario: Scenario) -> tuple[str, ...]:
     """Return what has no reset: the names of components, and of faults."""
-    found = []
-    for name, component in sorted(scenario.components.items()):
-        known = type(component) in _RESET
-        if type(component) is ControllerComponent:
-            known = type(component.controller) is PythonController
-        if not known:
-            found.append(name)
+    components = sorted(scenario.components.items())
+    found = (name for name, component in components if not component.resettable())
     return (*found, *(fault.name for fault in scenario.declared_faults))

@@ -71,8 +71,8 @@ class Built:
     changeable: Sequence[Changeable] = ()
     """The values that can change during a run."""
     initials: Sequence[InitialValue] = ()
-    """The values that :meth:`Scenario.set` sets; a prepared run sets them in place.  Only rtsim's
-    own kinds of components need them: a prepared run builds other kinds anew."""
+    """The values that :meth:`Scenario.set` sets; a prepared run sets them in place if the component
+    is :meth:`~Component.resettable`, and else builds the component anew."""
     triggers: Sequence[str] = ()
     """Topics whose messages trigger the first task."""
     listener: MessageListener | None = None
@@ -206,6 +206,22 @@ class Component(ABC):
         """Return assumptions and limits of the results, for every recording."""
         return Validity()
 
+    def resettable(self) -> bool:
+        """Return whether :func:`rtsim.runs.prepared.prepare` may build the component only once.
+
+        True says that ``save()`` and ``restore()`` of what :meth:`build` returns hold all memory of
+        a run, so that a restored system runs as a new one.  Values can then be set in place if
+        ``build`` returns :attr:`Built.initials`.  A class with a ``build`` of its own inherits
+        False, and says so anew.
+        """
+        return False
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        builds, resets = (_place_of(cls, name) for name in ("build", "resettable"))
+        if builds < resets:  # the inherited answer is about another build
+            cls.resettable = Component.resettable  # type: ignore[method-assign]
+
     @property
     def outside(self) -> bool:
         """True if another process or a device decides the messages; a replay repeats them."""
@@ -215,6 +231,11 @@ class Component(ABC):
     def external(self) -> ExternalInput | None:
         """The component's external input, or None; a replay feeds it from the recording."""
         return None
+
+
+def _place_of(cls: type[Component], name: str) -> int:
+    """Return how far the class that defines ``name`` is from ``cls`` in the order of its bases."""
+    return next(i for i, one in enumerate(cls.__mro__) if name in vars(one))
 
 
 class Others:

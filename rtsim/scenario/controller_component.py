@@ -16,6 +16,8 @@ from rtsim.components.protocols import (
     Assignable,
     Described,
     Interfaced,
+    Resettable,
+    Savable,
     Tunable,
     check_controller,
     functions_of,
@@ -99,6 +101,10 @@ class ControllerComponent(Component):
             "failure": self.failure,
             "parameters": start_values(parameters, values),
         }
+
+    def resettable(self) -> bool:
+        own = self.controller
+        return isinstance(own, Savable) and isinstance(own, Resettable) and own.resettable
 
     def build(self, name: str, site: Site) -> Built:
         controller = site.controller(name, self.controller)

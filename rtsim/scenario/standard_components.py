@@ -99,6 +99,9 @@ class PlantComponent(Component):
             "parameters": start_values(self.model.parameters, self.parameters),
         }
 
+    def resettable(self) -> bool:
+        return True
+
     def build(self, name: str, site: Site) -> Built:
         model = self.model
         constants = {k: v for k, v in self.inputs.items() if not isinstance(v, str)}
@@ -193,6 +196,9 @@ class SensorComponent(_Plain):
             "transport": repr(self.transport),
         }
 
+    def resettable(self) -> bool:
+        return True
+
     def build(self, name: str, site: Site) -> Built:
         signals = site.signals(self)
         wiring = site.wiring(signals.initial(), signals, self.sources, name)
@@ -226,6 +232,9 @@ class NoiseComponent(_Plain):
             "period": str(self.period.ns),
         }
 
+    def resettable(self) -> bool:
+        return True
+
     def build(self, name: str, site: Site) -> Built:  # noqa: ARG002
         port = SignalPort(name, self.declared, self.declared.initial())
         return Built(port, tasks=[NoiseTask(port, self.mean, self.deviation, self.period)])
@@ -248,6 +257,9 @@ class SourceComponent(_Plain):
 
     def describe(self) -> dict[str, Any]:
         return {"kind": self.kind, "values": start_values(self.declared, self.values)}
+
+    def resettable(self) -> bool:
+        return True
 
     def build(self, name: str, site: Site) -> Built:  # noqa: ARG002
         port = SignalPort(name, self.declared, self.declared.initial(self.values))

@@ -114,6 +114,19 @@ class Where:
         if self.workers is not None and self.workers < 0:
             raise ScenarioError(f"workers is {self.workers}; give a whole number >= 0")
 
+    def check_reachable(self) -> None:
+        """Raise :class:`ScenarioError` if these workers cannot be used.
+
+        Dask may be missing, the scheduler of a cluster may not answer, or it may have no workers.
+        """
+        self.check()
+        if self.in_process:
+            return
+        distributed()
+        if self.remote:
+            with _settings():
+                _joined(self).close()
+
     def check_limit(self, limit: float | None) -> None:
         """Raise :class:`ScenarioError` if these workers cannot end a run after ``limit`` s."""
         if limit is not None and self.in_process:
@@ -139,11 +152,10 @@ class DaskPool:
         self._number = 0
         self._present = stopwatch()
         """When the cluster last had a worker, as far as is known."""
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
         self._nannies: Nannies | None = None
         with ExitStack() as stack:
             stack.enter_context(_settings())
-            self._client = _joined(where, stack) if where.remote else _started(where, stack)
+            self._client = _joined(where) if where.remote else _started(where, stack)
             if not where.remote:
                 self._nannies = Nannies(self._client.cluster, _count(where))
             stack.callback(self._client.close)
@@ -301,8 +313,9 @@ def _dashboard() -> bool:
 
 
 def _settings() -> Any:
-    """Return a context with Dask's settings for a study."""
+    """Return a context with Dask's settings for a study; Dask's log is quiet from now on."""
     distributed()
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     import dask
 
     return dask.config.set(
@@ -323,7 +336,7 @@ def _settings() -> Any:
     )
 
 
-def _joined(where: Where, stack: ExitStack) -> Any:  # noqa: ARG001
+def _joined(where: Where) -> Any:
     """Return a client of a cluster that the user has started."""
     name = where.address or where.scheduler_file
     place = {"scheduler_file": name} if where.scheduler_file else {"address": name}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.estimates import LEVEL
 from rtsim.core.file_hash import file_hash
 from rtsim.core.version import __version__
 from rtsim.scenario.loading import file_of, find_maker, from_anywhere, known_scenarios, users_code
@@ -264,6 +265,11 @@ class Plan:
     def stopping(self) -> Stop | None:
         """The rule for an early stop as an object."""
         return None if self.stop is None else Stop.of(self.stop)
+
+    @property
+    def level(self) -> float:
+        """The level of the intervals; that of a study which may stop early is corrected."""
+        return LEVEL if self.stopping is None else self.stopping.corrected
 
     @property
     def results(self) -> list[str]:

@@ -25,6 +25,7 @@ from rtsim.studies.study import Study
 from rtsim.studies.tally import Tally
 
 Show = Callable[[Tally, Pool], object]
+Keeping = Callable[[int, int], object]
 
 
 def start(
@@ -54,8 +55,8 @@ def start(
 def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL) -> Folder:
     """Make the folder of a study; ``None``: the first free folder ``studies/NAME-NNN``.
 
-    Raises :class:`ScenarioError` if the scenario does not take the factors, if the workers
-    ``where`` cannot keep the limit of the study, or if their number is negative.
+    Raises :class:`ScenarioError` if the scenario does not take the factors, or if the workers
+    ``where`` cannot keep the limit of the study or cannot be reached.
     """
     where.check()
     where.check_limit(study.limit)
@@ -64,6 +65,7 @@ def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL
     runner.check(first)
     if plan.job.histories:
         plan = plan.with_histories_until(runner.until_ns(first))
+    where.check_reachable()
     if folder is not None:
         return Folder.new(folder, plan)
     name = Path(scenario.partition(".py")[0]).stem
@@ -80,12 +82,18 @@ def resume(folder: str | Path, *, workers: int | None = 0) -> Folder:
 
 
 def carry_out(
-    folder: Folder, where: Where, show: Show = lambda *_: None, *, named: bool = False
+    folder: Folder,
+    where: Where,
+    show: Show = lambda *_: None,
+    *,
+    keeping: Keeping = lambda *_: None,
+    named: bool = False,
 ) -> Tally:
     """Run all runs of a locked folder that have no row yet; return the totals.
 
     The scenario that the plan names must be trusted (docs/trust.md), unless the user has just
-    ``named`` it.  ``show`` is called about once per second.
+    ``named`` it.  ``show`` is called about once per second, and then
+    ``keeping`` as :func:`keep` calls it.
     """
     where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)
@@ -98,7 +106,7 @@ def carry_out(
                 campaign.run()
             else:
                 Searching(campaign).run()
-    keep(folder, job)
+    keep(folder, job, keeping)
     return tally
 
 

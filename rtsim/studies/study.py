@@ -10,7 +10,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import Duration
 from rtsim.studies.columns import Column
 from rtsim.studies.copula import Copula, Pairs
-from rtsim.studies.designs import Antithetic, Design, MonteCarlo, Space, design_of_text
+from rtsim.studies.designs import Design, MonteCarlo, Space, design_of_text
 from rtsim.studies.factors import Spread, spread
 from rtsim.studies.measures import FromRecording, Result, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of_text
@@ -145,13 +145,7 @@ class Study:
         names = [*self.results, *(one.name for one in self.required)]
         if stop.result not in names:
             raise UnknownName("result", stop.result, names, "the rule for an early stop")
-        if not isinstance(self.sampled, MonteCarlo):
-            raise ScenarioError(
-                f"the design {self.sampled.name} cannot stop early, because its runs belong "
-                "together; use monte_carlo, replications or antithetic, or leave stop out"
-            )
-        if isinstance(self.sampled, Antithetic) and any(look % 2 for look in stop.looks):
-            raise ScenarioError("a look divides a pair of antithetic runs; give even looks")
+        self.sampled.check_looks(stop.looks)
 
     @property
     def runs(self) -> int:
@@ -172,6 +166,14 @@ class Study:
         for requirement in self.required:
             if requirement.result not in self.results:
                 raise UnknownName("result", requirement.result, self.results, "a requirement")
+        names = [one.name for one in self.required]
+        for one in self.required:
+            if names.count(one.name) > 1:
+                raise ScenarioError(
+                    f"several requirements have the name {one.name}; write both limits in one "
+                    f"requirement ('LOW<{one.result}<HIGH'), or give each a name of its own "
+                    f"('NAME={one.result}<HIGH')"
+                )
         self._check_columns(OWN_COLUMNS, self.factors)
         both = sorted(set(self.factors) & set(self.settings))
         if both:

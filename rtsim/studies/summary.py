@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.core.estimates import LEVEL, Estimate, interval
 from rtsim.core.signals import Vector
-from rtsim.studies.designs import CommonRandomNumbers
 from rtsim.studies.designs.base import Columns
 from rtsim.studies.folder import Folder
 from rtsim.studies.looks import needed
@@ -43,17 +41,11 @@ def summarise(folder: Folder) -> dict[str, Any]:
             one.name: _requirement(plan, ended, one, len(states)) for one in plan.job.required
         },
     }
-    if isinstance(plan.sampled, CommonRandomNumbers):
-        out["alternatives"] = _alternatives(plan, plan.sampled, ended)
+    if alternatives := _alternatives(plan, ended):
+        out["alternatives"] = alternatives
     if not plan.sampled.planned:
         out["ended"] = folder.ended.why
     return {**out, **plan.sampled.figures(plan.space, columns)}
-
-
-def _plain(estimate: Estimate) -> dict[str, float]:
-    return {
-        "mean": estimate.mean, "low": estimate.low, "high": estimate.high, "level": estimate.level,
-    }  # fmt: skip
 
 
 def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
@@ -76,13 +68,8 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
         low, middle, high = map(float, quantiles(values[known], weights))
         out |= {"q05": low, "median": middle, "q95": high}
     pooled = plan.sampled.pooled
-    estimate = plan.sampled.mean(kept, rest, level_of(plan)) if pooled else None
-    return out if estimate is None else {**out, **_plain(estimate)}
-
-
-def level_of(plan: Plan) -> float:
-    """Return the level of the intervals; that of a study which may stop early is corrected."""
-    return LEVEL if plan.stopping is None else plan.stopping.corrected
+    estimate = plan.sampled.mean(kept, rest, plan.level) if pooled else None
+    return out if estimate is None else {**out, **estimate.to_plain()}
 
 
 def quantiles(
@@ -113,13 +100,14 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
     margins = columns[margin_name(requirement)].astype(np.float64)
     met = margins >= 0.0  # False for NaN
     out: dict[str, Any] = {
-        "requirement": str(requirement), "passed": int(met.sum()), "count": len(met),
+        "requirement": str(requirement), "result": requirement.result,
+        "passed": int(met.sum()), "count": len(met),
         "not_a_number": int(np.isnan(margins).sum()), "without_result": rows - len(met),
     }  # fmt: skip
     if not len(met):
         return out
     pooled = plan.sampled.pooled
-    share = plan.sampled.share(columns, met, level_of(plan)) if pooled else None
+    share = plan.sampled.share(columns, met, plan.level) if pooled else None
     if share is not None:
         out |= asdict(share)
     worst = int(np.argmin(margins))  # the first NaN, if there is one
@@ -127,27 +115,12 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
     return {**out, "worst_margin": float(margins[worst]), "worst_run": run}
 
 
-def _alternatives(plan: Plan, design: CommonRandomNumbers, columns: Columns) -> dict[str, Any]:
-    """Return for each result its mean in each alternative, and differences to the first of them."""
-    which, groups = columns[design.alternatives], columns["replication"]
-    values = plan.factors[design.alternatives]["values"]
-    out: dict[str, Any] = {}
-    for name in plan.results:
-        result = columns[name].astype(np.float64)
-        by = {}
-        for value in values:
-            mine = (which == value) & np.isfinite(result)
-            by[value] = dict(zip(groups[mine].tolist(), result[mine].tolist(), strict=True))
-        rows = []
-        for value in values:
-            own = by[value]
-            row: dict[str, Any] = {"value": value}
-            if len(own) > 1:
-                row |= _plain(interval(list(own.values())))
-            both = sorted(own.keys() & by[values[0]].keys())
-            if value != values[0] and len(both) > 1:
-                difference = interval([own[k] - by[values[0]][k] for k in both])
-                row["difference"] = _plain(difference)
-            rows.append(row)
-        out[name] = rows
-    return out
+def _alternatives(plan: Plan, columns: Columns) -> dict[str, list[dict[str, Any]]]:
+    """Return for each result its mean in each alternative; empty if the design has none."""
+    found = {
+        name: plan.sampled.compared(
+            plan.space, columns, columns[name].astype(np.float64), plan.level
+        )
+        for name in plan.results
+    }
+    return {name: rows for name, rows in found.items() if rows}

@@ -24,7 +24,7 @@ class _Kept:
 
     def __init__(self, plan: Plan, result: str) -> None:
         self.result = result
-        self._design, self._values = plan.sampled, array("d")
+        self._design, self._level, self._values = plan.sampled, plan.level, array("d")
         self._marks = {
             name: array("d")
             for name, values in plan.example.marks.items()
@@ -54,7 +54,7 @@ class _Kept:
         if not self._design.pooled:
             return None
         marks = {name: np.array(mark) for name, mark in self._marks.items()}
-        return self._design.mean(marks, np.array(self._values))
+        return self._design.mean(marks, np.array(self._values), self._level)
 
 
 class Tally:
@@ -62,6 +62,7 @@ class Tally:
 
     def __init__(self, plan: Plan) -> None:
         self.runs = plan.runs
+        self._level = plan.level
         self.states: Counter[str] = Counter()
         self.new = 0
         """Rows that were added, without those of earlier processes."""
@@ -72,6 +73,8 @@ class Tally:
         """True if the share of runs that meet a requirement is an estimate of its probability."""
         self.worst = dict.fromkeys(self.passed, math.inf)
         """The smallest margin of each requirement so far."""
+        self.without_margin = dict.fromkeys(self.passed, 0)
+        """The number of runs without a margin, which counts as worse than every margin."""
         self._first = [_Kept(plan, name) for name in list(plan.results)[:1]]
 
     @classmethod
@@ -90,6 +93,7 @@ class Tally:
             margins = columns[column]
             out.passed[name] = int((margins >= 0.0).sum())  # False for NaN
             out.worst[name] = float(np.fmin.reduce(margins, initial=math.inf))
+            out.without_margin[name] = int(np.isnan(margins).sum())
         return out
 
     def add(self, row: Row) -> None:
@@ -100,7 +104,9 @@ class Tally:
                 one.add(row.values, row.order.marks)
         for name, column in self._margins.items():
             margin = row.values.get(column, math.nan)
-            if not math.isnan(margin):
+            if math.isnan(margin):
+                self.without_margin[name] += 1
+            else:
                 self.passed[name] += margin >= 0.0
                 self.worst[name] = min(self.worst[name], margin)
 
@@ -128,7 +134,7 @@ class Tally:
         """Return the share of runs that meet a requirement, if it can be counted."""
         if not self.estimated or not self.decided:
             return None
-        return rate(self.passed[requirement], self.decided)
+        return rate(self.passed[requirement], self.decided, self._level)
 
     def counts(self) -> dict[str, int]:
         """Return the number of runs in each state."""

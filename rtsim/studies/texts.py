@@ -80,3 +80,8 @@ def split(text: str, option: str) -> tuple[str, str]:
     if not equals or not name.strip() or not rest.strip():
         raise ScenarioError(f"{option} {text!r} is incomplete; write {option} NAME=TEXT")
     return name.strip(), rest.strip()
+
+
+def runs_of(count: int) -> str:
+    """Return ``1 run`` or ``2 runs``."""
+    return f"{count} run" if count == 1 else f"{count} runs"

@@ -14,6 +14,7 @@ from rtsim.core.tag import Duration
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.runs.prepared import prepare
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.component import Component, declared_values, readable
 from rtsim.scenario.scenario import Scenario
@@ -44,6 +45,7 @@ def check_component(
     checked.check_built()
     check_determinism(checked.scenario)
     checked.check_resumed()
+    checked.check_reset()
 
 
 @dataclass
@@ -140,6 +142,36 @@ class _Checked:
         rest = MemoryRecorder()
         simulate(self.scenario(), recorder=rest, start=start)
         _check_joined(self.name, whole, first.recording(), rest.recording())
+
+    def check_reset(self) -> None:
+        """Check that a resettable component runs as a new one after other runs."""
+        if not self.make().resettable():
+            return
+        self._check_restored()
+        prepared = prepare(self.scenario())
+        for seed in (1, 2, 1):
+            recorder = MemoryRecorder()
+            wanted = simulate(self.scenario(), seed=seed, recorder=recorder).recording().digest()
+            assert prepared.run(seed=seed).recording().digest() == wanted, (
+                f"{self.name} is resettable(), but a run after a reset differs from a new run; "
+                "save() and restore() of what build() returns must include all memory of a run"
+            )
+
+    def _check_restored(self) -> None:
+        """Check that restore() puts back each value that a run can change."""
+        system = self.scenario().build()
+        try:
+            first = system.save()
+            for target, one in system.changeable.items():
+                vector, before = one.vector, one.vector.copy()
+                vector += 1.0
+                system.restore(first)
+                assert np.array_equal(vector, before), (
+                    f"{self.name} is resettable(), but restore() does not put {target} back; "
+                    "include the value in save() and restore() of the component's task"
+                )
+        finally:
+            system.close()
 
 
 def _check_joined(name: str, whole: Recording, first: Recording, rest: Recording) -> None:

@@ -63,11 +63,7 @@ def design_of_text(text: str) -> Design:
     make = DESIGNS.get_or_raise(call.name)
     values = [listed(v) for v in call.values]
     named = {k: listed(v) for k, v in call.named.items()}
-    if make is Strata:
-        named = {k: v if k == "factor" or isinstance(v, tuple) else (v,) for k, v in named.items()}
-    if make is CommonRandomNumbers and isinstance(named.get("runs"), int):
-        named["base"] = MonteCarlo(named.pop("runs"))
-    return made(f"design {text!r}", make, values, named)
+    return made(f"design {text!r}", make, values, make.named(named))
 
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -109,6 +109,16 @@ class Design(ABC):
         """
         return
 
+    def check_looks(self, looks: Sequence[int]) -> None:  # noqa: ARG002
+        """Raise :class:`ScenarioError` if a study of this design cannot stop after ``looks`` runs.
+
+        A design can stop early if its first runs are a sample of all, whose means have intervals.
+        """
+        raise ScenarioError(
+            f"the design {self.name} cannot stop early, because its runs belong together; use "
+            "monte_carlo, replications or antithetic, or leave stop out"
+        )
+
     def example(self, space: Space) -> Points:
         """Return one run with typical values, whose columns have the types of all runs."""
         return self.points(space, 0, 1)
@@ -174,6 +184,27 @@ class Design(ABC):
     def figures(self, space: Space, columns: Columns) -> dict[str, Any]:  # noqa: ARG002
         """Return further figures of the summary of a study; ``columns``: all rows so far."""
         return {}
+
+    def compared(
+        self,
+        space: Space,  # noqa: ARG002
+        columns: Columns,  # noqa: ARG002
+        values: Vector,  # noqa: ARG002
+        level: float = LEVEL,  # noqa: ARG002
+    ) -> list[dict[str, Any]]:
+        """Return the means of one result in each alternative of the design, one row for each.
+
+        ``columns``: the columns of the runs that came to their end, (n,) each; ``values``: their
+        results (n,).  A design without alternatives has no rows.
+        """
+        return []
+
+    @classmethod
+    def named(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the named values of a text such as ``grid:levels=5`` as the constructor takes
+        them.
+        """
+        return given
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain JSON data; :func:`rtsim.studies.designs.design_of` reads it."""

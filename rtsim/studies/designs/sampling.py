@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -45,6 +46,9 @@ class MonteCarlo(UnitDesign):
     def count(self, space: Space) -> int:  # noqa: ARG002
         return self.runs
 
+    def check_looks(self, looks: Sequence[int]) -> None:
+        pass
+
     def unit(self, space: Space, first: int, count: int) -> list[Vector]:
         return [uniforms(space.seed, name, first, count) for name in space.names]
 
@@ -77,6 +81,10 @@ class Antithetic(MonteCarlo):
         super().__post_init__()
         if self.runs % 2:
             raise ScenarioError(f"{self.runs} runs cannot form pairs; give an even number of runs")
+
+    def check_looks(self, looks: Sequence[int]) -> None:
+        if any(look % 2 for look in looks):
+            raise ScenarioError("a look divides a pair of antithetic runs; give even looks")
 
     def unit(self, space: Space, first: int, count: int) -> list[Vector]:
         run = np.arange(first, first + count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -124,3 +124,11 @@ class Strata(UnitDesign):
         assert math.isclose(sum(self.shares), 1.0)
         marks = {"stratum": stratum, "weight": np.array(each)[stratum]}
         return Points(out.values, out.draws, marks)
+
+    @classmethod
+    def named(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the values with ``at`` and ``runs`` as tuples, also with one value each."""
+        return {
+            name: value if name == "factor" or isinstance(value, tuple) else (value,)
+            for name, value in given.items()
+        }

@@ -11,10 +11,11 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from rtsim.core.estimates import Estimate
 from rtsim.core.signals import Vector
 from rtsim.record.figures import BLUE, GREY, ORANGE, RED, plot_html
 from rtsim.studies.designs.base import Indices
-from rtsim.studies.report.numbers import Convergence, Fan, distribution, quantiles_of
+from rtsim.studies.report.numbers import Convergence, Fan, Quantile, distribution, quantiles_of
 from rtsim.studies.report.runs import Runs, Series, numbers
 from rtsim.studies.requirements import Requirement
 
@@ -105,8 +106,8 @@ def spread(runs: Runs, name: str) -> str:
         line = {"color": color, "width": 1.5, "shape": "hv"}
         more["showlegend"] = False
         figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line=line, **more), **right)
-        _mark_quantiles(figure, series, name, color, right)
-        _mark_mean(figure, series, name, color, left)
+        _mark_quantiles(figure, quantiles_of(series, name, runs.level), color, right)
+        _mark_mean(figure, series.design.mean(*series.finite(name), runs.level), color, left)
     for required in runs.plan.job.required:
         _mark_limits(figure, required, name)
     figure.update_xaxes(title=escaped(name))
@@ -142,16 +143,16 @@ def _histogram(series: Series, name: str, edges: Vector, color: str, more: Any) 
     return go.Bar(x=middles, y=heights, width=wide, marker_color=color, opacity=0.6, **more)
 
 
-def _mark_mean(figure: go.Figure, series: Series, name: str, color: str, at: Any) -> None:
-    estimate = series.design.mean(*series.finite(name))
+def _mark_mean(figure: go.Figure, estimate: Estimate | None, color: str, at: Any) -> None:
     if estimate is None:
         return
     figure.add_vrect(estimate.low, estimate.high, fillcolor=color, opacity=0.25, line_width=0, **at)
     figure.add_vline(estimate.mean, line={"color": color, "width": 2}, **at)
 
 
-def _mark_quantiles(figure: go.Figure, series: Series, name: str, color: str, at: Any) -> None:
-    found = quantiles_of(series, name)
+def _mark_quantiles(figure: go.Figure, quantiles: Sequence[Quantile], color: str, at: Any) -> None:
+    """Draw the finite quantiles; an infinite one has no place."""
+    found = [one for one in quantiles if math.isfinite(one.value)]
     x = [one.value for one in found]
     plus = [max(0.0, one.high - one.value) for one in found]
     minus = [max(0.0, one.value - one.low) for one in found]
@@ -165,8 +166,8 @@ def _mark_quantiles(figure: go.Figure, series: Series, name: str, color: str, at
 
 
 def _plain(values: Iterable[float]) -> list[float]:
-    """Return the lengths of error bars; an unknown one has the length 0."""
-    return [0.0 if math.isnan(one) else one for one in values]
+    """Return the lengths of error bars; an unknown or infinite one has the length 0."""
+    return [one if math.isfinite(one) else 0.0 for one in values]
 
 
 def _mark_limits(figure: go.Figure, required: Requirement, name: str) -> None:

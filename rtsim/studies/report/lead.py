@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from rtsim.studies.report.runs import Runs, numbers
 from rtsim.studies.rows import ERROR, LOST, NAN, TIMEOUT
 
 _PASS_RATES = (
-    "requirement", "runs", "pass", "pass rate", "95 % interval", "worst margin", "in run",
+    "requirement", "runs", "pass", "pass rate", "{} interval", "worst margin", "in run",
 )  # fmt: skip
 _RESULTS = (
-    "result", "runs", "not finite", "mean", "95 % interval", "least", "5 %", "median", "95 %",
+    "result", "runs", "not finite", "mean", "{} interval", "least", "5 %", "median", "95 %",
     "greatest",
+)  # fmt: skip
+_ALTERNATIVES = (
+    "result", "at", "mean", "{} interval", "difference to the first", "{} interval",
 )  # fmt: skip
 
 
@@ -95,10 +99,10 @@ def result(runs: Runs) -> str:
     out = ""
     if found["requirements"]:
         rows, shares = _requirements(runs)
-        out += f"<h3>Requirements</h3>{table(_PASS_RATES, rows, numeric=1)}"
+        out += f"<h3>Requirements</h3>{table(_heads(_PASS_RATES, runs), rows, numeric=1)}"
         out += figures.shares(shares) if shares else ""
-    out += f"<h3>Results</h3>{table(_RESULTS, _results(runs), numeric=1)}"
-    out += _alternatives(found)
+    out += f"<h3>Results</h3>{table(_heads(_RESULTS, runs), _results(runs), numeric=1)}"
+    out += _alternatives(runs)
     if not runs.plan.sampled.planned:
         return out
     notes = (
@@ -113,16 +117,18 @@ def result(runs: Runs) -> str:
         )
     stop = runs.plan.stopping
     if stop is not None:
-        notes += (
-            f" {stop.stated.capitalize()}. The headings of the two tables say 95 %, the level of "
-            "a study that looks once."
-        )
+        notes += f" {stop.stated[0].upper()}{stop.stated[1:]}."
     if len(runs.series) > 1:
         notes += (
             " Runs of different alternatives are not independent, so only each alternative, and "
             "each difference, has an interval."
         )
     return f"{out}<p class=soft>{text(notes)}</p>"
+
+
+def _heads(names: Sequence[str], runs: Runs) -> list[str]:
+    """Return the heads of a table, with the level of its intervals."""
+    return [name.format(runs.percent) for name in names]
 
 
 def _results(runs: Runs) -> list[tuple[Any, ...]]:
@@ -155,7 +161,7 @@ def _requirements(runs: Runs) -> tuple[list[Any], list[tuple[str, float, float, 
             shares.append((title, one["share"], one["low"], one["high"]))
         for series in [] if alone else runs.series:
             met = numbers(series.columns[margin_name(required)]) >= 0.0
-            own = series.design.share(series.columns, met)
+            own = series.design.share(series.columns, met, runs.level)
             if own is not None:
                 name = f"{title} at {series.label}"
                 between = interval_of(asdict(own))
@@ -164,17 +170,16 @@ def _requirements(runs: Runs) -> tuple[list[Any], list[tuple[str, float, float, 
     return rows, shares
 
 
-def _alternatives(found: dict[str, Any]) -> str:
+def _alternatives(runs: Runs) -> str:
     rows = [
         (
             name, str(row["value"]), figure_of(row.get("mean")), interval_of(row),
             figure_of(row.get("difference", {}).get("mean")),
             interval_of(row.get("difference", {})),
         )
-        for name, each in found.get("alternatives", {}).items()
+        for name, each in runs.found.get("alternatives", {}).items()
         for row in each
     ]  # fmt: skip
     if not rows:
         return ""
-    heads = ("result", "at", "mean", "95 % interval", "difference to the first", "95 % interval")
-    return f"<h3>Alternatives</h3>{table(heads, rows, numeric=2)}"
+    return f"<h3>Alternatives</h3>{table(_heads(_ALTERNATIVES, runs), rows, numeric=2)}"

@@ -34,30 +34,40 @@ class Quantile:
     high: float
 
 
-def quantiles_of(series: Series, name: str) -> list[Quantile]:
-    """Return quantiles of the finite results, with intervals if all runs have the same weight.
+def quantiles_of(series: Series, name: str, level: float = LEVEL) -> list[Quantile]:
+    """Return quantiles of the results, with intervals if all runs have the same weight.
 
-    An end of an interval that too few runs determine is NaN.  The runs of a search have none.
+    Infinite results count, so that a quantile or an end of its interval may be infinite; NaN is
+    left out.  An end of an interval that too few runs determine is NaN.  The runs of a search have
+    none.
     """
-    columns, values = series.finite(name)
+    values = numbers(series.columns[name])
+    known = ~np.isnan(values)
+    columns, values = series.kept(known), values[known]
     if not len(values) or not series.design.planned:
         return []
     weights = series.design.weights(columns)
     found = quantiles(values, weights)
     unknown = (math.nan, math.nan)
-    ends = [_interval(values, at) if weights is None else unknown for at in QUANTILES]
+    ends = [_interval(values, at, level) if weights is None else unknown for at in QUANTILES]
     return [
         Quantile(at, float(value), *between)
         for at, value, between in zip(QUANTILES, found, ends, strict=True)
     ]
 
 
-def _interval(values: Vector, at: float) -> tuple[float, float]:
+def _interval(values: Vector, at: float, level: float) -> tuple[float, float]:
     """Return the interval of a quantile between two order statistics, of any distribution."""
     from scipy.stats import quantile_test
 
-    found: Any = quantile_test(values, p=at).confidence_interval(LEVEL)
+    found: Any = quantile_test(values, p=at).confidence_interval(level)
     return float(found.low), float(found.high)
+
+
+def infinite(runs: Runs, name: str) -> tuple[int, int]:
+    """Return the number of runs with an infinite result, and of runs with a result."""
+    values = numbers(runs.ended[name])
+    return int(np.isinf(values).sum()), int((~np.isnan(values)).sum())
 
 
 def distribution(series: Series, name: str, most: int) -> tuple[Vector, Vector]:
@@ -95,28 +105,30 @@ class Convergence:
 def convergence(runs: Runs) -> list[Convergence]:
     """Return how the mean of each result, and each pass rate, converged.
 
+    The intervals have the level of the study, which is corrected if the study may stop early.
+
     A design that chooses its runs together has no such estimates.
     """
     out = []
     for name in runs.plan.results:
-        out += [_converged(f"mean of {name}", one, _mean(name)) for one in runs.series]
+        out += [_converged(f"mean of {name}", one, _mean(name, runs.level)) for one in runs.series]
     for required in runs.plan.job.required:
         title = f"pass rate of {required.name}"
-        out += [_converged(title, one, _rate(required)) for one in runs.series]
+        out += [_converged(title, one, _rate(required, runs.level)) for one in runs.series]
     return [one for one in out if len(one.runs) > 1]
 
 
-def _mean(name: str) -> Callable[[Series], Estimate | None]:
+def _mean(name: str, level: float) -> Callable[[Series], Estimate | None]:
     def estimate(series: Series) -> Estimate | None:
-        return series.design.mean(*series.finite(name))
+        return series.design.mean(*series.finite(name), level)
 
     return estimate
 
 
-def _rate(required: Requirement) -> Callable[[Series], Share | None]:
+def _rate(required: Requirement, level: float) -> Callable[[Series], Share | None]:
     def estimate(series: Series) -> Share | None:
         met = numbers(series.columns[margin_name(required)]) >= 0.0
-        return series.design.share(series.columns, met)
+        return series.design.share(series.columns, met, level)
 
     return estimate
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,10 @@ from rtsim.studies.folder import Folder, StudyError
 from rtsim.studies.indices import sensitivity
 from rtsim.studies.report import figures
 from rtsim.studies.report.lead import figure_of, head, name_of, result
-from rtsim.studies.report.numbers import convergence, fans, quantiles_of
+from rtsim.studies.report.numbers import convergence, fans, infinite, quantiles_of
 from rtsim.studies.report.ranking import ranked
 from rtsim.studies.report.runs import Runs, Worst, numbers
+from rtsim.studies.worst_case import command, shown, worst_case
 
 WORST, LINES, PANELS, CAUSES = 10, 5, 24, 20
 """The largest numbers of worst runs, of runs in a fan, of scatter plots and of causes."""
@@ -44,6 +44,7 @@ def render(runs: Runs) -> str:
     worst = runs.worst(WORST)
     sections = [
         ("result", "Result", result(runs)),
+        ("search", "Worst case", _search(runs)),
         ("distributions", "Distributions", _distributions(runs)),
         ("histories", "Time histories", _histories(runs, worst[:LINES])),
         ("factors", "Results over factors", _factors(runs)),
@@ -56,29 +57,51 @@ def render(runs: Runs) -> str:
     return page(f"Study of {name_of(runs)}", head(runs), sections)
 
 
+def _search(runs: Runs) -> str:
+    """Return the worst run of a search, its factors, and the command that repeats it."""
+    if "search" not in runs.found:
+        return ""
+    one = worst_case(runs.folder, runs.found)
+    title = f"Search of {runs.found['search']['requirement']}: {one.ended}."
+    lines = [title, *(f"{line[0].upper()}{line[1:]}." for line in one.counts)]
+    out = "".join(f"<p>{text(line)}</p>" for line in lines)
+    if one.run is None:
+        return out
+    factors = table(("factor", "value"), [(n, shown(v)) for n, v in one.factors.items()], numeric=1)
+    again = f"<p>Repeat it: <code>{text(_command(runs, one.run))}</code></p>"
+    return f"{out}<h3>{text(one.worst[0].upper() + one.worst[1:])}</h3>{factors}{again}"
+
+
 def _distributions(runs: Runs) -> str:
     out = ""
     for name in runs.plan.results:
         plot = figures.spread(runs, name)
         if not plot and len(runs.missed):
-            out += f"<h3>{text(name)}</h3><p class=soft>No finite range of results to draw.</p>"
+            out += f"<h3>{text(name)}</h3>{_infinite(runs, name)}"
+            out += "<p class=soft>No finite range of results to draw.</p>"
         elif plot:
             rows = [
                 (f"{100 * one.at:g} % {series.label}", figure_of(one.value), _ends(one))
                 for series in runs.series
-                for one in quantiles_of(series, name)
+                for one in quantiles_of(series, name, runs.level)
             ]
-            listed = table(("quantile", "value", "95 % interval"), rows, numeric=1)
-            out += f"<h3>{text(name)}</h3>{plot}<details><summary>Quantiles</summary>{listed}"
-            out += "</details>"
+            listed = table(("quantile", "value", f"{runs.percent} interval"), rows, numeric=1)
+            out += f"<h3>{text(name)}</h3>{_infinite(runs, name)}{plot}"
+            out += f"<details><summary>Quantiles</summary>{listed}</details>"
     notes = (
         "Dashed lines are limits of requirements. A vertical line is the mean; the band around it "
         "is the interval of the mean. Points are the quantiles 0.05, 0.5 and 0.95 with intervals "
-        "of 95 % between two order statistics. Shares and quantiles are weighted as the design "
-        "weights its runs. An infinite result has its share in the distribution, but no point; "
-        "mean and quantiles leave it out."
+        f"of {runs.percent} between two order statistics. Shares and quantiles are weighted as the "
+        "design weights its runs. An infinite result counts in the distribution and in the "
+        "quantiles, but has no point; histogram and mean leave it out."
     )
     return f"<p class=soft>{notes}</p>{out}" if out else ""
+
+
+def _infinite(runs: Runs, name: str) -> str:
+    """Return how many results are infinite; empty if none is."""
+    many, known = infinite(runs, name)
+    return f"<p>{many} of {known} results are infinite.</p>" if many else ""
 
 
 def _ends(one: Any) -> str:
@@ -159,15 +182,24 @@ def _convergence(runs: Runs) -> str:
     found = convergence(runs)
     if not found:
         return ""
-    notes = (
-        "Estimates from the first runs, with intervals of 95 %. Each interval holds for one number "
-        "of runs. Do not end a study because one of them is narrow; declare a rule with --stop."
-    )
-    return f"<p class=soft>{notes}</p>{figures.convergences(found)}"
+    notes = f"Estimates from the first runs, with intervals of {runs.percent}. "
+    stop = runs.plan.stopping
+    if stop is None:
+        notes += (
+            "Each interval holds for one number of runs. Do not end a study because one of them is "
+            "narrow; declare a rule with --stop."
+        )
+    else:
+        notes += (
+            f"This level is corrected for the {len(stop.looks) + 1} looks that the study declared: "
+            f"the intervals at all looks together hold with {100.0 * stop.level:.6g} %. Between "
+            "the looks, each interval holds for one number of runs."
+        )
+    return f"<p class=soft>{text(notes)}</p>{figures.convergences(found)}"
 
 
 def _command(runs: Runs, run: int) -> str:
-    return f"rtsim study run {shlex.quote(str(runs.folder.path))} {run} -o run-{run}.mcap"
+    return command(runs.folder, run, f"run-{run}.mcap")
 
 
 def _worst(runs: Runs, worst: list[Worst]) -> str:

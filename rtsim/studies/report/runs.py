@@ -58,6 +58,16 @@ class Runs:
         ended = (states == OK) | (states == NAN)
         self.ended = {name: column[ended] for name, column in self.columns.items()}
 
+    @property
+    def level(self) -> float:
+        """The level of the intervals of this page."""
+        return self.plan.level
+
+    @property
+    def percent(self) -> str:
+        """The level as text: ``95 %``."""
+        return f"{100.0 * self.level:.6g} %"
+
     @cached_property
     def factors(self) -> list[str]:
         """The columns that the design varies."""

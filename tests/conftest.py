@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -47,6 +48,14 @@ def each_link(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         ),
     )  # fmt: skip
     return name
+
+
+@pytest.fixture
+def empty_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a new folder the current one; no scenario file beside it is found."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    return tmp_path
 
 
 @pytest.fixture(autouse=True)

@@ -72,8 +72,11 @@ class Composed:
     def _required(self, before: Sequence[Requirement]) -> tuple[Requirement, ...]:
         """Return the requirements ``before``, of which the options replace those of their names."""
         typed = [Requirement.of_text(text) for text in dict.fromkeys(self.requirements)]
-        names = {one.name for one in typed}
-        return (*(one for one in before if one.name not in names), *typed)
+        own = {one.name: one for one in typed}
+        if len(own) < len(typed):
+            return tuple(typed)  # the study says which name is given twice
+        replaced = [own.pop(one.name, one) for one in before]
+        return (*replaced, *own.values())
 
     def _design(self, before: Design) -> Design:
         design = before if self.design is None else design_of_text(self.design)

@@ -52,3 +52,8 @@ def made_up(
             folder.write()
     folder.write()
     return folder
+
+
+def x_of(order: Ordered) -> dict[str, float]:
+    """Return the factor ``plant.x`` of a run as its result ``x``."""
+    return {"x": float(order.factors["plant.x"])}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -10,10 +9,10 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from study_commands import parsed, rtsim
 
 from rtsim.cli.main import main
 from rtsim.cli.study_progress import StudyLine, text_of
@@ -28,24 +27,11 @@ FACTOR = ("--factor", "plant.x=range:0.5,0.9")
 PEAK = ("--result", "peak=max_abs:plant.x")
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").touch()
-
-
-def rtsim(*words: str) -> Result:
-    return CliRunner().invoke(main, ["study", *words])
+pytestmark = pytest.mark.usefixtures("empty_project")
 
 
 def start(*words: str) -> Result:
     return rtsim("start", "unstable", "--workers", "0", "--until", "0.2", "-o", "out", *words)
-
-
-def parsed(result: Result) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(result.stdout)
-    assert found["exit_status"] == result.exit_code
-    return found
 
 
 def test_a_study_is_composed_on_the_command_line() -> None:

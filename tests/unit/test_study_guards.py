@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from rtsim.core.errors import ScenarioError, TrustError
+from rtsim.core.estimates import LEVEL
+from rtsim.core.signals import Vector
 from rtsim.record.file import FileRecorder
 from rtsim.scenario.trust import permitted
 from rtsim.studies import cluster as cluster_module
 from rtsim.studies.campaign import Campaign
 from rtsim.studies.cluster import DaskPool, Where
 from rtsim.studies.designs import (
+    DESIGNS,
     Antithetic,
     CommonRandomNumbers,
     Design,
     LatinHypercube,
     MonteCarlo,
     OneAtATime,
+    Search,
+    Space,
     Strata,
     Table,
 )
+from rtsim.studies.designs.base import Columns
 from rtsim.studies.folder import Folder
 from rtsim.studies.plan import Job, Ordered, Orders, Plan
 from rtsim.studies.pools import Batch, InProcess, Outcome
 from rtsim.studies.rows import OK, Row
 from rtsim.studies.running import start
 from rtsim.studies.study import Study
+from rtsim.studies.summary import summarise
 from rtsim.studies.tally import Tally
 
 FOUR = Study(
@@ -131,6 +139,64 @@ def test_alternatives_of_runs_with_weights_are_refused() -> None:
     with pytest.raises(ScenarioError, match="runs of the design strata have weights, which"):
         replace(FOUR, factors=factors, design=strata)
     replace(FOUR, factors=factors, design=CommonRandomNumbers("control.gain", LatinHypercube(4)))
+
+
+@pytest.mark.parametrize(
+    ("base", "says"),
+    [
+        (CommonRandomNumbers("plant.v"), "only one factor can have alternatives; give a base such"),
+        (Search("x"), "runs of the design search follow from the results of its earlier runs"),
+    ],
+    ids=["nested", "search"],
+)
+def test_alternatives_of_a_base_without_independent_runs_are_refused(
+    base: Design, says: str
+) -> None:
+    factors = {"plant.x": (0.5, 0.9), "plant.v": [0.1, 0.2], "control.gain": [1.0, 2.0]}
+    with pytest.raises(ScenarioError, match=says):
+        replace(FOUR, factors=factors, design=CommonRandomNumbers("control.gain", base))
+    factors["control.gain"] = [1.0, 2.0, 1.0]
+    with pytest.raises(ScenarioError, match=r"alternatives control\.gain name a value twice"):
+        replace(FOUR, factors=factors, design=CommonRandomNumbers("control.gain"))
+
+
+@dataclass(frozen=True)
+class Compared(MonteCarlo):
+    """A design from outside with alternatives and a rule of its own for early stops."""
+
+    name: ClassVar[str] = "compared"
+
+    def check_looks(self, looks: Sequence[int]) -> None:
+        if max(looks) > 3:
+            raise ScenarioError("too late")
+
+    def compared(
+        self,
+        space: Space,
+        columns: Columns,
+        values: Vector,
+        level: float = LEVEL,  # noqa: ARG002
+    ) -> list[dict[str, Any]]:
+        return [
+            {"value": name, "mean": values.mean(), "low": level, "high": 1.0}
+            for name in space.names
+        ]
+
+
+def test_a_design_from_outside_has_alternatives_and_looks_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DESIGNS._added, "compared", Compared)
+    with pytest.raises(ScenarioError, match="too late"):
+        replace(FOUR, design=Compared(6), stop="x:9,looks=4")
+    folder = start(
+        "unstable", tmp_path / "a", replace(FOUR, design=Compared(6), stop="x:9,looks=3")
+    )
+    found = summarise(folder)
+    assert found["rows"] == 3
+    (row,) = found["alternatives"]["x"]
+    assert (row["value"], row["low"]) == ("plant.x", pytest.approx(0.975))
+    assert "alternatives" not in summarise(start("unstable", tmp_path / "b", FOUR))
 
 
 def checked_by(monkeypatch: pytest.MonkeyPatch, workers: dict[str, Any], task: Any) -> None:

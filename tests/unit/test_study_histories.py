@@ -41,10 +41,7 @@ STUDY = Study(
 )
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").touch()
+pytestmark = pytest.mark.usefixtures("empty_project")
 
 
 def stored(folder: Folder, signal: str) -> dict[int, Any]:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
-from study_samples import made_up
+from click.testing import CliRunner
+from study_commands import rtsim
+from study_samples import made_up, x_of
 
 from rtsim.cli.main import main
 from rtsim.studies.designs import (
@@ -40,14 +41,7 @@ EVIL = "</script><img src=x onerror=alert(1)>"
 TWO = {"plant.x": (0.0, 1.0), "plant.v": (0.0, 1.0)}
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").touch()
-
-
-def x_of(order: Ordered) -> dict[str, float]:
-    return {"x": float(order.factors["plant.x"])}
+pytestmark = pytest.mark.usefixtures("empty_project")
 
 
 def study(design: Design | None = None, **more: Any) -> Study:
@@ -55,10 +49,6 @@ def study(design: Design | None = None, **more: Any) -> Study:
     factors = more.pop("factors", {"plant.x": (0.0, 1.0)})
     required = more.pop("requirements", ["x < 0.6"])
     return Study(factors, design, {"x": "last:plant.x"}, required, **more)
-
-
-def rtsim(*words: str) -> Result:
-    return CliRunner().invoke(main, ["study", *words])
 
 
 def page_of(folder: Folder) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from scipy import stats
-from study_samples import made_up
+from study_samples import made_up, x_of
 
 from rtsim.cli.main import main
+from rtsim.core.estimates import LEVEL
 from rtsim.core.signals import Vector
 from rtsim.studies.designs import (
     Antithetic,
@@ -26,10 +26,12 @@ from rtsim.studies.designs import (
 from rtsim.studies.plan import Ordered
 from rtsim.studies.report import numbers
 from rtsim.studies.report.numbers import convergence, fans, quantiles_of
+from rtsim.studies.report.page import render
 from rtsim.studies.report.ranking import correlation, ranked
 from rtsim.studies.report.runs import Runs
 from rtsim.studies.study import Study
 from rtsim.studies.summary import quantiles, summarise
+from rtsim.studies.tally import Tally
 
 DESIGNS = (
     MonteCarlo(50),
@@ -39,14 +41,7 @@ DESIGNS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").touch()
-
-
-def x_of(order: Ordered) -> dict[str, float]:
-    return {"x": float(order.factors["plant.x"])}
+pytestmark = pytest.mark.usefixtures("empty_project")
 
 
 def study(design: Design, **more: Any) -> Study:
@@ -199,3 +194,63 @@ def test_pairs_are_ranked_by_spearmans_correlation() -> None:
     runs = Runs(made_up("out", made, x_of))
     assert ranked(runs)[0] == ("x", "plant.x")
     assert len(ranked(runs)) == 3
+
+
+def test_quantiles_of_the_page_count_infinite_results_as_the_table_does() -> None:
+    def result(order: Ordered) -> dict[str, float]:
+        return {"x": np.inf if order.run % 5 == 0 else float(order.run)}
+
+    runs = Runs(made_up("out", study(MonteCarlo(100)), result))
+    one = runs.found["results"]["x"]
+    found = quantiles_of(runs.series[0], "x")
+    assert [q.value for q in found] == [one["q05"], one["median"], one["q95"]]
+    assert [math.isinf(q.value) for q in found] == [False, False, True]
+    assert (math.isinf(found[1].high), found[2].high) == (False, math.inf)
+    page = render(runs)
+    assert "20 of 100 results are infinite." in page
+    assert "<td class=n>inf</td>" in page
+    every = Runs(made_up("all", study(MonteCarlo(9)), lambda _: {"x": np.inf}))
+    assert "9 of 9 results are infinite." in render(every)
+    none = Runs(made_up("none", study(MonteCarlo(9)), x_of))
+    assert "results are infinite" not in render(none)
+
+
+def test_intervals_of_a_study_that_may_stop_early_have_the_corrected_level() -> None:
+    """Two looks and the end: each interval has the level 1 - 0.05 / 3."""
+    made = study(MonteCarlo(50), stop="x:1e-9,looks=20 30")
+    folder = made_up("out", made, x_of)
+    level = 1.0 - 0.05 / 3.0
+    found, runs = summarise(folder), Runs(folder)
+    assert found["results"]["x"]["level"] == pytest.approx(level)
+    mean, rate = convergence(runs)
+    for one, wanted in ((mean, found["results"]["x"]), (rate, found["requirements"]["x"])):
+        assert [one.low[-1], one.high[-1]] == pytest.approx([wanted["low"], wanted["high"]])
+    (_, tallied), *_ = Tally.of(folder).estimates()
+    assert (tallied.low, tallied.level) == pytest.approx((found["results"]["x"]["low"], level))
+    passed = Tally.of(folder).rate("x")
+    assert passed is not None
+    assert passed.low == pytest.approx(found["requirements"]["x"]["low"])
+    (wide, *_), (narrow, *_) = (quantiles_of(runs.series[0], "x", one) for one in (0.99, LEVEL))
+    assert wide.high > narrow.high
+    page = render(runs)
+    assert "95 % interval" not in page
+    assert "98.33 % interval" in page
+    assert "intervals of 98.33 %. This level is corrected for the 3 looks" in page
+    assert "95 % interval" in render(Runs(made_up("plain", study(MonteCarlo(50)), x_of)))
+
+
+def test_alternatives_of_antithetic_pairs_have_the_intervals_of_pair_means() -> None:
+    """The result rises with the factor: the mean of each pair is equal, its runs are not."""
+    design = CommonRandomNumbers("gain", Antithetic(20))
+    made = study(design, factors={"gain": [1.0, 3.0]})
+    folder = made_up(
+        "out", made, lambda o: {"x": float(o.factors["gain"]) * float(o.factors["plant.x"])}
+    )
+    first, second = summarise(folder)["alternatives"]["x"]
+    assert (first["mean"], second["mean"]) == pytest.approx((0.5, 1.5))
+    assert second["difference"]["mean"] == pytest.approx(1.0)
+    for one in (first, second, second["difference"]):
+        assert one["high"] - one["low"] < 1e-12
+    for one in convergence(Runs(folder)):
+        if one.title == "mean of x":
+            assert one.high[-1] - one.low[-1] < 1e-12

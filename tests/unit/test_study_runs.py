@@ -92,10 +92,8 @@ def study():
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "modes.py").write_text(SCENARIO)
+def file(empty_project: Path) -> str:
+    (empty_project / "modes.py").write_text(SCENARIO)
     return "modes.py"
 
 

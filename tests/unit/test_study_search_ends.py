@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from search_parts import BROKEN
+from study_commands import parsed, rtsim
 
-from rtsim.cli.main import main
-
-BROKEN = """
-import math
-from rtsim.models.unstable import scenario
-from rtsim.studies import Search, Study
-
-
-def result(recording):
-    x = recording["plant.x"][0]
-    if x > 0.8:
-        raise ValueError("too far")
-    return math.nan if x > 0.6 else 1.0 - x
-
-
-def study():
-    factors = {"plant.x": (0.0, 1.0)}
-    design = Search("rest", runs=60)
-    return Study(factors, design, {"rest": result}, ["rest > 0.3"], until=0.1)
-"""
-
-
-def rtsim(*words: str) -> Result:
-    return CliRunner().invoke(main, ["study", *words])
+pytestmark = pytest.mark.usefixtures("empty_project")
 
 
 @pytest.mark.parametrize(
@@ -44,14 +21,10 @@ def rtsim(*words: str) -> Result:
     ],
     ids=["nan", "error", "all"],
 )
-def test_a_search_that_ends_at_a_run_without_a_margin_says_so(
-    broken: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").touch()
+def test_a_search_that_ends_at_a_run_without_a_margin_says_so(broken: str, says: str) -> None:
     Path("broken.py").write_text(broken)
     words = ("broken.py", "--runs", "30", "--workers", "0", "-o", "out", "--stop-at-failure")
-    found = json.loads(rtsim("search", *words, "--json").stdout)
+    found = parsed(rtsim("search", *words, "--json"))
     one, text = found["search"], rtsim("show", "out").stdout
     assert (found["ended"], one["misses"], one["first_miss"]) == ("no margin", 0, None)
     assert (found["outcome"], found["rows"]) == ("failed", 20)
@@ -61,3 +34,23 @@ def test_a_search_that_ends_at_a_run_without_a_margin_says_so(
     assert "does not meet" not in text
     assert ("no miss found in" in text) == (one["without_margin"] < 20)
     assert "worst margin none (not a number) in run" in text or not found["states"]["nan"]
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["miss", "no margin"])
+def test_the_page_has_the_factors_of_the_worst_run_and_the_command_that_repeats_it(
+    broken: bool,
+) -> None:
+    text = BROKEN if broken else BROKEN.replace("x > 0.6", "x > 2").replace("x > 0.8", "x > 2")
+    Path("broken.py").write_text(text)
+    rtsim("search", "broken.py", "--runs", "30", "--workers", "0", "-o", "out")
+    one = parsed(rtsim("report", "out", "--json"))["search"]
+    page = Path("out/report.html").read_text()
+    (section,) = re.findall('<section id="search">(.*?)</section>', page, re.DOTALL)
+    assert f">{one['factors']['plant.x']:.6g}</td>" in section
+    (command,) = re.findall("<code>rtsim study (.*?)</code>", section)
+    again = rtsim(*command.split())
+    assert f"run {one['worst_run']}: " in again.stdout
+    assert ("has no margin" in section) == (one["worst_margin"] is None) == broken
+    shown = rtsim("show", "out").stdout
+    for line in re.findall("<p>(.*?)\\.</p>", section):
+        assert line[1:] in shown  # the page and the command say the same

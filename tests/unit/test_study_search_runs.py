@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from search_parts import FACTORS, study
+from search_parts import BROKEN, FACTORS, study
+from study_commands import parsed, rtsim
 
 from rtsim.cli.main import main
 from rtsim.cli.study_progress import text_of
@@ -203,32 +203,10 @@ def test_a_damaged_end_is_named(whole: Folder, tmp_path: Path) -> None:
         _ = folder.ended
 
 
-BROKEN = """
-import math
-from rtsim.models.unstable import scenario
-from rtsim.studies import Search, Study
-
-
-def result(recording):
-    x = recording["plant.x"][0]
-    if x > 0.8:
-        raise ValueError("too far")
-    return math.nan if x > 0.6 else 1.0 - x
-
-
-def study():
-    factors = {"plant.x": (0.0, 1.0)}
-    design = Search("rest", runs=60)
-    return Study(factors, design, {"rest": result}, ["rest > 0.3"], until=0.1)
-"""
-
-
 def test_runs_that_fail_are_counted_and_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty_project: Path,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "broken.py").write_text(BROKEN)
+    (empty_project / "broken.py").write_text(BROKEN)
     folder = start("broken.py", "out")
     found = summarise(folder)
     table = folder.table().to_pandas()
@@ -255,10 +233,6 @@ def _study_of(file: str) -> Study:
     return found
 
 
-def rtsim(*words: str) -> Result:
-    return CliRunner().invoke(main, ["study", *words])
-
-
 def search(*words: str) -> Result:
     return rtsim(
         "search", "unstable", "--workers", "0", "--until", "0.3", "-o", "out",
@@ -267,20 +241,7 @@ def search(*words: str) -> Result:
     )  # fmt: skip
 
 
-def parsed(result: Result) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(result.stdout)
-    assert found["exit_status"] == result.exit_code
-    return found
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").touch()
-    return tmp_path
-
-
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("empty_project")
 def test_a_search_without_a_miss_is_never_passed() -> None:
     found = parsed(search("--require", "peak<5", "--runs", "40", "--json"))
     assert (found["outcome"], found["exit_status"]) == ("undecided", 0)
@@ -293,7 +254,7 @@ def test_a_search_without_a_miss_is_never_passed() -> None:
     assert parsed(rtsim("report", "out", "--json"))["outcome"] == "undecided"
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("empty_project")
 def test_the_page_about_a_search_has_its_worst_runs_and_no_means_or_pass_rates() -> None:
     words = ("--require", "peak<0.89", "--runs", "40", "--factor", "latency=values:0,0.01")
     search(*words, "--history", "plant.x")
@@ -308,7 +269,7 @@ def test_the_page_about_a_search_has_its_worst_runs_and_no_means_or_pass_rates()
     assert "median" not in found["results"]["peak"]
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("empty_project")
 def test_a_miss_is_reported_with_the_command_that_repeats_it() -> None:
     words = ("--require", "peak<0.89", "--seed", "3", "--stop-at-failure", "--keep", "extremes")
     done = search(*words)
@@ -328,7 +289,7 @@ def test_a_miss_is_reported_with_the_command_that_repeats_it() -> None:
     assert (strict.exit_code, parsed(strict)["outcome"]) == (1, "failed")
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("empty_project")
 def test_a_search_that_has_not_ended_is_no_success() -> None:
     search("--require", "peak<5", "--runs", "40")
     Path("out", ENDED).unlink()
@@ -341,7 +302,7 @@ def test_a_search_that_has_not_ended_is_no_success() -> None:
     assert parsed(rtsim("resume", "out", "--workers", "0", "--json"))["rows"] == 40
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("empty_project")
 def test_runs_without_results_decide_the_status_of_a_search() -> None:
     Path("broken.py").write_text(BROKEN)
     done = rtsim("search", "broken.py", "--runs", "30", "--workers", "0", "-o", "out", "--json")
@@ -362,7 +323,7 @@ def test_runs_without_results_decide_the_status_of_a_search() -> None:
         (("--require", "peak<1", "--within", "2"), "within is 2.0"),
     ],
 )
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("empty_project")
 def test_a_wrong_option_is_explained(words: tuple[str, ...], says: str) -> None:
     done = search(*words)
     assert done.exit_code == 2

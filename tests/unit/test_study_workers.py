@@ -209,15 +209,12 @@ def study():
 
 
 @pytest.mark.realtime  # its limit is wall-clock time
-def test_workers_of_dask_survive_what_runs_do_to_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("empty_project")
+def test_workers_of_dask_survive_what_runs_do_to_them() -> None:
     """A run that kills its process, one that never ends, one that raises, and six good ones."""
     from rtsim.studies.plan import find_study
     from rtsim.studies.running import begin
 
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").touch()
     Path("modes.py").write_text(BAD)
     found = find_study("modes.py")
     assert found is not None

@@ -66,7 +66,7 @@ class Runs:
     @property
     def percent(self) -> str:
         """The level as text: ``95 %``."""
-        return f"{100.0 * self.level:.6g} %"
+        return f"{100.0 * self.level:.4g} %"
 
     @cached_property
     def factors(self) -> list[str]:

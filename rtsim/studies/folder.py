@@ -26,6 +26,8 @@ from rtsim.studies.designs.base import Integers
 from rtsim.studies.histories import POINTS
 from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.rows import Row
+from rtsim.studies.study import OWN_COLUMNS
+from rtsim.studies.tables import array_of, pyarrow, read, schema_of
 
 PLAN, RESULTS, HISTORIES = "plan.json", "results", "histories"
 LOCK, ENDED = "lock", "ended.json"
@@ -43,25 +45,16 @@ class StudyError(RtsimError):
     """The folder of a study cannot be read or written."""
 
 
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ScenarioError(
-            f"studies need pyarrow, which cannot be imported ({error}); type "
-            "pip install 'rtsim[study]'"
-        ) from None
-    return pyarrow
-
-
 class Ended(NamedTuple):
     """The end of a search."""
 
     runs: int = 0
     why: str = ""
     """Empty if the search goes on."""
+
+
+_ABOUT = frozenset(OWN_COLUMNS) - {"run", "state"}
+"""Columns that describe a run, and that no estimate needs."""
 
 
 class Folder:
@@ -81,7 +74,7 @@ class Folder:
     @classmethod
     def new(cls, path: Path, plan: Plan) -> Folder:
         """Make the folder; raises :class:`StudyError` if it exists and is not empty."""
-        _pyarrow()
+        pyarrow()
         try:
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise StudyError(
@@ -97,7 +90,7 @@ class Folder:
     @classmethod
     def open(cls, path: Path) -> Folder:
         """Open the folder of an earlier study; raises :class:`StudyError` if there is none."""
-        _pyarrow()
+        pyarrow()
         try:
             text = (path / PLAN).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -156,7 +149,7 @@ class Folder:
     def schema(self) -> Any:
         """The columns of the results, as a pyarrow schema."""
         if self._schema is None:
-            self._schema = _schema(self.plan)
+            self._schema = schema_of(self.plan)
         return self._schema
 
     @cached_property
@@ -181,7 +174,7 @@ class Folder:
         """Write all rows that were added; raises :class:`StudyError` if the disk refuses them."""
         if not self._rows:
             return
-        arrow = _pyarrow()
+        arrow = pyarrow()
         signals = self.plan.job.histories
         columns = list(zip(*self._rows, strict=True))
         values = zip(self.schema, columns[: len(self._names)], strict=True)
@@ -198,7 +191,7 @@ class Folder:
 
     def _store(self, target: Path, arrays: dict[str, Any]) -> None:
         """Write columns to a file; raises :class:`StudyError` if the disk refuses them."""
-        arrow = _pyarrow()
+        arrow = pyarrow()
         table = arrow.table(arrays)
         try:
             target.parent.mkdir(exist_ok=True)
@@ -215,14 +208,14 @@ class Folder:
         The times are ``plan.job.grid``.  Runs without a history are left out, and so are files
         without a file of results.  Raises :class:`StudyError` for a file that cannot be read.
         """
-        arrow = _pyarrow()
+        arrow = pyarrow()
         points = len(self.plan.job.grid)
         for results in self._files():
             path = self.path / HISTORIES / results.name
             if not path.exists():
                 continue
             try:
-                table = arrow.parquet.read_table(path, columns=["run", signal], partitioning=None)
+                table = read(path, ["run", signal])
             except (OSError, arrow.ArrowException) as error:
                 raise StudyError(
                     f"{path} cannot be read ({error}); delete this file, and the histories of its "
@@ -238,21 +231,25 @@ class Folder:
         ``columns``: only these columns; default: all.  Raises :class:`StudyError` for a file that
         cannot be read.
         """
-        arrow = _pyarrow()
+        arrow = pyarrow()
         schema = self.schema
         if columns:
             schema = arrow.schema([schema.field(name) for name in columns])
         parts = [schema.empty_table()]
         for path in self._files():
             try:
-                parts.append(arrow.parquet.read_table(path, schema=schema, partitioning=None))
+                parts.append(read(path, schema.names).cast(schema))
             except (OSError, arrow.ArrowException) as error:
                 raise StudyError(
                     f"{path} cannot be read ({error}); delete this file and type "
                     f"rtsim study resume {self.path}: its runs are then repeated"
                 ) from None
         table = arrow.concat_tables(parts)
-        return table.sort_by("run") if "run" in schema.names else table
+        if "run" not in schema.names:
+            return table
+        runs = np.asarray(table["run"])
+        rise = bool(np.all(runs[1:] > runs[:-1]))
+        return table if rise else table.take(np.argsort(runs, kind="stable"))
 
     @property
     def ended(self) -> Ended:
@@ -287,11 +284,11 @@ class Folder:
     def columns(self, *names: str) -> dict[str, NDArray[Any]]:
         """Return these columns of :meth:`table` as arrays (n,); a missing number is NaN.
 
-        Default: the columns that estimates need; the others have a text for each run.
+        Default: the columns that estimates need, without those that only describe a run.
         """
-        names = names or tuple(name for name in self.schema.names if name not in _TEXTS)
+        names = names or tuple(name for name in self.schema.names if name not in _ABOUT)
         table = self.table(*names)
-        return {name: _array(table[name]) for name in names}
+        return {name: array_of(table[name]) for name in names}
 
     def left(self, runs: int) -> NDArray[np.int64]:
         """Return the numbers (n,) below ``runs`` of the runs that have no row, in their order."""
@@ -303,7 +300,7 @@ class Folder:
     def row(self, run: int) -> dict[str, Any] | None:
         """Return the row of one run, or ``None`` if it has none yet."""
         table = self.table()
-        found = table.filter(_pyarrow().compute.equal(table["run"], run)).to_pylist()
+        found = table.filter(pyarrow().compute.equal(table["run"], run)).to_pylist()
         return found[0] if found else None
 
 
@@ -326,18 +323,6 @@ class Stored:
         return Ordered(run, row["seed"], factors, marks)
 
 
-_TEXTS = ("cause", "reason", "digest")
-
-
-def _array(column: Any) -> NDArray[Any]:
-    """Return a column as an array in which equal texts are one object."""
-    if str(column.type) != "string" or column.null_count:
-        return np.asarray(column)
-    found = column.combine_chunks().dictionary_encode()
-    texts = np.array([*found.dictionary.to_pylist(), None], dtype=np.object_)[:-1]
-    return np.asarray(texts[found.indices.to_numpy()])
-
-
 def _number(path: Path) -> int:
     digits = path.stem.removeprefix("part-")
     return int(digits) if digits.isdigit() else 0
@@ -355,21 +340,3 @@ def _write(target: Path, write: Any) -> None:
         with suppress(OSError):
             part.unlink()
         raise
-
-
-def _schema(plan: Plan) -> Any:
-    arrow = _pyarrow()
-    kinds = {
-        "run": arrow.int64(), "seed": arrow.int64(), "state": arrow.string(),
-        "cause": arrow.string(), "reason": arrow.string(), "ended_s": arrow.float64(),
-        "attempts": arrow.int32(), "wall_s": arrow.float64(), "digest": arrow.string(),
-    }  # fmt: skip
-    first = plan.example
-    for name, values in {**first.marks, **first.values}.items():
-        kind = np.asarray(values).dtype.kind
-        kinds[name] = {"b": arrow.bool_(), "i": arrow.int64(), "f": arrow.float64()}.get(
-            kind, arrow.string()
-        )
-    for name in (*plan.results, *plan.margins):
-        kinds[name] = arrow.float64()
-    return arrow.schema(list(kinds.items()))

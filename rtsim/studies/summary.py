@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.core.signals import Vector
-from rtsim.studies.designs.base import Columns
+from rtsim.studies.designs.base import Columns, Marks
 from rtsim.studies.folder import Folder
 from rtsim.studies.looks import needed
 from rtsim.studies.measures import margin_name
@@ -28,7 +28,7 @@ def summarise(folder: Folder) -> dict[str, Any]:
     plan = folder.plan
     columns = folder.columns()
     states = columns["state"]
-    ended = {name: column[(states == OK) | (states == NAN)] for name, column in columns.items()}
+    ended = rows_of(columns, (states == OK) | (states == NAN))
     out: dict[str, Any] = {
         "runs": needed(folder),
         "planned": plan.runs,
@@ -54,9 +54,9 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
     The mean and the extremes are those of the finite values, whose number is ``finite``.  The
     quantiles also count infinite values.
     """
-    values = columns[name].astype(np.float64)
+    values = np.asarray(columns[name], np.float64)
     finite = np.isfinite(values)
-    rest, kept = values[finite], {n: c[finite] for n, c in columns.items()}
+    rest, kept = values[finite], rows_of(columns, finite)
     out: dict[str, Any] = {
         "count": len(values), "finite": len(rest), "not_finite": int((~finite).sum()),
     }  # fmt: skip
@@ -64,12 +64,17 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
         out |= {"min": float(rest.min()), "max": float(rest.max())}
     known = ~np.isnan(values)
     if known.any() and plan.sampled.planned:
-        weights = plan.sampled.weights({n: c[known] for n, c in columns.items()})
+        weights = plan.sampled.weights(rows_of(columns, known))
         low, middle, high = map(float, quantiles(values[known], weights))
         out |= {"q05": low, "median": middle, "q95": high}
     pooled = plan.sampled.pooled
     estimate = plan.sampled.mean(kept, rest, plan.level) if pooled else None
     return out if estimate is None else {**out, **estimate.to_plain()}
+
+
+def rows_of(columns: Columns, which: Marks) -> Columns:
+    """Return the rows with a true entry of ``which`` (n,); all of them are not copied."""
+    return columns if which.all() else {name: column[which] for name, column in columns.items()}
 
 
 def quantiles(
@@ -119,7 +124,7 @@ def _alternatives(plan: Plan, columns: Columns) -> dict[str, list[dict[str, Any]
     """Return for each result its mean in each alternative; empty if the design has none."""
     found = {
         name: plan.sampled.compared(
-            plan.space, columns, columns[name].astype(np.float64), plan.level
+            plan.space, columns, np.asarray(columns[name], np.float64), plan.level
         )
         for name in plan.results
     }

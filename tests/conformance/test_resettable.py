@@ -109,10 +109,10 @@ class Mixin:
     """No component, but its ``build`` comes first."""
 
     def build(self, name: str, site: Site) -> Built:
-        raise AssertionError
+        raise AssertionError(name, site)
 
 
-class Mixed(Mixin, NoiseComponent):  # type: ignore[misc]
+class Mixed(Mixin, NoiseComponent):
     pass
 
 

@@ -173,9 +173,9 @@ class Compared(MonteCarlo):
     def compared(
         self,
         space: Space,
-        columns: Columns,
+        columns: Columns,  # noqa: ARG002
         values: Vector,
-        level: float = LEVEL,  # noqa: ARG002
+        level: float = LEVEL,
     ) -> list[dict[str, Any]]:
         return [
             {"value": name, "mean": values.mean(), "low": level, "high": 1.0}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from rtsim.studies.designs import Replications, Strata
-from rtsim.studies.folder import Folder
+from rtsim.studies.folder import Folder, StudyError
 from rtsim.studies.plan import Orders, Plan
 from rtsim.studies.rows import Row
 from rtsim.studies.study import Study
@@ -101,3 +103,24 @@ def test_numbers_of_64_bits_are_exact(
     found = {row["run"]: (row["seed"], row["x"]) for row in read(folder.path / "results")}
     assert found == {k: (orders[k].seed, 0.1 * k) for k in range(50)}
     assert max(orders[k].seed for k in range(50)) > 2**52
+
+
+def test_reading_results_loads_no_datasets_and_starts_no_threads(folder: Folder) -> None:
+    """They would add 10 MB to the memory of a study at its end."""
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom rtsim.studies import Folder, summarise\n"
+        f"folder = Folder.open(Path({str(folder.path)!r}))\n"
+        "summarise(folder)\nassert list(folder.left(8)) == []\n"
+        "print([name for name in sys.modules if name.startswith('pyarrow.dataset')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_a_file_without_a_column_is_named(folder: Folder) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = sorted((folder.path / "results").iterdir())[0]
+    parquet.write_table(parquet.read_table(path).drop_columns(["peak"]), path)
+    with pytest.raises(StudyError, match=r"part-0+1.parquet cannot .*\(it has no column peak"):
+        folder.table()
+    assert folder.table("run").num_rows == 8

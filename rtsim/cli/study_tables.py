@@ -106,9 +106,9 @@ def _estimate(one: dict[str, Any]) -> str:
 
 
 def _extremes(one: dict[str, Any]) -> str:
-    if "min" not in one:
-        return ""
     less = f", {one['not_finite']} not finite" if one["not_finite"] else ""
+    if "min" not in one:
+        return less
     return f", from {one['min']:.5g} to {one['max']:.5g}{less}"
 
 

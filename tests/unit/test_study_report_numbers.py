@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -254,3 +255,16 @@ def test_alternatives_of_antithetic_pairs_have_the_intervals_of_pair_means() -> 
     for one in convergence(Runs(folder)):
         if one.title == "mean of x":
             assert one.high[-1] - one.low[-1] < 1e-12
+
+
+def test_a_result_that_is_finite_in_no_run_has_no_scatter_plot() -> None:
+    two = replace(study(MonteCarlo(9)), results={"x": "last:plant.x", "y": "last:plant.v"})
+    runs = Runs(made_up("out", two, lambda order: {**x_of(order), "y": np.inf}))
+    assert ranked(runs) == [("x", "plant.x")]
+    page = render(runs)
+    assert "y over plant.x" not in page
+    assert "the quantiles also count infinite values" in page
+    assert (
+        "  y: no estimate, 9 not finite\n"
+        in CliRunner().invoke(main, ["study", "show", "out"]).stdout
+    )

@@ -280,5 +280,7 @@ def convergences(found: Sequence[Convergence]) -> str:
             legendgroup=str(k), showlegend=one.title == titles[0] and len(labels) > 1,
         )  # fmt: skip
         figure.add_trace(trace, **at)
-    figure.update_xaxes(title="runs", type="log")
+    most = max(int(one.runs[-1]) for one in found)
+    ticks = [k * 10**n for n in range(len(str(most))) for k in (1, 2, 5) if k * 10**n <= most]
+    figure.update_xaxes(title="runs", type="log", tickvals=ticks, ticktext=list(map(str, ticks)))
     return plot_html(figure)

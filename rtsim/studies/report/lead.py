@@ -110,6 +110,11 @@ def result(runs: Runs) -> str:
         "rates are Clopper and Pearson's, or Student's for strata. For a Latin hypercube and a "
         "Sobol sequence they are usually too wide."
     )
+    if any(one["not_finite"] for one in found["results"].values()):
+        notes += (
+            " Mean, least and greatest are those of the finite values; the quantiles also count "
+            "infinite values."
+        )
     if not runs.plan.sampled.random:
         notes += (
             f" The design {runs.plan.sampled.name} chooses its runs together; intervals hold only "

@@ -67,7 +67,7 @@ def _search(runs: Runs) -> str:
     out = "".join(f"<p>{text(line)}</p>" for line in lines)
     if one.run is None:
         return out
-    factors = table(("factor", "value"), [(n, shown(v)) for n, v in one.factors.items()], numeric=1)
+    factors = table(("factor", "value"), [(n, shown(v)) for n, v in one.factors.items()])
     again = f"<p>Repeat it: <code>{text(_command(runs, one.run))}</code></p>"
     return f"{out}<h3>{text(one.worst[0].upper() + one.worst[1:])}</h3>{factors}{again}"
 
@@ -141,6 +141,8 @@ def _factors(runs: Runs) -> str:
     if not runs.factors or not len(runs.missed):
         return ""
     shown = ranked(runs)
+    if not shown:
+        return ""
     left, shown = len(shown) - PANELS, shown[:PANELS]
     notes = "Red points are runs that miss a requirement. " if runs.plan.job.required else ""
     if len(runs.missed) > figures.MOST_POINTS:
@@ -257,4 +259,4 @@ def _setup(runs: Runs) -> str:
 
 
 def _spread(plain: Any) -> str:
-    return ", ".join(f"{key} {value}" for key, value in plain.items())
+    return ", ".join(f"{key} {value}" for key, value in plain.items() if value != {})

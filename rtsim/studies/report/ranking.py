@@ -10,8 +10,12 @@ from rtsim.studies.report.runs import Runs, numbers
 
 
 def ranked(runs: Runs) -> list[tuple[str, str]]:
-    """Return all pairs (result, factor), by falling absolute rank correlation."""
-    pairs = [(result, factor) for result in runs.plan.results for factor in runs.factors]
+    """Return the pairs (result, factor), by falling absolute rank correlation.
+
+    A result that is finite in no run has no pairs.
+    """
+    drawn = [name for name in runs.plan.results if np.isfinite(numbers(runs.ended[name])).any()]
+    pairs = [(result, factor) for result in drawn for factor in runs.factors]
     strength = {pair: correlation(runs.ended[pair[1]], runs.ended[pair[0]]) for pair in pairs}
     return sorted(pairs, key=lambda pair: -strength[pair])
 

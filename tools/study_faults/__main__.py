@@ -1,5 +1,6 @@
 """Show what studies survive (Linux): killed processes, another cluster, runs that go wrong.
 
+\b
     python -m tools.study_faults                                  # the full sizes
     python -m tools.study_faults --runs 300 --bad-runs 200 --seconds 20 --every 5
 

@@ -27,6 +27,7 @@ from rtsim.equations.evaluation import first_not_finite
 from rtsim.equations.model import BoundModel
 from rtsim.solve.adaptive import StepTolerance
 from rtsim.solve.base import GOOD, TOO_SMALL, Stepper
+from rtsim.solve.jacobians import Jacobian, wanted
 from rtsim.solve.legs import Legs
 from rtsim.solve.look import AT, LAST, NOTES, PHASE, TAKEN
 from rtsim.solve.resident import STEP_LAYOUT, model_sizes
@@ -90,6 +91,10 @@ class _Stepper:
             "atol": solver.of_states(bound),
             "max_step": solver.most,
         }
+        self._implicit = solver.method if solver.method != "DOP853" else ""
+        self._jacobian: Jacobian | None = None
+        if self._implicit and wanted(bound):
+            self._jacobian = Jacobian(bound, solver.of_states(bound) / solver.rtol)
         self._native, self._project = bound.derivative, bound.project
         self._derivative: Any = None
         """The derivative as a function of t only, on the arrays that :meth:`_settle` bound."""
@@ -156,6 +161,8 @@ class _Stepper:
             memory = {"memory": np.zeros(0), "after": np.zeros(0)}
             STEP_LAYOUT.check((0, 0), {**dict(given), **memory}, self._sizes)
             self._derivative = self._native.on(self._at, *vectors[1:-1], self._slope)
+            if self._jacobian is not None:
+                self._jacobian.bind(*vectors[1:-1])
         self._vectors = vectors
 
     def _between(self, t: float) -> Vector:
@@ -210,15 +217,29 @@ class _Stepper:
             return self._bad
         self._notes[PHASE] = 1.0
         self._took = self._memory[STEP] if first else 0.0
+        if self._solver is not None:
+            vars(self._solver).clear()  # its functions refer to it, so it would be freed late
         try:
+            given = {**self._options, **self._matrices(start)}
             self._solver = self._make(
-                self._slope_at, start, self._now.copy(), end, first_step=first, **self._options
+                self._slope_at, start, self._now.copy(), end, first_step=first, **given
             )
         except ValueError:  # SciPy's linear algebra refuses values that are not finite
             if self._bad == GOOD:
                 raise
             return self._bad
         return GOOD
+
+    def _matrices(self, start: float) -> dict[str, Any]:
+        """Return SciPy's options for the Jacobian; none if SciPy computes it itself."""
+        jacobian, slope = self._jacobian, self._slope_at
+        if jacobian is None or not jacobian.begin(slope, start, self._now):
+            return {}
+        if self._implicit == "LSODA" and not jacobian.full:
+            jacobian.at(slope, start, self._now)  # compares the sparsity with the derivative
+            below, above = jacobian.band
+            return {"lband": below, "uband": above} if below + above < self._now.size // 2 else {}
+        return {"jac": lambda t, y: jacobian.at(slope, t, y)}
 
     def _step(self) -> int:
         solver, self._dense = self._solver, None
@@ -250,15 +271,20 @@ class _Stepper:
 
     def accept(self) -> None:
         self._memory[:] = self._after
+        if self._jacobian is not None:
+            self._jacobian.accept()
 
     def forget(self) -> None:
         self._memory[STEP] = 0.0
 
     def save(self) -> dict[str, Any]:
-        return {"memory": list(self._memory)}
+        found = {} if self._jacobian is None else self._jacobian.save()
+        return {"memory": list(self._memory), **({"sparsity": found} if found else {})}
 
     def restore(self, saved: dict[str, Any]) -> None:
         self._memory[:] = saved["memory"]
+        if self._jacobian is not None:
+            self._jacobian.restore(saved.get("sparsity", {}))
 
 
 DOP853 = SciPy(method="DOP853")

@@ -217,6 +217,17 @@ def test_an_element_that_probing_missed_is_added(solver: SciPy) -> None:
 
 
 @IMPLICIT
+def test_what_a_discarded_step_found_is_discarded(solver: SciPy) -> None:
+    n = PROBED_FROM
+    stepper = solver.stepper(bind(valves(n)))
+    x, out = np.ones(n), np.empty(n)
+    for end in (S // 10, S // 50):  # the first ends beyond 0.05 s
+        assert stepper.advance(0, end, x, NONE, NONE, NONE, out) == GOOD
+    stepper.accept()
+    assert len(stepper.save()["sparsity"]["rows"]) == n
+
+
+@IMPLICIT
 def test_an_element_that_the_sparsity_lacks_is_named(solver: SciPy) -> None:
     n = PROBED_FROM
     stepper = solver.stepper(bind(valves(n, sparsity=np.eye(n))))

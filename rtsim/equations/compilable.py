@@ -11,26 +11,31 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-MATH = tuple(
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+MATH = _names(
     "acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh degrees erf erfc exp exp2 expm1 "
     "fabs floor frexp gamma gcd hypot isfinite isinf isnan ldexp lgamma log log10 log1p log2 "
-    "nextafter pow radians sin sinh sqrt tan tanh trunc".split()
+    "nextafter pow radians sin sinh sqrt tan tanh trunc"
 )
 """Functions of the module ``math``, each for numbers."""
-BUILTIN = tuple("abs bool divmod float int len max min pow range round sum".split())
+BUILTIN = _names("abs bool divmod float int len max min pow range round sum")
 """Functions of Python."""
-NUMBERS = tuple(
+NUMBERS = _names(
     "abs arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt ceil copysign cos cosh deg2rad "
     "degrees exp exp2 expm1 fabs floor fmax fmin fmod hypot isfinite isinf isnan log log10 log1p "
     "log2 logaddexp maximum minimum mod nextafter power rad2deg radians rint sign signbit sin sinc "
-    "sinh spacing sqrt square tan tanh trunc".split()
+    "sinh spacing sqrt square tan tanh trunc"
 )
 """Functions of NumPy for numbers; most of them also take arrays, element by element."""
-ARRAYS = tuple("all any argmax argmin cross dot interp max mean min prod searchsorted sum".split())
+ARRAYS = _names("all any argmax argmin cross dot interp max mean min prod searchsorted sum")
 """Functions of NumPy for arrays."""
-MAKING = tuple("empty full zeros zeros_like".split())
+MAKING = _names("empty full zeros zeros_like")
 """Functions of NumPy that make arrays; an array that is made in each call takes time."""
-LINEAR = tuple("det inv norm solve".split())
+LINEAR = _names("det inv norm solve")
 """Functions of ``numpy.linalg``, for arrays of two dimensions; ``norm`` and ``solve`` take vectors.
 """
 
@@ -62,7 +67,7 @@ SUBSTITUTES = {
     "numpy.linalg.cross": "np.cross(a, b)",
     "numpy.matmul": "a @ b",
     "numpy.modf": "math.trunc(x) and x - math.trunc(x)",
-    "numpy.polyval": "Horner's rule: c[0] * x * x + c[1] * x + c[2] is (c[0] * x + c[1]) * x + c[2]",
+    "numpy.polyval": "Horner's rule, such as (c[0] * x + c[1]) * x + c[2]",
     "numpy.roll": "x[(i - 1) % x.size] in a loop over i",
 }
 """What to write in place of functions that do not compile."""
@@ -112,7 +117,7 @@ def _known(name: str) -> tuple[str, str]:
     if name.startswith("scipy."):
         return (
             name,
-            "functions of SciPy do not compile: write its formula, or a table of its values",
+            "SciPy's functions do not compile: write its formula, or a table of values",
         )
     substitute = SUBSTITUTES.get(name, "")
     remedy = f"use {substitute}" if substitute else "write it with functions that compile"

@@ -29,12 +29,18 @@ KINDS = {
     **dict.fromkeys(compilable.LINEAR, (M,)),
     **dict.fromkeys(("zeros", "empty"), (I,)),
     **dict.fromkeys(("cross", "dot"), (V, V)),
-    **{"gcd": (I, I), "ldexp": (F, I), "range": (I,), "interp": (F, V, V), "searchsorted": (V, F)},
-    **{"solve": (M, V), "full": (I, F), "norm": (V,)},
+    "gcd": (I, I),
+    "ldexp": (F, I),
+    "range": (I,),
+    "interp": (F, V, V),
+    "searchsorted": (V, F),
+    "solve": (M, V),
+    "full": (I, F),
+    "norm": (V,),
 }
-TWO = set(
-    "atan2 copysign hypot nextafter pow divmod max min arctan2 fmax fmin fmod logaddexp maximum "
-    "minimum mod power".split()
+TWO = (
+    *("atan2", "copysign", "hypot", "nextafter", "pow", "divmod", "max", "min", "arctan2", "fmax"),
+    *("fmin", "fmod", "logaddexp", "maximum", "minimum", "mod", "power"),
 )
 
 
@@ -151,7 +157,7 @@ def method(t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:  # noqa: A
         (gradient, r"numpy\.gradient \(.*\) does not compile; write a loop over the elements"),
         (unmarked, r"the function helper does not compile; mark helper with @rtsim\.compiled"),
         (three_sides, r"hypot\(float64, .*\) does not compile; use math\.sqrt\(x \* x"),
-        (special, r"scipy\.special\.gamma \(.*\) does not compile; functions of SciPy"),
+        (special, r"scipy\.special\.gamma \(.*\) does not compile; SciPy's functions"),
         (renamed, r"math\.modf does not compile; use math\.trunc\(x\) and"),
         (method, r"the method dump of an array \(.*\) does not compile; write a loop"),
     ],

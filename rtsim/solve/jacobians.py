@@ -27,6 +27,8 @@ PROBED_FROM = 100
 """The least number of states for which a sparsity that is not declared is found by probing."""
 _FULL = 1 / 8
 """A probed pattern with a larger part of its elements is treated as dense."""
+_NARROW = 32
+"""From this number of diagonals on, LAPACK's band solver is used."""
 _SMALL = 32
 """A matrix with fewer rows is solved as a dense array."""
 _CHANGE = 1.5e-8
@@ -101,16 +103,54 @@ class Jacobian:
             self._dense = self.sparsity is None
         return not self._dense
 
-    @property
-    def full(self) -> bool:
-        """True if no element of the Jacobian is known to be zero."""
-        return self.sparsity is not None and self.sparsity.count == self._typical.size**2
+    def options(self, method: str, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
+        """Begin an advance at ``t`` s and ``x``, and return the Jacobian's options of a solver.
 
-    @property
-    def band(self) -> tuple[int, int]:
-        """The number of diagonals below and above the main diagonal that have an element."""
+        ``method`` is one of :data:`TAKERS`.  Returns no options if the solver is to compute a dense
+        Jacobian itself.
+        """
+        return TAKERS[method](self, slope, t, x) if self.begin(slope, t, x) else {}
+
+    def _by_function(self, slope: Slope, *_: Any) -> dict[str, Any]:
+        return {"jac": lambda t, y: self.at(slope, t, y)}
+
+    def _by_band(self, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
+        """Return the options of LSODA, which knows bands but no other sparse matrices."""
         assert self.sparsity is not None
-        return self.sparsity.band
+        if self.sparsity.count == x.size**2:
+            return self._by_function(slope)
+        self.at(slope, t, x)  # compares the sparsity with the derivative
+        below, above = self.sparsity.band
+        return {"lband": below, "uband": above} if below + above < x.size // 2 else {}
+
+    def _by_sundials(self, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
+        """Return the options of CVODE: its band solver is the fastest one for narrow bands."""
+        import scipy.sparse
+
+        pattern = self.sparsity
+        assert pattern is not None
+        matrix = self.at(slope, t, x)
+        below, above = pattern.band
+        if isinstance(matrix, np.ndarray):
+
+            def dense(t: float, y: Vector, _: Vector, out: Any) -> None:
+                out[:] = self.at(slope, t, y)
+
+            return {"linsolver": "dense", "jacfn": dense}
+        if below + above < x.size // 4:
+            kind = "band" if below + above < _NARROW else "lapackband"
+            return {"linsolver": kind, "lband": below, "uband": above}
+
+        def sparse(t: float, y: Vector, _: Vector, out: Any) -> None:
+            found: Any = scipy.sparse.csc_matrix(self.at(slope, t, y))
+            if found.nnz != pattern.count:  # an element that probing missed: used from the next tag
+                found = found[pattern.rows, pattern.columns]
+                out[:] = np.asarray(found).ravel()
+            else:
+                out[:] = found.data
+
+        return {"linsolver": "sparse", "sparsity": pattern.matrix(np.ones(pattern.count)),
+                "jacfn": sparse}  # fmt: skip
 
     def _probe(self, slope: Slope, t: float, x: Vector) -> Sparsity | None:
         changes = _PROBE * self._sizes(x) * self._weights
@@ -242,6 +282,15 @@ class Jacobian:
         if "rows" in saved:
             starts, rows = (np.array(saved[key], np.int64) for key in ("starts", "rows"))
             self._kept = Sparsity(starts, rows)
+
+
+TAKERS: dict[str, Callable[..., dict[str, Any]]] = {
+    "Radau": Jacobian._by_function,
+    "BDF": Jacobian._by_function,
+    "LSODA": Jacobian._by_band,
+    "CVODE": Jacobian._by_sundials,
+}
+"""The solvers that take a Jacobian, by the name of their method, and how each of them takes it."""
 
 
 def _ranges(starts: Indices, sizes: Indices) -> Indices:

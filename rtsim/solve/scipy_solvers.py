@@ -27,7 +27,7 @@ from rtsim.equations.evaluation import first_not_finite
 from rtsim.equations.model import BoundModel
 from rtsim.solve.adaptive import StepTolerance
 from rtsim.solve.base import GOOD, TOO_SMALL, Stepper
-from rtsim.solve.jacobians import Jacobian, wanted
+from rtsim.solve.jacobians import TAKERS, Jacobian, wanted
 from rtsim.solve.legs import Legs
 from rtsim.solve.look import AT, LAST, NOTES, PHASE, TAKEN
 from rtsim.solve.resident import STEP_LAYOUT, model_sizes
@@ -91,9 +91,9 @@ class _Stepper:
             "atol": solver.of_states(bound),
             "max_step": solver.most,
         }
-        self._implicit = solver.method if solver.method != "DOP853" else ""
+        self._method = solver.method
         self._jacobian: Jacobian | None = None
-        if self._implicit and wanted(bound):
+        if solver.method in TAKERS and wanted(bound):
             self._jacobian = Jacobian(bound, solver.of_states(bound) / solver.rtol)
         self._native, self._project = bound.derivative, bound.project
         self._derivative: Any = None
@@ -231,15 +231,10 @@ class _Stepper:
         return GOOD
 
     def _matrices(self, start: float) -> dict[str, Any]:
-        """Return SciPy's options for the Jacobian; none if SciPy computes it itself."""
-        jacobian, slope = self._jacobian, self._slope_at
-        if jacobian is None or not jacobian.begin(slope, start, self._now):
+        """Return the solver's options for the Jacobian; none if it computes its own."""
+        if self._jacobian is None:
             return {}
-        if self._implicit == "LSODA" and not jacobian.full:
-            jacobian.at(slope, start, self._now)  # compares the sparsity with the derivative
-            below, above = jacobian.band
-            return {"lband": below, "uband": above} if below + above < self._now.size // 2 else {}
-        return {"jac": lambda t, y: jacobian.at(slope, t, y)}
+        return self._jacobian.options(self._method, self._slope_at, start, self._now)
 
     def _step(self) -> int:
         solver, self._dense = self._solver, None

@@ -179,6 +179,37 @@ def test_a_run_restored_at_a_tag_is_the_same_bit_for_bit(solver: SciPy) -> None:
     assert run(other, x, 6, first=3).tolist() == whole.tolist()
 
 
+def test_sundials_gets_a_band_a_sparse_matrix_or_a_dense_one() -> None:
+    n = PROBED_FROM
+    ring = np.eye(n) + np.roll(np.eye(n), 3, axis=1) + np.roll(np.eye(n), 50, axis=1)
+
+    def circle(t: Any, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        dx[:] = -(ring @ x)
+
+    def taken(model: Model) -> tuple[dict[str, Any], Vector]:
+        bound, size = bind(model, compile=False), model.states.size
+        jacobian, slope = Jacobian(bound, np.full(size, 1e-3)), np.empty(size)
+
+        def at(t: float, x: Vector) -> Vector:
+            bound.derivative.call(t, x, NONE, NONE, NONE, slope)
+            return slope.copy()
+
+        options = jacobian.options("CVODE", at, 0.0, np.ones(size))
+        values = np.empty(options["sparsity"].nnz if "sparsity" in options else (size, size))
+        if "jacfn" in options:
+            options.pop("jacfn")(0.0, np.ones(size), np.ones(size), values)
+        return options, values
+
+    assert taken(rod(n))[0] == {"linsolver": "band", "lband": 1, "uband": 1}
+    options, values = taken(Model("ring", Signals(Signal("x", shape=(n,))), circle))
+    assert options["linsolver"] == "sparse"
+    assert (options["sparsity"].toarray() != 0).tolist() == (ring != 0).tolist()
+    assert values == pytest.approx(-1.0, rel=1e-6)
+    options, values = taken(rod(4, sparsity=tridiagonal(4)))
+    assert options == {"linsolver": "dense"}
+    assert values[1] == pytest.approx([25.0, -50.0, 25.0, 0.0], rel=1e-6)
+
+
 # -- what probing and declarations may lack --------------------------------------------------------
 
 

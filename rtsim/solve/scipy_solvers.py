@@ -111,6 +111,8 @@ class _Stepper:
         self._solver: Any = None
         """SciPy's object for the present advance."""
         self._dense: Any = None
+        self._at_once = False
+        """True if nobody looks at the internal steps: a solver may take all of them in one call."""
         self._took = 0.0
         """Length of the internal step before the last one (s)."""
 
@@ -119,7 +121,7 @@ class _Stepper:
     ) -> int:
         self._settle((x, z, u, p, out))
         start, end, notes = from_ns / NS_PER_S, to_ns / NS_PER_S, self._notes
-        notes[PHASE], done = 0.0, start
+        notes[PHASE], done, self._at_once = 0.0, start, True
         while True:
             answer = self._leg(None, done, end - done)
             if answer != GOOD or notes[LAST] != 0.0:
@@ -135,6 +137,7 @@ class _Stepper:
 
         def leg(_: Any, t: float, rest: float) -> int:
             self._settle(vectors)
+            self._at_once = False
             return self._leg(_, t, rest)
 
         def retake(_: Any, t: float, h: float) -> int:
@@ -240,7 +243,7 @@ class _Stepper:
         solver, self._dense = self._solver, None
         self._bad = GOOD
         try:
-            solver.step()
+            (getattr(solver, "finish", solver.step) if self._at_once else solver.step)()
         except ValueError:
             if self._bad == GOOD:
                 raise

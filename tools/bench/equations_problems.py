@@ -124,12 +124,13 @@ def problems(quick: bool) -> tuple[Stiff, ...]:
               np.array([1.0, 1e-3]), _in_python(_van_der_pol)),
         Stiff("Robertson", Model("robertson", Signals("a = 1", "b", "c"), _robertson), 40.0,
               np.array([1.0, 1e-5, 1.0]), _in_python(_robertson)),
-        Stiff(f"line of {n:,} states", _of("rod", rod, _rod), 0.1, np.ones(n), _rod_in_numpy,
+        Stiff(f"line of {n:,} states", _of("rod", rod, _rod, line), 0.1, np.ones(n), _rod_in_numpy,
               line, {"linsolver": "band", "lband": 1, "uband": 1}),
-        Stiff(f"plane of {m * m:,} states", _of("plate", plate, _plate), 0.1, np.ones(m * m),
+        Stiff(f"plane of {m * m:,} states", _of("plate", plate, _plate, plane), 0.1, np.ones(m * m),
               _plate_in_numpy, plane, {"linsolver": "band", "lband": m, "uband": m}),
     )  # fmt: skip
 
 
-def _of(name: str, x: Vector, derivative: Any) -> Model:
-    return Model(name, Signals(Signal("x", shape=x.shape, initial=tuple(x))), derivative)
+def _of(name: str, x: Vector, derivative: Any, sparsity: Any) -> Model:
+    states = Signals(Signal("x", shape=x.shape, initial=tuple(x)))
+    return Model(name, states, derivative, sparsity=sparsity)

@@ -26,6 +26,7 @@ from hitl.cli.starting import write_starter
 from hitl.contexts import Reported, back_to_back, pitl
 from hitl.results.table import Tables
 from rtsim.core.signals import Vector
+from rtsim.equations.sparsity import probed
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
@@ -92,6 +93,45 @@ def draw_example(path: Path) -> None:
     axes[0].legend(title="delay", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     axes[1].set_xlabel("time (s)")
     save(figure, path)
+
+
+def draw_sparse(path: Path) -> None:
+    """The example of docs/sparse.md, as the page has it, and the sparsity of a small one."""
+    text = (ROOT / "docs/sparse.md").read_text(encoding="utf-8")
+    found = re.search(r"^```python file=rod.py\n(.*?)^```", text, re.M | re.S)
+    assert found is not None
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name) / "rod.py"
+        source.write_text(found[1], encoding="utf-8")
+        recording = trace_of(load_scenario(str(source), {"points": "200"}))
+    seconds = recording.time("rod") / 1e9
+    for at, shade in zip((0.1, 0.2, 0.4, 0.7, 1.0), np.linspace(0.75, 0.0, 5), strict=True):
+        row = int(np.flatnonzero(np.isclose(seconds, at))[-1])
+        values = [recording[f"rod.T_{i}"][row] for i in range(200)]
+        color = plt.get_cmap("viridis")(shade)
+        left.plot(np.arange(1, 201) / 201, values, color=color, label=f"{at:g} s")
+    left.set_xlabel("place (lengths of the rod)")
+    left.set_ylabel("temperature (K)")
+    left.legend(frameon=False)
+    n = 16
+    coupled = np.eye(n) + np.eye(n, k=1) + np.eye(n, k=-1)
+    coupled[0, -1] = 1.0
+    sparsity = probed(lambda x: coupled @ x, np.ones(n), np.full(n, 1e-3))
+    assert sparsity is not None
+    colors = ("#1f5fa8", "#2e7d32", "#c62828", "#b8860b")
+    for k, group in enumerate(sparsity.groups):
+        inside = np.isin(sparsity.columns, group)
+        place = sparsity.columns[inside], sparsity.rows[inside]
+        right.scatter(*place, color=colors[k], marker="s", s=50, label=f"group {k + 1}")
+    right.set(xlim=(-0.7, n - 0.3), ylim=(n - 0.3, -0.7), aspect="equal")
+    right.set(xlabel="state x[j]", ylabel="derivative dx[i]")
+    right.set(xticks=range(0, n, 3), yticks=range(0, n, 3))
+    right.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    for axis in (left, right):
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
 
 
 def forgotten_limit() -> Reported:
@@ -174,6 +214,7 @@ def draw_examples(folder: Path) -> None:
 
 DRAWN: dict[str, Callable[[Path], None]] = {
     "example.svg": draw_example,
+    "sparse.png": draw_sparse,
     "latency.svg": draw_latency,
     "back-to-back.svg": draw_back_to_back,
     "pitl.svg": draw_pitl,

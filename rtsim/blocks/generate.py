@@ -138,8 +138,7 @@ class Generator:
         return FunctionBody(name, out, doc, self._behind(needed), items)
 
     def _shown(self) -> list[_Shown]:
-        out = []
-        states = self.layout.states
+        out, states = [], self.layout.states
         for name, place in self.flat.outputs.items():
             wire = self.flat.carried[place]
             if wire.kind == "event":
@@ -148,9 +147,8 @@ class Generator:
                     "must be a signal; wire the event to a ZeroOrderHold and use its output"
                 )
             first = self.values[place][0]
-            same = [s for s in states if s.name == name]
-            if same and first == f"x[{Signals(*states).slice(name).start}]":
-                continue  # the signal is the state
+            if first in (_first_of("x", states, name), _first_of("z", self.layout.memory, name)):
+                continue  # the signal is the state, or the memory, which is a signal of the plant
             shape = () if wire.size == 1 else (wire.size,)
             out.append(_Shown(Signal(name, wire.unit, shape=shape), place))
         return out
@@ -241,3 +239,10 @@ class Generator:
                         taken |= {rate, i}
                 i += 1
         return Signals(*states)
+
+
+def _first_of(vector: str, signals: Sequence[Signal], name: str) -> str | None:
+    """Return the expression of the first element of signal ``name``; ``None`` if there is none."""
+    if all(signal.name != name for signal in signals):
+        return None
+    return f"{vector}[{Signals(*signals).slice(name).start}]"

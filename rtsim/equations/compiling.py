@@ -33,6 +33,7 @@ from rtsim.equations.addresses import (
     NUMBER,
     Signature,
 )
+from rtsim.equations.compilable import advice
 from rtsim.equations.machine_code import EntryPoint, MachineCode, link, processor, where
 from rtsim.equations.source_hash import source_hash
 
@@ -270,10 +271,9 @@ def _found(plain: Callable[..., Any], signature: Signature, what: str, checked: 
         return _ready(_Wanted(place, plain, signature, what, checked))
     except Exception as error:  # the compiler raises errors of many classes
         raise ModelError(
-            f"{what} does not compile:\n{error}\n"
-            "use only scalar arithmetic, math functions and array elements, and mark the "
-            "functions that it calls with @rtsim.compiled; or run it uncompiled, with "
-            "compile=False or rtsim run --plain"
+            f"{what} does not compile: {advice(plain, str(error))}; or run it uncompiled, with "
+            "compile=False or rtsim run --plain (docs/compiling.md lists the functions that "
+            f"compile)\nThe compiler's text:\n{error}"
         ) from error
 
 

@@ -8,17 +8,19 @@ that may never be committed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from rtsim.core.errors import ModelError, RtsimError
 from rtsim.core.raised import from_outside, in_words
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Period
 from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
 from rtsim.equations.compiling import ABSENT, Compilation, Native, check_arguments, prepared
 from rtsim.equations.first_call import check
+from rtsim.equations.sparsity import Sparsity
 
 Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
 """``equation(t, x, z, u, p, out)`` fills ``out``; t in s, x (n,), z (d,), u (m,), p (k,)."""
@@ -103,6 +105,11 @@ class Model:
       ticks.
     - ``modes`` names the values 0, 1, ... of the last discrete signal
       (:mod:`rtsim.equations.modal`).
+    - ``sparsity`` is an array or a SciPy sparse matrix (n, n) for the n states.  Element (i, j) is
+      zero if ``dx[i]`` never depends on ``x[j]``.  Without it, solvers for stiff equations find the
+      sparsity of a large model themselves (docs/sparse.md).
+    - ``jacobian(t, x, z, u, p, j)`` fills the derivatives of ``dx[i]`` by ``x[k]`` row by row: all
+      n * n of them, or those that ``sparsity`` declares.
     - ``assumptions`` and ``limits`` are texts that every recording contains.
 
     If a parameter is changed during a run, p changes at a tag.  Raises :class:`ModelError` for
@@ -138,6 +145,8 @@ class Model:
     timers: tuple[Timer, ...] = ()
     tick: Tick | None = None
     modes: tuple[str, ...] = ()
+    sparsity: Any = field(default=None, compare=False)
+    jacobian: Equation | None = None
     assumptions: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
 
@@ -162,11 +171,21 @@ class Model:
                     f"a timer of model {self.name} draws random values of {drawn}, which is "
                     f"not a discrete signal of the model; declare {drawn} as discrete"
                 )
+        if self.sparsity is not None:
+            found = Sparsity.of(self.sparsity, self.states.size, f"sparsity of model {self.name}")
+            object.__setattr__(self, "sparsity", found)
         names = [g.name for g in self.guards]
         if len(set(names)) != len(names):
             raise ModelError(
                 f"model {self.name} has two guards with the same name: {', '.join(names)}"
             )
+
+    @property
+    def elements(self) -> Signals:
+        """The elements of the Jacobian that the function ``jacobian`` fills."""
+        whole = self.states.size**2
+        count = whole if self.sparsity is None else self.sparsity.count
+        return Signals(Signal("j", shape=(count,)))
 
 
 @dataclass(frozen=True)
@@ -183,6 +202,7 @@ class BoundModel:
     reset: Native = ABSENT
     stop: Native = ABSENT
     tick: Native = ABSENT
+    jacobian: Native = ABSENT
 
 
 def bind(
@@ -223,12 +243,14 @@ def bind(
         ready(model.reset, RESET, "reset", "i, t, x, z, u, p"),
         ready(model.stop, RESET, "stop", "i, t, x, z, u, p"),
         ready(model.tick, TICK, "tick", "due, t, x, z, u, p"),
+        ready(model.jacobian, EQUATION, "jacobian", "t, x, z, u, p, j"),
     )
     start = {"x": x, "u": u, "p": p}
     for name, native, out in (
         ("derivative", bound.derivative, model.states),
         ("output", bound.output, model.outputs),
         ("guard", bound.guard, Signals(*(g.name for g in model.guards))),
+        ("jacobian", bound.jacobian, model.elements),
     ):
         if native is not ABSENT:
             _probe(model, name, native, out, start)

@@ -80,7 +80,8 @@ class PlantComponent(Component):
         model = self.model
         found = (
             *(model.derivative, model.output, model.update, model.project),
-            *(model.guard, model.reset, model.stop, model.tick),
+            *(model.guard, model.reset, model.stop, model.tick, model.jacobian),
+            *(() if model.sparsity is None else (model.sparsity.starts, model.sparsity.rows)),
         )
         return [function for function in found if function is not None]
 

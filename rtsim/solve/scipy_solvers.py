@@ -27,6 +27,7 @@ from rtsim.equations.evaluation import first_not_finite
 from rtsim.equations.model import BoundModel
 from rtsim.solve.adaptive import StepTolerance
 from rtsim.solve.base import GOOD, TOO_SMALL, Stepper
+from rtsim.solve.jacobians import TAKERS, Jacobian, wanted
 from rtsim.solve.legs import Legs
 from rtsim.solve.look import AT, LAST, NOTES, PHASE, TAKEN
 from rtsim.solve.resident import STEP_LAYOUT, model_sizes
@@ -90,12 +91,16 @@ class _Stepper:
             "atol": solver.of_states(bound),
             "max_step": solver.most,
         }
+        self._method = solver.method
+        self._jacobian: Jacobian | None = None
+        if solver.method in TAKERS and wanted(bound):
+            self._jacobian = Jacobian(bound, solver.of_states(bound) / solver.rtol)
         self._native, self._project = bound.derivative, bound.project
         self._derivative: Any = None
         """The derivative as a function of t only, on the arrays that :meth:`_settle` bound."""
         self._sizes = model_sizes(bound)
         n = bound.model.states.size
-        self._at, self._slope = np.zeros(n), np.zeros(n)
+        self._at, self._slope, self._zeros = np.zeros(n), np.zeros(n), np.zeros(n)
         self._bad = GOOD
         """Index of the first element of the derivative that was not finite in the present step,
         else GOOD.
@@ -106,6 +111,8 @@ class _Stepper:
         self._solver: Any = None
         """SciPy's object for the present advance."""
         self._dense: Any = None
+        self._at_once = False
+        """True if nobody looks at the internal steps: a solver may take all of them in one call."""
         self._took = 0.0
         """Length of the internal step before the last one (s)."""
 
@@ -114,7 +121,7 @@ class _Stepper:
     ) -> int:
         self._settle((x, z, u, p, out))
         start, end, notes = from_ns / NS_PER_S, to_ns / NS_PER_S, self._notes
-        notes[PHASE], done = 0.0, start
+        notes[PHASE], done, self._at_once = 0.0, start, True
         while True:
             answer = self._leg(None, done, end - done)
             if answer != GOOD or notes[LAST] != 0.0:
@@ -130,6 +137,7 @@ class _Stepper:
 
         def leg(_: Any, t: float, rest: float) -> int:
             self._settle(vectors)
+            self._at_once = False
             return self._leg(_, t, rest)
 
         def retake(_: Any, t: float, h: float) -> int:
@@ -156,6 +164,8 @@ class _Stepper:
             memory = {"memory": np.zeros(0), "after": np.zeros(0)}
             STEP_LAYOUT.check((0, 0), {**dict(given), **memory}, self._sizes)
             self._derivative = self._native.on(self._at, *vectors[1:-1], self._slope)
+            if self._jacobian is not None:
+                self._jacobian.bind(*vectors[1:-1])
         self._vectors = vectors
 
     def _between(self, t: float) -> Vector:
@@ -193,9 +203,8 @@ class _Stepper:
         self._after[EVALUATIONS] += 1
         self._at[:] = y  # y can be a column of a matrix, which is not contiguous
         self._derivative(float(t))
-        bad = first_not_finite(self._slope)
-        if bad != GOOD:
-            self._bad = bad
+        if self._slope.dot(self._zeros) != 0.0:  # nan; several times faster than a look at each
+            self._bad = first_not_finite(self._slope)
         return self._slope.copy()
 
     def _begin(self, start: float, end: float, first: float | None) -> int:
@@ -210,9 +219,12 @@ class _Stepper:
             return self._bad
         self._notes[PHASE] = 1.0
         self._took = self._memory[STEP] if first else 0.0
+        if self._solver is not None:
+            vars(self._solver).clear()  # its functions refer to it, so it would be freed late
         try:
+            given = {**self._options, **self._matrices(start)}
             self._solver = self._make(
-                self._slope_at, start, self._now.copy(), end, first_step=first, **self._options
+                self._slope_at, start, self._now.copy(), end, first_step=first, **given
             )
         except ValueError:  # SciPy's linear algebra refuses values that are not finite
             if self._bad == GOOD:
@@ -220,11 +232,17 @@ class _Stepper:
             return self._bad
         return GOOD
 
+    def _matrices(self, start: float) -> dict[str, Any]:
+        """Return the solver's options for the Jacobian; none if it computes its own."""
+        if self._jacobian is None:
+            return {}
+        return self._jacobian.options(self._method, self._slope_at, start, self._now)
+
     def _step(self) -> int:
         solver, self._dense = self._solver, None
         self._bad = GOOD
         try:
-            solver.step()
+            (getattr(solver, "finish", solver.step) if self._at_once else solver.step)()
         except ValueError:
             if self._bad == GOOD:
                 raise
@@ -250,15 +268,20 @@ class _Stepper:
 
     def accept(self) -> None:
         self._memory[:] = self._after
+        if self._jacobian is not None:
+            self._jacobian.accept()
 
     def forget(self) -> None:
         self._memory[STEP] = 0.0
 
     def save(self) -> dict[str, Any]:
-        return {"memory": list(self._memory)}
+        found = {} if self._jacobian is None else self._jacobian.save()
+        return {"memory": list(self._memory), **({"sparsity": found} if found else {})}
 
     def restore(self, saved: dict[str, Any]) -> None:
         self._memory[:] = saved["memory"]
+        if self._jacobian is not None:
+            self._jacobian.restore(saved.get("sparsity", {}))
 
 
 DOP853 = SciPy(method="DOP853")

@@ -170,6 +170,21 @@ def test_a_hold_follows_its_samples_from_x_plus_on() -> None:
         assert np.allclose(both(recording, "0.6", name), (0.5, 0.5), atol=1e-12)
 
 
+def test_the_held_value_of_a_block_is_an_output_of_its_diagram() -> None:
+    d = ramp()
+    d.add("h", ZeroOrderHold(period="1/4"), "ramp")
+    d.add("pid", SampledPID(2.0, period="1/4"), "ramp")
+    d.add("pair", ZeroOrderHold((0.0, 0.0), period="1/4"), "values")
+    d.add("values", Constant((3.0, 4.0)))
+    for name in ("h", "pid", "pair"):
+        d.output(name)
+    d.output("h", "again")
+    assert d.model().outputs.names == ("again",), "the others are discrete signals of the plant"
+    recording = flown(d, 1)
+    for name, value in {"h": 0.5, "again": 0.5, "pid": 1.0, "pair_1": 4.0}.items():
+        assert both(recording, "0.6", name) == pytest.approx((value, value), abs=1e-12)
+
+
 def test_a_first_order_hold_goes_on_along_a_line() -> None:
     d = ramp(2.0)
     d.add("line", FirstOrderHold(period="1/4"), "ramp")

@@ -64,6 +64,7 @@ _MODULES = (
     "blocks",
     "discrete",
     "solve",
+    "equations",
     "prepared",
     "bodies",
     "study",

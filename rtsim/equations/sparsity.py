@@ -1,0 +1,176 @@
+"""The sparsity of a Jacobian: which elements can be non-zero, and which columns share a group.
+
+The columns of a group have no row in common, so one evaluation of the derivative with all their
+states changed gives the difference quotients of all of them.  SciPy's ``group_columns`` forms the
+groups.  Source: Curtis, Powell, Reid, J. Inst. Maths Applics 13, 1974, p. 117.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.errors import ModelError
+from rtsim.core.signals import Vector
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sparsity:
+    """The elements of a Jacobian (n, n) that can be non-zero, column by column.
+
+    The rows of column j are ``rows[starts[j]:starts[j + 1]]``, in ascending order.
+    """
+
+    starts: Indices
+    rows: Indices
+
+    @classmethod
+    def of(cls, pattern: Any, size: int, what: str) -> Sparsity:
+        """Return the sparsity of ``pattern``: an array or a SciPy sparse matrix of (size, size).
+
+        ``what`` names the pattern in the :class:`ModelError` for another shape.
+        """
+        if isinstance(pattern, cls):
+            found, shape = pattern, (pattern.size, pattern.size)
+        else:
+            import scipy.sparse
+
+            given: Any = pattern if scipy.sparse.issparse(pattern) else np.asarray(pattern)
+            shape = given.shape
+            if shape == (size, size):
+                rows, columns = given.nonzero()
+                found = cls.of_elements(rows, columns, size)
+        if shape != (size, size):
+            raise ModelError(
+                f"{what} has shape {shape}; give an array or a SciPy sparse matrix of shape "
+                f"({size}, {size}), one row and one column for each state"
+            )
+        return found
+
+    @classmethod
+    def of_elements(cls, rows: Any, columns: Any, size: int) -> Sparsity:
+        """Return the sparsity with the given elements; an element may occur more than once."""
+        at = np.unique(np.asarray(columns, np.int64) * size + np.asarray(rows, np.int64))
+        starts = np.searchsorted(at, np.arange(size + 1, dtype=np.int64) * size)
+        return cls(starts.astype(np.int64), at % size)
+
+    @property
+    def size(self) -> int:
+        """The number of states n."""
+        return self.starts.size - 1
+
+    @property
+    def count(self) -> int:
+        """The number of elements that can be non-zero."""
+        return self.rows.size
+
+    @cached_property
+    def columns(self) -> Indices:
+        """The column of each element."""
+        return np.repeat(np.arange(self.size), np.diff(self.starts))
+
+    @cached_property
+    def by_rows(self) -> Indices:
+        """The order in which the elements are sorted by row, and in a row by column."""
+        return np.argsort(self.rows, kind="stable")
+
+    @property
+    def band(self) -> tuple[int, int]:
+        """The number of diagonals below and above the main diagonal that have an element."""
+        off = self.rows - self.columns
+        return (max(0, int(off.max())), max(0, int(-off.min()))) if off.size else (0, 0)
+
+    @cached_property
+    def groups(self) -> tuple[Indices, ...]:
+        """The columns of each group."""
+        from scipy.optimize._numdiff import group_columns
+
+        number = group_columns(self.matrix(np.ones(self.count)), np.arange(self.size))
+        order = np.argsort(number, kind="stable")
+        return tuple(np.split(order, np.cumsum(np.bincount(number))[:-1]))
+
+    def matrix(self, values: Vector) -> Any:
+        """Return SciPy's sparse matrix with the elements ``values`` (count,)."""
+        import scipy.sparse
+
+        return scipy.sparse.csc_matrix((values, self.rows, self.starts), (self.size, self.size))
+
+    def with_elements(self, rows: Any, columns: Any) -> Sparsity:
+        """Return the sparsity with additional elements."""
+        return Sparsity.of_elements(
+            np.concatenate((self.rows, rows)), np.concatenate((self.columns, columns)), self.size
+        )
+
+
+Function = Callable[[Vector], Vector]
+"""The derivative (n,) as a function of the state (n,)."""
+_DENSE_FROM = 64
+"""From this number of blocks on, a probed pattern that is too full ends the probing."""
+
+
+def probed(function: Function, x: Vector, changes: Vector) -> Sparsity | None:
+    """Return the states that each element of ``function`` is seen to depend on near ``x`` (n,).
+
+    Blocks of states are changed by ``changes`` (n,) and halved down to single states.  Blocks that
+    reach different elements are changed together, so a banded pattern takes some 10 log2(n)
+    evaluations.  An element depends on a state if its value changes in any bit.  Returns ``None``
+    if a quarter of the elements are not zero, or the dependences at ``x`` do not add up.
+
+    A dependence is missed if it has no effect at ``x``, such as that on a product with a zero, or
+    that of a branch which is not taken.
+    """
+    n, base = x.size, function(x)
+    if not np.all(np.isfinite(base)):
+        return None
+    edges, reach = np.array([0, n]), Sparsity.of_elements(np.arange(n), np.zeros(n), n)
+    while True:
+        halves = np.unique(np.concatenate((edges, (edges[:-1] + edges[1:]) // 2)))
+        if halves.size == edges.size:
+            return Sparsity(reach.starts[: n + 1], reach.rows)
+        parents = np.searchsorted(edges, halves[:-1], side="right") - 1
+        found = _reached(function, x, base, changes, halves, _columns(reach, parents))
+        blocks = halves.size - 1
+        if found is None or (blocks >= _DENSE_FROM and found[0].size > n * blocks // 4):
+            return None
+        edges, reach = halves, Sparsity.of_elements(*found, n)
+
+
+def _columns(reach: Sparsity, which: Indices) -> Sparsity:
+    """Return the sparsity with the columns ``which`` of ``reach``, and empty columns after them."""
+    sizes = np.diff(reach.starts)[which]
+    rows = [reach.rows[reach.starts[k] : reach.starts[k + 1]] for k in which]
+    ends = np.cumsum(sizes)
+    starts = np.concatenate(([0], ends, np.full(reach.size - which.size, ends[-1])))
+    return Sparsity(starts, np.concatenate(rows))
+
+
+def _reached(
+    function: Function, x: Vector, base: Vector, changes: Vector, edges: Indices, within: Sparsity
+) -> tuple[Indices, Indices] | None:
+    """Return the rows that each block of columns changes, and the numbers of these blocks.
+
+    ``within`` has the rows that can change.  Returns ``None`` if another row changes.
+    """
+    rows, blocks = [], []
+    for group in within.groups:
+        group = group[group < edges.size - 1]
+        if not group.size:
+            continue
+        moved, owner = x.copy(), np.full(x.size, -1)
+        for block in group:
+            part = slice(edges[block], edges[block + 1])
+            moved[part] += changes[part]
+            owner[within.rows[within.starts[block] : within.starts[block + 1]]] = block
+        changed = np.flatnonzero(function(moved) != base)
+        if np.any(owner[changed] < 0):
+            return None
+        rows.append(changed)
+        blocks.append(owner[changed])
+    return np.concatenate(rows), np.concatenate(blocks)

@@ -48,6 +48,11 @@ def call_update(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
     handle(t, x, z, u, p)
 
 
+def call_tick(handle: Any, due: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
+    """Call the timers of a model; ``handle`` is their address, or the function."""
+    handle(due, t, x, z, u, p)
+
+
 def call_project(handle: Any, x: Any) -> None:
     """Call a projection; ``handle`` is its address, or the function."""
     handle(x)
@@ -118,3 +123,12 @@ def words_at(words: Any, place: int) -> Any:
 def matrix_at(words: Any, place: int) -> Any:
     """Return the matrix at index ``place`` of an argument table."""
     return words[place]
+
+
+TABLES: dict[int, Any] = {}
+"""For plain Python: the argument tables that :func:`table_at` finds, by number."""
+
+
+def table_at(number: float) -> Any:
+    """Return the argument table whose address is ``number``, which a float64 holds exactly."""
+    return TABLES[int(number)]

@@ -80,7 +80,8 @@ class PlantComponent(Component):
         model = self.model
         found = (
             *(model.derivative, model.output, model.update, model.project),
-            *(model.guard, model.reset, model.stop, model.tick),
+            *(model.guard, model.reset, model.stop, model.tick, model.line),
+            *(how for delayed in model.delays for how in delayed.functions),
         )
         return [function for function in found if function is not None]
 
@@ -97,6 +98,7 @@ class PlantComponent(Component):
             "inputs": {k: str(v) for k, v in sorted(self.inputs.items())},
             "states": start_values(self.model.states, self.states),
             "parameters": start_values(self.model.parameters, self.parameters),
+            **({"delays": list(map(str, self.model.delays))} if self.model.delays else {}),
         }
 
     def build(self, name: str, site: Site) -> Built:

@@ -1,0 +1,417 @@
+"""The internal steps of any solver of rtsim on a model with delays.
+
+A step of the solver itself goes on from ``began``, with a memory of its own.  Around it,
+:func:`delayed_leg` does three things.  It ends the step where a break arrives through a delay
+(:mod:`rtsim.equations.delayed_values`), so that no step contains one: each method keeps its order.
+It takes no step longer than the shortest lag, so that a delayed signal is known when a step needs
+it.  And it keeps the signals over the step as polynomials, from the dense output of the solver.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rtsim.equations.addresses import (
+    call_equation,
+    call_step,
+    matrix_at,
+    table_at,
+    vector_at,
+    words_at,
+)
+from rtsim.equations.compiling import in_both
+from rtsim.equations.delayed_values import (
+    AT,
+    BEGIN,
+    BREAKS,
+    BUMP,
+    BY,
+    COUNT,
+    END,
+    FAULTY,
+    FIRST_END,
+    HEAD,
+    KIND,
+    LEG,
+    LENGTH,
+    MOST,
+    OF_LINES,
+    OF_STATES,
+    ORDER,
+    TIME,
+    VALUE,
+    WHEN,
+    before_of,
+    earlier,
+    find_lags,
+    later,
+    near,
+    now_of,
+)
+from rtsim.equations.delays import FUNCTION, LINE, PARAMETER, STATE
+from rtsim.solve.base import GOOD, HISTORY_FULL
+from rtsim.solve.delayed_rows import between_ends, find_slopes, write_row
+from rtsim.solve.look import LAST, PHASE, TAKEN
+from rtsim.solve.resident import AT as STEP_AT
+from rtsim.solve.vectors import assign
+
+KEPT, BUDGETED = range(2)
+"""Elements of ``settings``: the number of elements of the solver's memory that a break does not
+clear; 1 if a repeated step takes its state from the dense output."""
+_NEVER = 1e9
+"""The lowest derivative that jumps where none does."""
+_SAME = 8.0
+"""A step ends at a break that is nearer to its end than this multiple of :func:`near`."""
+
+
+@in_both
+def snapped_at(table: Any) -> int:
+    """Return the index of the first element of the memory that says which breaks a step reached."""
+    return HEAD + vector_at(table, AT.lag).size  # type: ignore[no-any-return]
+
+
+@in_both
+def own_at(table: Any) -> int:
+    """Return the index of the first element of the memory of the solver itself."""
+    return HEAD + 2 * vector_at(table, AT.lag).size  # type: ignore[no-any-return]
+
+
+@in_both
+def start_run(words: Any, table: Any) -> float:
+    """Note each delayed signal at the start of the run; return the derivative that jumps there."""
+    began, start, most = (
+        vector_at(table, AT.began),
+        vector_at(table, AT.start),
+        vector_at(table, AT.most),
+    )
+    z, u, p = vector_at(words, STEP_AT.z), vector_at(words, STEP_AT.u), vector_at(words, STEP_AT.p)
+    how, elements = matrix_at(table, AT.lags), matrix_at(table, AT.elements)
+    for j in range(most.size):
+        most[j] = how[j, MOST]
+        if int(how[j, KIND]) == PARAMETER and math.isnan(how[j, MOST]):
+            most[j] = p[int(how[j, VALUE])]
+    jumps = 1.0
+    for e in range(start.size):
+        start[e] = now_of(table, e, began, z, u)
+        if int(elements[e, 0]) == STATE:
+            if before_of(table, True, e, 0.0, began, z, u, p) != start[e]:
+                jumps = 0.0
+    return jumps
+
+
+@in_both
+def last_row(table: Any, count: int) -> Any:
+    """Return the row before number ``count``."""
+    rows = matrix_at(table, AT.rows)
+    return rows[(count - 1) % rows.shape[0]]
+
+
+@in_both
+def jump_by_write(words: Any, table: Any, t: float, of: int) -> bool:
+    """Return whether a write at ``t`` s made a delayed state jump, or else a signal of a line."""
+    began, v, elements = (
+        vector_at(table, AT.began),
+        vector_at(table, AT.v),
+        matrix_at(table, AT.elements),
+    )
+    z, u, p = vector_at(words, STEP_AT.z), vector_at(words, STEP_AT.u), vector_at(words, STEP_AT.p)
+    row = last_row(table, int(vector_at(table, AT.after)[COUNT]))
+    if of != STATE and v.size > 0:
+        call_equation(table[AT.lines_now], t, began, z, u, p, v)
+    for e in range(elements.shape[0]):
+        kind = int(elements[e, 0])
+        if (kind == STATE) != (of == STATE):
+            continue
+        value = v[int(elements[e, 1])] if kind == LINE else now_of(table, e, began, z, u)
+        if value != row[FIRST_END + e]:
+            return True
+    return False
+
+
+@in_both
+def passes(words: Any, table: Any, t: float, j: int) -> bool:
+    """Return whether a signal of ``lines`` depends at once on delay ``j``."""
+    began, v, live = (
+        vector_at(table, AT.began),
+        vector_at(table, AT.v),
+        vector_at(table, AT.live),
+    )
+    if v.size == 0:
+        return False
+    z, u, p = vector_at(words, STEP_AT.z), vector_at(words, STEP_AT.u), vector_at(words, STEP_AT.p)
+    nodes, elements = matrix_at(table, AT.nodes_v), matrix_at(table, AT.elements)
+    call_equation(table[AT.lines_now], t, began, z, u, p, nodes[0])
+    found = False
+    for e in range(elements.shape[0]):
+        if int(elements[e, 2]) == j:
+            live[BUMP], live[BY] = e + 1.0, 1e-3
+            call_equation(table[AT.lines_now], t, began, z, u, p, v)
+            live[BUMP] = 0.0
+            for i in range(v.size):
+                found = found or v[i] != nodes[0, i]
+    return found
+
+
+@in_both
+def arrivals(words: Any, table: Any, t: float, j: int, of: int) -> float:
+    """Move to the next break of delay ``j``; return the lowest derivative that jumped before it."""
+    after, breaks = vector_at(table, AT.after), matrix_at(table, AT.breaks)
+    lag, snapped = vector_at(table, AT.lag)[j], snapped_at(table) + j
+    n, count, places = int(after[HEAD + j]), int(after[BREAKS]), breaks.shape[0]
+    level, at, same = _NEVER, t - lag, _SAME * near(t)
+    if not lag > 0.0:
+        return level
+    if after[snapped] > 0.0 and n < count:
+        level = breaks[n % places, of]
+        n += 1
+    elif after[snapped] < 0.0 and n > 0:
+        n -= 1
+        level = breaks[n % places, of]
+    else:
+        while n < count and breaks[n % places, WHEN] <= at + same:
+            level = min(level, breaks[n % places, of])
+            n += 1
+        while n > max(0, count - places) and breaks[(n - 1) % places, WHEN] > at + same:
+            n -= 1
+            level = min(level, breaks[n % places, of])
+    after[snapped], after[HEAD + j] = 0.0, n
+    return level
+
+
+@in_both
+def begin_leg(words: Any, table: Any, t: float) -> int:
+    """Find out whether a break is at ``t`` s, and keep it: 1 if so, else 0, or HISTORY_FULL."""
+    after, memory = vector_at(table, AT.after), vector_at(table, AT.memory)
+    breaks, elements = matrix_at(table, AT.breaks), matrix_at(table, AT.elements)
+    z, u, p = vector_at(words, STEP_AT.z), vector_at(words, STEP_AT.u), vector_at(words, STEP_AT.p)
+    of_states, of_lines, flag = _NEVER, _NEVER, after.size - 1
+    if after[COUNT] == 0.0:
+        of_states, of_lines = start_run(words, table), 0.0
+    elif after[flag] == 0.0:
+        of_states = 0.0 if jump_by_write(words, table, t, STATE) else 1.0
+        of_lines = 0.0 if jump_by_write(words, table, t, LINE) else 1.0
+    find_lags(table, t, vector_at(table, AT.began), z, u, p)
+    last = -1
+    for e in range(elements.shape[0]):
+        j = int(elements[e, 2])
+        if j == last:
+            continue
+        last = j
+        of = OF_STATES if int(elements[e, 0]) == STATE else OF_LINES
+        level = arrivals(words, table, t, j, of)
+        if level < _NEVER:
+            of_states = min(of_states, level + 1.0)
+            of_lines = min(of_lines, level if passes(words, table, t, j) else level + 1.0)
+    if min(of_states, of_lines) > vector_at(table, AT.live)[ORDER]:
+        return 0
+    n, places = int(after[BREAKS]), breaks.shape[0]
+    if n >= places and breaks[n % places, WHEN] >= kept_since(table):
+        return HISTORY_FULL
+    breaks[n % places, WHEN] = t
+    breaks[n % places, OF_STATES], breaks[n % places, OF_LINES] = of_states, of_lines
+    after[BREAKS] = n + 1
+    return 1
+
+
+@in_both
+def kept_since(table: Any) -> float:
+    """Return the time (s) from which on the past is needed, seen from the last committed step."""
+    most, longest = vector_at(table, AT.most), 0.0
+    for j in range(most.size):
+        if most[j] > longest:
+            longest = most[j]
+    t = vector_at(table, AT.memory)[TIME]
+    return t - longest - 1e3 * near(t)  # type: ignore[no-any-return]
+
+
+@in_both
+def longest_step(table: Any, t: float, rest: float) -> float:
+    """Return the length (s) of the next internal step: to a break, and no longer than any lag."""
+    after, lag = vector_at(table, AT.after), vector_at(table, AT.lag)
+    how = matrix_at(table, AT.lags)
+    span, limit = rest, math.inf
+    for j in range(lag.size):
+        if lag[j] == 0.0:
+            continue
+        if int(how[j, KIND]) == FUNCTION:
+            limit = min(limit, how[j, 2])
+            continue
+        limit = min(limit, lag[j])
+        way = later(table, after, j) + lag[j] - t
+        if way < span - _SAME * near(t):
+            span = way
+    if not span > limit * (1.0 + 1e-9):  # also if a lag is nan: the step then says so
+        return span
+    return span / math.ceil(span / limit * (1.0 - 1e-12))
+
+
+@in_both
+def crossing(words: Any, table: Any, t: float, taken: float) -> float:
+    """Return the fraction of the internal step at which a variable lag first crosses a break.
+
+    Returns 2 if no lag crosses one, else ``snaps`` marks the delay.
+    """
+    after, lag, y = vector_at(table, AT.after), vector_at(table, AT.lag), vector_at(table, AT.y)
+    how, out = matrix_at(table, AT.lags), vector_at(words, STEP_AT.out)
+    z, u, p = vector_at(words, STEP_AT.z), vector_at(words, STEP_AT.u), vector_at(words, STEP_AT.p)
+    snaps = vector_at(table, AT.snaps)
+    first, same = 2.0, _SAME * near(t + taken)
+    for j in range(lag.size):
+        if int(how[j, KIND]) != FUNCTION:
+            continue
+        find_lags(table, t + taken, out, z, u, p)
+        at, side = t + taken - lag[j], 0.0
+        wall = later(table, after, j)
+        if at > wall + same:
+            side = 1.0
+        elif at < earlier(table, after, j) - same:
+            wall, side = earlier(table, after, j), -1.0
+        if side == 0.0:
+            continue
+        if first == 2.0:
+            find_slopes(words, table, t, taken)
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                break
+            between_ends(words, table, middle, taken)
+            find_lags(table, t + middle * taken, y, z, u, p)
+            if side * (t + middle * taken - lag[j] - wall) >= 0.0:
+                high = middle
+            else:
+                low = middle
+        if high < first:
+            for i in range(lag.size):
+                snaps[i] = 0.0
+            first, snaps[j] = high, side
+    return first
+
+
+@in_both
+def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
+    """Shorten the internal step until no variable lag crosses a break; return its length (s)."""
+    for _ in range(8):
+        part = crossing(words, table, t, taken)
+        if part > 1.0 - 1e-12:
+            break
+        taken = max(part * taken, 4.0 * _SAME * near(t))
+        call_step(table[AT.retake], words_at(table, AT.inner), t, taken)
+    return taken
+
+
+@in_both
+def inner_leg(words: Any, table: Any, t: float, rest: float) -> int:
+    """Take one internal step, of at most ``rest`` s, and keep the signals over it."""
+    after, own = vector_at(table, AT.after), vector_at(table, AT.own)
+    settings, how = vector_at(table, AT.settings), matrix_at(table, AT.lags)
+    inner_notes, notes = vector_at(table, AT.inner_notes), vector_at(table, AT.notes)
+    rows = matrix_at(table, AT.rows)
+    found = begin_leg(words, table, t)
+    if found == HISTORY_FULL:
+        return HISTORY_FULL
+    if found == 1 or after[after.size - 1] == 0.0:
+        for i in range(int(settings[KEPT]), own.size):
+            own[i] = 0.0
+    n, places = int(after[COUNT]), rows.shape[0]
+    if n >= places and rows[n % places, END] >= kept_since(table):
+        return HISTORY_FULL
+    allowed = longest_step(table, t, rest)
+    inner_notes[PHASE], inner_notes[TAKEN], inner_notes[LAST] = 0.0, allowed, 1.0
+    answer = call_step(table[AT.leg], words_at(table, AT.inner), t, allowed)
+    if answer != GOOD:
+        return answer
+    length = inner_notes[TAKEN]
+    taken, snaps = length, vector_at(table, AT.snaps)
+    for j in range(how.shape[0]):
+        snaps[j] = 0.0
+    for j in range(how.shape[0]):
+        if int(how[j, KIND]) == FUNCTION:
+            taken = length = cut_at_break(words, table, t, length)
+            break
+    whole = inner_notes[LAST] != 0.0 and allowed == rest and taken == allowed
+    write_row(words, table, n, t, taken, length)
+    after[COUNT] = n + 1
+    notes[TAKEN], notes[LAST] = taken, 1.0 if whole else 0.0
+    finish_leg(table, t + taken, True)
+    return GOOD
+
+
+@in_both
+def finish_leg(table: Any, end: float, whole: bool) -> None:
+    """Note in the memory that the internal step ends at ``end`` s; ``whole``: where it first did.
+    """
+    snaps, snapped = vector_at(table, AT.snaps), snapped_at(table)
+    for j in range(snaps.size):
+        vector_at(table, AT.after)[snapped + j] = snaps[j] if whole else 0.0
+    after, inner, first = (
+        vector_at(table, AT.after),
+        vector_at(table, AT.own_after),
+        own_at(table),
+    )
+    after[TIME], after[after.size - 1] = end, 1.0
+    for i in range(inner.size):
+        after[first + i] = inner[i]
+
+
+def delayed_leg(words: Any, t: float, rest: float) -> int:
+    """Take the next internal step, which begins at ``t`` s and lasts at most ``rest`` s."""
+    p = vector_at(words, STEP_AT.p)
+    table = table_at(p[p.size - 1])
+    notes, live, own = (
+        vector_at(table, AT.notes),
+        vector_at(table, AT.live),
+        vector_at(table, AT.own),
+    )
+    after, began = vector_at(table, AT.after), vector_at(table, AT.began)
+    if notes[PHASE] == 0.0:
+        notes[PHASE] = 1.0
+        assign(after, vector_at(table, AT.memory))
+        assign(began, vector_at(words, STEP_AT.x))
+        first = own_at(table)
+        for i in range(own.size):
+            own[i] = after[first + i]
+    else:
+        assign(began, vector_at(words, STEP_AT.out))
+        assign(own, vector_at(table, AT.own_after))
+    live[FAULTY], live[LEG] = 0.0, 1.0
+    answer = inner_leg(words, table, t, rest)
+    live[LEG] = 0.0
+    return answer
+
+
+def delayed_retake(words: Any, t: float, h: float) -> int:
+    """Repeat the last internal step from ``t`` s with the length ``h`` s."""
+    p = vector_at(words, STEP_AT.p)
+    table = table_at(p[p.size - 1])
+    live, after = vector_at(table, AT.live), vector_at(table, AT.after)
+    notes, inner_notes = vector_at(table, AT.notes), vector_at(table, AT.inner_notes)
+    live[LEG] = 1.0
+    n = int(after[COUNT]) - 1
+    after[COUNT] = n  # the repeated step does not read its own row
+    answer = call_step(table[AT.retake], words_at(table, AT.inner), t, h)
+    budgeted = vector_at(table, AT.settings)[BUDGETED] != 0.0
+    write_row(words, table, n, t, h, inner_notes[TAKEN] if budgeted else h)
+    after[COUNT] = n + 1
+    finish_leg(table, t + h, h == notes[TAKEN])
+    live[LEG] = 0.0
+    return answer
+
+
+_leg = in_both(delayed_leg)
+
+
+def delayed_step(words: Any, t: float, h: float) -> int:
+    """Take all internal steps from ``t`` s to ``h`` s later."""
+    p = vector_at(words, STEP_AT.p)
+    table = table_at(p[p.size - 1])
+    notes, done = vector_at(table, AT.notes), 0.0
+    notes[PHASE] = 0.0
+    while True:
+        answer = _leg(words, t + done, h - done)
+        if answer != GOOD or notes[LAST] != 0.0:
+            return answer
+        done += notes[TAKEN]
+
+

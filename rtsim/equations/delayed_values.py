@@ -34,11 +34,19 @@ the number of breaks so far.  Each delay has two more elements, :data:`NEXT` and
 1 or -1 if the last internal step ended where that break arrives.  The memory of the solver itself
 follows, and last a flag, which is 0 after a write.
 """
-LEG, ORDER, BUMP, BY, FAULTY, FAULT_TIME, FAULT_LAG = range(7)
-"""Elements of the array ``live``: 1 while an internal step is computed; the highest derivative
-whose breaks are kept; an element to change, plus 1, and the change, for a test of which signals
-depend on which; the delay whose lag is not valid, plus 1, with its time and its lag."""
-LIVE = 7
+LEG, ORDER, TOP_ROW, TOP_BREAK, BUMP, BY, FAULTY, FAULT_TIME, FAULT_LAG = range(9)
+"""Elements of the array ``live``:
+
+- ``LEG``: 1 while an internal step is computed.
+- ``ORDER``: the highest derivative whose breaks are kept.
+- ``TOP_ROW``, ``TOP_BREAK``: one more than the highest number that was written to each ring, also
+  by steps that were discarded; the ring has lost what was written as many places before.
+- ``BUMP``, ``BY``: an element to change, plus 1, and the change, for a test of which signals depend
+  on which.
+- ``FAULTY``, ``FAULT_TIME``, ``FAULT_LAG``: the delay whose lag is not valid, plus 1, the time and
+  the lag.
+"""
+LIVE = 9
 BEGIN, END, LENGTH, FIRST_END = range(4)
 """Elements of a row: begin and end of the internal step (s), the time over which the argument of
 the polynomial grows by 1 (s), then the values at the end, then the coefficients."""
@@ -132,8 +140,8 @@ def find_lags(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
 def earlier(table: Any, m: Any, j: int) -> float:
     """Return the last break (s) that has arrived through delay ``j``; -inf if there is none."""
     breaks = matrix_at(table, AT.breaks)
-    n, count, places = int(m[HEAD + j]), int(m[BREAKS]), breaks.shape[0]
-    if n < 1 or n - 1 < count - places:
+    n, places = int(m[HEAD + j]), breaks.shape[0]
+    if n < 1 or n - 1 < int(vector_at(table, AT.live)[TOP_BREAK]) - places:
         return -math.inf
     return breaks[(n - 1) % places, WHEN]  # type: ignore[no-any-return]
 
@@ -151,7 +159,7 @@ def row_of(table: Any, count: int, key: float) -> int:
     """Return the place of the last of ``count`` rows that begins at ``key`` s or before."""
     rows = matrix_at(table, AT.rows)
     places = rows.shape[0]
-    low, high = max(0, count - places), count - 1
+    low, high = max(0, int(vector_at(table, AT.live)[TOP_ROW]) - places), count - 1
     while low < high:
         middle = (low + high + 1) // 2
         if rows[middle % places, BEGIN] <= key:

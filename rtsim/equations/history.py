@@ -20,6 +20,7 @@ from rtsim.equations.addresses import EQUATION, TABLES, TICK, UPDATE
 from rtsim.equations.compiling import ABSENT, Compilation, Native, plainly, prepared
 from rtsim.equations.delayed_values import (
     BREAKS,
+    BUMP,
     COUNT,
     END,
     FAULT_LAG,
@@ -28,9 +29,12 @@ from rtsim.equations.delayed_values import (
     KIND,
     LAYOUT,
     LEAST,
+    LEG,
     LIVE,
     MOST,
     TIME,
+    TOP_BREAK,
+    TOP_ROW,
     VALUE,
     WHEN,
     delayed_derivative,
@@ -51,6 +55,8 @@ if TYPE_CHECKING:
 
 ROWS = 64
 """Number of rows and of breaks for which there is room at first."""
+_RINGS = (("rows", COUNT, TOP_ROW), ("breaks", BREAKS, TOP_BREAK))
+"""Each ring, with its elements of the memory and of ``live``."""
 Function = tuple[Any, Any]
 """The address of a function, or 0, and the same function as plain Python, or 0."""
 _NONE: Function = (0, 0)
@@ -258,13 +264,13 @@ class History:
 
     def grow(self) -> None:
         """Make room for twice as many rows and breaks, and keep those of the committed steps."""
-        memory, after = self._arrays["memory"], self._arrays["after"]
-        for name, count in (("rows", COUNT), ("breaks", BREAKS)):
+        memory, live = self._arrays["memory"], self._arrays["live"]
+        for name, count, top in _RINGS:
             old = self._arrays[name]
             places, new = len(old), np.zeros((2 * len(old), old.shape[1]))
-            first = int(after[count]) - places  # the provisional step has overwritten older ones
-            for n in range(max(0, first), int(memory[count])):
+            for n in range(max(0, int(live[top]) - places), int(memory[count])):
                 new[n % len(new)] = old[n % places]
+            live[top] = memory[count]
             self._arrays[name] = new
         self._write()
 
@@ -274,9 +280,11 @@ class History:
         memory = arrays["memory"]
         since = memory[TIME] - np.nanmax(np.append(arrays["most"], 0.0)) - 1e3 * near(memory[TIME])
         kept: dict[str, Any] = {"most": arrays["most"].tolist(), "start": arrays["start"].tolist()}
-        for name, count, end in (("rows", COUNT, END), ("breaks", BREAKS, WHEN)):
+        for name, count, top in _RINGS:
             ring, n = arrays[name], int(memory[count])
-            found = [ring[i % len(ring)].tolist() for i in range(max(0, n - len(ring)), n)]
+            first = max(0, int(arrays["live"][top]) - len(ring))
+            found = [ring[i % len(ring)].tolist() for i in range(first, n)]
+            end = END if name == "rows" else WHEN
             kept[name] = [row for row in found if row[end] >= since]
         return kept
 
@@ -285,14 +293,15 @@ class History:
         arrays = self._arrays
         memory = arrays["memory"]
         arrays["most"][:], arrays["start"][:] = saved["most"], saved["start"]
-        arrays["live"][:] = 0.0
-        for name, count in (("rows", COUNT), ("breaks", BREAKS)):
+        arrays["live"][FAULTY] = arrays["live"][LEG] = arrays["live"][BUMP] = 0.0
+        for name, count, top in _RINGS:
             while len(arrays[name]) < len(saved[name]) + 2:
                 arrays[name] = np.zeros((2 * len(arrays[name]), arrays[name].shape[1]))
             ring, n = arrays[name], int(memory[count])
             ring[:] = 0.0 if name == "rows" else -np.inf
             for i, row in enumerate(reversed(saved[name])):
                 ring[(n - 1 - i) % len(ring)] = row
+            arrays["live"][top] = n
         self._write()
 
 

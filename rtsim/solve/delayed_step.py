@@ -40,6 +40,8 @@ from rtsim.equations.delayed_values import (
     OF_STATES,
     ORDER,
     TIME,
+    TOP_BREAK,
+    TOP_ROW,
     VALUE,
     WHEN,
     before_of,
@@ -159,7 +161,7 @@ def arrivals(words: Any, table: Any, t: float, j: int, of: int) -> float:
     after, breaks = vector_at(table, AT.after), matrix_at(table, AT.breaks)
     lag, snapped = vector_at(table, AT.lag)[j], snapped_at(table) + j
     n, count, places = int(after[HEAD + j]), int(after[BREAKS]), breaks.shape[0]
-    level, at, same = _NEVER, t - lag, _SAME * near(t)
+    level, at, same, live = _NEVER, t - lag, _SAME * near(t), vector_at(table, AT.live)
     if not lag > 0.0:
         return level
     if after[snapped] > 0.0 and n < count:
@@ -172,7 +174,7 @@ def arrivals(words: Any, table: Any, t: float, j: int, of: int) -> float:
         while n < count and breaks[n % places, WHEN] <= at + same:
             level = min(level, breaks[n % places, of])
             n += 1
-        while n > max(0, count - places) and breaks[(n - 1) % places, WHEN] > at + same:
+        while n > max(0, int(live[TOP_BREAK]) - places) and breaks[(n - 1) % places, WHEN] > at + same:
             n -= 1
             level = min(level, breaks[n % places, of])
     after[snapped], after[HEAD + j] = 0.0, n
@@ -187,6 +189,7 @@ def begin_leg(words: Any, table: Any, t: float) -> int:
     z, u, p = vector_at(words, STEP_AT.z), vector_at(words, STEP_AT.u), vector_at(words, STEP_AT.p)
     of_states, of_lines, flag = _NEVER, _NEVER, after.size - 1
     if after[COUNT] == 0.0:
+        vector_at(table, AT.live)[TOP_ROW] = vector_at(table, AT.live)[TOP_BREAK] = 0.0
         of_states, of_lines = start_run(words, table), 0.0
     elif after[flag] == 0.0:
         of_states = 0.0 if jump_by_write(words, table, t, STATE) else 1.0
@@ -205,9 +208,10 @@ def begin_leg(words: Any, table: Any, t: float) -> int:
             of_lines = min(of_lines, level if passes(words, table, t, j) else level + 1.0)
     if min(of_states, of_lines) > vector_at(table, AT.live)[ORDER]:
         return 0
-    n, places = int(after[BREAKS]), breaks.shape[0]
-    if n >= places and breaks[n % places, WHEN] >= kept_since(table):
+    n, places, live = int(after[BREAKS]), breaks.shape[0], vector_at(table, AT.live)
+    if n >= max(places, int(live[TOP_BREAK])) and breaks[n % places, WHEN] >= kept_since(table):
         return HISTORY_FULL
+    live[TOP_BREAK] = max(live[TOP_BREAK], n + 1.0)
     breaks[n % places, WHEN] = t
     breaks[n % places, OF_STATES], breaks[n % places, OF_LINES] = of_states, of_lines
     after[BREAKS] = n + 1
@@ -314,9 +318,10 @@ def inner_leg(words: Any, table: Any, t: float, rest: float) -> int:
     if found == 1 or after[after.size - 1] == 0.0:
         for i in range(int(settings[KEPT]), own.size):
             own[i] = 0.0
-    n, places = int(after[COUNT]), rows.shape[0]
-    if n >= places and rows[n % places, END] >= kept_since(table):
+    n, places, live = int(after[COUNT]), rows.shape[0], vector_at(table, AT.live)
+    if n >= max(places, int(live[TOP_ROW])) and rows[n % places, END] >= kept_since(table):
         return HISTORY_FULL
+    live[TOP_ROW] = max(live[TOP_ROW], n + 1.0)
     allowed = longest_step(table, t, rest)
     inner_notes[PHASE], inner_notes[TAKEN], inner_notes[LAST] = 0.0, allowed, 1.0
     answer = call_step(table[AT.leg], words_at(table, AT.inner), t, allowed)

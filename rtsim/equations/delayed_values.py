@@ -24,7 +24,7 @@ from rtsim.equations.addresses import (
     vector_at,
 )
 from rtsim.equations.compiling import in_both
-from rtsim.equations.delays import COMPUTED, CONSTANT, DISCRETE, GIVEN, INPUT, PARAMETER, STATE
+from rtsim.equations.delays import COMPUTED, CONSTANT, DISCRETE, GIVEN, INPUT, PARAMETER, SET, STATE
 from rtsim.equations.layout import Layout
 
 COUNT, TIME, BREAKS, HEAD = range(4)
@@ -132,7 +132,8 @@ def find_lags(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
         if kind == PARAMETER and 0.0 < value < 1e-9:
             good = False
         if not good:
-            live[FAULTY], live[FAULT_TIME], live[FAULT_LAG] = j + 1.0, t, value
+            if live[FAULTY] == 0.0:
+                live[FAULTY], live[FAULT_TIME], live[FAULT_LAG] = j + 1.0, t, value
             lag[j] = math.nan
 
 
@@ -188,6 +189,8 @@ def before_of(table: Any, started: bool, e: int, s: float, x: Any, z: Any, u: An
     how = int(before[e, 0])
     if how == GIVEN:
         return before[e, 1]  # type: ignore[no-any-return]
+    if how == SET:
+        return p[int(before[e, 1])]  # type: ignore[no-any-return]
     if how == COMPUTED:
         past = vector_at(table, AT.past)
         call_equation(table[AT.past_function], s, x, z, u, p, past)

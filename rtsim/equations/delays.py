@@ -34,8 +34,9 @@ STATE, INPUT, DISCRETE, LINE = range(4)
 """Where a delayed signal comes from: x, u, z, or the function ``line`` of the model."""
 CONSTANT, PARAMETER, FUNCTION = range(3)
 """What a lag is."""
-GIVEN, COMPUTED, FIRST = range(3)
-"""What a signal was before the run: a number, a function of time, or its value at the start."""
+GIVEN, COMPUTED, FIRST, SET = range(4)
+"""What a signal was before the run: a number, a function of time, its value at the start, or a
+parameter."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,9 @@ class Delayed:
     - ``lag`` (s): a number, the name of a parameter, or a function ``lag(t, x, z, u, p)``.
     - ``least``, ``most`` (s): the bounds of a lag that is a function; both are required, and least
       must be > 0.  A lag that is a parameter needs no bounds: ``most`` is its first value then.
-    - ``before``: the signal before the run: a number, one number for each element, or a function
-      ``before(t)`` of the time t < 0 s.  The default is the value with which the run begins; a
-      signal of ``lines`` needs a value.
+    - ``before``: the signal before the run: a number, one number for each element, the name of a
+      parameter, or a function ``before(t)`` of the time t < 0 s.  The default is the value with
+      which the run begins; a signal of ``lines`` needs a value.
     - ``name``: the name of the delayed signal in messages; by default ``SIGNAL_delayed``.
 
     Raises :class:`ModelError` for a lag or bounds that are not valid.
@@ -61,7 +62,7 @@ class Delayed:
     lag: float | Fraction | str | Lag
     least: float = 0.0
     most: float | None = None
-    before: float | Sequence[float] | Before | None = None
+    before: float | Sequence[float] | str | Before | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -167,11 +168,10 @@ def resolve(model: Model) -> Resolved:
         if kind == LINE and lags[-1][:2] == (CONSTANT, 0.0):
             raise ModelError(f"{what} has the lag 0; a signal of lines needs a lag > 0 s")
         size = where.stop - where.start
-        for e, past in enumerate(_before(delayed, kind, size, what)):
-            if callable(past):
-                pasts.append((len(rows), past))
-            rows.append((kind, where.start + e, j))
-            first.append((COMPUTED, 0.0) if callable(past) else _given(past))
+        if callable(delayed.before):
+            pasts.append((len(rows), delayed.before))
+        first += _before(model, delayed, kind, size, what)
+        rows += [(kind, i, j) for i in range(where.start, where.stop)]
     return Resolved(
         np.array(rows, dtype=np.float64),
         np.array(lags, dtype=np.float64),
@@ -205,29 +205,36 @@ def _lag(model: Model, delayed: Delayed, least: float, what: str) -> tuple[float
     return PARAMETER, model.parameters.slice(lag).start, least, most
 
 
-def _before(delayed: Delayed, kind: int, size: int, what: str) -> list[Any]:
+def _before(
+    model: Model, delayed: Delayed, kind: int, size: int, what: str
+) -> list[tuple[float, float]]:
+    """Return the rows of :attr:`Resolved.before` for one delayed signal."""
     past = delayed.before
     if past is None:
         if kind == LINE:
             raise ModelError(f"{what} has no value before the run; give before=")
-        return [None] * size
+        return [(FIRST, 0.0)] * size
     if callable(past):
         if size > 1:
             raise ModelError(
                 f"{what} has {size} elements, but before= is one function; delay scalar signals, "
                 "or give numbers"
             )
-        return [past]
+        return [(COMPUTED, 0.0)]
+    if isinstance(past, str):
+        if past not in model.parameters:
+            raise UnknownName("parameter", past, model.parameters.names, f"before of {what}")
+        if model.parameters[past].size not in (1, size):
+            raise ModelError(f"{what} has {size} elements, but parameter {past} has not")
+        where = model.parameters.slice(past)
+        found = range(where.start, where.stop)
+        return [(SET, float(found[e % len(found)])) for e in range(size)]
     given = [float(v) for v in np.asarray(past, dtype=np.float64).ravel()]
     if len(given) not in (1, size):
         raise ModelError(f"{what} has {size} elements, but before= has {len(given)} values")
     if not np.isfinite(given).all():
         raise ModelError(f"{what} has before={past}; give finite numbers")
-    return given * (size // len(given))
-
-
-def _given(past: float | None) -> tuple[float, float]:
-    return (FIRST, 0.0) if past is None else (GIVEN, past)
+    return [(GIVEN, value) for value in given * (size // len(given))]
 
 
 # Each closure fills one element and calls the next closure.  They are compiled into one function,

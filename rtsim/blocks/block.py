@@ -70,8 +70,8 @@ class When:
 class InputDelay:
     """A scalar signal input of a block as it was some time ago (docs/delays.md).
 
-    ``port`` is the input.  ``lag`` and ``before`` name parameters of the block: the lag (s), and the
-    value of the input before the run.
+    ``port`` is the input.  ``lag`` and ``before`` name parameters of the block: the lag (s), and
+    the value of the input before the run.
     """
 
     port: str

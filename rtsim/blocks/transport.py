@@ -40,8 +40,8 @@ class TransportDelay(Block):
             )
         if samples is None and interpolation != "cubic":
             raise ScenarioError(
-                "TransportDelay(interpolation='linear') needs samples=, such as samples=20; without "
-                "samples, the delay interpolates as the solver does"
+                "TransportDelay(interpolation='linear') needs samples=, such as samples=20; "
+                "without samples, the delay interpolates as the solver does"
             )
         if samples is not None and samples < 2:
             raise ScenarioError(f"TransportDelay(samples={samples}): give at least 2")

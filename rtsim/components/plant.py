@@ -49,8 +49,9 @@ class Plant:
         self.stepper = solver.stepper(bound)
         if bound.history is not None and not bound.history.attached:
             raise ScenarioError(
-                f"plant {name}: solver {solver.name} cannot integrate model {model.name}, which has "
-                "delays; use dp54, bs32 or a solver with a fixed step, such as rk4"
+                f"plant {name}: solver {solver.name} cannot integrate model {model.name}, which "
+                "has delays; use dp54, bs32, or a solver with a fixed step such as rk4. (In a "
+                "diagram, TransportDelay(..., samples=20) works with every solver)"
             )
         self.step = step
         self.signals: Signals = model.states + model.discrete + model.inputs + model.outputs

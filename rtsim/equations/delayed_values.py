@@ -290,4 +290,3 @@ def delayed_fed(t: float, x: Any, z: Any, u: Any, p: Any, fed: Any) -> None:
     found = feed(table, t, x, z, u, own)
     for i in range(fed.size):
         fed[i] = found[i]
-

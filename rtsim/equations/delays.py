@@ -192,7 +192,10 @@ def _place(model: Model, name: str) -> tuple[int, slice]:
     return LINE, model.lines.slice(name)
 
 
-def _lag(model: Model, delayed: Delayed, least: float, what: str) -> tuple[float, float, float, float]:
+def _lag(
+    model: Model, delayed: Delayed, least: float, what: str
+) -> tuple[float, float, float, float]:
+    """Return a row of :attr:`Resolved.lags`; ``least`` (s) is the least lag by a parameter."""
     lag, most = delayed.lag, math.nan if delayed.most is None else delayed.most
     if callable(lag):
         return FUNCTION, 0.0, delayed.least, most

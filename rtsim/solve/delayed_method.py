@@ -29,8 +29,8 @@ def with_history(method: Method, bound: BoundModel) -> Method:
     assert history is not None
     if history.variable and method.unbounded is not None:
         raise ScenarioError(
-            f"model {model.name} has a variable lag, which a solver with a budget cannot integrate; "
-            "leave the budget out"
+            f"model {model.name} has a variable lag, which a solver with a budget cannot "
+            "integrate; leave the budget out"
         )
     sizes, n, delays = model_sizes(bound), model.states.size, len(model.delays)
     inner = method.inner

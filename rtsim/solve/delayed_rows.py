@@ -23,7 +23,8 @@ def between_ends(words: Any, table: Any, part: float, taken: float) -> None:
 
     ``slopes`` has the derivatives at both ends, unless the solver has a dense output of its own.
     """
-    y, began, out = vector_at(table, AT.y), vector_at(table, AT.began), vector_at(words, STEP_AT.out)
+    y, began = vector_at(table, AT.y), vector_at(table, AT.began)
+    out = vector_at(words, STEP_AT.out)
     k, slopes = matrix_at(table, AT.k), matrix_at(table, AT.slopes)
     if k.shape[0] > 0:
         within(y, began, k, matrix_at(table, AT.dense), part, taken)

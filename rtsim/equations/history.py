@@ -279,7 +279,8 @@ class History:
         arrays = self._arrays
         memory = arrays["memory"]
         since = memory[TIME] - np.nanmax(np.append(arrays["most"], 0.0)) - 1e3 * near(memory[TIME])
-        kept: dict[str, Any] = {"most": arrays["most"].tolist(), "start": arrays["start"].tolist()}
+        most = [None if np.isnan(longest) else longest for longest in arrays["most"].tolist()]
+        kept: dict[str, Any] = {"most": most, "start": arrays["start"].tolist()}
         for name, count, top in _RINGS:
             ring, n = arrays[name], int(memory[count])
             first = max(0, int(arrays["live"][top]) - len(ring))
@@ -292,7 +293,8 @@ class History:
         """Restore what :meth:`save` returned; the memory has its saved values already."""
         arrays = self._arrays
         memory = arrays["memory"]
-        arrays["most"][:], arrays["start"][:] = saved["most"], saved["start"]
+        arrays["most"][:] = [np.nan if m is None else m for m in saved["most"]]
+        arrays["start"][:] = saved["start"]
         arrays["live"][FAULTY] = arrays["live"][LEG] = arrays["live"][BUMP] = 0.0
         for name, count, top in _RINGS:
             while len(arrays[name]) < len(saved[name]) + 2:

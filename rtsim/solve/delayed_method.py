@@ -35,6 +35,7 @@ def with_history(method: Method, bound: BoundModel) -> Method:
     sizes, n, delays = model_sizes(bound), model.states.size, len(model.delays)
     inner = method.inner
     steps = (method.step, method.step) if inner is None else (inner.leg, inner.retake)
+    steps = (*steps, delayed_leg)
     degree = CUBIC if inner is None else inner.dense.shape[1]
     own = method.layout.zeros("memory", sizes)
     remembered = HEAD + 2 * delays + own.size + 1
@@ -71,12 +72,13 @@ def with_history(method: Method, bound: BoundModel) -> Method:
             places = (words.ctypes.data, words.size)
             found = {
                 name: (address_of(step), step)
-                for name, step in zip(("leg", "retake"), steps, strict=True)
+                for name, step in zip(("leg", "retake", "whole_leg"), steps, strict=True)
             }
             found |= {"inner": (places[0], 0), "inner_words": (places[1], 0)}
         else:
             plain = method.layout.plain(functions, inside, sizes)
-            found = {"leg": (0, steps[0]), "retake": (0, steps[1]), "inner": (0, plain)}
+            found = {"leg": (0, steps[0]), "retake": (0, steps[1]), "whole_leg": (0, steps[2])}
+            found["inner"] = (0, plain)
         memory = {"memory": given["memory"], "after": given["after"]}
         history.attach(found, {**arrays, **memory}, width, alive)
 

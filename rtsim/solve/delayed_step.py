@@ -216,9 +216,6 @@ def delayed_retake(words: Any, t: float, h: float) -> int:
     return answer
 
 
-_leg = in_both(delayed_leg)
-
-
 def delayed_step(words: Any, t: float, h: float) -> int:
     """Take all internal steps from ``t`` s to ``h`` s later."""
     p = vector_at(words, STEP_AT.p)
@@ -226,7 +223,7 @@ def delayed_step(words: Any, t: float, h: float) -> int:
     notes, done = vector_at(table, AT.notes), 0.0
     notes[PHASE] = 0.0
     while True:
-        answer = _leg(words, t + done, h - done)
+        answer = call_step(table[AT.whole_leg], words, t + done, h - done)
         if answer != GOOD or notes[LAST] != 0.0:
             return answer
         done += notes[TAKEN]

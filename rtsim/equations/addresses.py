@@ -9,6 +9,7 @@ module.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -125,10 +126,16 @@ def matrix_at(words: Any, place: int) -> Any:
     return words[place]
 
 
-TABLES: dict[int, Any] = {}
-"""For plain Python: the argument tables that :func:`table_at` finds, by number."""
+@cache
+def plain_tables() -> dict[int, Any]:
+    """Return the argument tables that :func:`table_at` finds in plain Python, by number.
+
+    They are not a global name, because the source hash of each function that uses them would
+    contain their contents.
+    """
+    return {}
 
 
 def table_at(number: float) -> Any:
     """Return the argument table whose address is ``number``, which a float64 holds exactly."""
-    return TABLES[int(number)]
+    return plain_tables()[int(number)]

@@ -60,7 +60,17 @@ LAYOUT = Layout(
     "the past of a plant",
     (
         *("derivative", "output", "guard", "line", "lag_function", "past_function"),
-        *("update", "tick", "slope", "lines_now", "whole_leg", "leg", "retake", "inner", "inner_words"),
+        *(
+            "update",
+            "tick",
+            "slope",
+            "lines_now",
+            "whole_leg",
+            "leg",
+            "retake",
+            "inner",
+            "inner_words",
+        ),
     ),
     {
         "elements": ("delayed", 3),
@@ -167,7 +177,8 @@ def row_of(table: Any, count: int, key: float) -> int:
             low = middle
         else:
             high = middle - 1
-    return low % places
+    place: int = low % places
+    return place
 
 
 @in_both

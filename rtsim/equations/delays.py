@@ -156,7 +156,9 @@ def resolve(model: Model) -> Resolved:
     Raises :class:`ModelError` and :class:`UnknownName` for delays that do not fit the model.
     """
     fed(model)
-    rows, lags, first = [], [], []
+    rows: list[tuple[int, int, int]] = []
+    lags: list[tuple[float, float, float, float]] = []
+    first: list[tuple[float, float]] = []
     functions: list[tuple[int, Any]] = []
     pasts: list[tuple[int, Any]] = []
     for j, delayed in enumerate(model.delays):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
-from rtsim.equations.addresses import EQUATION, TABLES, TICK, UPDATE
+from rtsim.equations.addresses import EQUATION, TICK, UPDATE, plain_tables
 from rtsim.equations.compiling import ABSENT, Compilation, Native, plainly, prepared
 from rtsim.equations.delayed_values import (
     BREAKS,
@@ -124,8 +124,8 @@ class History:
         self._words = np.zeros(len(LAYOUT.functions) + 3 * len(LAYOUT.arrays), dtype=np.int64)
         self._write()
         number = self._words.ctypes.data
-        TABLES[number] = self._plain
-        weakref.finalize(self, TABLES.pop, number, None)
+        plain_tables()[number] = self._plain
+        weakref.finalize(self, plain_tables().pop, number, None)
 
     def _write(self) -> None:
         """Write the addresses of all functions and arrays to the table, which stays in place."""

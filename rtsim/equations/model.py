@@ -244,8 +244,8 @@ def bind(
     start = {"x": x, "u": u, "p": p}
     if history is not None:
         given = (("x", model.states), ("z", model.discrete), ("u", model.inputs))
-        found = [_given(start.get(name), layout) for name, layout in given]
-        start["u"] = history.first(*found, _given(p, model.parameters))
+        first_x, first_z, first_u = (_given(start.get(n), layout) for n, layout in given)
+        start["u"] = history.first(first_x, first_z, first_u, _given(p, model.parameters))
     for name, native, out in (
         *([] if history is None else [("line", history.line, model.lines)]),
         ("derivative", bound.derivative, model.states),

@@ -34,9 +34,11 @@ def with_history(method: Method, bound: BoundModel) -> Method:
         )
     sizes, n, delays = model_sizes(bound), model.states.size, len(model.delays)
     inner = method.inner
-    steps = (method.step, method.step) if inner is None else (inner.leg, inner.retake)
-    steps = (*steps, delayed_leg)
-    degree = CUBIC if inner is None else inner.dense.shape[1]
+    leg, retake = (method.step, method.step) if inner is None else (inner.leg, inner.retake)
+    steps = (leg, retake, delayed_leg)
+    no_k, no_dense = np.zeros((0, n)), np.zeros((0, 0))
+    k, dense = (None, None) if inner is None else (inner.k, inner.dense)
+    degree = CUBIC if dense is None else dense.shape[1]
     own = method.layout.zeros("memory", sizes)
     remembered = HEAD + 2 * delays + own.size + 1
     settings, live = np.zeros(2), np.zeros(LIVE)
@@ -52,8 +54,8 @@ def with_history(method: Method, bound: BoundModel) -> Method:
         "settings": settings,
         "inner_notes": np.zeros(NOTES) if inner is None else inner.notes,
         "notes": notes,
-        "k": np.zeros((0, n)) if inner is None else inner.k,
-        "dense": np.zeros((0, 0)) if inner is None else inner.dense,
+        "k": no_k if k is None else k,
+        "dense": no_dense if dense is None else dense,
         "fit": np.linalg.inv(np.vander(nodes, increasing=True)),
         "nodes_v": np.zeros((degree + 1, model.lines.size)),
     }
@@ -95,8 +97,8 @@ def with_history(method: Method, bound: BoundModel) -> Method:
             delayed_retake,
             began,
             notes,
-            None if inner is None else inner.k,
-            None if inner is None else inner.dense,
+            k,
+            dense,
         ),
         settle=settle,
     )

@@ -40,4 +40,4 @@ DECAY = Model(
 def by_steps(t: float) -> float:
     """The solution, by the method of steps: a polynomial of degree k between k - 1 and k."""
     terms = range(math.floor(t) + 2)
-    return sum((-1) ** k * (t - (k - 1)) ** k / math.factorial(k) for k in terms)
+    return math.fsum((-1) ** k * (t - (k - 1)) ** k / math.factorial(k) for k in terms)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from rtsim.core.signals import Signal, Signals
     from rtsim.equations.compiling import compiled
+    from rtsim.equations.delays import Delayed
     from rtsim.equations.model import Guard, Model
     from rtsim.gateway.client import connect
     from rtsim.record.reading import Recording
@@ -49,6 +50,7 @@ _HOMES = {
         "TruncatedNormal",
         "Uniform",
     ),
+    "rtsim.equations.delays": ("Delayed",),
     "rtsim.equations.model": ("Guard", "Model"),
     "rtsim.record.reading": ("Recording",),
     "rtsim.scenario.scenario": ("Scenario",),
@@ -59,6 +61,7 @@ _HOMES = {
 __all__ = [
     "Body",
     "Cue",
+    "Delayed",
     "Duplicate",
     "Empirical",
     "Fixed",

@@ -6,7 +6,7 @@ docs/blocks.md has examples.
 from __future__ import annotations
 
 from rtsim.blocks.algebra import Expression, Gain, Product, Quantiser, Saturation, Sum
-from rtsim.blocks.block import Block, Equations, Port, When, Wire
+from rtsim.blocks.block import Block, Equations, InputDelay, Port, When, Wire
 from rtsim.blocks.continuous import Differential, Integrator
 from rtsim.blocks.control import PID, SampledPID
 from rtsim.blocks.diagram import Diagram
@@ -16,7 +16,6 @@ from rtsim.blocks.sampled import (
     LevelCrossing,
     PeriodicSampler,
     Sampler,
-    TransportDelay,
     UnitDelay,
     ZeroOrderHold,
 )
@@ -31,6 +30,7 @@ from rtsim.blocks.sources import (
     Step,
     Waveform,
 )
+from rtsim.blocks.transport import TransportDelay
 
 __all__ = [
     "PID",
@@ -44,6 +44,7 @@ __all__ = [
     "Expression",
     "FirstOrderHold",
     "Gain",
+    "InputDelay",
     "Integrator",
     "LevelCrossing",
     "Noise",

@@ -67,6 +67,19 @@ class When:
 
 
 @dataclass(frozen=True)
+class InputDelay:
+    """A scalar signal input of a block as it was some time ago (docs/delays.md).
+
+    ``port`` is the input.  ``lag`` and ``before`` name parameters of the block: the lag (s), and
+    the value of the input before the run.
+    """
+
+    port: str
+    lag: str
+    before: str
+
+
+@dataclass(frozen=True)
 class Equations:
     """The equations of a block.
 
@@ -87,6 +100,8 @@ class Equations:
     timers: Mapping[str, Timer] = field(default_factory=dict)
     when: tuple[When, ...] = ()
     functions: Mapping[str, Any] = field(default_factory=dict)
+    delays: Mapping[str, InputDelay] = field(default_factory=dict)
+    """Delayed signal inputs by the name with which the equations read their past values."""
     meets: Mapping[str, str] = field(default_factory=dict)
     """Maps an event input to a timer; the event must occur at each tick of the timer."""
 

@@ -15,6 +15,7 @@ from rtsim.blocks.text import needed_for, plain_values, renamed, statements
 from rtsim.blocks.wiring import WiredBlocks
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
+from rtsim.equations.delays import Delayed
 from rtsim.equations.model import Guard, Model
 
 ARGUMENTS = "t, x, z, u, p"
@@ -172,11 +173,14 @@ class Generator:
             y = [[f"y[{i}] = {v}"] for i, v in enumerate(self._values_of(shown))]
             needed = self._behind(s.place for s in shown if s.place[0])
             bodies.append(FunctionBody("output", "y", f"Outputs {say}.", needed, y))
+        lines, delays = self._delays()
+        if delays:
+            bodies.append(self._line(f"Signals {say} that are delayed."))
         guards = self._guards()
         if guards:
             bodies.append(self._of_blocks("guard", "g", "guard", f"Guards {say}."))
-        lines = [self.lines[node] for node in self.computed]
-        texts += functions(ARGUMENTS, f"Signals {say}.", lines, bodies)
+        computed = [self.lines[node] for node in self.computed]
+        texts += functions(ARGUMENTS, f"Signals {say}.", computed, bodies)
         if guards:
             items = self.events.items("guards")
             texts.append(function("reset", f"i, {ARGUMENTS}", f"Guard i {say} fires.", items))
@@ -204,7 +208,26 @@ class Generator:
             tick=getattr(made, "tick", None),
             assumptions=diagram.assumptions,
             limits=diagram.limits,
+            delays=delays,
+            lines=lines,
+            line=getattr(made, "line", None),
         )
+
+    def _delays(self) -> tuple[Signals, tuple[Delayed, ...]]:
+        """Return the signals that are delayed, and how."""
+        signals, delays = [], []
+        for placed, delay in self.layout.delays:
+            name, unit = f"{placed.name}_undelayed", placed.flat.wires[delay.port].unit
+            lag, before = (f"{placed.name}_{n}" for n in (delay.lag, delay.before))
+            signals.append(Signal(name, unit))
+            delays.append(Delayed(name, lag, before=before, name=f"{placed.name}_delayed"))
+        return Signals(*signals), tuple(delays)
+
+    def _line(self, doc: str) -> FunctionBody:
+        """Return the text of the function that computes the signals that are delayed."""
+        places = [placed.flat.sources[delay.port] for placed, delay in self.layout.delays]
+        v = [[f"v[{i}] = {self.values[place][0]}"] for i, place in enumerate(places)]
+        return FunctionBody("line", "v", doc, self._behind(p for p in places if p[0]), v)
 
     def _values_of(self, shown: Sequence[_Shown]) -> list[str]:
         return [value for s in shown for value in self.values[s.place]]

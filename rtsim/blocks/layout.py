@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rtsim.blocks.block import Equations
+from rtsim.blocks.block import Equations, InputDelay
 from rtsim.blocks.flat import Flat, FlatBlock
 from rtsim.blocks.text import Element, Statement, expression, plain_values, statements
 from rtsim.core.errors import ModelError
@@ -128,6 +128,8 @@ class Layout:
     guards: list[Guard] = field(default_factory=list)
     timers: list[Timer] = field(default_factory=list)
     functions: dict[str, Any] = field(default_factory=dict)
+    delays: list[tuple[PlacedBlock, InputDelay]] = field(default_factory=list)
+    """Each delayed input and its block; the delayed values follow the inputs of the model in u."""
 
     @classmethod
     def of(cls, flat: Flat) -> Layout:
@@ -150,6 +152,9 @@ class Layout:
             for timer_name, timer in eq.timers.items():
                 draws = tuple(names[d] for d in timer.draws)
                 placed.timers[timer_name] = out._timer(known, timer, draws)
+            for late, delay in eq.delays.items():
+                placed.places[late] = "u", flat.inputs.size + len(out.delays), 1
+                out.delays.append((placed, delay))
             for function, what in eq.functions.items():
                 out.functions[f"{name}_{function.lstrip('_')}_f"] = what
         return out

@@ -1,4 +1,4 @@
-"""Blocks between signals and events: samplers, holds, delays, level crossings.
+"""Blocks between signals and events: samplers, holds, unit delays, level crossings.
 
 A sampler reads its signal as x-, the value before the changes at that instant.  Blocks that are
 connected by events react at the same instant.  A hold converts an event to a signal, which has the
@@ -8,7 +8,6 @@ new value from x+ on.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from rtsim.blocks import units
 from rtsim.blocks.block import (
@@ -20,14 +19,13 @@ from rtsim.blocks.block import (
     Wire,
     Wires,
     each,
-    number,
     numbers,
     shape,
     start,
 )
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
-from rtsim.core.tag import NS_PER_S, Duration, Period, exact_seconds, to_ns
+from rtsim.core.tag import Duration, Period, to_ns
 from rtsim.equations.model import Guard, Timer
 
 
@@ -223,79 +221,4 @@ class UnitDelay(Block):
             timers={"tick": timer(self.period, self.offset)},
             when=(When(("tick",), give), When(("tick", "u") if events else ("tick",), take)),
             meets={"u": "tick"} if events else {},
-        )
-
-
-class TransportDelay(Block):
-    """Delay a signal: ``y(t) = u(t - delay)``; before ``delay`` s, ``y`` is ``initial``.
-
-    ``u`` is sampled ``samples`` times per ``delay``; each sample is a tag.  ``y`` interpolates
-    between neighbouring samples with a cubic, or with a line if ``interpolation="linear"``.  If h
-    is the time between samples, the error is of order h^4 for the cubic and h^2 for the line.  A
-    jump of ``u`` becomes a ramp of length h.
-    """
-
-    inputs = (Port("u"),)
-
-    def __init__(
-        self,
-        delay: Duration,
-        samples: int = 20,
-        initial: float = 0.0,
-        interpolation: str = "cubic",
-        unit: str = units.ANY,
-    ) -> None:
-        if interpolation not in ("linear", "cubic"):
-            raise ScenarioError(
-                f"TransportDelay(interpolation={interpolation!r}): give 'linear' or 'cubic'"
-            )
-        if samples < 2:
-            raise ScenarioError(f"TransportDelay(samples={samples}): give at least 2")
-        if exact_seconds(delay, "delay") <= 0:
-            raise ScenarioError(f"TransportDelay({delay!r}): give a delay > 0 s")
-        number(initial, "TransportDelay(initial=")
-        self.step = Period(Period.of(delay).ns / samples)
-        self.samples, self.initial, self.cubic = samples, initial, interpolation == "cubic"
-        self.unit, self.delay = unit, float(Fraction(Period.of(delay).ns) / NS_PER_S)
-        self.inputs = (Port("u", unit=unit),)
-        self.outputs = (Port("y", unit=unit),)
-
-    @property
-    def label(self) -> str:
-        return f"delay {self.delay:g} s"
-
-    def equations(self, wires: Wires) -> Equations:  # noqa: ARG002
-        n = self.samples + 2
-        # The ring buffer covers one delay and one interval; the next sample overwrites the oldest.
-        a, b, c, d = (f"buffer[(int(at) + {i}) % {n}]" for i in range(4))
-        text = [f"_s = (t - since) / {self.step.seconds!r}", f"_b = {b}", f"_c = {c}"]
-        if self.cubic:
-            text += [
-                f"_d = {d}",
-                f"_a = 3.0 * (_b - _c) + _d if count == {self.samples + 1} else {a}",
-                "_v = _b * (_s + 1.0) * (_s - 1.0) * (_s - 2.0) / 2.0"
-                " - _c * (_s + 1.0) * _s * (_s - 2.0) / 2.0"
-                " + (_d * (_s + 1.0) - _a * (_s - 2.0)) * _s * (_s - 1.0) / 6.0",
-            ]
-        else:
-            text.append("_v = _b + _s * (_c - _b)")
-        text.append(f"y = _v if count > {self.samples} else initial")
-        return Equations(
-            memory=Signals(
-                Signal("buffer", self.unit, shape=(n,), initial=(self.initial,) * n),
-                "at",
-                "count",
-                Signal("since", "s"),
-            ),
-            parameters=Signals(Signal("initial", self.unit, initial=self.initial)),
-            output="\n".join(text),
-            timers={"tick": Timer(self.step)},
-            when=(
-                When(
-                    ("tick",),
-                    f"_place = at\n_value = u\nat = (at + 1.0) % {n}\n"
-                    "count = count + 1.0\nsince = t",
-                    "buffer[int(_place)] = _value",
-                ),
-            ),
         )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.components.ports import SignalPort, Wiring
-from rtsim.core.errors import ModelError
+from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.raised import blame
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
@@ -17,6 +17,7 @@ from rtsim.equations.addresses import AddressBlock
 from rtsim.equations.evaluation import evaluation_block, resident
 from rtsim.equations.model import BoundModel
 from rtsim.solve import GOOD, OUT_OF_BUDGET, TOO_SMALL, Solver
+from rtsim.solve.base import HISTORY_FULL
 from rtsim.solve.guard_watch import GuardWatch
 from rtsim.solve.resident import NativeStep
 
@@ -46,12 +47,20 @@ class Plant:
         self.bound = bound
         self.solver = solver
         self.stepper = solver.stepper(bound)
+        if bound.history is not None and not bound.history.attached:
+            raise ScenarioError(
+                f"plant {name}: solver {solver.name} cannot integrate model {model.name}, which "
+                "has delays; use dp54, bs32, or a solver with a fixed step such as rk4. (In a "
+                "diagram, TransportDelay(..., samples=20) works with every solver)"
+            )
         self.step = step
         self.signals: Signals = model.states + model.discrete + model.inputs + model.outputs
         self.values = np.zeros(self.signals.size)
         sizes = (model.states.size, model.discrete.size, model.inputs.size, model.outputs.size)
         self.x, self.z, self.u, self.y = np.split(self.values, np.cumsum(sizes)[:-1])
-        x, z, u, self.p = vectors
+        x, z, u, p = vectors
+        self.p = p if bound.history is None else bound.history.parameters(p)
+        """The parameters; if the model has delays, one more element finds the past."""
         self.x[:], self.z[:], self.u[:] = x, z, u
         self.port = SignalPort(name, self.signals, self.values)
         self.wiring = wiring
@@ -89,22 +98,30 @@ class Plant:
         """Take a provisional step to the next grid point, ``limit_ns``, or the next guard event."""
         target = self._grid_ns if self._grid_ns < limit_ns else limit_ns
         try:
-            if self.watch is None:
-                vectors = (self.x, self.z, self.u, self.p, self.next_x)
-                bad, reached = self.stepper.advance(self.ns, target, *vectors), target
-            else:
-                bad, reached = self.watch.advance(self.ns, target)
+            bad, reached = self._advance(target)
+            while bad == HISTORY_FULL and self.bound.history is not None:
+                self.bound.history.grow()
+                bad, reached = self._advance(target)
         except BaseException as error:
             self._blame(error)
         if bad != GOOD:
             self._complain(bad, target)
         self.target_ns = reached
 
+    def _advance(self, target: int) -> tuple[int, int]:
+        """Return the result of a step to ``target``, and the time at which the step ends (ns)."""
+        if self.watch is not None:
+            return self.watch.advance(self.ns, target)
+        vectors = (self.x, self.z, self.u, self.p, self.next_x)
+        return self.stepper.advance(self.ns, target, *vectors), target
+
     def _blame(self, error: BaseException) -> NoReturn:
         """Raise an error for an exception of the model, with the time interval of the step."""
         blame(f"{self.name} (model {self.bound.model.name})", Tag(self.ns), error)
 
     def _complain(self, bad: int, target: int) -> None:
+        if self.bound.history is not None and (fault := self.bound.history.fault()):
+            raise ModelError(f"{self.name}, between {Tag(self.ns)} and {Tag(target)}: {fault}")
         if bad == TOO_SMALL:
             raise ModelError(
                 f"{self.solver.name} found no step that is small enough for the tolerance of "
@@ -277,7 +294,7 @@ class Plant:
             "ns": self.ns,
             "k": self._k,
             "values": self.values.tolist(),
-            "p": self.p.tolist(),
+            "p": self.p[: self.bound.model.parameters.size].tolist(),
             "wires": None if self.wiring is None else self.wiring.into.tolist(),
             "stale": self.stale,
             "solver": self.stepper.save(),
@@ -288,7 +305,7 @@ class Plant:
         self.ns, self._k = saved["ns"], saved["k"]
         self._grid_ns = self.step.tick(self._k)
         self.values[:] = saved["values"]
-        self.p[:] = saved["p"]
+        self.p[: self.bound.model.parameters.size] = saved["p"]
         if self.wiring is not None:
             self.wiring.into[:] = saved["wires"]
         self.stale, self.touched, self.unsettled = saved["stale"], False, False

@@ -8,15 +8,17 @@ from rtsim.core.face import face
 
 if TYPE_CHECKING:
     from rtsim.equations.compiling import compiled
+    from rtsim.equations.delays import Delayed
     from rtsim.equations.modal import Mode, Transition
     from rtsim.equations.model import Guard, Model
 
-__all__ = ["Guard", "Mode", "Model", "Transition", "compiled"]
+__all__ = ["Delayed", "Guard", "Mode", "Model", "Transition", "compiled"]
 
 __getattr__, __dir__ = face(
     __name__,
     {
         "rtsim.equations.compiling": ("compiled",),
+        "rtsim.equations.delays": ("Delayed",),
         "rtsim.equations.modal": (
             "Mode",
             "Transition",

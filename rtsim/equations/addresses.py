@@ -9,6 +9,7 @@ module.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,11 @@ def call_equation(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any, out: An
 def call_update(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
     """Call an update function or a controller; ``handle`` is its address, or the function."""
     handle(t, x, z, u, p)
+
+
+def call_tick(handle: Any, due: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
+    """Call the timers of a model; ``handle`` is their address, or the function."""
+    handle(due, t, x, z, u, p)
 
 
 def call_project(handle: Any, x: Any) -> None:
@@ -118,3 +124,18 @@ def words_at(words: Any, place: int) -> Any:
 def matrix_at(words: Any, place: int) -> Any:
     """Return the matrix at index ``place`` of an argument table."""
     return words[place]
+
+
+@cache
+def plain_tables() -> dict[int, Any]:
+    """Return the argument tables that :func:`table_at` finds in plain Python, by number.
+
+    They are not a global name, because the source hash of each function that uses them would
+    contain their contents.
+    """
+    return {}
+
+
+def table_at(number: float) -> Any:
+    """Return the argument table whose address is ``number``, which a float64 holds exactly."""
+    return plain_tables()[int(number)]

@@ -25,8 +25,10 @@ from rtsim.equations.addresses import (
     call_read,
     call_sleep,
     call_step,
+    call_tick,
     call_update,
     matrix_at,
+    table_at,
     vector_at,
     words_at,
 )
@@ -164,6 +166,11 @@ def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:  # 
     return lambda handle, t, x, z, u, p, out: _equation_at(handle, t, x, z, u, p, out)
 
 
+@overload(call_tick, strict=False, jit_options=INLINED)
+def _(handle: Any, due: Any, t: Any, x: Any, z: Any, u: Any, p: Any) -> Any:  # noqa: ARG001
+    return lambda handle, due, t, x, z, u, p: _equation_at(handle, t, due, x, z, u, p)
+
+
 @overload(call_update, strict=False, jit_options=INLINED)
 def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any) -> Any:  # noqa: ARG001
     return lambda handle, t, x, z, u, p: _update_at(handle, t, x, z, u, p)
@@ -202,6 +209,11 @@ def _word_pointer(_: Any, address: Any) -> Any:
         return builder.inttoptr(values[0], context.get_value_type(kind))
 
     return kind(address), generate
+
+
+@overload(table_at, strict=False, jit_options=INLINED)
+def _(number: Any) -> Any:  # noqa: ARG001
+    return lambda number: _word_pointer(int(number))
 
 
 @overload(words_at, strict=False, jit_options=INLINED)

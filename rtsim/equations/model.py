@@ -19,8 +19,10 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Period
 from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
 from rtsim.equations.compiling import ABSENT, Compilation, Native, check_arguments, prepared
+from rtsim.equations.delays import Delayed, fed, resolve
 from rtsim.equations.first_call import check
 from rtsim.equations.sparsity import Sparsity
+from rtsim.equations.history import History
 
 Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
 """``equation(t, x, z, u, p, out)`` fills ``out``; t in s, x (n,), z (d,), u (m,), p (k,)."""
@@ -103,6 +105,9 @@ class Model:
       is the model's stop mode.
     - ``tick(due, t, x, z, u, p)`` is called once at each instant at which a timer of ``timers``
       ticks.
+    - ``delays`` are signals of the model as they were some time ago; the functions read them as
+      further elements of u, after the inputs (docs/delays.md).
+    - ``line(t, x, z, u, p, v)`` fills ``lines``: signals that are computed only to be delayed.
     - ``modes`` names the values 0, 1, ... of the last discrete signal
       (:mod:`rtsim.equations.modal`).
     - ``sparsity`` is an array or a SciPy sparse matrix (n, n) for the n states.  Element (i, j) is
@@ -149,6 +154,9 @@ class Model:
     jacobian: Equation | None = None
     assumptions: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    delays: tuple[Delayed, ...] = ()
+    lines: Signals = Signals()
+    line: Equation | None = None
 
     def __post_init__(self) -> None:
         if self.outputs.size and self.output is None:
@@ -179,6 +187,12 @@ class Model:
             raise ModelError(
                 f"model {self.name} has two guards with the same name: {', '.join(names)}"
             )
+        if bool(self.lines.size) != (self.line is not None):
+            raise ModelError(
+                f"model {self.name} needs both lines and the function line, or neither"
+            )
+        if self.delays:
+            resolve(self)
 
     @property
     def elements(self) -> Signals:
@@ -203,6 +217,8 @@ class BoundModel:
     stop: Native = ABSENT
     tick: Native = ABSENT
     jacobian: Native = ABSENT
+    history: History | None = None
+    """The past of the model's signals; ``None`` if the model has no delays."""
 
 
 def bind(
@@ -245,8 +261,14 @@ def bind(
         ready(model.tick, TICK, "tick", "due, t, x, z, u, p"),
         ready(model.jacobian, EQUATION, "jacobian", "t, x, z, u, p, j"),
     )
+    history = History(bound, compile) if model.delays else None
     start = {"x": x, "u": u, "p": p}
+    if history is not None:
+        given = (("x", model.states), ("z", model.discrete), ("u", model.inputs))
+        first_x, first_z, first_u = (_given(start.get(n), layout) for n, layout in given)
+        start["u"] = history.first(first_x, first_z, first_u, _given(p, model.parameters))
     for name, native, out in (
+        *([] if history is None else [("line", history.line, model.lines)]),
         ("derivative", bound.derivative, model.states),
         ("output", bound.output, model.outputs),
         ("guard", bound.guard, Signals(*(g.name for g in model.guards))),
@@ -263,7 +285,11 @@ def bind(
                 f"project of model {model.name} {_no_such(error)}; its vector x has "
                 f"{model.states.size} elements"
             ) from error
-    return bound
+    return bound if history is None else history.wrapped()
+
+
+def _given(values: Vector | None, layout: Signals) -> Vector:
+    return layout.initial() if values is None else values
 
 
 def _no_such(error: IndexError) -> str:
@@ -278,7 +304,7 @@ def _probe(
     layouts = {
         "x": model.states,
         "z": model.discrete,
-        "u": model.inputs,
+        "u": fed(model),
         "p": model.parameters,
     }
     vectors: list[Vector] = []

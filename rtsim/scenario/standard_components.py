@@ -80,8 +80,9 @@ class PlantComponent(Component):
         model = self.model
         found = (
             *(model.derivative, model.output, model.update, model.project),
-            *(model.guard, model.reset, model.stop, model.tick, model.jacobian),
+            *(model.guard, model.reset, model.stop, model.tick, model.line, model.jacobian),
             *(() if model.sparsity is None else (model.sparsity.starts, model.sparsity.rows)),
+            *(how for delayed in model.delays for how in delayed.functions),
         )
         return [function for function in found if function is not None]
 
@@ -98,6 +99,7 @@ class PlantComponent(Component):
             "inputs": {k: str(v) for k, v in sorted(self.inputs.items())},
             "states": start_values(self.model.states, self.states),
             "parameters": start_values(self.model.parameters, self.parameters),
+            **({"delays": list(map(str, self.model.delays))} if self.model.delays else {}),
         }
 
     def resettable(self) -> bool:

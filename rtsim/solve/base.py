@@ -29,6 +29,8 @@ TOO_SMALL = -2
 """Result of a step if even the shortest step exceeded the tolerance."""
 OUT_OF_BUDGET = -3
 """Result of a step if the budget of the frame is used up and the fallback is ``"stop"``."""
+HISTORY_FULL = -4
+"""Result of a step if the past of a model with delays has no room; the plant makes room."""
 
 
 class Stepper(Protocol):

@@ -65,8 +65,8 @@ class Inner:
     retake: Callable[..., int]
     now: Vector
     notes: Vector
-    k: NDArray[np.float64]
-    dense: NDArray[np.float64]
+    k: NDArray[np.float64] | None = None
+    dense: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,8 @@ class Method:
     """A function that is called with the memory when a solver frame begins."""
     inner: Inner | None = None
     """The method's internal steps; ``None`` if the method reaches each tag in a single step."""
+    settle: Callable[[Mapping[str, NDArray[np.float64]]], None] | None = None
+    """A function that is called with the arrays of the argument table before it is made."""
 
 
 def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
@@ -137,6 +139,11 @@ def _native(step: Callable[..., int]) -> Native:
     return compile_function(step, (WORDS, NUMBER, NUMBER), f"solver {step.__module__}")
 
 
+def address_of(step: Callable[..., int]) -> Any:
+    """Return the machine address of a step function."""
+    return _native(step).handle
+
+
 @cache
 def _native_run() -> Native:
     signature = (INTEGER, WORDS, WORDS, WORDS, VECTOR, MATRIX)
@@ -150,7 +157,7 @@ def model_sizes(bound: BoundModel) -> dict[str, int]:
         "states": model.states.size,
         "discrete": model.discrete.size,
         "inputs": model.inputs.size,
-        "parameters": model.parameters.size,
+        "parameters": model.parameters.size + (bound.history is not None),
         "guards": len(model.guards),
     }
 
@@ -162,6 +169,10 @@ def stepper(method: Method, bound: BoundModel) -> Stepper:
     shape that ``method.layout`` declares.  ``Stepper.advance`` raises the same errors for x, z, u,
     p and out.
     """
+    if bound.history is not None:
+        from rtsim.solve.delayed_method import with_history  # few models have delays
+
+        method = with_history(method, bound)
     return (_Resident if bound.compiled else _Plain)(method, bound)
 
 
@@ -208,7 +219,8 @@ class _Plain:
         inner, whole = self._method.inner, self._called(self._method.step)
         if inner is None:
             return Legs(whole, whole, self._called(by_slopes), self._words, x, self._compiled)
-        leg, retake, between = map(self._called, (inner.leg, inner.retake, by_weights))
+        dense = by_slopes if inner.k is None else by_weights
+        leg, retake, between = map(self._called, (inner.leg, inner.retake, dense))
         return Legs(
             leg, retake, between, self._words, inner.now, self._compiled, inner.notes, inner.k,
             inner.dense,
@@ -218,7 +230,10 @@ class _Plain:
         """Make the argument table for x, z, u, p and out, and bind the step to it."""
         given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
         memory = {"memory": self._memory, "after": self._after}
-        self._bind({**dict(given), **memory, **self._method.own})
+        arrays = {**dict(given), **memory, **self._method.own}
+        if self._method.settle is not None:
+            self._method.settle(arrays)
+        self._bind(arrays)
         self._vectors = self._x, self._z, self._u, self._p, self._out = vectors
 
     def _bind(self, arrays: Mapping[str, NDArray[np.float64]]) -> None:
@@ -248,11 +263,17 @@ class _Plain:
         return None if place is None else int(self._memory[place])
 
     def save(self) -> dict[str, Any]:
-        return {"memory": self._memory.tolist()} if self._memory.size else {}
+        past = self._bound.history
+        return {
+            **({"memory": self._memory.tolist()} if self._memory.size else {}),
+            **({} if past is None else {"past": past.save()}),
+        }
 
     def restore(self, saved: dict[str, Any]) -> None:
         if self._memory.size:
             self._memory[:] = saved["memory"]
+        if self._bound.history is not None:
+            self._bound.history.restore(saved["past"])
 
 
 class _Resident(_Plain):

@@ -1,0 +1,287 @@
+"""Delayed signals of a model: their declaration, and how each of them is found and delayed.
+
+A model with delays is a delay differential equation.  The functions of the model read the delayed
+signals as further elements of ``u``, after the declared inputs.  :mod:`rtsim.equations.history`
+keeps the past from which their values are taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.errors import ModelError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.compiling import check_arguments, in_both
+from rtsim.equations.reading_functions import check_value
+
+if TYPE_CHECKING:
+    from rtsim.equations.model import Equation, Model
+
+Lag = Callable[[float, Vector, Vector, Vector, Vector], float]
+"""``lag(t, x, z, u, p)`` returns a lag in s; u has the declared inputs only."""
+Before = Callable[[float], float]
+"""``before(t)`` returns the value of a signal at the time t < 0 (s)."""
+SHORTEST = 1e-9
+"""The shortest lag (s) that is not 0: the resolution of simulated time."""
+STATE, INPUT, DISCRETE, LINE = range(4)
+"""Where a delayed signal comes from: x, u, z, or the function ``line`` of the model."""
+CONSTANT, PARAMETER, FUNCTION = range(3)
+"""What a lag is."""
+GIVEN, COMPUTED, FIRST, SET = range(4)
+"""What a signal was before the run: a number, a function of time, its value at the start, or a
+parameter."""
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """A signal of a model as it was ``lag`` s ago.
+
+    - ``signal``: the name of a state, an input, a discrete signal, or a signal of ``lines``.
+    - ``lag`` (s): a number, the name of a parameter, or a function ``lag(t, x, z, u, p)``.
+    - ``least``, ``most`` (s): the bounds of a lag that is a function; both are required, and least
+      must be > 0.  A lag that is a parameter needs no bounds: ``most`` is its first value then.
+    - ``before``: the signal before the run: a number, one number for each element, the name of a
+      parameter, or a function ``before(t)`` of the time t < 0 s.  The default is the value with
+      which the run begins; a signal of ``lines`` needs a value.
+    - ``name``: the name of the delayed signal in messages; by default ``SIGNAL_delayed``.
+
+    Raises :class:`ModelError` for a lag or bounds that are not valid.
+
+    Example:
+        Delayed("x", 1.0, before=0.5)
+    """
+
+    signal: str
+    lag: float | Fraction | str | Lag
+    least: float = 0.0
+    most: float | None = None
+    before: float | Sequence[float] | str | Before | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        what = f"Delayed({self.signal!r})"
+        if not isinstance(self.signal, str):
+            raise ModelError(f"Delayed({self.signal!r}): give the name of a signal of the model")
+        if callable(self.lag):
+            check_arguments(self.lag, "t, x, z, u, p", f"lag of {what}", "returns a lag in s")
+            check_value(self.lag, f"lag of {what}")
+            if self.most is None or not SHORTEST <= self.least <= self.most < math.inf:
+                raise ModelError(
+                    f"{what} has a variable lag with the bounds least={self.least} and "
+                    f"most={self.most}; give {SHORTEST:g} s <= least <= most, both finite: the "
+                    "solver takes no step longer than least, and keeps the past for most"
+                )
+        elif isinstance(self.lag, str):
+            if self.most is not None and not 0 < self.most < math.inf:
+                raise ModelError(f"{what} has most={self.most}; give the longest lag > 0 s")
+        elif not isinstance(self.lag, (int, float, Fraction)):
+            raise ModelError(
+                f"{what} has the lag {self.lag!r}; give a number in s, the name of a parameter, or "
+                "a function of (t, x, z, u, p)"
+            )
+        elif not (float(self.lag) == 0.0 or SHORTEST <= float(self.lag) < math.inf):
+            raise ModelError(
+                f"{what} has the lag {self.lag} s; give 0, or a finite lag >= {SHORTEST:g} s"
+            )
+        if callable(self.before):
+            check_arguments(self.before, "t", f"before of {what}", "returns a number")
+            check_value(self.before, f"before of {what}")
+
+    @property
+    def called(self) -> str:
+        """The name of the delayed signal."""
+        return self.name or f"{self.signal}_delayed"
+
+    @property
+    def functions(self) -> tuple[Callable[..., float], ...]:
+        """The functions of the declaration."""
+        return tuple(how for how in (self.lag, self.before) if callable(how))
+
+    def __str__(self) -> str:
+        lag, before = ("a function" if callable(h) else str(h) for h in (self.lag, self.before))
+        return f"{self.signal} by {lag} from {self.least} to {self.most}, before {before}"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The delays of one model, by index: ``delays`` have lags, ``elements`` have values.
+
+    A delayed signal with several elements is one delay.
+    """
+
+    elements: NDArray[np.float64]
+    """For each element (q, 3): :data:`STATE` or another kind, its index, and its delay."""
+    lags: NDArray[np.float64]
+    """For each delay (d, 4): :data:`CONSTANT` or another kind, value or index, least, most."""
+    before: NDArray[np.float64]
+    """For each element (q, 2): :data:`GIVEN` or another kind, and the given value."""
+    lag: Equation | None
+    """Fills the lags that are functions."""
+    at_first: Equation | None
+    """Fills the elements whose ``before`` is a function, at t < 0."""
+
+
+def fed(model: Model) -> Signals:
+    """Return the layout of ``u`` as the functions of ``model`` get it: inputs, then delays.
+
+    Raises :class:`UnknownName` for a delayed signal that the model does not have.
+    """
+    if not model.delays:
+        return model.inputs
+    late = []
+    for delayed in model.delays:
+        known = model.states + model.inputs + model.discrete + model.lines
+        if delayed.signal in model.outputs and delayed.signal not in known:
+            raise ModelError(
+                f"model {model.name} delays its output {delayed.signal}; compute the signal in "
+                "line, declare it in lines, and delay that one"
+            )
+        if delayed.signal not in known:
+            raise UnknownName("delayed signal", delayed.signal, known.names, f"model {model.name}")
+        signal = known[delayed.signal]
+        late.append(Signal(delayed.called, signal.unit, shape=signal.shape))
+    return model.inputs + Signals(*late)
+
+
+def resolve(model: Model) -> Resolved:
+    """Return the delays of ``model`` by index.
+
+    Raises :class:`ModelError` and :class:`UnknownName` for delays that do not fit the model.
+    """
+    fed(model)
+    rows: list[tuple[int, int, int]] = []
+    lags: list[tuple[float, float, float, float]] = []
+    first: list[tuple[float, float]] = []
+    functions: list[tuple[int, Any]] = []
+    pasts: list[tuple[int, Any]] = []
+    for j, delayed in enumerate(model.delays):
+        what = f"delayed signal {delayed.called} of model {model.name}"
+        kind, where = _place(model, delayed.signal)
+        lags.append(_lag(model, delayed, SHORTEST if kind == LINE else 0.0, what))
+        if lags[-1][0] == FUNCTION:
+            functions.append((j, delayed.lag))
+        if kind == LINE and lags[-1][:2] == (CONSTANT, 0.0):
+            raise ModelError(f"{what} has the lag 0; a signal of lines needs a lag > 0 s")
+        size = where.stop - where.start
+        if callable(delayed.before):
+            pasts.append((len(rows), delayed.before))
+        first += _before(model, delayed, kind, size, what)
+        rows += [(kind, i, j) for i in range(where.start, where.stop)]
+    return Resolved(
+        np.array(rows, dtype=np.float64),
+        np.array(lags, dtype=np.float64),
+        np.array(first, dtype=np.float64),
+        _lags(functions) if functions else None,
+        _pasts(pasts) if pasts else None,
+    )
+
+
+def _place(model: Model, name: str) -> tuple[int, slice]:
+    for kind, signals in (
+        (STATE, model.states),
+        (INPUT, model.inputs),
+        (DISCRETE, model.discrete),
+    ):
+        if name in signals:
+            return kind, signals.slice(name)
+    return LINE, model.lines.slice(name)
+
+
+def _lag(
+    model: Model, delayed: Delayed, least: float, what: str
+) -> tuple[float, float, float, float]:
+    """Return a row of :attr:`Resolved.lags`; ``least`` (s) is the least lag by a parameter."""
+    lag, most = delayed.lag, math.nan if delayed.most is None else delayed.most
+    if callable(lag):
+        return FUNCTION, 0.0, delayed.least, most
+    if not isinstance(lag, str):
+        return CONSTANT, float(lag), float(lag), float(lag)
+    if lag not in model.parameters:
+        raise UnknownName("parameter", lag, model.parameters.names, f"lag of {what}")
+    if model.parameters[lag].size != 1:
+        raise ModelError(f"lag of {what}: parameter {lag} is an array; give a scalar parameter")
+    return PARAMETER, model.parameters.slice(lag).start, least, most
+
+
+def _before(
+    model: Model, delayed: Delayed, kind: int, size: int, what: str
+) -> list[tuple[float, float]]:
+    """Return the rows of :attr:`Resolved.before` for one delayed signal."""
+    past = delayed.before
+    if past is None:
+        if kind == LINE:
+            raise ModelError(f"{what} has no value before the run; give before=")
+        return [(FIRST, 0.0)] * size
+    if callable(past):
+        if size > 1:
+            raise ModelError(
+                f"{what} has {size} elements, but before= is one function; delay scalar signals, "
+                "or give numbers"
+            )
+        return [(COMPUTED, 0.0)]
+    if isinstance(past, str):
+        if past not in model.parameters:
+            raise UnknownName("parameter", past, model.parameters.names, f"before of {what}")
+        if model.parameters[past].size not in (1, size):
+            raise ModelError(f"{what} has {size} elements, but parameter {past} has not")
+        where = model.parameters.slice(past)
+        found = range(where.start, where.stop)
+        return [(SET, float(found[e % len(found)])) for e in range(size)]
+    given = [float(v) for v in np.asarray(past, dtype=np.float64).ravel()]
+    if len(given) not in (1, size):
+        raise ModelError(f"{what} has {size} elements, but before= has {len(given)} values")
+    if not np.isfinite(given).all():
+        raise ModelError(f"{what} has before={past}; give finite numbers")
+    return [(GIVEN, value) for value in given * (size // len(given))]
+
+
+# Each closure fills one element and calls the next closure.  They are compiled into one function,
+# and they also run as plain Python.
+
+
+def _ready(function: Any) -> Any:
+    return function if hasattr(function, "py_func") else in_both(function)
+
+
+@in_both
+def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> None:
+    pass
+
+
+def _lags(functions: Sequence[tuple[int, Any]]) -> Equation:
+    made: Equation = _none
+    for j, lag in functions:
+        made = _and_lag(j, _ready(lag), made)
+    return made
+
+
+def _and_lag(j: int, lag: Any, others: Equation) -> Equation:
+    @in_both
+    def lags(t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> None:
+        others(t, x, z, u, p, out)
+        out[j] = lag(t, x, z, u, p)
+
+    return lags
+
+
+def _pasts(functions: Sequence[tuple[int, Any]]) -> Equation:
+    made: Equation = _none
+    for e, past in functions:
+        made = _and_past(e, _ready(past), made)
+    return made
+
+
+def _and_past(e: int, past: Any, others: Equation) -> Equation:
+    @in_both
+    def pasts(t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> None:
+        others(t, x, z, u, p, out)
+        out[e] = past(t)
+
+    return pasts

@@ -21,9 +21,12 @@ from rtsim.solve.exploring import Change, Explored, Slope, explore, slope_of
 
 _MUCH = 20.0
 """Equations are stiff if a stiff solver covers this multiple of the time with as many steps."""
+_CHANGES = 3
+"""Steps with a sudden change are the cause of the trouble if they are at least so many."""
 _STIFF_STEPS = 60
 _STIFF_STATES = 300
 """The stiff solver is tried on models with at most this number of states."""
+_HUGE = 1e290
 _RISEN = 1e4
 """Growth of a derivative since the beginning of the advance that can belong to a pole."""
 _WITHIN_A_STEP = 0.01
@@ -71,17 +74,20 @@ def _looks(trouble: Trouble) -> str:
     tolerance = trouble.tolerance or StepTolerance()
     atol = tolerance.of_states(trouble.bound)
     found = explore(slope, (t, x), stall.length, trouble.end, tolerance.rtol, atol)
+    if trouble.tolerance is not None and np.abs(x).max() > _HUGE:
+        most = int(np.argmax(np.abs(x)))
+        return (
+            f"{names[most]} is about to exceed the largest floating-point number, so the equations "
+            "are unstable; correct them, or end the run before with a terminal guard"
+        )
     if trouble.tolerance is None and found.ended:
         return f"dp54 covers this interval with {found.tried} steps, so the step is too long"
-    change = _most_frequent(found)
+    change = found.last if found.stuck else _most_frequent(found)
     if change is not None:
         return _told(change, names[change.state])
     grown = np.abs(f) > _RISEN * np.abs(slope(*trouble.begin))
     if found.stuck and found.relative > _WITHIN_A_STEP and grown[found.state]:
-        return (
-            f"{names[found.state]} grows without bound: a pole; correct the equations, or end the "
-            "run before it with a terminal guard"
-        )
+        return _pole(names[found.state], t)
     if not tolerance.implicit and _is_stiff(slope, trouble, tolerance, atol, found):
         return (
             "the equations are stiff: from there radau covers more than "
@@ -92,15 +98,19 @@ def _looks(trouble: Trouble) -> str:
 
 
 def _most_frequent(found: Explored) -> Change | None:
-    """The change that most of the examined steps have, if enough of them have one.
-
-    A derivative that is not finite is a change that counts only if no step gets past it.
-    """
-    changes = [c for c in found.changes if c.kind == "jump" or found.stuck]
-    if not changes or len(changes) < (1 if found.stuck else 3) or 4 * len(changes) < found.examined:
+    """The first change of the kind that most examined steps have; None if few have one."""
+    changes = found.changes
+    if found.ended or len(changes) < _CHANGES or 4 * len(changes) < found.examined:
         return None
     (kind, state), _ = Counter((c.kind, c.state) for c in changes).most_common(1)[0]
     return next(c for c in changes if (c.kind, c.state) == (kind, state))
+
+
+def _pole(name: str, t: float) -> str:
+    return (
+        f"the derivative of {name} grows without bound at {t:.9g} s: a pole; correct the "
+        "equations, or end the run before it with a terminal guard"
+    )
 
 
 def _told(change: Change, name: str) -> str:
@@ -113,10 +123,7 @@ def _told(change: Change, name: str) -> str:
             "with a mode for a state that stays there (docs/hybrid.md)"
         )
     if change.kind == "pole":
-        return (
-            f"the derivative of {name} grows without bound at {change.before.t:.9g} s: a pole; "
-            "correct the equations, or end the run before it with a terminal guard"
-        )
+        return _pole(name, change.before.t)
     x = float(change.before.x[change.state])
     if change.kind == "overflow":
         return (

@@ -98,8 +98,9 @@ def change_between(slope: Slope, a: Point, b: Point, scale: Vector) -> Change | 
     derivative of one state.  ``scale`` (n,) weights the states.  A continuous derivative changes
     less on each half, until rounding hides it; it is no sudden change, however steep it is.
     """
+    first = a
     if not b.finite:
-        return _edge(slope, a, b)
+        return _edge(slope, first, a, b)
     i = int(np.argmax(np.abs(b.f - a.f) / scale))
     before = max(abs(float(a.f[i])), abs(float(b.f[i])))
     for _ in range(_BISECTIONS):
@@ -107,7 +108,7 @@ def change_between(slope: Slope, a: Point, b: Point, scale: Vector) -> Change | 
         if m is None:
             break
         if not m.finite:
-            return _edge(slope, a, m)
+            return _edge(slope, first, a, m)
         if abs(m.f[i] - a.f[i]) >= abs(b.f[i] - m.f[i]):
             b = m
         else:
@@ -136,11 +137,13 @@ def _beside(slope: Slope, a: Point, b: Point, i: int) -> float:
     return max(found)
 
 
-def _edge(slope: Slope, a: Point, b: Point) -> Change | None:
-    """The place at which the derivative stops to be finite between ``a`` and ``b``."""
+def _edge(slope: Slope, first: Point, a: Point, b: Point) -> Change | None:
+    """The place at which the derivative stops to be finite between ``a`` and ``b``.
+
+    ``first`` is the point at which the search began.
+    """
     if not a.finite:
         return None
-    first = a
     for _ in range(_BISECTIONS):
         m = _middle(slope, a, b)
         if m is None:
@@ -172,6 +175,8 @@ class Explored:
     examined: int = 0
     changes: list[Change] = field(default_factory=list)
     """The sudden changes in the examined steps that explain the error of their step."""
+    last: Change | None = None
+    """The sudden change in the last step, if no step was small enough."""
     relative: float = 0.0
     """Largest relative growth of a derivative over the last step that was tried."""
     state: int = 0
@@ -221,6 +226,7 @@ def explore(
         else:
             factor = min(1.0, factor)
             out.stuck = taken * factor < smallest
+            out.last = _sudden(slope, points, scale) if out.stuck else None
         h = taken * factor
     return out
 

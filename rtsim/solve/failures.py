@@ -53,7 +53,8 @@ def why_it_failed(
         rest += "as that, allow more steps (most_steps) or give the plant a shorter step"
     else:
         said = _not_finite(bound, result, name, within, x, out)
-        rest = f"use a smaller step than {step}, or correct the equations"
+        smaller = "" if tolerance else f"use a smaller step than {step}, or "
+        rest = f"{smaller}correct the equations"
     where = "" if stall is None else f"; {_place(bound, stall, result)}"
     return ModelError(f"{said}{where}; {looks or rest}")
 

@@ -234,6 +234,8 @@ def explore(
 def _sudden(slope: Slope, points: list[Point], scale: Vector) -> Change | None:
     """The sudden change between the two stages whose derivatives differ most."""
     for point in points[1:]:
+        if not np.isfinite(point.x).all():
+            return None
         if not point.finite:  # the states of later stages follow from this one
             return change_between(slope, points[0], point, scale)
     f = np.array([p.f for p in points])

@@ -204,12 +204,12 @@ def explore(
         taken = end - t if last else h
         points = [Point(t, x, f)]
         for i in range(1, len(c)):
-            y = x + taken * (a[i, :i] @ np.array([p.f for p in points]))
+            y = x + (taken * a[i, :i]) @ np.array([p.f for p in points])
             at = t + c[i] * taken
             points.append(Point(at, y, slope(at, y)))
         size = np.maximum(np.abs(x), np.abs(points[-1].x))
         scale = atol + rtol * np.where(np.isfinite(size), size, np.abs(x))
-        wrong = taken * (off @ np.array([p.f for p in points])) / scale
+        wrong = (taken * off) @ np.array([p.f for p in points]) / scale
         error = math.sqrt(float(np.mean(wrong**2)))
         _growth(out, points)
         if not error < _NOTED and out.examined < _EXAMINED:
@@ -217,8 +217,8 @@ def explore(
             change = _sudden(slope, points, scale)
             if change is not None and _explains(change, error, taken, scale):
                 out.changes.append(change)
-        factor = 0.9 * error**-0.2 if error > 0.0 else 10.0
-        factor = min(10.0, max(0.2, factor)) if math.isfinite(factor) else 0.2
+        factor = 10.0 if error == 0.0 else 0.2 if not math.isfinite(error) else 0.9 * error**-0.2
+        factor = min(10.0, max(0.2, factor))
         if error <= 1.0:
             t, x, f = t + taken, points[-1].x, points[-1].f
             out.covered += taken

@@ -169,8 +169,10 @@ def check_still(solver: Solver, *, compile: bool = True) -> None:
     """Assert that states without a derivative are constant, and that a model may have no states."""
     for model in (STILL, STATELESS):
         stepper = solver.stepper(bind(model, compile=compile))
-        x = model.states.initial()
+        x, frame = model.states.initial(), getattr(stepper, "new_frame", None)
         for k in range(3):
+            if frame is not None:
+                frame()
             out = np.full(x.size, np.nan)
             answer = stepper.advance(k * 10**7, (k + 1) * 10**7, x, NONE, NONE, NONE, out)
             assert answer == GOOD, f"{solver.name}: advance() of model {model.name} gave {answer}"

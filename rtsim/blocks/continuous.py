@@ -214,7 +214,10 @@ class Differential(Block):
         outputs = [n for port in self.outputs for n in elements(port.name, port.size or 1)]
         room = [f"_u = _scratch({len(names)})", "_z = _scratch(0)"]
         wired = [f"_u[{i}] = {name}" for i, name in enumerate(names)]
-        functions: dict[str, object] = {"_f": _helper(model.derivative or standing), "_scratch": scratch}
+        functions: dict[str, object] = {
+            "_f": _helper(model.derivative or standing),
+            "_scratch": scratch,
+        }
         if model.output is None:
             output = [f"{name} = states[{i}]" for i, name in enumerate(outputs)]
         else:

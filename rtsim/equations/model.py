@@ -229,9 +229,7 @@ def bind(
     finite.
     """
 
-    def ready(
-        function: Callable[..., None] | None, signature: Signature, name: str
-    ) -> Native:
+    def ready(function: Callable[..., None] | None, signature: Signature, name: str) -> Native:
         if function is None:
             return ABSENT
         what = f"{name} of model {model.name}"

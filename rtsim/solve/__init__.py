@@ -31,7 +31,6 @@ from rtsim.solve.rkn4 import RKN4, Nystrom
 from rtsim.solve.scipy_solvers import BDF, DOP853, LSODA, RADAU, SciPy
 from rtsim.solve.semi_implicit import SEMI_IMPLICIT_EULER
 
-
 SOLVER_PARTS = ("name", "order", "stepper")
 """The attributes that every solver has."""
 

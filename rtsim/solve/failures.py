@@ -32,7 +32,10 @@ def why_it_failed(
     the times (ns) between which it was to advance; ``step`` is the plant's step as a text.
     """
     x, out = vectors[0], vectors[-1]
-    name, within = f"{plant} (model {bound.model.name})", f"between {Tag(ends[0])} and {Tag(ends[1])}"
+    name, within = (
+        f"{plant} (model {bound.model.name})",
+        f"between {Tag(ends[0])} and {Tag(ends[1])}",
+    )
     if result == OUT_OF_BUDGET:
         return ModelError(
             f"{solver.name} used up its budget of evaluations for {name} {within}; allow more "
@@ -44,12 +47,16 @@ def why_it_failed(
     trouble = Trouble(bound, vectors[1:4], (t, x), stall or Stall(t, end - t, x, 1), end, tolerance)
     looks = what_it_looks_like(trouble)
     if result == TOO_SMALL:
-        said = f"{solver.name} found no step that is small enough for the tolerance of {name} {within}"
+        said = (
+            f"{solver.name} found no step that is small enough for the tolerance of {name} {within}"
+        )
         rest = "allow a larger tolerance, use a stiff solver, or correct the equations"
     elif result == TOO_MANY:
         most = "" if tolerance is None else f" (most_steps = {tolerance.most_steps})"
         said = f"{solver.name} took too many steps{most} for {name} {within}"
-        rest = "no discontinuity, stiffness or pole was found there; if the solution varies as fast "
+        rest = (
+            "no discontinuity, stiffness or pole was found there; if the solution varies as fast "
+        )
         rest += "as that, allow more steps (most_steps) or give the plant a shorter step"
     else:
         said = _not_finite(bound, result, name, within, x, out)
@@ -59,15 +66,11 @@ def why_it_failed(
     return ModelError(f"{said}{where}; {looks or rest}")
 
 
-def _not_finite(
-    bound: BoundModel, bad: int, name: str, within: str, x: Vector, out: Vector
-) -> str:
+def _not_finite(bound: BoundModel, bad: int, name: str, within: str, x: Vector, out: Vector) -> str:
     column = bound.model.states.columns[bad]
     if math.isfinite(out[bad]):
         return f"the derivative of state {column} of {name} is not finite {within}"
-    return (
-        f"state {column} of {name} became {out[bad]} {within}; the last good value is {x[bad]:g}"
-    )
+    return f"state {column} of {name} became {out[bad]} {within}; the last good value is {x[bad]:g}"
 
 
 def _place(bound: BoundModel, stall: Stall, result: int) -> str:

@@ -298,6 +298,7 @@ class Guarded:
             self._meanwhile,
         )
 
+
 def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs:
     """Return the :class:`Legs` of a stepper that has no method ``legs``.
 

@@ -50,7 +50,8 @@ STEP_LAYOUT = Layout(
 - ``x``: state at the beginning of the step; ``out``: state at its end.
 - ``memory``: the solver memory after the last committed step; ``after``: the solver memory that
   becomes valid once the step is committed.  Zeros mean that nothing is known of earlier steps.
-- ``notes``: the present advance of a method with internal steps; see :data:`rtsim.solve.look.PHASE`.
+- ``notes``: the present advance of a method with internal steps
+  (:data:`rtsim.solve.look.PHASE`).
 """
 AT = STEP_LAYOUT.at
 
@@ -118,7 +119,10 @@ def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, ro
 
 
 def rows_of(
-    run: Callable[[int], int], rows: NDArray[np.float64], notes: Vector, meanwhile: Callable[[], object]
+    run: Callable[[int], int],
+    rows: NDArray[np.float64],
+    notes: Vector,
+    meanwhile: Callable[[], object],
 ) -> NDArray[np.float64]:
     """Return the first of ``rows``: those of the steps that ``run`` took, also after pauses.
 

@@ -47,7 +47,8 @@ class SciPy(StepTolerance):
 
     ``method`` is the name of SciPy's class: DOP853, Radau, BDF or LSODA. ``most`` is the longest
     step (s).  A step takes some hundred times as long as one of a compiled pair, so that
-    ``most_steps`` is smaller.  Raises :class:`ScenarioError` for an unknown method or a value outside its range.
+    ``most_steps`` is smaller.  Raises :class:`ScenarioError` for an unknown method or a value
+    outside its range.
     """
 
     method: str = "LSODA"

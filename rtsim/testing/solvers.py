@@ -64,7 +64,6 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
     tolerance is checked.
     """
     check_contract(solver, compile=compile)
-    check_still(solver, compile=compile)
     check_memory(solver, compile=compile)
     if isinstance(solver, Adaptive):
         check_pair(solver)
@@ -74,6 +73,7 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
         check_tolerance(solver, compile=compile)
     else:
         check_order(solver, compile=compile)
+    check_still(solver, compile=compile)
     if compile:
         check_allocations(solver)
 

@@ -106,7 +106,11 @@ def explosion(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) 
 
 
 def _error(
-    function: Callable[..., None], states: str, solver: Solver, until: int = 2, compile: bool = False
+    function: Callable[..., None],
+    states: str,
+    solver: Solver,
+    until: int = 2,
+    compile: bool = False,
 ) -> str:
     scenario = Scenario("hard", until=until)
     model = Model(function.__name__, Signals(*states.split(", ")), function)

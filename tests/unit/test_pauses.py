@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_a_pause_changes_no_bit(guarded: bool, monkeypatch: pytest.MonkeyPatch) 
     for most in (math.inf, 2000, 6):
         monkeypatch.setattr(legs, "MOST_SPENT", most)
         pauses: list[int] = []
-        end = _advance(bound, guarded, lambda: pauses.append(1), np.array([1.0, 0.0]))
+        end = _advance(bound, guarded, partial(pauses.append, 1), np.array([1.0, 0.0]))
         found.append((end, len(pauses)))
     assert found[0][0] == found[1][0] == found[2][0]
     assert found[0][1] == 0
@@ -131,7 +132,7 @@ def test_both_engines_pause_and_agree(model: Model, monkeypatch: pytest.MonkeyPa
         assert result.final("p.x") == found[0][0][-1]
 
 
-HARD = '''
+HARD = """
 import math, signal, sys, threading, time
 from rtsim.core.signals import Signals
 from rtsim.equations.model import Guard, Model
@@ -164,7 +165,7 @@ def other():
 threading.Thread(target=other, daemon=True).start()
 result = simulate(scenario, compile=compile == "True", engine=engine)
 print(result.reason, result.ending.reached_ns)
-'''
+"""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM handler")

@@ -24,7 +24,7 @@ from rtsim.blocks.scratch import scratch
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.compiling import compiled
-from rtsim.equations.model import Guard, Model
+from rtsim.equations.model import Guard, Model, standing
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,10 @@ class Differential(Block):
         outputs = [n for port in self.outputs for n in elements(port.name, port.size or 1)]
         room = [f"_u = _scratch({len(names)})", "_z = _scratch(0)"]
         wired = [f"_u[{i}] = {name}" for i, name in enumerate(names)]
-        functions: dict[str, object] = {"_f": _helper(model.derivative), "_scratch": scratch}
+        functions: dict[str, object] = {
+            "_f": _helper(model.derivative or standing),
+            "_scratch": scratch,
+        }
         if model.output is None:
             output = [f"{name} = states[{i}]" for i, name in enumerate(outputs)]
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Set
+from collections.abc import Callable, Container, Set
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,8 +16,9 @@ from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.equations.addresses import AddressBlock
 from rtsim.equations.evaluation import evaluation_block, resident
 from rtsim.equations.model import BoundModel
-from rtsim.solve import GOOD, OUT_OF_BUDGET, TOO_SMALL, Solver
+from rtsim.solve import GOOD, Solver
 from rtsim.solve.base import HISTORY_FULL
+from rtsim.solve.failures import why_it_failed
 from rtsim.solve.guard_watch import GuardWatch
 from rtsim.solve.resident import NativeStep
 
@@ -119,29 +120,26 @@ class Plant:
         """Raise an error for an exception of the model, with the time interval of the step."""
         blame(f"{self.name} (model {self.bound.model.name})", Tag(self.ns), error)
 
-    def _complain(self, bad: int, target: int) -> None:
+    def _complain(self, bad: int, target: int) -> NoReturn:
         if self.bound.history is not None and (fault := self.bound.history.fault()):
             raise ModelError(f"{self.name}, between {Tag(self.ns)} and {Tag(target)}: {fault}")
-        if bad == TOO_SMALL:
-            raise ModelError(
-                f"{self.solver.name} found no step that is small enough for the tolerance of "
-                f"{self.name} (model {self.bound.model.name}) between {Tag(self.ns)} and "
-                f"{Tag(target)}; allow a larger tolerance, use a stiff solver, or correct the "
-                "equations"
-            )
-        if bad == OUT_OF_BUDGET:
-            raise ModelError(
-                f"{self.solver.name} used up its budget of evaluations for {self.name} (model "
-                f"{self.bound.model.name}) between {Tag(self.ns)} and {Tag(target)}; allow more "
-                'evaluations, a larger tolerance, a shorter step, or fallback="step"'
-            )
-        column = self.bound.model.states.columns[bad]
-        raise ModelError(
-            f"state {column} of {self.name} (model {self.bound.model.name}) became "
-            f"{self.next_x[bad]} between {Tag(self.ns)} and {Tag(target)}; the last good value "
-            f"is {self.x[bad]:g}; use a smaller step than {self.step}, or correct the "
-            "equations"
+        vectors = (self.x, self.z, self.u, self.p, self.next_x)
+        ends = self.ns, target
+        raise why_it_failed(
+            self.name, self.bound, self.solver, self.stepper, vectors, ends, self.step, bad
         )
+
+    def begin_run(self, meanwhile: Callable[[], object]) -> None:
+        """Let the solver call ``meanwhile`` in each pause of a step that takes long."""
+        self.give_up()
+        if hasattr(self.stepper, "meanwhile"):
+            self.stepper.meanwhile = meanwhile
+
+    def give_up(self) -> None:
+        """Give up a provisional step that is paused, if there is one."""
+        give_up = getattr(self.stepper, "give_up", None)
+        if give_up is not None:
+            give_up()
 
     def run_on(self, limit_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Take several steps on the plant's own grid, all before ``limit_ns``, and commit them.

@@ -93,6 +93,8 @@ class Executive:
         latch = None if self.handler is None else self.handler.latch
         self._instant = Microsteps(system, self._trace, pacer.clock, pacer.anchor, pacer.lap, latch)
         self._run_instant: Callable[[int, bool], None] = self._instant.run
+        for plant in system.plants:
+            plant.begin_run(self._meanwhile)
         self._guarded = any(plant.watch is not None for plant in system.plants)
         if system.faults is not None:
             system.faults.record(self._trace.event)
@@ -262,7 +264,8 @@ class Executive:
         next_kept = NEVER.ns if kept is None else kept.next_ns
         if self.handler is not None:
             next_kept = min(next_kept, self.handler.quiet_until())
-        if not stretches.run(min(self.until_ns, self.stop_ns, next_kept), self._between):
+        limit = min(self.until_ns, self.stop_ns, next_kept)
+        if not stretches.run(limit, self._between, self._meanwhile):
             return False
         if not self._clock.paced:
             self._pacer.wait(system.ns)
@@ -278,6 +281,11 @@ class Executive:
             self.handler.inbox.after(ns, standing=False)
             return bool(self.stopping) or self.handler.quiet_until() != NEVER.ns
         return bool(self.stopping)
+
+    def _meanwhile(self) -> None:
+        """End the run at the last tag, if that was asked for while a step takes long."""
+        if self.stopping:
+            raise Interrupted
 
     def _propagate(self, discrete: int) -> int:
         """Take provisional steps towards ``discrete``, ns; return the next tag's time, ns."""

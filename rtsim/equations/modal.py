@@ -16,7 +16,7 @@ from typing import Any
 from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import check_arguments, in_both
-from rtsim.equations.model import Equation, Guard, Model, Projection, Update
+from rtsim.equations.model import Equation, Guard, Model, Projection, Update, standing
 from rtsim.equations.reading_functions import check_value
 
 Level = Callable[[float, Vector, Vector, Vector, Vector], float]
@@ -154,7 +154,7 @@ def modal(
         inputs=inputs or Signals(),
         outputs=outputs or Signals(),
         parameters=parameters or Signals(),
-        derivative=_chosen(place, [mode.derivative or _stand for mode in modes]),
+        derivative=_chosen(place, [mode.derivative or standing for mode in modes]),
         output=_output(name, place, modes, output),
         update=update,
         project=project,
@@ -187,12 +187,6 @@ def _output(
 
 def _ready(function: Any) -> Any:
     return function if hasattr(function, "py_func") else in_both(function)
-
-
-@in_both
-def _stand(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    for i in range(dx.size):
-        dx[i] = 0.0
 
 
 @in_both

@@ -36,8 +36,28 @@ else 0."""
 Projection = Callable[[Vector], None]
 """``project(x)`` moves an accepted state to its manifold in place, such as a unit quaternion."""
 
+
+def standing(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """The derivative of a model without one: all states are constant between events."""
+    for i in range(dx.size):
+        dx[i] = 0.0
+
+
 _GUARD_ELEMENTS = 64
 _SENTINEL = -1.2345678901234567e300
+_ARGUMENTS = {
+    "derivative": "t, x, z, u, p, dx",
+    "output": "t, x, z, u, p, y",
+    "update": "t, x, z, u, p",
+    "project": "x",
+    "guard": "t, x, z, u, p, g",
+    "reset": "i, t, x, z, u, p",
+    "stop": "i, t, x, z, u, p",
+    "tick": "due, t, x, z, u, p",
+    "jacobian": "t, x, z, u, p, j",
+    "line": "t, x, z, u, p, v",
+}
+"""The arguments of each function of a model."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +117,7 @@ class Model:
 
     - ``states``, ``discrete``, ``inputs``, ``outputs``, ``parameters``: the layouts of x, z, u, y
       and p, in SI units unless a signal declares another unit.
+    - ``derivative=None``: the states are constant between events.  A model may have no states.
     - ``update(t, x, z, u, p)`` is called with the sample period that the scenario declares.
     - ``project(x)`` is called after each step.
     - ``guard(t, x, z, u, p, g)`` fills one value for each of ``guards``.  When a value crosses
@@ -134,8 +155,8 @@ class Model:
     """
 
     name: str
-    states: Signals
-    derivative: Equation
+    states: Signals = Signals()
+    derivative: Equation | None = None
     discrete: Signals = Signals()
     inputs: Signals = Signals()
     outputs: Signals = Signals()
@@ -159,6 +180,13 @@ class Model:
     line: Equation | None = None
 
     def __post_init__(self) -> None:
+        for name, arguments in _ARGUMENTS.items():
+            function = getattr(self, name)
+            if not (function is None or callable(function)):
+                raise ModelError(
+                    f"{name} of model {self.name} is {function!r}; give a function of "
+                    f"({arguments}), or None"
+                )
         if self.outputs.size and self.output is None:
             raise ModelError(f"model {self.name} declares outputs but has no output function")
         if self.update is not None and not self.discrete.size:
@@ -239,27 +267,25 @@ def bind(
     finite.
     """
 
-    def ready(
-        function: Callable[..., None] | None, signature: Signature, name: str, arguments: str
-    ) -> Native:
+    def ready(function: Callable[..., None] | None, signature: Signature, name: str) -> Native:
         if function is None:
             return ABSENT
         what = f"{name} of model {model.name}"
-        check_arguments(function, arguments, what)
+        check_arguments(function, _ARGUMENTS[name], what)
         return prepared(function, signature, what, compile)
 
     bound = BoundModel(
         model,
-        ready(model.derivative, EQUATION, "derivative", "t, x, z, u, p, dx"),
-        ready(model.output, EQUATION, "output", "t, x, z, u, p, y"),
-        ready(model.update, UPDATE, "update", "t, x, z, u, p"),
-        ready(model.project, IN_PLACE, "project", "x"),
+        ready(model.derivative or standing, EQUATION, "derivative"),
+        ready(model.output, EQUATION, "output"),
+        ready(model.update, UPDATE, "update"),
+        ready(model.project, IN_PLACE, "project"),
         bool(compile),
-        ready(model.guard, EQUATION, "guard", "t, x, z, u, p, g"),
-        ready(model.reset, RESET, "reset", "i, t, x, z, u, p"),
-        ready(model.stop, RESET, "stop", "i, t, x, z, u, p"),
-        ready(model.tick, TICK, "tick", "due, t, x, z, u, p"),
-        ready(model.jacobian, EQUATION, "jacobian", "t, x, z, u, p, j"),
+        ready(model.guard, EQUATION, "guard"),
+        ready(model.reset, RESET, "reset"),
+        ready(model.stop, RESET, "stop"),
+        ready(model.tick, TICK, "tick"),
+        ready(model.jacobian, EQUATION, "jacobian"),
     )
     history = History(bound, compile) if model.delays else None
     start = {"x": x, "u": u, "p": p}

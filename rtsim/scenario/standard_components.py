@@ -33,7 +33,7 @@ from rtsim.scenario.component import (
     initials,
     start_values,
 )
-from rtsim.solve import SOLVERS, Solver
+from rtsim.solve import SOLVER_PARTS, SOLVERS, Solver
 
 __getattr__ = names_replaced(
     __name__,
@@ -154,6 +154,11 @@ def check_plant(name: str, model: object, solver: object, update_period: object)
         raise ScenarioError(
             f"solver of plant {name} is the class {solver.__name__}; give an object: "
             f"{solver.__name__}()"
+        )
+    if not (isinstance(solver, str) or all(hasattr(solver, part) for part in SOLVER_PARTS)):
+        raise ScenarioError(
+            f"solver of plant {name} is {solver!r}; give the name of a solver, such as "
+            '"rk4" or "dp54", or an object with name, order and stepper (rtsim.solve.Solver)'
         )
     if isinstance(solver, str) and solver not in SOLVERS and solver.lower() in MEANT:
         raise ScenarioError(

@@ -12,10 +12,13 @@ from rtsim.solve.adaptive import BS32, DP54, Adaptive
 from rtsim.solve.base import (
     GOOD,
     OUT_OF_BUDGET,
+    PAUSED,
+    TOO_MANY,
     TOO_SMALL,
     EmbeddedTableau,
     NystromTableau,
     Solver,
+    Stall,
     Stepper,
     Tableau,
 )
@@ -28,6 +31,9 @@ from rtsim.solve.rkn4 import RKN4, Nystrom
 from rtsim.solve.scipy_solvers import BDF, DOP853, LSODA, RADAU, SciPy
 from rtsim.solve.semi_implicit import SEMI_IMPLICIT_EULER
 
+SOLVER_PARTS = ("name", "order", "stepper")
+"""The attributes that every solver has."""
+
 
 def _checked(name: str, made: object) -> Solver:
     """Return ``made`` if it is a solver called ``name``; raise :class:`ScenarioError` if not."""
@@ -36,7 +42,7 @@ def _checked(name: str, made: object) -> Solver:
             f"solver {name!r} is the class {made.__name__}; give an object, such as "
             f"{name.upper()} = {made.__name__}()"
         )
-    missing = [part for part in ("name", "order", "stepper") if not hasattr(made, part)]
+    missing = [part for part in SOLVER_PARTS if not hasattr(made, part)]
     if missing:
         raise ScenarioError(
             f"solver {name!r} is {made!r}, which has no {', '.join(missing)}; see "
@@ -76,11 +82,13 @@ __all__ = [
     "LSODA",
     "MIDPOINT",
     "OUT_OF_BUDGET",
+    "PAUSED",
     "RADAU",
     "RK4",
     "RKN4",
     "SEMI_IMPLICIT_EULER",
     "SOLVERS",
+    "TOO_MANY",
     "TOO_SMALL",
     "Adaptive",
     "EmbeddedTableau",
@@ -89,6 +97,7 @@ __all__ = [
     "NystromTableau",
     "SciPy",
     "Solver",
+    "Stall",
     "Stepper",
     "Tableau",
     "solver_named",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from rtsim.solve.adaptive_step import (
     LAYOUT,
     LEAST,
     MOST,
+    MOST_STEPS,
     REJECTED,
     RTOL,
     SAFETY,
@@ -45,7 +46,6 @@ from rtsim.solve.adaptive_step import (
 )
 from rtsim.solve.base import EmbeddedTableau, Stepper, lower_triangle, weights
 from rtsim.solve.embedded import BS32_TABLEAU, DP54_TABLEAU
-from rtsim.solve.look import NOTES
 from rtsim.solve.resident import Inner, Method, stepper
 
 __all__ = [
@@ -66,13 +66,26 @@ class StepTolerance:
     """The error that each step may have: ``rtol`` times the size of a state, plus ``atol``.
 
     ``atol`` is in the unit of the state: one value for all states, or a mapping from names of
-    states to values.  Raises :class:`ScenarioError` unless each tolerance is finite and > 0.
+    states to values.  ``most_steps`` is the number of steps, also rejected ones, that the solver
+    may take from one tag to the next; with more, the run ends with an error.  Raises
+    :class:`ScenarioError` unless each tolerance is finite and > 0, and ``most_steps`` >= 1.
     """
 
     rtol: float = 1e-6
     atol: float | Mapping[str, float] = 1e-9
+    most_steps: int = field(default=100_000, kw_only=True)
+
+    @property
+    def implicit(self) -> bool:
+        """True if stiffness does not limit the steps of the solver."""
+        return False
 
     def __post_init__(self) -> None:
+        if not self.most_steps >= 1:
+            raise ScenarioError(
+                f"most_steps = {self.most_steps} is not valid; give a number of steps >= 1, or "
+                "math.inf for no limit"
+            )
         for name, value in (("rtol", self.rtol), *self._absolute().items()):
             if not (math.isfinite(value) and value > 0):
                 raise ScenarioError(
@@ -169,13 +182,14 @@ class Adaptive(StepTolerance):
 
     def stepper(self, bound: BoundModel) -> Stepper:
         n, table = bound.model.states.size, self.tableau
-        settings = np.zeros(FIRST + 1)
+        settings = np.zeros(MOST_STEPS + 1)
         settings[RTOL], settings[SAFETY] = self.rtol, self.safety
         settings[LEAST], settings[MOST], settings[FIRST] = self.least, self.most, self.first
         settings[EXPONENT], settings[STOPS] = 1 / (table.lower + 1), self.fallback == "stop"
         settings[BUDGET] = math.inf if self.budget is None else self.budget
+        settings[MOST_STEPS] = self.most_steps
         off = weights(tuple(b - hat for b, hat in zip(table.b, table.hat, strict=True)))
-        k, now, notes = np.zeros((len(table.b), n)), np.zeros(n), np.zeros(NOTES)
+        k, now = np.zeros((len(table.b), n)), np.zeros(n)
         dense = np.array([[float(w) for w in row] for row in table.dense])
         own = {
             "a": lower_triangle(table.a),
@@ -186,10 +200,9 @@ class Adaptive(StepTolerance):
             "k": k,
             "now": now,
             "work": np.zeros(n),
-            "notes": notes,
             "dense": dense,
         }
-        inner = Inner(adaptive_leg, resident_retake, now, notes, k, dense)
+        inner = Inner(adaptive_leg, resident_retake, now, k, dense)
         return stepper(
             Method(
                 resident_adaptive,

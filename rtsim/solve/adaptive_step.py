@@ -16,9 +16,10 @@ from typing import Any
 from rtsim.equations.addresses import call_equation, call_project, matrix_at, vector_at
 from rtsim.equations.compiling import in_both
 from rtsim.equations.evaluation import first_not_finite
-from rtsim.solve.base import GOOD, OUT_OF_BUDGET, TOO_SMALL
-from rtsim.solve.legs import within
-from rtsim.solve.look import LAST, NOTES, PHASE, TAKEN
+from rtsim.solve.base import GOOD, OUT_OF_BUDGET, PAUSED, TOO_MANY, TOO_SMALL
+from rtsim.solve.legs import covered, pauses, within
+from rtsim.solve.look import BEGAN as LEG_BEGAN
+from rtsim.solve.look import LAST, PHASE, SPENT, TAKEN, TRIED
 from rtsim.solve.resident import STEP_LAYOUT
 from rtsim.solve.vectors import assign, error_norm, moved, weighted
 
@@ -32,7 +33,7 @@ STEP, EVALUATIONS, STEPS, REJECTED, UNBOUNDED, BEGAN, KNOWN, SLOPE = range(8)
 - ``KNOWN``: 1 if the derivative at the end of the last step is known; ``SLOPE`` is its first
   element.
 """
-RTOL, SAFETY, LEAST, MOST, EXPONENT, BUDGET, STOPS, FIRST = range(8)
+RTOL, SAFETY, LEAST, MOST, EXPONENT, BUDGET, STOPS, FIRST, MOST_STEPS = range(9)
 """Elements of the array ``settings``; see :class:`rtsim.solve.adaptive.Adaptive`.
 
 ``EXPONENT`` is 1 divided by the order of the error; ``STOPS`` is 1 for ``fallback="stop"``."""
@@ -45,16 +46,15 @@ LAYOUT = STEP_LAYOUT.extended(
     c=("stages",),
     error=("stages",),
     atol=("states",),
-    settings=(FIRST + 1,),
+    settings=(MOST_STEPS + 1,),
     k=("stages", "states"),
     now=("states",),
     work=("states",),
-    notes=(NOTES,),
     dense=("stages", "degree"),
 )
 """The arrays of an adaptive step.  ``a``, ``c``, ``dense``: the tableau; ``error``: weights of the
 error estimate; ``atol``: the absolute tolerance of each state; ``k``: derivatives at the stages;
-``now``: state at the beginning of the internal step; ``notes``: see :data:`rtsim.solve.look.PHASE`.
+``now``: state at the beginning of the internal step.
 """
 AT = LAYOUT.at
 _SHRINK, _GROW = 0.2, 10.0
@@ -157,6 +157,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
     cost = stages - 1 if words[AT.project] == 0 else stages
     enough = after[BEGAN] + settings[BUDGET]
     step, rejected = after[STEP], False
+    notes[LEG_BEGAN] = t
     while True:
         taken = min(settings[MOST], max(step, smallest))
         # enough for this step, but not for a repetition if this step is rejected
@@ -166,8 +167,13 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
         last = spent or _CLOSE * taken >= rest
         if last:
             taken = rest
+        notes[TAKEN] = taken
+        if notes[TRIED] >= settings[MOST_STEPS]:
+            return TOO_MANY
+        notes[TRIED] += 1.0
         embedded_step(words, t, taken)
         after[EVALUATIONS] += stages - 1
+        notes[SPENT] += stages - 1
         weighted(work, taken, weights, k, stages)
         error = error_norm(work, now, out, atol, rtol)
         if not math.isfinite(error):
@@ -188,7 +194,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
         if settings[STOPS] != 0.0:
             return failed(out, OUT_OF_BUDGET)
         after[UNBOUNDED] += 1
-    notes[TAKEN], notes[LAST] = taken, 1.0 if last else 0.0
+    notes[LAST] = 1.0 if last else 0.0
     return finish(words)
 
 
@@ -232,14 +238,16 @@ def resident_retake(words: Any, t: float, h: float) -> int:
 
 
 def resident_adaptive(words: Any, t: float, h: float) -> int:
-    """Take all internal steps from ``t`` s to ``h`` s later."""
+    """Take all internal steps from ``t`` s to ``h`` s later; the advance can pause between them."""
     notes = vector_at(words, AT.notes)
-    notes[PHASE], done = 0.0, 0.0
+    done = covered(notes)
     while True:
         answer = adaptive_leg(words, t + done, h - done)
         if answer != GOOD or notes[LAST] != 0.0:
             return answer
         done += notes[TAKEN]
+        if pauses(notes, done):
+            return PAUSED
 
 
 def new_frame(memory: Any) -> None:

@@ -29,8 +29,28 @@ TOO_SMALL = -2
 """Result of a step if even the shortest step exceeded the tolerance."""
 OUT_OF_BUDGET = -3
 """Result of a step if the budget of the frame is used up and the fallback is ``"stop"``."""
-HISTORY_FULL = -4
+TOO_MANY = -4
+"""Result of an advance that took more internal steps than the solver's ``most_steps``."""
+PAUSED = -5
+"""Result of a paused advance: the same call continues it (:mod:`rtsim.solve.legs`).
+
+``Stepper.advance`` never returns it."""
+HISTORY_FULL = -6
 """Result of a step if the past of a model with delays has no room; the plant makes room."""
+
+
+@dataclass(frozen=True)
+class Stall:
+    """The internal step that an adaptive solver could not take.
+
+    It begins at ``t`` s in the state ``x`` (n,) and is ``length`` s long; the advance tried
+    ``tried`` internal steps, the rejected ones included.
+    """
+
+    t: float
+    length: float
+    x: Vector
+    tried: int
 
 
 class Stepper(Protocol):
@@ -46,7 +66,7 @@ class Stepper(Protocol):
 
         ``z`` (d,), ``u`` (m,) and ``p`` (k,) are constant during the advance; ``x`` is not changed.
         Returns :data:`GOOD`, the index of the first element of ``out`` that is not finite,
-        :data:`TOO_SMALL` or :data:`OUT_OF_BUDGET`.
+        :data:`TOO_SMALL`, :data:`TOO_MANY` or :data:`OUT_OF_BUDGET`.
         """
         ...
 

@@ -44,7 +44,7 @@ def with_history(method: Method, bound: BoundModel) -> Method:
     settings, live = np.zeros(2), np.zeros(LIVE)
     settings[KEPT], settings[BUDGETED] = method.kept, method.unbounded is not None
     live[ORDER] = degree + 1
-    began, own_after, notes = np.zeros(n), np.zeros(own.size), np.zeros(NOTES)
+    began, own_after, inner_notes = np.zeros(n), np.zeros(own.size), np.zeros(NOTES)
     nodes = np.arange(degree + 1) / degree
     arrays = {
         "live": live,
@@ -52,8 +52,7 @@ def with_history(method: Method, bound: BoundModel) -> Method:
         "own": own,
         "own_after": own_after,
         "settings": settings,
-        "inner_notes": np.zeros(NOTES) if inner is None else inner.notes,
-        "notes": notes,
+        "inner_notes": inner_notes,
         "k": no_k if k is None else k,
         "dense": no_dense if dense is None else dense,
         "fit": np.linalg.inv(np.vander(nodes, increasing=True)),
@@ -64,7 +63,8 @@ def with_history(method: Method, bound: BoundModel) -> Method:
     def settle(given: Mapping[str, NDArray[np.float64]]) -> None:
         """Let the solver's own steps begin at ``began``, and the past know all functions."""
         vectors = {name: given[name] for name in ("z", "u", "p", "out")}
-        inside = {**vectors, "x": began, "memory": own, "after": own_after, **method.own}
+        memory = {"memory": own, "after": own_after, "notes": inner_notes}
+        inside = {**vectors, "x": began, **memory, **method.own}
         functions = (bound.derivative.handle, bound.project.handle)
         found: dict[str, Function]
         alive: Any = None
@@ -81,8 +81,8 @@ def with_history(method: Method, bound: BoundModel) -> Method:
             plain = method.layout.plain(functions, inside, sizes)
             found = {"leg": (0, steps[0]), "retake": (0, steps[1]), "whole_leg": (0, steps[2])}
             found["inner"] = (0, plain)
-        memory = {"memory": given["memory"], "after": given["after"]}
-        history.attach(found, {**arrays, **memory}, width, alive)
+        outer = {name: given[name] for name in ("memory", "after", "notes")}
+        history.attach(found, {**arrays, **outer}, width, alive)
 
     first = HEAD + 2 * delays
     unbounded = None if method.unbounded is None else first + method.unbounded
@@ -96,7 +96,6 @@ def with_history(method: Method, bound: BoundModel) -> Method:
             delayed_leg,
             delayed_retake,
             began,
-            notes,
             k,
             dense,
         ),

@@ -30,10 +30,11 @@ from rtsim.equations.delayed_values import (
     near,
 )
 from rtsim.equations.delays import FUNCTION
-from rtsim.solve.base import GOOD, HISTORY_FULL
+from rtsim.solve.base import GOOD, HISTORY_FULL, PAUSED
 from rtsim.solve.delayed_breaks import SAME, begin_leg, kept_since, own_at, snapped_at
 from rtsim.solve.delayed_rows import between_ends, find_slopes, write_row
-from rtsim.solve.look import LAST, PHASE, TAKEN
+from rtsim.solve.legs import covered, pauses
+from rtsim.solve.look import BEGAN, LAST, PHASE, SPENT, TAKEN, TRIED
 from rtsim.solve.resident import AT as STEP_AT
 from rtsim.solve.vectors import assign
 
@@ -137,7 +138,10 @@ def inner_leg(words: Any, table: Any, t: float, rest: float) -> int:
     live[TOP_ROW] = max(live[TOP_ROW], n + 1.0)
     allowed = longest_step(table, t, rest)
     inner_notes[PHASE], inner_notes[TAKEN], inner_notes[LAST] = 0.0, allowed, 1.0
+    inner_notes[TRIED], inner_notes[SPENT] = notes[TRIED], notes[SPENT]
     answer = call_step(table[AT.leg], words_at(table, AT.inner), t, allowed)
+    notes[BEGAN], notes[TRIED] = t, inner_notes[TRIED]
+    notes[SPENT] = max(inner_notes[SPENT], notes[SPENT] + 1.0)
     if answer != GOOD:
         return answer
     length = inner_notes[TAKEN]
@@ -217,13 +221,15 @@ def delayed_retake(words: Any, t: float, h: float) -> int:
 
 
 def delayed_step(words: Any, t: float, h: float) -> int:
-    """Take all internal steps from ``t`` s to ``h`` s later."""
+    """Take all internal steps from ``t`` s to ``h`` s later; the advance can pause between them."""
     p = vector_at(words, STEP_AT.p)
     table = table_at(p[p.size - 1])
-    notes, done = vector_at(table, AT.notes), 0.0
-    notes[PHASE] = 0.0
+    notes = vector_at(table, AT.notes)
+    done = covered(notes)
     while True:
         answer = call_step(table[AT.whole_leg], words, t + done, h - done)
         if answer != GOOD or notes[LAST] != 0.0:
             return answer
         done += notes[TAKEN]
+        if pauses(notes, done):
+            return PAUSED

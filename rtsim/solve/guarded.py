@@ -31,9 +31,9 @@ from rtsim.equations.addresses import (
 from rtsim.equations.compiling import Native, compile_function, compiled, in_both
 from rtsim.equations.evaluation import evaluate, evaluation_block
 from rtsim.equations.model import BoundModel
-from rtsim.solve.base import GOOD, Stepper
+from rtsim.solve.base import GOOD, PAUSED, Stepper
 from rtsim.solve.flips import find_flips, sign
-from rtsim.solve.legs import Legs, by_slopes
+from rtsim.solve.legs import Legs, by_slopes, covered, nothing, pauses, to_its_end
 from rtsim.solve.locating import locate
 from rtsim.solve.look import (
     AT,
@@ -43,14 +43,13 @@ from rtsim.solve.look import (
     LAYOUT,
     LEFT_AT,
     LEVEL,
-    PHASE,
     POINTS,
     SIDE,
     SIGN,
     TAKEN,
 )
 from rtsim.solve.resident import AT as STEP_AT
-from rtsim.solve.resident import model_sizes
+from rtsim.solve.resident import model_sizes, rows_of
 
 _evaluate = compiled(evaluate)
 
@@ -81,8 +80,8 @@ def drive(
 ) -> int:  # fmt: skip
     """Take internal steps up to ``to_ns``, or up to the first ns at which a guard has crossed.
 
-    Returns :data:`GOOD` or the error code of an internal step; ``reached`` is the length of the
-    advance (ns).
+    Returns :data:`GOOD`, :data:`PAUSED` or the error code of an internal step; ``reached`` is the
+    length of the advance (ns).
     """
     notes, directions = vector_at(look, AT.notes), vector_at(look, AT.directions)
     sides, fired, m = vector_at(look, AT.sides), vector_at(look, AT.fired), directions.size
@@ -90,15 +89,14 @@ def drive(
     now, out = vector_at(look, AT.now), vector_at(look, AT.out)
     z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
     slopes, cubic = matrix_at(look, AT.slopes), matrix_at(look, AT.k).size == 0
-    for i in range(m):
+    t, h, done = from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S, covered(notes)
+    for i in range(m if done == 0.0 else 0):
         fired[i] = 0.0
         sides[i] = here[SIGN, i]
         if (
             sides[i] == 0.0
         ):  # the guard fires when it leaves zero in its direction, unless it already fired
             sides[i] = here[CAME_TO, i] if here[CAME_TO, i] != 0.0 else -directions[i]
-    t, h, done = from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S, 0.0
-    notes[PHASE] = 0.0
     while True:
         notes[TAKEN], notes[LAST] = h - done, 1.0
         answer = call_step(leg, words, t + done, h - done)
@@ -121,6 +119,8 @@ def drive(
             conclude(look, to_ns, to_ns - from_ns)
             return GOOD
         done += taken
+        if pauses(notes, done):
+            return PAUSED
 
 
 def resident_drive_on(
@@ -217,7 +217,7 @@ class Guarded:
         self.here, self.there = arrays["here"], arrays["there"]
         self._fired, self._reached = arrays["fired"], arrays["reached"]
         self._directions = arrays["directions"]
-        self._legs = legs
+        self._legs, self._stepper = legs, stepper
         self._bound = bound  # keeps the code of the model's functions alive
         self._look: Any
         if legs.compiled:
@@ -240,7 +240,17 @@ class Guarded:
         Returns :data:`GOOD` or an error code, as ``Stepper.advance`` does.
         """
         self._legs.begin(from_ns)
-        return int(self._drive(from_ns, to_ns))
+        answer = int(self._drive(from_ns, to_ns))
+        if answer == PAUSED:
+            drive = partial(self._drive, from_ns, to_ns)
+            answer = int(to_its_end(drive, self._legs.notes, self._meanwhile))
+        return answer
+
+    @property
+    def _meanwhile(self) -> Callable[[], object]:
+        """What the stepper calls in a pause."""
+        found: Callable[[], object] = getattr(self._stepper, "meanwhile", nothing)
+        return found
 
     def native(self) -> NativeDrive | None:
         """Return the arguments of :func:`drive` for compiled code, or None for plain Python."""
@@ -280,9 +290,13 @@ class Guarded:
             self._output_words = self._output.words
         self._y = y
         rows = np.empty((times.size - 1, values.size))
-        run = _native_drive_on().call
-        good = run(*self._functions, self._output_words, times, values, rows)
-        return rows[:good]
+        run, given = _native_drive_on().call, (*self._functions, self._output_words)
+        return rows_of(
+            lambda i: run(*given, times[i:], values, rows[i:]),
+            rows,
+            self._legs.notes,
+            self._meanwhile,
+        )
 
 
 def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs:

@@ -9,6 +9,9 @@ Three functions work on internal steps; each runs compiled or as plain Python:
 last internal step again with the length ``h`` s; ``between(look, part, taken)`` writes the state at
 the fraction ``part`` (0 to 1) of the internal step to the array ``y`` of the guard table ``look``
 (:mod:`rtsim.solve.look`).
+
+An advance of many internal steps pauses after :data:`MOST_SPENT` evaluations of the derivative and
+returns to Python, so that signals and other threads are handled.  The same call continues it.
 """
 
 from __future__ import annotations
@@ -23,7 +26,11 @@ from numpy.typing import NDArray
 from rtsim.core.signals import Vector
 from rtsim.equations.addresses import matrix_at, vector_at
 from rtsim.equations.compiling import in_both
-from rtsim.solve.look import AT, NOTES
+from rtsim.solve.base import PAUSED
+from rtsim.solve.look import AT, DONE, NOTES, PHASE, SPENT, TRIED, WAITING
+
+MOST_SPENT = 2000
+"""Evaluations of the derivative after which an advance pauses, at the end of an internal step."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,47 @@ class Legs:
     """Weights of the dense output of an embedded pair (s, d)."""
     begin: Callable[[int], None] = field(default=lambda _: None)
     """A function that is called with the time (ns) at which an advance begins."""
+
+
+@in_both
+def covered(notes: Any) -> float:
+    """Begin an advance, or continue a paused one; return the length (s) that it has covered."""
+    notes[SPENT] = 0.0
+    if notes[PHASE] == WAITING:
+        notes[PHASE] = 1.0
+        return notes[DONE]  # type: ignore[no-any-return]
+    notes[PHASE] = notes[TRIED] = 0.0
+    return 0.0
+
+
+@in_both
+def pauses(notes: Any, done: float) -> bool:
+    """Return whether the advance, which has covered ``done`` s, pauses now."""
+    if notes[SPENT] < MOST_SPENT:
+        return False
+    notes[PHASE], notes[DONE] = WAITING, done
+    return True
+
+
+def nothing() -> None:
+    """Do nothing in a pause."""
+
+
+def to_its_end(
+    advance: Callable[[], int], notes: Vector, meanwhile: Callable[[], object], answer: int = PAUSED
+) -> int:
+    """Call ``advance`` until it does not pause, and ``meanwhile`` in each pause.
+
+    ``answer`` is the result of a call before.  If ``meanwhile`` raises an error, the advance is
+    given up.
+    """
+    try:
+        while answer == PAUSED:
+            meanwhile()
+            answer = advance()
+    finally:
+        notes[PHASE] = 0.0
+    return answer
 
 
 @in_both

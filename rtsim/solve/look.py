@@ -13,15 +13,22 @@ PARTS = (0.0, 1 / 1024, 1 / 4, 1 / 2, 3 / 4, 1023 / 1024, 1.0)
 """The points at which each guard is evaluated, as fractions of an internal step's length."""
 POINTS = len(PARTS)
 
-PHASE, TAKEN, LAST, END = range(4)
+PHASE, TAKEN, LAST, END, BEGAN, DONE, TRIED, SPENT = range(8)
 """Elements of the array ``notes``:
 
-- ``PHASE``: 0 before the first internal step of an advance, 1 after it.
+- ``PHASE``: 0 before the first internal step of an advance, 1 after it, :data:`WAITING` while the
+  advance is paused.
 - ``TAKEN``: length of the internal step (s).
 - ``LAST``: 1 if the internal step reaches the end of the advance, else 0.
 - ``END``: the time at which the internal step ends (s).
+- ``BEGAN``: the time at which the internal step begins (s).
+- ``DONE``: length of the complete internal steps of a paused advance (s).
+- ``TRIED``: number of internal steps of this advance so far, accepted or rejected.
+- ``SPENT``: evaluations of the derivative since the advance began or continued.
 """
-NOTES = 4
+NOTES = 8
+WAITING = 2.0
+"""The value of ``PHASE`` while an advance is paused between two internal steps."""
 
 NOWHERE = -1.0
 """The value of ``flips[WHERE]`` for a guard that does not flip."""

@@ -26,8 +26,9 @@ from rtsim.equations.evaluation import evaluate, evaluation_block
 from rtsim.equations.layout import Layout
 from rtsim.equations.machine_code import FAILED, EntryPoint
 from rtsim.equations.model import BoundModel
-from rtsim.solve.base import GOOD, Stepper
-from rtsim.solve.legs import Legs, by_slopes, by_weights
+from rtsim.solve.base import GOOD, PAUSED, Stall, Stepper
+from rtsim.solve.legs import Legs, by_slopes, by_weights, nothing, to_its_end
+from rtsim.solve.look import BEGAN, NOTES, PHASE, TAKEN, TRIED, WAITING
 
 STEP_LAYOUT = Layout(
     "a step",
@@ -40,6 +41,7 @@ STEP_LAYOUT = Layout(
         "out": ("states",),
         "memory": (0,),
         "after": (0,),
+        "notes": (NOTES,),
     },
 )
 """The first functions and arrays of every method's argument table, which adds arrays of its own.
@@ -48,6 +50,8 @@ STEP_LAYOUT = Layout(
 - ``x``: state at the beginning of the step; ``out``: state at its end.
 - ``memory``: the solver memory after the last committed step; ``after``: the solver memory that
   becomes valid once the step is committed.  Zeros mean that nothing is known of earlier steps.
+- ``notes``: the present advance of a method with internal steps
+  (:data:`rtsim.solve.look.PHASE`).
 """
 AT = STEP_LAYOUT.at
 
@@ -64,7 +68,6 @@ class Inner:
     leg: Callable[..., int]
     retake: Callable[..., int]
     now: Vector
-    notes: Vector
     k: NDArray[np.float64] | None = None
     dense: NDArray[np.float64] | None = None
 
@@ -115,6 +118,26 @@ def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, ro
         for j in range(values.size):
             rows[i, j] = values[j]
     return times.size - 1  # type: ignore[no-any-return]
+
+
+def rows_of(
+    run: Callable[[int], int],
+    rows: NDArray[np.float64],
+    notes: Vector,
+    meanwhile: Callable[[], object],
+) -> NDArray[np.float64]:
+    """Return the first of ``rows``: those of the steps that ``run`` took, also after pauses.
+
+    ``run(i)`` takes the steps from number ``i`` on, and returns how many it completed.
+    """
+    good = run(0)
+    try:
+        while notes[PHASE] == WAITING:
+            meanwhile()
+            good += run(good)
+    finally:
+        notes[PHASE] = 0.0
+    return rows[:good]
 
 
 EXACT_NS = 2**53
@@ -194,12 +217,14 @@ class _Plain:
     _compiled = False
 
     def __init__(self, method: Method, bound: BoundModel) -> None:
+        self.meanwhile: Callable[[], object] = nothing
         self._method = method
         self._bound = bound  # keeps the machine code of these functions alive
         self._functions = (bound.derivative.handle, bound.project.handle)
         self._sizes = model_sizes(bound)
         self._memory = method.layout.zeros("memory", self._sizes)
         self._after = method.layout.zeros("after", self._sizes)
+        self._notes = method.layout.zeros("notes", self._sizes)
         names = ("states", "discrete", "inputs", "parameters", "states")
         # checks the method's own arrays before a step is taken
         self._settle(tuple(np.zeros(self._sizes[name]) for name in names))
@@ -211,25 +236,30 @@ class _Plain:
             x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
         ):
             self._settle((x, z, u, p, out))
-        return self._step(from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S)
+        step = partial(self._step, from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S)
+        answer = step()
+        if answer == PAUSED:
+            return to_its_end(step, self._notes, self.meanwhile)
+        return answer
 
     def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
         """Return the functions and arrays for internal steps on x, z, u, p and out."""
         self._settle((x, z, u, p, out))
         inner, whole = self._method.inner, self._called(self._method.step)
         if inner is None:
-            return Legs(whole, whole, self._called(by_slopes), self._words, x, self._compiled)
+            slopes = self._called(by_slopes)
+            return Legs(whole, whole, slopes, self._words, x, self._compiled, self._notes)
         dense = by_slopes if inner.k is None else by_weights
         leg, retake, between = map(self._called, (inner.leg, inner.retake, dense))
         return Legs(
-            leg, retake, between, self._words, inner.now, self._compiled, inner.notes, inner.k,
+            leg, retake, between, self._words, inner.now, self._compiled, self._notes, inner.k,
             inner.dense,
         )  # fmt: skip
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
         """Make the argument table for x, z, u, p and out, and bind the step to it."""
         given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
-        memory = {"memory": self._memory, "after": self._after}
+        memory = {"memory": self._memory, "after": self._after, "notes": self._notes}
         arrays = {**dict(given), **memory, **self._method.own}
         if self._method.settle is not None:
             self._method.settle(arrays)
@@ -261,6 +291,17 @@ class _Plain:
         """The number of committed steps without an error bound; ``None``: they are not counted."""
         place = self._method.unbounded
         return None if place is None else int(self._memory[place])
+
+    def give_up(self) -> None:
+        """Give up a paused advance: the next advance begins anew."""
+        self._notes[PHASE] = 0.0
+
+    def stall(self) -> Stall | None:
+        """Return the internal step that failed last; ``None`` if the method has no such steps."""
+        inner, notes = self._method.inner, self._notes
+        if inner is None:
+            return None
+        return Stall(float(notes[BEGAN]), float(notes[TAKEN]), inner.now.copy(), int(notes[TRIED]))
 
     def save(self) -> dict[str, Any]:
         past = self._bound.history
@@ -307,10 +348,16 @@ class _Resident(_Plain):
             times[0] = from_ns
             times[1] = to_ns
             answer = self._call(self._at)
-            if answer == FAILED:
-                raise self._bare.error()
-            return answer
+            return answer if answer >= GOOD else self._without_end(answer)
         return super().advance(from_ns, to_ns, x, z, u, p, out)
+
+    def _without_end(self, answer: int) -> int:
+        """Return the result of an advance whose latest call returned ``answer`` < GOOD."""
+        if answer == PAUSED:
+            answer = to_its_end(lambda: self._call(self._at), self._notes, self.meanwhile)
+        if answer == FAILED:
+            raise self._bare.error()
+        return answer
 
     def native(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> NativeStep:
         """Return the arguments with which compiled code calls the step on x, z, u, p and out."""
@@ -339,5 +386,10 @@ class _Resident(_Plain):
                 self._output = evaluation_block(self._bound.output, *vectors[:4], y)
                 self._output_words = self._output.words
         rows = np.empty((times.size - 1, values.size))
-        good = self._run(self._native.handle, self._words, self._output_words, times, values, rows)
-        return rows[:good]
+        step, words, output = self._native.handle, self._words, self._output_words
+        return rows_of(
+            lambda i: self._run(step, words, output, times[i:], values, rows[i:]),
+            rows,
+            self._notes,
+            self.meanwhile,
+        )

@@ -13,23 +13,25 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.raised import own_frames
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.addresses import vector_at
 from rtsim.equations.evaluation import first_not_finite
 from rtsim.equations.model import BoundModel
-from rtsim.solve.adaptive import StepTolerance
-from rtsim.solve.base import GOOD, TOO_SMALL, Stepper
+from rtsim.solve.adaptive import Adaptive, StepTolerance
+from rtsim.solve.base import GOOD, TOO_MANY, TOO_SMALL, Stall, Stepper
 from rtsim.solve.jacobians import TAKERS, Jacobian, wanted
-from rtsim.solve.legs import Legs
-from rtsim.solve.look import AT, LAST, NOTES, PHASE, TAKEN
+from rtsim.solve.legs import Legs, nothing
+from rtsim.solve.look import AT, BEGAN, LAST, NOTES, PHASE, SPENT, TAKEN, TRIED
 from rtsim.solve.resident import STEP_LAYOUT, model_sizes
 
 STEP, EVALUATIONS, STEPS = range(3)
@@ -45,11 +47,14 @@ class SciPy(StepTolerance):
     """An adaptive solver of ``scipy.integrate``.
 
     ``method`` is the name of SciPy's class: DOP853, Radau, BDF or LSODA. ``most`` is the longest
-    step (s).  Raises :class:`ScenarioError` for an unknown method or a value outside its range.
+    step (s).  A step takes some hundred times as long as one of a compiled pair, so that
+    ``most_steps`` is smaller.  Raises :class:`ScenarioError` for an unknown method or a value
+    outside its range.
     """
 
     method: str = "LSODA"
     most: float = math.inf
+    most_steps: int = field(default=10_000, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +82,13 @@ class SciPy(StepTolerance):
     def order(self) -> int:
         return ORDERS[self.method]
 
+    @property
+    def implicit(self) -> bool:
+        return self.method != "DOP853"
+
     def stepper(self, bound: BoundModel) -> Stepper:
+        if not bound.model.states.size:  # SciPy's norms divide by the number of states
+            return Adaptive(self.rtol, self.atol, most=self.most).stepper(bound)
         return _Stepper(self, bound)
 
 
@@ -85,6 +96,8 @@ class _Stepper:
     def __init__(self, solver: SciPy, bound: BoundModel) -> None:
         import scipy.integrate
 
+        self.meanwhile: Callable[[], object] = nothing
+        self._most_steps = solver.most_steps
         self._make = getattr(scipy.integrate, solver.method)
         self._options = {
             "rtol": solver.rtol,
@@ -121,12 +134,14 @@ class _Stepper:
     ) -> int:
         self._settle((x, z, u, p, out))
         start, end, notes = from_ns / NS_PER_S, to_ns / NS_PER_S, self._notes
-        notes[PHASE], done, self._at_once = 0.0, start, True
+        notes[PHASE] = notes[TRIED] = 0.0
+        done, self._at_once = start, True
         while True:
             answer = self._leg(None, done, end - done)
             if answer != GOOD or notes[LAST] != 0.0:
                 return answer
             done += notes[TAKEN]
+            self.meanwhile()
 
     def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
         """Return the functions and arrays for internal steps on x, z, u, p and out.
@@ -161,7 +176,7 @@ class _Stepper:
         """Use the arrays x, z, u, p and out; check new arrays, and bind the derivative to them."""
         if any(a is not b for a, b in zip_longest(vectors, self._vectors)):
             given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
-            memory = {"memory": np.zeros(0), "after": np.zeros(0)}
+            memory = {"memory": np.zeros(0), "after": np.zeros(0), "notes": self._notes}
             STEP_LAYOUT.check((0, 0), {**dict(given), **memory}, self._sizes)
             self._derivative = self._native.on(self._at, *vectors[1:-1], self._slope)
             if self._jacobian is not None:
@@ -178,6 +193,10 @@ class _Stepper:
     def _leg(self, _: Any, t: float, rest: float) -> int:
         """Take one step of SciPy's solver."""
         remembered: float | None = None
+        self._notes[BEGAN] = t
+        if self._notes[TRIED] >= self._most_steps:
+            return TOO_MANY
+        self._notes[TRIED] += 1
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # the return value reports errors
             answer = GOOD
@@ -201,6 +220,7 @@ class _Stepper:
 
     def _slope_at(self, t: float, y: Vector) -> Vector:
         self._after[EVALUATIONS] += 1
+        self._notes[SPENT] += 1
         self._at[:] = y  # y can be a column of a matrix, which is not contiguous
         self._derivative(float(t))
         if self._slope.dot(self._zeros) != 0.0:  # nan; several times faster than a look at each
@@ -226,10 +246,8 @@ class _Stepper:
             self._solver = self._make(
                 self._slope_at, start, self._now.copy(), end, first_step=first, **given
             )
-        except ValueError:  # SciPy's linear algebra refuses values that are not finite
-            if self._bad == GOOD:
-                raise
-            return self._bad
+        except (ValueError, ArithmeticError) as error:
+            return self._refused(error)
         return GOOD
 
     def _matrices(self, start: float) -> dict[str, Any]:
@@ -238,15 +256,23 @@ class _Stepper:
             return {}
         return self._jacobian.options(self._method, self._slope_at, start, self._now)
 
+    def _refused(self, error: Exception) -> int:
+        """Return the result of a step in which SciPy raised ``error``.
+
+        SciPy's linear algebra refuses values that are not finite.  An error of the model's own
+        functions is raised again.
+        """
+        if own_frames(error):
+            raise error
+        return TOO_SMALL if self._bad == GOOD else self._bad
+
     def _step(self) -> int:
         solver, self._dense = self._solver, None
         self._bad = GOOD
         try:
             (getattr(solver, "finish", solver.step) if self._at_once else solver.step)()
-        except ValueError:
-            if self._bad == GOOD:
-                raise
-            return self._bad
+        except (ValueError, ArithmeticError) as error:
+            return self._refused(error)
         if solver.status == "failed" or not solver.t > solver.t_old:
             return TOO_SMALL if self._bad == GOOD else self._bad
         bad = first_not_finite(solver.y)
@@ -265,6 +291,14 @@ class _Stepper:
         if ends and self._project.handle != 0:
             self._project.call(out)
         return first_not_finite(out)
+
+    def stall(self) -> Stall | None:
+        """Return the step of SciPy's solver that failed last."""
+        solver, notes = self._solver, self._notes
+        if solver is None:
+            return None
+        length = getattr(solver, "h_abs", None) or float(solver.step_size or 0.0)
+        return Stall(float(notes[BEGAN]), length, self._now.copy(), int(notes[TRIED]))
 
     def accept(self) -> None:
         self._memory[:] = self._after

@@ -37,8 +37,11 @@ def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float
     """Return the root mean square of ``difference`` (n,), each element divided by its tolerance.
 
     The tolerance of an element is ``atol`` plus ``rtol`` times the larger of ``|before|`` and
-    ``|behind|``: its values at the beginning and at the end of the step.
+    ``|behind|``: its values at the beginning and at the end of the step.  Without elements the
+    error is 0.
     """
+    if not len(difference):
+        return 0.0
     scale = np.maximum(np.abs(before), np.abs(behind))
     scale *= rtol
     scale += atol
@@ -85,6 +88,8 @@ def _loops() -> None:
     def _(difference: Any, before: Any, behind: Any, atol: Any, rtol: Any) -> Any:  # noqa: ARG001
         def loop(difference: Any, before: Any, behind: Any, atol: Any, rtol: Any) -> float:
             total = 0.0
+            if difference.size == 0:
+                return 0.0
             for j in range(difference.size):
                 scale = atol[j] + rtol * max(abs(before[j]), abs(behind[j]))
                 total += (difference[j] / scale) ** 2

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.core.signals import Vector
-from rtsim.equations.model import Guard, bind
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import Guard, Model, bind
 from rtsim.solve import GOOD, Adaptive, Solver, Stepper
 from rtsim.solve.adaptive import StepTolerance
 from rtsim.testing.allocations import allocations
@@ -18,8 +18,8 @@ from rtsim.testing.problems import END_NS, FORCED, NONE, exact
 
 __all__ = [
     "END_NS", "FORCED", "NONE", "check_allocations", "check_contract", "check_memory",
-    "check_order", "check_pair", "check_solver", "check_tolerance", "convergence", "exact",
-    "propagate",
+    "check_order", "check_pair", "check_solver", "check_still", "check_tolerance", "convergence",
+    "exact", "propagate",
 ]  # fmt: skip
 
 _ROUNDING = 1e-10
@@ -73,6 +73,7 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
         check_tolerance(solver, compile=compile)
     else:
         check_order(solver, compile=compile)
+    check_still(solver, compile=compile)
     if compile:
         check_allocations(solver)
 
@@ -157,6 +158,26 @@ def check_contract(solver: Solver, *, compile: bool = True) -> None:
     assert advance(10_000_000, out) in (0, 1), (
         "advance() must return the index of a state that is not finite"
     )
+
+
+STILL = Model("still", Signals(Signal("x", initial=3.0), Signal("v", derivative_of="x")))
+"""States without a derivative."""
+STATELESS = Model("stateless")
+
+
+def check_still(solver: Solver, *, compile: bool = True) -> None:
+    """Assert that states without a derivative are constant, and that a model may have no states."""
+    for model in (STILL, STATELESS):
+        stepper = solver.stepper(bind(model, compile=compile))
+        x, frame = model.states.initial(), getattr(stepper, "new_frame", None)
+        for k in range(3):
+            if frame is not None:
+                frame()
+            out = np.full(x.size, np.nan)
+            answer = stepper.advance(k * 10**7, (k + 1) * 10**7, x, NONE, NONE, NONE, out)
+            assert answer == GOOD, f"{solver.name}: advance() of model {model.name} gave {answer}"
+            stepper.accept()
+            assert out.tolist() == x.tolist(), "a state without a derivative must be constant"
 
 
 def check_memory(solver: Solver, *, compile: bool = True) -> None:

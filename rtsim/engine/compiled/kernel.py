@@ -30,9 +30,11 @@ def stretch(w: Any) -> int:
     If ``LAST`` is set, the tag at ``LIMIT`` is run too.  If ``NOW`` is ``NOTHING``, the run begins
     with the tag at 0 ns; otherwise that tag was run before.  The call returns early after ``MOST``
     tags, or if the buffer of a track is full.  It also returns early in a tag that it cannot
-    finish; ``IN_TAG`` is then not 0, and the caller must undo this tag.
+    finish; ``IN_TAG`` is then not 0, and the caller must undo this tag.  If ``PAUSED`` is set, a
+    step of a plant takes long, and the next call continues it.
     """
     state = w[at.CHANGING]
+    w[state + at.PAUSED] = 0
     tags = 0
     if w[state + at.NOW] == at.NOTHING:
         save(w)

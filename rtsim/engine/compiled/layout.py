@@ -44,7 +44,7 @@ FAR = 2**63 - 1
 
 # -- the header's part of the words that change, counted from CHANGING
 
-(NOW, IN_FLIGHT, NEXT_SLOT, ROLLED, DRY, IN_TAG, ANSWER, HEADER_STATE) = range(8)
+(NOW, IN_FLIGHT, NEXT_SLOT, ROLLED, DRY, IN_TAG, ANSWER, PAUSED, HEADER_STATE) = range(9)
 UNDO_ALL, UNDO_PLANTS = 1, 2
 """Values of IN_TAG in a tag that is not complete: how much was copied at its beginning.  The value
 between two tags is 0."""

@@ -13,7 +13,7 @@ from rtsim.engine.compiled.rows import UNRECORDED, gather, new_row, tick
 from rtsim.equations.addresses import call_drive, call_step, vector_at, words_at
 from rtsim.equations.compiling import compiled
 from rtsim.equations.evaluation import evaluate
-from rtsim.solve import GOOD
+from rtsim.solve import GOOD, PAUSED
 from rtsim.solve.flips import sign
 from rtsim.solve.look import CAME_TO, LEFT_AT, SIGN
 
@@ -60,7 +60,10 @@ def _take_inputs(w: Any, r: int) -> bool:
 
 @compiled
 def propagate(w: Any, discrete: int) -> int:
-    """Take provisional steps up to ``discrete``; return the next tag's ns, NOTHING on failure."""
+    """Take provisional steps up to ``discrete``; return the next tag's ns.
+
+    Returns NOTHING if a step fails or pauses; the next call continues a paused step.
+    """
     ns = discrete
     for i in range(w[at.PLANT_COUNT]):
         r = w[at.PLANTS] + i * at.PLANT
@@ -77,17 +80,21 @@ def propagate(w: Any, discrete: int) -> int:
 
 @compiled
 def _advance(w: Any, r: int, now: int, target: int) -> int:
-    """A provisional step to ``target``, or to where a guard fires; NOTHING on failure."""
+    """A provisional step to ``target``, or to where a guard fires; else NOTHING."""
     words = words_at(w, r + at.P_WORDS)
     if w[r + at.P_DRIVE] == 0:
         h = (target - now) / NS_PER_S
-        good = call_step(w[r + at.P_STEP], words, now / NS_PER_S, h) == GOOD
-        return target if good else at.NOTHING
+        answer = call_step(w[r + at.P_STEP], words, now / NS_PER_S, h)
+        if answer == GOOD:
+            return target
+        w[w[at.CHANGING] + at.PAUSED] = answer == PAUSED
+        return at.NOTHING
     answer = call_drive(
         w[r + at.P_DRIVE], w[r + at.P_LEG], w[r + at.P_RETAKE], w[r + at.P_BETWEEN], words,
         words_at(w, r + at.P_LOOK), now, target,
     )  # fmt: skip
     if answer != GOOD:
+        w[w[at.CHANGING] + at.PAUSED] = answer == PAUSED
         return at.NOTHING
     return now + int(vector_at(w, r + at.P_REACHED)[0])
 

@@ -29,6 +29,7 @@ from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.equations.addresses import WORDS
 from rtsim.equations.compiling import Native, compile_function, kept
+from rtsim.solve.legs import nothing
 from rtsim.timing.pacing import Pacer
 
 AUTO, COMPILED, INTERPRETED = ENGINES = ("auto", "compiled", "interpreted")
@@ -82,6 +83,7 @@ class Stretches:
         self._table: Table | None = None
         self._engine = engine
         self._bound: tuple[object, Callable[[], Any]] | None = None
+        self._meanwhile: Callable[[], object] = nothing
         self._given_up_ns = -1
         """The next tag after the one at this time is the interpreter's, ns."""
         if engine == INTERPRETED:
@@ -184,13 +186,20 @@ class Stretches:
                 return f"messages of {task.name} trigger other components"
         return found
 
-    def run(self, limit_ns: int, between: Callable[[int], bool]) -> bool:
+    def run(
+        self,
+        limit_ns: int,
+        between: Callable[[int], bool],
+        meanwhile: Callable[[], object] = nothing,
+    ) -> bool:
         """Run the tags before ``limit_ns`` up to the first tag that the interpreter must run.
 
         ``between`` is called with the time of the last tag (ns): every 0.2 to 0.28 s in a paced
         run, now and then in other runs, and once at the end.  If ``between`` returns True, the run
-        stops.  Returns False if no tag was run.
+        stops.  ``meanwhile`` is called in each pause of a step that takes long.  Returns False if
+        no tag was run.
         """
+        self._meanwhile = meanwhile
         if not self.usable or self._system.ns == self._given_up_ns:
             return False
         system = self._system
@@ -275,7 +284,7 @@ class Stretches:
             call = _kernel().on(table.w, concurrent=self._clock.paced)
             self._bound = (table.w, call)
         began = stopwatch()
-        tags = int(self._bound[1]())
+        tags = table.call(self._bound[1], self._meanwhile)
         if tags == table.w[at.MOST] and 4 * (stopwatch() - began) < _CALL_NS:
             table.w[at.MOST] *= 4
         return tags

@@ -21,6 +21,7 @@ from rtsim.engine.compiled.stretch import Stretches
 from rtsim.engine.compiled.table import Table
 from rtsim.engine.compiled.transfer import copy_in, undo
 from rtsim.record.memory_recorder import BLOCK_BYTES
+from rtsim.solve.legs import nothing
 
 Sink = Callable[[NDArray[np.int64]], object]
 """Receives rows (n, columns) of a track; the array is valid only during the call."""
@@ -78,6 +79,7 @@ class WholeRun:
     def reset(self) -> None:
         """Restore the initial state; write changed parameter values after this call."""
         self._w[self._state :] = self._start
+        self._table.give_up()
         for vector, first in self._vectors:
             vector[...] = first
         for blocks in self._blocks:
@@ -119,13 +121,13 @@ class WholeRun:
                 self._stretches.draw_ahead(table, until_ns)
             began = stopwatch()
             try:
-                done = self._call()
+                done = table.call(self._call, nothing)
             except KeyboardInterrupt:
                 raise
             except Exception:
                 return None  # the interpreter meets the same error, and says where it is
             self.wall_ns += stopwatch() - began
-            tags += int(done)
+            tags += done
             unfinished, dry = w[state + at.IN_TAG], w[state + at.DRY]
             if unfinished:
                 undo(table)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -148,7 +149,9 @@ def _is_stiff(
         return False
     steps, covered = 0, 0.0
     try:
-        solver = Radau(slope, t, x, trouble.end, rtol=max(tolerance.rtol, 1e-12), atol=atol)
+        rtol = max(tolerance.rtol, 1e-12)
+        allowed: Any = atol  # SciPy takes a vector, unlike its type stubs
+        solver = Radau(slope, t, x, trouble.end, rtol=rtol, atol=allowed)
         while steps < _STIFF_STEPS and solver.status == "running":
             solver.step()
             steps += 1

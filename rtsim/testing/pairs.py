@@ -14,7 +14,7 @@ from rtsim.equations.model import Model, bind
 from rtsim.solve import GOOD, Adaptive, EmbeddedTableau
 from rtsim.solve.base import lower_triangle, weights
 from rtsim.solve.legs import within
-from rtsim.testing.problems import FORCED, NONE, exact
+from rtsim.testing.problems import FORCED, NONE, exact, forced
 
 FROM_S, START = 1.0, np.array([0.5, -0.25])
 PARTS = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -73,7 +73,7 @@ def _step(table: EmbeddedTableau, h: float) -> tuple[NDArray[np.float64], Vector
     k, y = np.zeros((len(table.b), 2)), START
     for i, c in enumerate(table.c):
         y = START + h * (a[i, :i] @ k[:i])
-        FORCED.derivative(FROM_S + float(c) * h, y, NONE, NONE, p, k[i])
+        forced(FROM_S + float(c) * h, y, NONE, NONE, p, k[i])
     return k, START + h * (weights(table.b) @ k)
 
 
@@ -111,7 +111,7 @@ def _check_same_as_last(pair: Adaptive) -> None:
     def counted(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
         nonlocal calls
         calls += 1
-        FORCED.derivative(t, x, z, u, p, dx)
+        forced(t, x, z, u, p, dx)
 
     model = Model("counted", FORCED.states, counted, parameters=FORCED.parameters)
     p, step_ns = FORCED.parameters.initial(), 125_000_000

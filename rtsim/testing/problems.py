@@ -10,7 +10,8 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Model
 
 
-def _forced(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+def forced(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """The derivative of :data:`FORCED`."""
     dx[0] = x[1]
     dx[1] = -x[0] + 2.0 * math.cos(t) - p[0] * (x[1] - math.sin(t) - t * math.cos(t))
 
@@ -19,7 +20,7 @@ FORCED = Model(
     name="forced oscillator",
     states=Signals(Signal("x", "m"), Signal("v", "m/s", derivative_of="x")),
     parameters=Signals("damping [1/s] = 0.3"),
-    derivative=_forced,
+    derivative=forced,
 )
 """x'' = -x + 2 cos t - c (x' - sin t - t cos t), with the solution x = t sin t from rest.
 

@@ -57,13 +57,14 @@ def _flown(model: Model, solver: Adaptive, step_ns: int, until: float, **plant: 
 
     What guards ask for at an event is no part of a budget: twice the slope.
     """
+    derivative: Any = model.derivative
     calls, seen = -1, 0  # it is tried once beforehand
     frames: Counter[int] = Counter()
 
     def counted(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
         nonlocal calls
         calls += 1
-        model.derivative(t, x, z, u, p, dx)
+        derivative(t, x, z, u, p, dx)
 
     def observe(shown: Progress) -> None:
         nonlocal seen

@@ -82,7 +82,7 @@ def test_the_compiled_engine_runs_them() -> None:
 
 def test_a_block_of_such_a_model_stands_still() -> None:
     block = Differential(Model("still", Signals("x = 2")))
-    assert "_f" in block.equations({}).functions  # type: ignore[arg-type]
+    assert "_f" in block.equations({}).functions
 
 
 @pytest.mark.parametrize("name", ["derivative", "output", "update", "guard", "reset", "tick"])

@@ -21,8 +21,8 @@ from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, S
 from rtsim.equations.compiling import ABSENT, Compilation, Native, check_arguments, prepared
 from rtsim.equations.delays import Delayed, fed, resolve
 from rtsim.equations.first_call import check
-from rtsim.equations.sparsity import Sparsity
 from rtsim.equations.history import History
+from rtsim.equations.sparsity import Sparsity
 
 Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
 """``equation(t, x, z, u, p, out)`` fills ``out``; t in s, x (n,), z (d,), u (m,), p (k,)."""

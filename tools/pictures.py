@@ -6,6 +6,7 @@ A NAME is the file name of a picture in docs/pictures, or ``examples``; without 
 from __future__ import annotations
 
 import io
+import math
 import re
 import sys
 import tempfile
@@ -25,9 +26,13 @@ from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from hitl.cli.starting import write_starter
 from hitl.contexts import Reported, back_to_back, pitl
 from hitl.results.table import Tables
+from rtsim import Delayed, Model, Scenario, Signals, simulate
 from rtsim.core.signals import Vector
 from rtsim.equations.sparsity import probed
+from rtsim.equations.delayed_values import ORDER
+from rtsim.equations.history import History
 from rtsim.models.f16.scenario import scenario
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
@@ -202,6 +207,59 @@ def draw_pitl(path: Path) -> None:
     )
 
 
+def delayed_decay(step: str, breaks: bool) -> tuple[Vector, Vector]:
+    """Time (s) and x of x' = -x(t - 1) with rk4, with breaks or without."""
+    model = Model("decay", Signals("x = 1"), _late, delays=(Delayed("x", 1.0, before=1.0),))
+    found = Scenario("decay", until=6)
+    found.plant("a", model, step=step)
+    recorder = MemoryRecorder()
+    attach = History.attach
+
+    def without(self: History, functions: Any, arrays: Any, width: int, alive: object) -> None:
+        arrays["live"][ORDER] = -1.0
+        attach(self, functions, arrays, width, alive)
+
+    try:
+        if not breaks:
+            History.attach = without  # type: ignore[method-assign]
+        simulate(found, compile=False, recorder=recorder)
+    finally:
+        History.attach = attach  # type: ignore[method-assign]
+    recording = recorder.recording()
+    return recording.time("a") / 1e9, recording["a.x"]
+
+
+def _late(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = -u[0]
+
+
+def draw_delays(path: Path) -> None:
+    """Draw the solution of x' = -x(t - 1) and the error of rk4 over its step."""
+
+    def exact(t: float) -> float:
+        terms = range(math.floor(t) + 2)
+        return math.fsum((-1) ** k * (t - k + 1) ** k / math.factorial(k) for k in terms)
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    left.plot(*delayed_decay("1/50", breaks=True), color="tab:blue")
+    for t in range(7):
+        left.axvline(t, color="0.85", lw=0.8, zorder=0)
+    left.set(xlabel="time (s)", ylabel="x", title="x' = -x(t - 1): a break at each whole second")
+    steps = [2 / n for n in (7, 15, 31, 63, 127)]
+    for breaks, label, color in (
+        (True, "steps end at breaks", "tab:blue"),
+        (False, "steps contain breaks", "tab:red"),
+    ):
+        off = []
+        for n in (7, 15, 31, 63, 127):
+            t, x = delayed_decay(f"2/{n}", breaks)
+            off.append(float(np.abs(x - [exact(v) for v in t]).max()))
+        right.loglog(steps, off, "o-", label=label, color=color)
+    right.set(xlabel="step (s)", ylabel="largest error of x", title="rk4, 0 to 6 s")
+    right.legend()
+    save(figure, path)
+
+
 def save(figure: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
@@ -219,6 +277,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "back-to-back.svg": draw_back_to_back,
     "pitl.svg": draw_pitl,
     "cockpit.png": draw_cockpit,
+    "delays.svg": draw_delays,
     "examples": draw_examples,
 }
 

@@ -256,6 +256,8 @@ def draw_delays(path: Path) -> None:
             off.append(float(np.abs(x - [exact(v) for v in t]).max()))
         right.loglog(steps, off, "o-", label=label, color=color)
     right.set(xlabel="step (s)", ylabel="largest error of x", title="rk4, 0 to 6 s")
+    right.set_xticks([0.02, 0.05, 0.1, 0.2], ["0.02", "0.05", "0.1", "0.2"])
+    right.minorticks_off()
     right.legend()
     save(figure, path)
 

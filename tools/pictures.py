@@ -242,8 +242,8 @@ def draw_delays(path: Path) -> None:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     left.plot(*delayed_decay("1/50", breaks=True), color="tab:blue")
-    for t in range(7):
-        left.axvline(t, color="0.85", lw=0.8, zorder=0)
+    for second in range(7):
+        left.axvline(second, color="0.85", lw=0.8, zorder=0)
     left.set(xlabel="time (s)", ylabel="x", title="x' = -x(t - 1): a break at each whole second")
     steps = [2 / n for n in (7, 15, 31, 63, 127)]
     for breaks, label, color in (
@@ -252,8 +252,8 @@ def draw_delays(path: Path) -> None:
     ):
         off = []
         for n in (7, 15, 31, 63, 127):
-            t, x = delayed_decay(f"2/{n}", breaks)
-            off.append(float(np.abs(x - [exact(v) for v in t]).max()))
+            at, x = delayed_decay(f"2/{n}", breaks)
+            off.append(float(np.abs(x - np.array([exact(v) for v in at])).max()))
         right.loglog(steps, off, "o-", label=label, color=color)
     right.set(xlabel="step (s)", ylabel="largest error of x", title="rk4, 0 to 6 s")
     right.set_xticks([0.02, 0.05, 0.1, 0.2], ["0.02", "0.05", "0.1", "0.2"])

@@ -58,6 +58,11 @@ MADE: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: Noise(-1.0), r"Noise\(deviation=-1\.0\): give a number >= 0"),
     (lambda _: Noise(1.0, period=0), "a period must be > 0 s, got 0"),
     (lambda _: TransportDelay(-1), r"TransportDelay\(-1\): give a delay > 0 s"),
+    (
+        lambda _: TransportDelay(1, interpolation="linear"),
+        r"interpolation='linear'\) needs samples=",
+    ),
+    (lambda _: TransportDelay(1, samples=1), r"TransportDelay\(samples=1\): give at least 2"),
     (lambda _: TransportDelay(1, initial="0"), r"TransportDelay\(initial='0'\)"),  # type: ignore[arg-type]
     (
         lambda rising: LevelCrossing(direction=rising),

@@ -77,7 +77,7 @@ def in_the_loop(solver: str | Solver = "dp54") -> Scenario:
     out = Scenario("loop", until=6)
     wires = {"force": "brake.y"}
     out.plant("a", LOOP, step="1/20", solver=solver, inputs=wires, update_period="1/9")
-    brake = PythonController(law, inputs=Signals("q"), outputs=Signals("y"))
+    brake = PythonController(law, inputs=Signals("q"), outputs=Signals("y"), compile=True)
     out.controller("brake", brake, period="1/10", inputs={"q": "a.q"}, transport=Fixed("0.013"))
     return out
 
@@ -94,7 +94,8 @@ def test_both_engines_and_plain_python(solver: str) -> None:
     recorder = MemoryRecorder()
     run = simulate(in_the_loop(solver), recorder=recorder, engine="compiled")
     assert recorder.recording().digest() == interpreted.digest()
-    assert str(run.certificate.engine).startswith("compiled")
+    tags = int(str(run.certificate.engine).split()[1])
+    assert tags > 100  # the instants at which a guard fires are the interpreter's
     plain = ran(in_the_loop(solver))
     assert np.allclose(plain["a.x"], interpreted["a.x"], rtol=0, atol=1e-12)
 

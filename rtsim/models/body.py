@@ -137,8 +137,8 @@ def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
 def air_flow(x: Vector, p: Vector) -> Flow:
     """Return direction cosines, velocity (m/s), rates (rad/s) and altitude (m).
 
-    Velocity and rates are relative to the Earth, and so to air at rest, in body axes.  ``x`` is the state (13,), and ``p``
-    begins with ``BODY_PARAMETERS``.
+    Velocity and rates are relative to the Earth, and so to air at rest, in body axes.  ``x`` is the
+    state (13,), and ``p`` begins with ``BODY_PARAMETERS``.
     """
     c11, c12, c13, c21, c22, c23, c31, c32, c33 = direction_cosines(x[6], x[7], x[8], x[9])
     rate = p[_RATE]

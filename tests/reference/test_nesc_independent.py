@@ -79,7 +79,8 @@ def gravity(r: Array, radius: float, j2: float) -> Array:
     north = -GM / d**2 * 3 * oblate * sine * cosine
     up = r / d
     across = np.array([r[0], r[1], 0.0]) / math.hypot(r[0], r[1])
-    return outward * up + north * (cosine * np.array([0.0, 0.0, 1.0]) - sine * across)
+    found: Array = outward * up + north * (cosine * np.array([0.0, 0.0, 1.0]) - sine * across)
+    return found
 
 
 def density(altitude: float) -> float:

@@ -47,7 +47,7 @@ def helpers_as_plain_python() -> Iterator[None]:
 def air(
     period: float = 0.05,
     step: float = 0.05,
-    until: float = 1600.0,
+    until: float = 6400.0,
     inputs: Mapping[str, float] | None = None,
 ) -> Scenario:
     out = Scenario("air", until=until)
@@ -103,7 +103,7 @@ def spectra(stretch: float = 1.0) -> dict[str, Spectrum]:
     )
 
 
-def sampled_spectrum(of: Spectrum, frequencies: Array, period: float, folds: int = 60) -> Array:
+def sampled_spectrum(of: Spectrum, frequencies: Array, period: float, folds: int = 30) -> Array:
     """Two-sided spectrum over rad/s of samples every ``period`` s: all aliases, unit^2 s / rad."""
     k = np.arange(-folds, folds + 1)[:, None]
     every = np.abs(frequencies + 2 * math.pi * k / period)
@@ -125,14 +125,14 @@ def in_interval(values: Array, of: Spectrum, period: float, tests: int) -> bool:
     """Whether bands of the periodogram lie in the chi-squared interval of the spectrum.
 
     The ordinates of the periodogram are independent and exponential about the spectrum.  A band
-    sums those of a quarter octave, up to 0.6 of the highest frequency.
+    sums those of an octave, up to 0.6 of the highest frequency.
     """
     n = values.size
     power = np.abs(np.fft.rfft(values)) ** 2 * period / (2 * math.pi * n)
     omega: Array = 2 * math.pi * np.fft.rfftfreq(n, period).astype(np.float64)
     chosen = np.arange(8, int(0.3 * n))
     ratio = power[chosen] / sampled_spectrum(of, omega[chosen], period)
-    band = np.floor(4 * np.log2(chosen / chosen[0])).astype(int)
+    band = np.floor(np.log2(chosen / chosen[0])).astype(int)
     share = CHANCE / (tests * (band[-1] + 1))
     for b in range(band[-1] + 1):
         inside = ratio[band == b]

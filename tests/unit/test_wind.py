@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from engine_parts import check_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -164,6 +165,16 @@ def test_air_at_rest_does_not_change_a_bit(
     windy = in_air(load_scenario(name, settings_), plant)
     windy.set(f"{plant}.wind_north", 5.0)
     assert compare_exact(there, trace_of(windy, until=2)) is not None
+
+
+@pytest.mark.parametrize("case", ["7", "8"])
+def test_both_engines_fly_through_the_wind(case: str) -> None:
+    def make() -> Scenario:
+        found = load_scenario("nesc", {"case": case})
+        found.until_ns = 1_000_000_000
+        return found
+
+    assert check_equal(make) > 100
 
 
 def test_a_trimmed_aircraft_that_the_wind_carries_is_trimmed() -> None:

@@ -38,6 +38,7 @@ from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.cockpit import draw_cockpit
 from tools.gallery import draw_gallery
+from tools.wind import draw_wind
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs/pictures"
@@ -276,6 +277,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "example.svg": draw_example,
     "sparse.png": draw_sparse,
     "latency.svg": draw_latency,
+    "wind.svg": lambda path: draw_wind(path, save),
     "back-to-back.svg": draw_back_to_back,
     "pitl.svg": draw_pitl,
     "cockpit.png": draw_cockpit,

@@ -40,3 +40,6 @@ class CompiledReaction:
     """For noise: the port to which the noise writes."""
     draws: Callable[[np.random.Generator, int], NDArray[np.float64]] | None = None
     """For noise: a function that returns the values (k, n) of the next k ticks."""
+    drawn: tuple[str, Vector] | None = None
+    """For timers: a random stream, and the elements of a vector that get numbers from N(0, 1) from
+    this stream before each tick."""

@@ -247,7 +247,7 @@ class TimerTask:
         x[:], z[:] = plant.x, plant.z
         for i in np.flatnonzero(self._due):
             for name, where in self._draws[i]:
-                stream = environment.streams.stream(f"noise/{plant.name}.{name}")
+                stream = environment.streams.stream(self._stream(name))
                 z[where] = stream.standard_normal(where.stop - where.start)
         self._tick(tag.ns / NS_PER_S)
         for signals, vector in ((model.states, x), (model.discrete, z)):
@@ -266,14 +266,26 @@ class TimerTask:
         handle = plant.bound.tick.handle
         if not isinstance(handle, np.intp):
             return f"{self.name} is not compiled"
-        if any(self._draws):
-            return f"{self.name} draws random numbers"
+        drawn = [one for draws in self._draws for one in draws]
+        if drawn and (len(drawn) > 1 or len(self._timers) > 1):
+            return f"{self.name} draws random numbers for several timers or signals"
         if plant.bound.update.py_func is not ABSENT.py_func:
             return f"{plant.name} has an update beside its timers"
         timers = tuple((timer.period, timer.offset_ns) for timer in self._timers)
         return CompiledReaction(
-            "timers", None, int(handle), self._vectors, plant=plant, due=self._due, timers=timers
+            "timers",
+            None,
+            int(handle),
+            self._vectors,
+            plant=plant,
+            due=self._due,
+            timers=timers,
+            drawn=next(((self._stream(name), self._z[where]) for name, where in drawn), None),
         )
+
+    def _stream(self, name: str) -> str:
+        """Return the random stream of a signal that a timer draws."""
+        return f"noise/{self._plant.name}.{name}"
 
     @property
     def checked(self) -> bool:

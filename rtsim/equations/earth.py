@@ -118,6 +118,7 @@ def to_ned(
     )
 
 
+@compiled
 def from_ned(
     n: float, e: float, d: float, sin_lat: float, cos_lat: float, sin_lon: float, cos_lon: float
 ) -> tuple[float, float, float]:

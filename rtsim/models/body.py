@@ -48,7 +48,9 @@ BODY_PARAMETERS = (
     + EARTH_PARAMETERS
 )
 _IXX, _IYY, _IZZ, _IXZ = 1, 2, 3, 4
-_RADIUS, _FLATTENING, _GM, _J2, _RATE, _ANGLE = 5, 6, 7, 8, 9, 10
+BODY_RADIUS, BODY_FLATTENING = 5, 6
+"""Where the parameters of a body have the equatorial radius and the flattening of the Earth."""
+_GM, _J2, _RATE, _ANGLE = 7, 8, 9, 10
 
 BODY_OUTPUTS = Signals(
     Signal("altitude", "m", description="above the ellipsoid"),
@@ -60,7 +62,7 @@ BODY_OUTPUTS = Signals(
     Signal("roll", "rad", kind="angle", description="Euler angles: north-east-down to body"),
     Signal("pitch", "rad", kind="angle"),
     Signal("yaw", "rad", kind="angle"),
-    Signal("airspeed", "m/s"),
+    Signal("airspeed", "m/s", description="relative to the air, as alpha to equivalent_airspeed"),
     Signal("alpha", "rad", kind="angle"),
     Signal("beta", "rad", kind="angle"),
     Signal("mach"),
@@ -93,9 +95,11 @@ def drawn(plant: str, shape: str = "box", length: float = 10.0) -> Body:
     )
 
 
+STILL_AIR = "the air rests relative to the rotating Earth"
 BODY_ASSUMPTIONS = (
     "the body is rigid and its mass constant",
-    "the air rests relative to the rotating Earth and follows the US Standard Atmosphere 1976",
+    STILL_AIR,
+    "the atmosphere is the US Standard Atmosphere 1976",
     "gravity is that of a point mass and J2; no moon, no sun",
     "the Earth turns at a constant rate about a fixed axis",
 )
@@ -133,13 +137,13 @@ def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
 def air_flow(x: Vector, p: Vector) -> Flow:
     """Return direction cosines, velocity (m/s), rates (rad/s) and altitude (m).
 
-    Velocity and rates are relative to the Earth, in body axes.  ``x`` is the state (13,), and ``p``
-    begins with ``BODY_PARAMETERS``.
+    Velocity and rates are relative to the Earth, and so to air at rest, in body axes.  ``x`` is the
+    state (13,), and ``p`` begins with ``BODY_PARAMETERS``.
     """
     c11, c12, c13, c21, c22, c23, c31, c32, c33 = direction_cosines(x[6], x[7], x[8], x[9])
     rate = p[_RATE]
     vx, vy, vz = x[3] + rate * x[1], x[4] - rate * x[0], x[5]
-    _, _, altitude = geodetic(x[0], x[1], x[2], p[_RADIUS], p[_FLATTENING])
+    _, _, altitude = geodetic(x[0], x[1], x[2], p[BODY_RADIUS], p[BODY_FLATTENING])
     return (
         c11, c12, c13, c21, c22, c23, c31, c32, c33,
         c11 * vx + c12 * vy + c13 * vz,
@@ -163,7 +167,7 @@ def accelerate(
     dx: Vector,
 ) -> None:  # fmt: skip
     """Fill ``dx`` (13,) from forces (N) and moments (N m) in body axes, and gravity."""
-    gx, gy, gz = gravity(x[0], x[1], x[2], p[_GM], p[_RADIUS], p[_J2])
+    gx, gy, gz = gravity(x[0], x[1], x[2], p[_GM], p[BODY_RADIUS], p[_J2])
     inverse = 1.0 / p[0]
     ax, ay, az = inverse * fx, inverse * fy, inverse * fz
     dx[0] = x[3]
@@ -192,10 +196,26 @@ def accelerate(
 
 
 @compiled
+def air_data(u: float, v: float, w: float, density: float, sound: float, y: Vector) -> None:
+    """Fill the outputs airspeed to equivalent airspeed of ``BODY_OUTPUTS``.
+
+    ``u``, ``v`` and ``w`` are the velocity relative to the air in body axes, m/s; ``density`` in
+    kg/m3, ``sound`` is the speed of sound, m/s.
+    """
+    airspeed = math.sqrt(u * u + v * v + w * w)
+    y[9] = airspeed
+    y[10] = math.atan2(w, u)
+    y[11] = math.asin(max(-1.0, min(1.0, v / max(airspeed, LOWEST_AIRSPEED))))
+    y[12] = airspeed / sound
+    y[13] = 0.5 * density * airspeed * airspeed
+    y[14] = airspeed * math.sqrt(density / SEA_LEVEL_DENSITY)
+
+
+@compiled
 def describe(t: float, x: Vector, p: Vector, y: Vector) -> None:
-    """Fill the first elements of ``y`` with ``BODY_OUTPUTS``."""
+    """Fill the first elements of ``y`` with ``BODY_OUTPUTS``, in air at rest."""
     c11, c12, c13, c21, c22, c23, c31, c32, c33, u, v, w, pr, qr, rr, _ = air_flow(x, p)
-    sin_lat, cos_lat, altitude = geodetic(x[0], x[1], x[2], p[_RADIUS], p[_FLATTENING])
+    sin_lat, cos_lat, altitude = geodetic(x[0], x[1], x[2], p[BODY_RADIUS], p[BODY_FLATTENING])
     celestial = math.atan2(x[1], x[0])
     sin_lon, cos_lon = math.sin(celestial), math.cos(celestial)
     angle = celestial - p[_ANGLE] - p[_RATE] * t
@@ -212,14 +232,8 @@ def describe(t: float, x: Vector, p: Vector, y: Vector) -> None:
     y[6] = math.atan2(b23, b33)
     y[7] = math.atan2(-b13, math.sqrt(b11 * b11 + b12 * b12))
     y[8] = math.atan2(b12, b11)
-    airspeed = math.sqrt(u * u + v * v + w * w)
     density, sound, temperature, pressure = standard_atmosphere(altitude)
-    y[9] = airspeed
-    y[10] = math.atan2(w, u)
-    y[11] = math.asin(max(-1.0, min(1.0, v / max(airspeed, LOWEST_AIRSPEED))))
-    y[12] = airspeed / sound
-    y[13] = 0.5 * density * airspeed * airspeed
-    y[14] = airspeed * math.sqrt(density / SEA_LEVEL_DENSITY)
+    air_data(u, v, w, density, sound, y)
     y[15] = x[10]
     y[16] = x[11]
     y[17] = x[12]

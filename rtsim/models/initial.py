@@ -13,6 +13,8 @@ from rtsim.equations.earth import from_geodetic, from_ned
 from rtsim.models.body import BODY_PARAMETERS
 
 Triple = Sequence[float]
+_from_ned = getattr(from_ned, "py_func", from_ned)
+"""The uncompiled Python function: compiling it in each process would take longer."""
 
 
 def euler_matrix(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
@@ -104,14 +106,14 @@ def initial_state(
         math.sin(celestial),
         math.cos(celestial),
     )
-    velocity: Vector = np.array(from_ned(*velocity_ned, *local))
+    velocity: Vector = np.array(_from_ned(*velocity_ned, *local))
     velocity += rate * np.array([-position[1], position[0], 0.0])
     body_from_ned = euler_matrix(*euler)
     eci_from_ned: NDArray[np.float64] = np.array(
         [
-            from_ned(1.0, 0.0, 0.0, *local),
-            from_ned(0.0, 1.0, 0.0, *local),
-            from_ned(0.0, 0.0, 1.0, *local),
+            _from_ned(1.0, 0.0, 0.0, *local),
+            _from_ned(0.0, 1.0, 0.0, *local),
+            _from_ned(0.0, 0.0, 1.0, *local),
         ]
     ).T
     if rates is None:

@@ -1,7 +1,7 @@
 """NASA's sphere and brick: bodies with aerodynamic drag and rate damping only.
 
 Source: NASA/TM-2015-218675, models ``cannonball`` and ``brick`` (DAVE-ML) and table of initial
-conditions (``initial_conditions_atmospheric.csv``), cases 1, 2, 3 and 6.
+conditions (``initial_conditions_atmospheric.csv``), cases 1 to 10.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
+from rtsim.equations.earth import EARTH_RATE
 from rtsim.equations.model import Model
 from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.body import (
@@ -29,6 +30,7 @@ from rtsim.models.body import (
 )
 from rtsim.models.initial import initial_state
 from rtsim.models.units import DEG, FT, SLUG, SLUG_FT2
+from rtsim.models.wind import air_moves, air_velocity, describe_in_air, in_moving_air
 from rtsim.scenario.scenario import Scenario
 
 _LOWEST_AIRSPEED = 0.5 * FT
@@ -38,6 +40,10 @@ _AT = BODY_PARAMETERS.size
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
     """Fill ``dx`` by the equations of motion with drag and linear rate damping."""
     c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = air_flow(x, p)
+    if air_moves(u, 0):
+        vx, vy, vz, wp, wq, wr = air_velocity(x, p, u, 0)
+        ub, vb, wb = ub - vx, vb - vy, wb - vz
+        pr, qr, rr = pr - wp, qr - wq, rr - wr
     density, _, _, _ = standard_atmosphere(altitude)
     airspeed = math.sqrt(ub * ub + vb * vb + wb * wb)
     area, span, chord = p[_AT], p[_AT + 1], p[_AT + 2]
@@ -57,6 +63,9 @@ def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector)
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Fill ``y`` with ``BODY_OUTPUTS``."""
     describe(t, x, p, y)
+    if air_moves(u, 0):
+        vx, vy, vz, _, _, _ = air_velocity(x, p, u, 0)
+        describe_in_air(x, p, vx, vy, vz, y)
 
 
 def _body(name: str, values: Mapping[str, float]) -> Model:
@@ -116,13 +125,14 @@ BRICK = _body(
 
 @dataclass(frozen=True)
 class BodyCase:
-    """One check case: model, initial state (13,), duration (s), and changed parameters."""
+    """One check case: model, initial state (13,), duration (s), changed parameters and inputs."""
 
     name: str
     model: Model
     state: Vector
     duration: float
     parameters: Mapping[str, float] = field(default_factory=dict)
+    inputs: Mapping[str, float] = field(default_factory=dict)
 
 
 def dropped(
@@ -142,6 +152,33 @@ def dropped(
     )
 
 
+def launched(yaw_deg: float) -> Vector:
+    """Return the state (13,) of a body thrown up at latitude 0, longitude 0, altitude 0.
+
+    It moves with 1000 ft/s up and 1000 ft/s in the direction ``yaw_deg`` (deg), where its x axis
+    points; its y axis is level.  It does not turn relative to the Earth.
+    """
+    yaw, speed = yaw_deg * DEG, 1000.0 * FT
+    return initial_state(
+        latitude=0.0,
+        longitude=0.0,
+        altitude=0.0,
+        velocity_ned=(speed * math.cos(yaw), speed * math.sin(yaw), -speed),
+        euler=(0.0, 0.0, yaw),
+        rates=(EARTH_RATE * math.cos(yaw), -EARTH_RATE * math.sin(yaw), 0.0),
+    )
+
+
+_TUMBLING = (10.0, 20.0, 30.0)
+ROUND = {"equatorial_radius": 6371007.1809, "flattening": 0.0, "j2": 0.0}
+"""The round Earth of cases 4 and 5, with inverse-square gravity.
+
+Its radius is that of NASA/TM-2015-218675, volume 2, table 73.  The table of initial conditions
+gives lengths in feet of 1/3.28084 m: 20902255.199 ft are this radius, and its 20925646.99508 ft are
+the 6378137 m of WGS-84, from which NASA's simulations start.
+"""
+ROUND_AT_REST = {**ROUND, "earth_rate": 0.0}
+
 CASES: dict[str, BodyCase] = {
     case.name: case
     for case in (
@@ -149,12 +186,31 @@ CASES: dict[str, BodyCase] = {
         BodyCase(
             "2",
             BRICK,
-            dropped((10.0, 20.0, 30.0)),
+            dropped(_TUMBLING),
             30.0,
             {"cd": 0.0, "clp": 0.0, "cmq": 0.0, "cnr": 0.0},
         ),
-        BodyCase("3", BRICK, dropped((10.0, 20.0, 30.0)), 30.0, {"cd": 0.0}),
+        BodyCase("3", BRICK, dropped(_TUMBLING), 30.0, {"cd": 0.0}),
+        BodyCase("4", SPHERE, dropped(_TUMBLING, ROUND_AT_REST), 30.0, ROUND_AT_REST),
+        BodyCase("5", SPHERE, dropped(_TUMBLING, ROUND), 30.0, ROUND),
         BodyCase("6", SPHERE, dropped((0.0, 0.0, 0.0)), 30.0),
+        BodyCase(
+            "7",
+            in_moving_air(SPHERE),
+            dropped((0.0, 0.0, 0.0)),
+            30.0,
+            inputs={"wind_east": 20.0 * FT},
+        ),
+        BodyCase(
+            "8",
+            in_moving_air(SPHERE),
+            dropped((0.0, 0.0, 0.0)),
+            30.0,
+            # (0.003 h - 20) ft/s from the west, h in ft
+            inputs={"wind_east": -20.0 * FT, "shear_east": 0.003},
+        ),
+        BodyCase("9", SPHERE, launched(90.0), 30.0),
+        BodyCase("10", SPHERE, launched(0.0), 30.0),
     )
 }
 """NESC atmospheric cases by number.  In the published table cases 2 and 3 start at 0 ft, but every
@@ -162,12 +218,23 @@ simulation of NASA starts them at 30,000 ft, as this module does."""
 
 
 def scenario(case: str = "1", step: Duration = 0.005, until: Duration = 0) -> Scenario:
-    """NASA's falling sphere and brick, case 1, 2, 3 or 6; ``until=0``: the case's duration."""
+    """NASA's falling, tumbling and thrown bodies, cases 1 to 10.
+
+    4 and 5: a round Earth, at rest and rotating; 7 and 8: wind and wind shear.  ``until=0``: the
+    case's duration.
+    """
     if case not in CASES:
         raise UnknownName("NESC case", case, CASES)
     chosen = CASES[case]
     states = {s.name: chosen.state[BODY_STATES.slice(s.name)] for s in BODY_STATES}
     out = Scenario(f"nesc case {case}", until=until or chosen.duration)
-    out.plant("body", chosen.model, step=step, states=states, parameters=dict(chosen.parameters))
+    out.plant(
+        "body",
+        chosen.model,
+        step=step,
+        states=states,
+        inputs=dict(chosen.inputs),
+        parameters=dict(chosen.parameters),
+    )
     out.show(drawn("body"))
     return out

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from engine_parts import check_equal
 from semantics_parts import MS
 
 from rtsim.core.errors import ModelError
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Period
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
@@ -150,3 +152,62 @@ def test_a_tick_that_breaks_a_value_is_named() -> None:
     scenario.plant("plant", model, step=1)
     with pytest.raises(ModelError, match=r"tick of plant .* made calls not finite at 0.02"):
         simulate(scenario, compile=False)
+
+
+def rolls(due: Vector, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    z[0] += z[1] - 0.5 * z[2]
+
+
+def dice(*timers: Timer) -> Scenario:
+    model = Model(
+        name="dice",
+        states=Signals("x"),
+        derivative=falls,
+        discrete=Signals("sum", Signal("drawn", shape=(2,)), "other"),
+        timers=timers,
+        tick=rolls,
+    )
+    out = Scenario("dice", until=3)
+    out.plant("plant", model, step="1/70")
+    out.noise("gust", Signals("w"), deviation=1.0, period="1/30")
+    return out
+
+
+EVERY = Period.of("1/50")
+
+
+def test_the_compiled_engine_draws_for_one_timer() -> None:
+    one = Timer(EVERY, 1000, draws=("drawn",))
+    assert check_equal(lambda: dice(one)) > 300
+    assert simulate(dice(one), engine="compiled").certificate.engine.startswith("compiled")
+
+
+@pytest.mark.parametrize(
+    "timers",
+    [
+        (Timer(EVERY, draws=("drawn", "other")),),
+        (Timer(EVERY, draws=("drawn",)), Timer(Period.of("1/20"))),
+    ],
+)
+def test_several_timers_or_drawn_signals_stay_with_the_interpreter(
+    timers: tuple[Timer, ...],
+) -> None:
+    check_equal(lambda: dice(*timers))
+    engine = simulate(dice(*timers)).certificate.engine
+    assert "plant.timers draws random numbers for several timers or signals" in engine
+
+
+def test_compiled_draws_go_on_from_a_checkpoint() -> None:
+    scenario, ring = dice(Timer(EVERY, draws=("drawn",))), Ring(5)
+
+    def run(**options: Any) -> Recording:
+        recorder = MemoryRecorder()
+        simulate(scenario, seed=2, recorder=recorder, **options)
+        return recorder.recording()
+
+    whole = run(checkpoints=Taking(ring, every="1/7"))
+    for ms in (2500, 2900):
+        kept = ring.before(ms * MS)
+        assert kept is not None
+        rest = run(start=kept).rows("plant")
+        assert np.array_equal(rest.floats, whole.rows("plant").floats[-len(rest.floats) :])

@@ -47,6 +47,15 @@ class Draws:
             self._make(generator, used)
 
 
+def normals(size: int) -> Make:
+    """Return a function that draws rows of ``size`` numbers from N(0, 1)."""
+
+    def make(generator: np.random.Generator, count: int) -> NDArray[np.float64]:
+        return generator.standard_normal((count, size))
+
+    return make
+
+
 def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, link: str) -> Make:
     """Return a function that draws delays in ns, and :data:`LOST` for a lost message.
 

@@ -227,6 +227,14 @@ def _tick_timers(w: Any, r: int, ns: int) -> bool:
         x[j] = x_now[j]
     for j in range(z.size):
         z[j] = z_now[j]
+    if w[r + at.T_DRAW] != at.NOTHING:
+        drawn = draw(w, w[r + at.T_DRAW])
+        if drawn == at.NOTHING:
+            return False
+        values = vector_at(w, w[at.DRAWS] + w[r + at.T_DRAW] * at.DRAW + at.D_VALUES)
+        into = vector_at(w, r + at.T_PORT)
+        for j in range(into.size):
+            into[j] = values[drawn + j]
     call_equation(
         w[r + at.T_FUNCTION], ns / NS_PER_S, vector_at(w, r + at.T_INTO), x, z,
         vector_at(w, r + at.T_THIRD), vector_at(w, r + at.T_FOURTH),

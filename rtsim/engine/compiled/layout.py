@@ -97,12 +97,12 @@ CONTROLLER, SENSOR, UPDATE, NOISE, TIMERS = range(5)
     T_COPIES, T_COPY_COUNT,
     T_TOPIC,
     T_TRACK,  # of a controller's sampled inputs
-    T_DELAY, T_DRAW,  # compute latency, ns; or the row of its draws; or the row of a noise
+    T_DELAY, T_DRAW,  # compute latency, ns; or the row of the draws of a task
     T_PLANT,
     T_Z, T_Z_LENGTH,  # the discrete state that an update writes
     T_ORDERED,  # 1 if a declared order puts other tasks after it
     T_TIMERS, T_TIMER_COUNT,
-    T_PORT, T_PORT_LENGTH,  # what a noise writes
+    T_PORT, T_PORT_LENGTH,  # what a noise writes, or where a timer draws
     T_EARLY, T_EARLY_LENGTH,
     T_READERS, T_READER_COUNT,  # plants that read it
     TASK,

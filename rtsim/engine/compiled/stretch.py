@@ -311,8 +311,9 @@ class Stretches:
         """Draw as many random numbers as the ticks before ``limit_ns`` can use."""
         w, span = table.w, limit_ns - self._system.ns
         periods = {t.name: t.period for t in table.tasks}
-        for row, ((_, name), draws) in zip(table.draw_rows, table.draws.items(), strict=True):
-            period = periods[name]
+        timers = {n: r.timers[0][0] for n, r in self._reactions.items() if r.timers}
+        for row, ((what, name), draws) in zip(table.draw_rows, table.draws.items(), strict=True):
+            period = timers[name] if what == "timers" else periods[name]
             assert period is not None
             draws.fill(min(int(span // period.ns) + 2, _MOST_DRAWS))
             w[row.at + at.D_STATE], w[row.at + at.D_WIDTH] = row.state, draws.width

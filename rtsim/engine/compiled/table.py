@@ -20,7 +20,7 @@ from rtsim.components.plant import Plant
 from rtsim.components.tasks import Task, Ticking
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled.draws import Draws, delays
+from rtsim.engine.compiled.draws import Draws, delays, normals
 from rtsim.engine.compiled.paced_frames import PacedFrames
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
@@ -294,6 +294,9 @@ class Table:
                 width = reaction.port.value.size
                 stream = f"noise/{task.name}"
                 found["noise", task.name] = Draws(streams, stream, reaction.draws, width)
+            if reaction.drawn is not None:
+                stream, into = reaction.drawn
+                found["timers", task.name] = Draws(streams, stream, normals(into.size), into.size)
             if isinstance(task, ControllerTask) and type(task.compute) is not Fixed:
                 size, link = 8 * task.wiring.into.size, f"the computation of {task.name}"
                 make = delays(task.compute, streams, f"compute/{task.name}", size, link)
@@ -379,6 +382,9 @@ class Table:
         if reaction.due is not None:
             self._point(r + at.T_INTO, reaction.due)
             self._fill_timers(task.name, r)
+        if reaction.drawn is not None:
+            w[r + at.T_DRAW] = self._draw("timers", name)
+            self._point(r + at.T_PORT, reaction.drawn[1])
 
     def _fill_timers(self, name: str, r: int) -> None:
         w, first, state = self.w, self._timer_rows[name], self.timer_states[name]

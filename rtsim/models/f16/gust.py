@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 
-from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.signals import Signal, Signals
 from rtsim.equations.compiling import compiled
-from rtsim.models.atmosphere import SEA_LEVEL_DENSITY
-from rtsim.models.body import LOWEST_AIRSPEED, air_flow
 
 GUST_PARAMETERS = Signals(
     Signal("gust_y", "m/s", description="peak speed of the air to the right, in body axes"),
@@ -19,7 +17,7 @@ GUST_PARAMETERS = Signals(
     Signal("gust_start", "s"),
     Signal("gust_duration", "s", initial=1.0, low=1e-3),
 )
-GUST_ASSUMPTION = "the air moves in a gust only; a gust is uniform over the aircraft: no rates"
+GUST_ASSUMPTION = "the gust of the parameters is uniform over the aircraft: it has no rates"
 
 
 @compiled
@@ -29,22 +27,3 @@ def gust_shape(t: float, start: float, duration: float) -> float:
     if since <= 0.0 or since >= duration:
         return 0.0
     return 0.5 - 0.5 * math.cos(2.0 * math.pi * since / duration)
-
-
-@compiled
-def see_gust(x: Vector, p: Vector, gust_y: float, gust_z: float, y: Vector) -> None:
-    """Compute the outputs airspeed to equivalent airspeed of ``BODY_OUTPUTS`` again, in a gust.
-
-    ``gust_y`` and ``gust_z`` are the present speed of the air in body axes, m/s.
-    """
-    _, _, _, _, _, _, _, _, _, u, v, w, _, _, _, _ = air_flow(x, p)
-    v -= gust_y
-    w -= gust_z
-    density, sound = y[21], y[22]
-    airspeed = math.sqrt(u * u + v * v + w * w)
-    y[9] = airspeed
-    y[10] = math.atan2(w, u)
-    y[11] = math.asin(max(-1.0, min(1.0, v / max(airspeed, LOWEST_AIRSPEED))))
-    y[12] = airspeed / sound
-    y[13] = 0.5 * density * airspeed * airspeed
-    y[14] = airspeed * math.sqrt(density / SEA_LEVEL_DENSITY)

@@ -36,9 +36,10 @@ from rtsim.models.f16.aerodynamics import (
     coefficients,
 )
 from rtsim.models.f16.data import INERTIA, SOURCE
-from rtsim.models.f16.gust import GUST_ASSUMPTION, GUST_PARAMETERS, gust_shape, see_gust
+from rtsim.models.f16.gust import GUST_ASSUMPTION, GUST_PARAMETERS, gust_shape
 from rtsim.models.f16.propulsion import thrust_lbf
 from rtsim.models.units import DEG, FT, KT, LBF, SLUG, SLUG_FT2
+from rtsim.models.wind import air_moves, air_velocity, describe_in_air
 
 CONTROLS = Signals(
     Signal("elevator", "deg", description="trailing edge down is positive: nose down"),
@@ -78,6 +79,7 @@ def _parameters() -> Signals:
 PARAMETERS = _parameters()
 _CG = PARAMETERS.slice("cg").start
 _GUST_Y, _GUST_Z, _GUST_START, _GUST_DURATION = range(_CG + 1, _CG + 5)
+_AIR = CONTROLS.size
 _THRUST = BODY_OUTPUTS.size
 _SENSORS = _THRUST + 1
 
@@ -117,12 +119,16 @@ def loads(
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fill ``dx`` by the equations of motion; aerodynamic rates are relative to the Earth."""
+    """Fill ``dx`` by the equations of motion; air loads are those of the motion through the air."""
     c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = air_flow(x, p)
     if p[_GUST_Y] != 0.0 or p[_GUST_Z] != 0.0:
         shape = gust_shape(t, p[_GUST_START], p[_GUST_DURATION])
         vb -= shape * p[_GUST_Y]
         wb -= shape * p[_GUST_Z]
+    if air_moves(u, _AIR):
+        vx, vy, vz, wp, wq, wr = air_velocity(x, p, u, _AIR)
+        ub, vb, wb = ub - vx, vb - vy, wb - vz
+        pr, qr, rr = pr - wp, qr - wq, rr - wr
     fx, fy, fz, mx, my, mz = loads(ub, vb, wb, pr, qr, rr, altitude, u[0], u[1], u[2], u[3], p[_CG])
     accelerate(x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz, dx)
 
@@ -130,10 +136,15 @@ def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector)
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Fill ``y`` with ``BODY_OUTPUTS``, the thrust (N) and ``SENSORS``."""
     describe(t, x, p, y)
+    vx, vy, vz = 0.0, 0.0, 0.0
     if p[_GUST_Y] != 0.0 or p[_GUST_Z] != 0.0:
         shape = gust_shape(t, p[_GUST_START], p[_GUST_DURATION])
-        if shape > 0.0:
-            see_gust(x, p, shape * p[_GUST_Y], shape * p[_GUST_Z], y)
+        vy, vz = shape * p[_GUST_Y], shape * p[_GUST_Z]
+    if air_moves(u, _AIR):
+        ax, ay, az, _, _, _ = air_velocity(x, p, u, _AIR)
+        vx, vy, vz = vx + ax, vy + ay, vz + az
+    if vx != 0.0 or vy != 0.0 or vz != 0.0:
+        describe_in_air(x, p, vx, vy, vz, y)
     y[_THRUST] = LBF * thrust_lbf(u[3], y[0] / FT, y[12])
     y[_SENSORS] = y[0] / FT
     y[_SENSORS + 1] = y[14] / KT

@@ -9,6 +9,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration, Period, exact_seconds
 from rtsim.equations.compiling import compiled
 from rtsim.models.body import drawn
+from rtsim.models.dryden import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden
 from rtsim.models.f16.cases import F16Case
 from rtsim.models.f16.cases import case as check_case
 from rtsim.models.f16.controller import (
@@ -29,13 +30,15 @@ from rtsim.models.f16.guidance import (
     course,
 )
 from rtsim.models.f16.plant import F16
+from rtsim.models.wind import in_moving_air
 from rtsim.scenario.scenario import Scenario
 
 _control_law = compiled(control_law)
 _course = compiled(course)
 _circle = compiled(circle)
 
-
+GUSTS_S = 0.01
+"""The period of the turbulence, s."""
 _FEEDBACK = (*FEEDBACK.names, *GUIDANCE_INPUTS.names)
 
 
@@ -75,12 +78,14 @@ def scenario(
     compute: float = 0.0,
     latency: float = 0.0,
     autopilot_on: bool = True,
+    turbulence: float = 0.0,
 ) -> Scenario:
     """Run F-16 check case 11, 12, 13.1 to 13.4, 15 or 16 with the controller at ``rate`` Hz.
 
     ``compute`` and ``latency`` are the compute and transport latency of the controller, s.
     ``autopilot_on=False`` leaves only stability augmentation.  ``until`` 0 means the duration of
-    the case.  Cases 11 and 12 have no controller.
+    the case.  Cases 11 and 12 have no controller.  ``turbulence`` is the probability of exceedance
+    of the Dryden gusts of MIL-F-8785C: 1e-2 light, 1e-3 moderate, 1e-5 severe, 0 none.
     """
     chosen = check_case(case)
     out = Scenario(
@@ -93,9 +98,16 @@ def scenario(
     inputs: dict[str, Source] = (
         {name: f"autopilot.{name}" for name in controls} if augmented else dict(chosen.inputs)
     )
+    model = F16
+    if turbulence != 0.0:
+        model = in_moving_air(F16)
+        inputs |= {name: f"air.{name}" for name in DRYDEN_OUTPUTS.names}
+        wires = {name: f"f16.{name}" for name in DRYDEN_INPUTS.names}
+        gusts = {"exceedance": turbulence}
+        out.plant("air", dryden(GUSTS_S), step=GUSTS_S, inputs=wires, parameters=gusts)
     states = {s.name: chosen.state[F16.states.slice(s.name)] for s in F16.states}
     out.plant(
-        "f16", F16, step=step, states=states, inputs=inputs, parameters=dict(chosen.parameters)
+        "f16", model, step=step, states=states, inputs=inputs, parameters=dict(chosen.parameters)
     )
     out.show(drawn("f16", shape="aircraft", length=15.0), scene="f16", plant="f16")
     if augmented:

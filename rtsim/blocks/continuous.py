@@ -20,7 +20,7 @@ from rtsim.blocks.block import (
     shape,
     start,
 )
-from rtsim.blocks.scratch import scratch
+from rtsim.equations.scratch import scratch
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.compiling import compiled

@@ -14,6 +14,7 @@ from rtsim.core.raised import blame
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.equations.addresses import AddressBlock
+from rtsim.equations.consistency import trouble_in_step
 from rtsim.equations.evaluation import evaluation_block, resident
 from rtsim.equations.model import BoundModel
 from rtsim.solve import GOOD, OUT_OF_BUDGET, TOO_SMALL, Solver
@@ -77,7 +78,16 @@ class Plant:
         if model.guards:
             vectors = (self.x, self.z, self.u, self.p)
             self.watch = GuardWatch(name, bound, self.stepper, vectors, self.next_x)
-        self._evaluate_output = resident(bound.output, self.x, self.z, self.u, self.p, self.y)
+        self.sampled = self.y
+        """What the output function fills: the outputs, or else the algebraic values, if any."""
+        self._guess = np.zeros(0)
+        """The values at which the first search for the algebraic values begins."""
+        if model.origin is not None:
+            self._guess = self.z[model.origin.discrete.size :].copy()
+            self.sampled = self.y if self.y.size else self.z[model.origin.discrete.size :]
+        self._evaluate_output = resident(
+            bound.output, self.x, self.z, self.u, self.p, self.sampled
+        )
         self.sample()
 
     def reads(self, ports: Set[str], plants: Container[str]) -> None:
@@ -118,6 +128,7 @@ class Plant:
                 f"{self.bound.model.name}) between {Tag(self.ns)} and {Tag(target)}; allow more "
                 'evaluations, a larger tolerance, a shorter step, or fallback="step"'
             )
+        self._refuse(self.ns, target, f"between {Tag(self.ns)} and {Tag(target)}")
         column = self.bound.model.states.columns[bad]
         raise ModelError(
             f"state {column} of {self.name} (model {self.bound.model.name}) became "
@@ -125,6 +136,21 @@ class Plant:
             f"is {self.x[bad]:g}; use a smaller step than {self.step}, or correct the "
             "equations"
         )
+
+    def _refuse(self, from_ns: int, to_ns: int, when: str) -> None:
+        """Raise an error if the algebraic equations have no solution in this interval."""
+        model, times = self.bound.model, (from_ns / NS_PER_S, to_ns / NS_PER_S)
+        said = trouble_in_step(model, times, self.x, self.z, self.u, self.p)
+        if said:
+            raise ModelError(
+                f"the algebraic equations of {self.name} (model {model.name}) have no solution "
+                f"{when}: {said}"
+            )
+
+    def unsolve(self) -> None:
+        """Put back the values at which the first search for the algebraic values begins."""
+        if self._guess.size:
+            self.z[-self._guess.size :] = self._guess
 
     def run_on(self, limit_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Take several steps on the plant's own grid, all before ``limit_ns``, and commit them.
@@ -148,9 +174,10 @@ class Plant:
         at, ahead = np.array(times), 0
         try:
             if self.watch is None:
-                rows = run(at, (self.x, self.z, self.u, self.p, self.next_x), self.y, self.values)
+                vectors = (self.x, self.z, self.u, self.p, self.next_x)
+                rows = run(at, vectors, self.sampled, self.values)
             else:
-                rows, ahead = self.watch.run(at, self.y, self.values)
+                rows, ahead = self.watch.run(at, self.sampled, self.values)
         except BaseException as error:
             self._blame(error)
         good = len(rows)
@@ -175,9 +202,9 @@ class Plant:
 
     def native_output(self) -> AddressBlock | None:
         """Return the compiled output function and its vectors; None if the model has no outputs."""
-        if not self.y.size:
+        if not self.sampled.size:
             return None
-        return evaluation_block(self.bound.output, self.x, self.z, self.u, self.p, self.y)
+        return evaluation_block(self.bound.output, self.x, self.z, self.u, self.p, self.sampled)
 
     @property
     def position(self) -> tuple[int, int]:
@@ -228,8 +255,8 @@ class Plant:
         return getattr(self.stepper, "unbounded", None) or 0
 
     def sample(self) -> None:
-        """Compute the outputs at the present state and inputs."""
-        if not self.y.size:
+        """Compute the outputs, and the algebraic values, at the present state and inputs."""
+        if not self.sampled.size:
             return
         try:
             bad = self._evaluate_output(self.ns / NS_PER_S)
@@ -237,6 +264,7 @@ class Plant:
             self._blame(error)
         if bad >= 0:
             model = self.bound.model
+            self._refuse(self.ns, self.ns, f"at {Tag(self.ns)}")
             raise ModelError(
                 f"output {model.outputs.columns[bad]} of {self.name} (model {model.name}) is "
                 f"{self.y[bad]} at {Tag(self.ns)}; correct the output function, or keep the "

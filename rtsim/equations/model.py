@@ -7,7 +7,7 @@ that may never be committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,9 @@ from rtsim.core.raised import from_outside, in_words
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period
 from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
-from rtsim.equations.compiling import ABSENT, Compilation, Native, check_arguments, prepared
+from rtsim.equations.compiling import ABSENT, Compilation, Native, check_arguments, plainly, prepared
+from rtsim.equations.consistency import trouble
+from rtsim.equations.constraints import explicit
 from rtsim.equations.first_call import check
 
 Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
@@ -29,6 +31,9 @@ Reset = Callable[[int, float, Vector, Vector, Vector, Vector], None]
 Tick = Callable[[Vector, float, Vector, Vector, Vector, Vector], None]
 """``tick(due, t, x, z, u, p)`` changes x and z in place; ``due[k]`` is 1 if timer ``k`` ticks now,
 else 0."""
+Constrained = Callable[[float, Vector, Vector, Vector, Vector, Vector, Vector], None]
+"""``residual(t, x, y, z, u, p, r)`` fills ``r``, one element for each algebraic variable of y; a
+function ``mass`` fills a matrix (n, n)."""
 Projection = Callable[[Vector], None]
 """``project(x)`` moves an accepted state to its manifold in place, such as a unit quaternion."""
 
@@ -103,6 +108,11 @@ class Model:
       ticks.
     - ``modes`` names the values 0, 1, ... of the last discrete signal
       (:mod:`rtsim.equations.modal`).
+    - ``algebraic`` and ``residual(t, x, y, z, u, p, r)``: algebraic variables y, for which the
+      residuals are solved.  All functions but ``project`` then have the argument y after x
+      (:mod:`rtsim.equations.constraints`).
+    - ``mass``: the mass matrix M of M x' = derivative, as rows of numbers, or as a function
+      ``mass(t, x, z, u, p, m)`` that fills ``m`` (n, n).
     - ``assumptions`` and ``limits`` are texts that every recording contains.
 
     If a parameter is changed during a run, p changes at a tag.  Raises :class:`ModelError` for
@@ -140,6 +150,11 @@ class Model:
     modes: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    algebraic: Signals = Signals()
+    residual: Constrained | None = None
+    mass: Sequence[Sequence[float]] | Vector | Callable[..., None] | None = None
+    origin: Model | None = None
+    """The model with constraints of which this model was made; rtsim sets it."""
 
     def __post_init__(self) -> None:
         if self.outputs.size and self.output is None:
@@ -192,16 +207,19 @@ def bind(
     x: Vector | None = None,
     p: Vector | None = None,
     u: Vector | None = None,
+    z: Vector | None = None,
 ) -> BoundModel:
     """Return ``model`` ready to run, after one call of each function at the initial values.
 
-    ``compile`` is explained by :data:`rtsim.equations.compiling.Compilation`.  ``x``, ``p`` and
-    ``u`` replace the initial values that the model declares.
+    ``compile`` is explained by :data:`rtsim.equations.compiling.Compilation`.  ``x``, ``p``, ``u``
+    and ``z`` replace the initial values that the model declares.
 
     Raises :class:`ModelError` if a function takes other arguments, does not compile, raises an
     error, leaves elements unwritten, writes outside its vector, or gives a value that is not
     finite.
     """
+
+    model = explicit(model)
 
     def ready(
         function: Callable[..., None] | None, signature: Signature, name: str, arguments: str
@@ -224,10 +242,11 @@ def bind(
         ready(model.stop, RESET, "stop", "i, t, x, z, u, p"),
         ready(model.tick, TICK, "tick", "due, t, x, z, u, p"),
     )
-    start = {"x": x, "u": u, "p": p}
+    start = {"x": x, "u": u, "p": p, "z": z}
+    _begin(model, start)
     for name, native, out in (
         ("derivative", bound.derivative, model.states),
-        ("output", bound.output, model.outputs),
+        ("output", bound.output, sampled(model)),
         ("guard", bound.guard, Signals(*(g.name for g in model.guards))),
     ):
         if native is not ABSENT:
@@ -242,6 +261,39 @@ def bind(
                 f"{model.states.size} elements"
             ) from error
     return bound
+
+
+def sampled(model: Model) -> Signals:
+    """Return the signals that the output function fills: without outputs, the algebraic ones."""
+    if model.outputs.size or model.origin is None:
+        return model.outputs
+    return model.origin.algebraic
+
+
+def _begin(model: Model, start: Mapping[str, Vector | None]) -> None:
+    """Check the residuals of ``model`` at the initial values, and that they have a solution."""
+    origin = model.origin
+    if origin is None or origin.residual is None:
+        return
+    given, first = origin.residual, origin.discrete.size
+    plain = getattr(given, "py_func", given)
+
+    def residual(t: float, x: Vector, z: Vector, u: Vector, p: Vector, r: Vector) -> None:
+        plain(t, x, z[first:], z[:first], u, p, r)
+
+    with plainly():
+        _probe(model, "residual", Native.plain(residual, EQUATION), origin.algebraic, start)
+    layouts = {"x": model.states, "z": model.discrete, "u": model.inputs, "p": model.parameters}
+    vectors = [
+        layout.initial() if (value := start.get(letter)) is None else value
+        for letter, layout in layouts.items()
+    ]
+    said = trouble(origin, 0.0, *vectors)
+    if said:
+        raise ModelError(
+            f"the algebraic equations of model {model.name} have no solution at the initial "
+            f"values: {said}"
+        )
 
 
 def _no_such(error: IndexError) -> str:

@@ -20,11 +20,11 @@ from rtsim.blocks.block import (
     shape,
     start,
 )
-from rtsim.equations.scratch import scratch
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Guard, Model
+from rtsim.equations.scratch import scratch
 
 
 @dataclass(frozen=True)

@@ -85,9 +85,7 @@ class Plant:
         if model.origin is not None:
             self._guess = self.z[model.origin.discrete.size :].copy()
             self.sampled = self.y if self.y.size else self.z[model.origin.discrete.size :]
-        self._evaluate_output = resident(
-            bound.output, self.x, self.z, self.u, self.p, self.sampled
-        )
+        self._evaluate_output = resident(bound.output, self.x, self.z, self.u, self.p, self.sampled)
         self.sample()
 
     def reads(self, ports: Set[str], plants: Container[str]) -> None:
@@ -138,13 +136,12 @@ class Plant:
         )
 
     def _refuse(self, from_ns: int, to_ns: int, when: str) -> None:
-        """Raise an error if the algebraic equations have no solution in this interval."""
+        """Raise an error if algebraic equations or a mass matrix have no solution there."""
         model, times = self.bound.model, (from_ns / NS_PER_S, to_ns / NS_PER_S)
         said = trouble_in_step(model, times, self.x, self.z, self.u, self.p)
         if said:
             raise ModelError(
-                f"the algebraic equations of {self.name} (model {model.name}) have no solution "
-                f"{when}: {said}"
+                f"the equations of {self.name} (model {model.name}) have no solution {when}: {said}"
             )
 
     def unsolve(self) -> None:

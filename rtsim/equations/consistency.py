@@ -31,6 +31,8 @@ def trouble(origin: Model, t: float, x: Vector, z: Vector, u: Vector, p: Vector)
     ``z`` (d,) are the discrete signals of the ordinary model, which end with the values at which
     the search begins.
     """
+    if origin.residual is None:
+        return ""
     with plainly(), np.errstate(all="ignore"):
         return _Search(origin, t, x, z, u, p).reason()
 
@@ -38,12 +40,13 @@ def trouble(origin: Model, t: float, x: Vector, z: Vector, u: Vector, p: Vector)
 def trouble_in_step(
     model: Model, times: tuple[float, float], x: Vector, z: Vector, u: Vector, p: Vector
 ) -> str:
-    """Return why a step of ``model`` from ``x`` between ``times`` (s) has no algebraic solution.
+    """Return why the equations of ``model`` cannot be solved in a step from ``x``, or "".
 
-    The states within the step are approximated by their derivative at its beginning.
+    The step lies between ``times`` (s).  The states within the step are approximated by their
+    derivative at its beginning.
     """
     origin, (t, end) = model.origin, times
-    if origin is None or origin.residual is None:
+    if origin is None:
         return ""
     slope = np.zeros_like(x)
     with plainly(), np.errstate(all="ignore"):
@@ -52,18 +55,30 @@ def trouble_in_step(
         slope[:] = 0.0
     for k in range(_PARTS + 1):
         ahead = (end - t) * k / _PARTS
-        said = trouble(origin, t + ahead, x + ahead * slope, z, u, p)
+        here = t + ahead, x + ahead * slope, z, u, p
+        said = trouble(origin, *here) or _singular_mass(origin, *here)
         if said:
             return said
     return ""
 
 
+def _singular_mass(origin: Model, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> str:
+    """Return which rows and states make the mass matrix singular, or an empty text."""
+    if not callable(origin.mass):
+        return ""
+    n, d = x.size, origin.discrete.size
+    m = np.zeros((n, n))
+    vectors = (x, z[d:], z[:d]) if origin.algebraic.size else (x, z)
+    with plainly(), np.errstate(all="ignore"):
+        getattr(origin.mass, "py_func", origin.mass)(t, *vectors, u, p, m)
+    said = singular_matrix(m, origin.states.columns)
+    return f"the mass matrix is singular: {said}" if said else ""
+
+
 class _Search:
     """The algebraic equations at fixed t, x, z, u and p."""
 
-    def __init__(
-        self, origin: Model, t: float, x: Vector, z: Vector, u: Vector, p: Vector
-    ) -> None:
+    def __init__(self, origin: Model, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
         self._origin, self._t = origin, t
         d = origin.discrete.size
         self._x, self._z, self._u, self._p = x, z[:d].copy(), u, p
@@ -106,13 +121,15 @@ class _Search:
         if np.abs(left).max() <= 1e-9 * max(1.0, float(np.abs(first).max())):
             return (
                 f"Newton's method found no solution from {self._said(begin)}; a solution is "
-                f"{self._said(near)}" + (f", where {singular}" if singular else "")
+                f"{self._said(near)}"
+                + (f", where {singular}" if singular else "")
                 + "; declare these values as initial values"
             )
         worst = int(np.abs(left).argmax())
         return (
             f"residual[{worst}] stays at {left[worst]:g}; the nearest values found are "
-            f"{self._said(near)}" + (f", where {singular}" if singular else "")
+            f"{self._said(near)}"
+            + (f", where {singular}" if singular else "")
             + f". The search began at {self._said(begin)}; declare other initial values, or "
             "correct the residuals"
         )

@@ -38,12 +38,10 @@ change continuously; ``z``, ``u`` and ``p`` change at tags only."""
 def explicit(model: Model) -> Model:
     """Return ``model`` without constraints and mass matrix; an ordinary model is returned itself.
 
-    The result has ``model`` as its ``origin``.  Raises :class:`ModelError` if functions, signals and
-    mass matrix do not fit together.
+    The result has ``model`` as its ``origin``.
     """
-    if not model.algebraic.size and model.residual is None and model.mass is None:
+    if not constrained(model):
         return model
-    _check(model)
     made = _Functions(model)
     return replace(
         model,
@@ -62,6 +60,11 @@ def explicit(model: Model) -> Model:
     )
 
 
+def constrained(model: Model) -> bool:
+    """Return whether ``model`` declares constraints or a mass matrix."""
+    return bool(model.algebraic.size) or model.residual is not None or model.mass is not None
+
+
 def typical(model: Model) -> Vector:
     """Return the magnitude of each algebraic variable: that of its initial value, or 1 for 0."""
     values = np.abs(model.algebraic.initial())
@@ -69,7 +72,10 @@ def typical(model: Model) -> Vector:
     return out
 
 
-def _check(model: Model) -> None:
+def check_declared(model: Model) -> None:
+    """Raise :class:`ModelError` if functions, signals and mass matrix do not fit together."""
+    if not constrained(model):
+        return
     name = model.name
     if bool(model.algebraic.size) != (model.residual is not None):
         raise ModelError(
@@ -147,8 +153,7 @@ def ready(function: Any) -> Any:
 
 
 class _Functions:
-    """Makes the functions of the ordinary model; each is compiled with the function that it calls.
-    """
+    """Makes the functions of the ordinary model; each is compiled with the function that it calls."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

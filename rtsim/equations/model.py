@@ -17,9 +17,16 @@ from rtsim.core.raised import from_outside, in_words
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period
 from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
-from rtsim.equations.compiling import ABSENT, Compilation, Native, check_arguments, plainly, prepared
+from rtsim.equations.compiling import (
+    ABSENT,
+    Compilation,
+    Native,
+    check_arguments,
+    plainly,
+    prepared,
+)
 from rtsim.equations.consistency import trouble
-from rtsim.equations.constraints import explicit
+from rtsim.equations.constraints import check_declared, explicit
 from rtsim.equations.first_call import check
 
 Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
@@ -182,6 +189,7 @@ class Model:
             raise ModelError(
                 f"model {self.name} has two guards with the same name: {', '.join(names)}"
             )
+        check_declared(self)
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,7 @@ _SMALL = 1e-12
 """A singular value below this share of the greatest one counts as zero."""
 
 
-def singular_matrix(
-    matrix: Vector, unknowns: Sequence[str], equation: str = "row {0}"
-) -> str:
+def singular_matrix(matrix: Vector, unknowns: Sequence[str], equation: str = "row {0}") -> str:
     """Return which equations and unknowns make ``matrix`` (n, n) singular; else an empty text.
 
     ``equation`` is the pattern of an equation's name.  The rows are scaled to equal size first.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
@@ -76,15 +77,25 @@ class SciPy(StepTolerance):
     def order(self) -> int:
         return ORDERS[self.method]
 
-    def stepper(self, bound: BoundModel) -> Stepper:
-        return _Stepper(self, bound)
-
-
-class _Stepper:
-    def __init__(self, solver: SciPy, bound: BoundModel) -> None:
+    def maker(self) -> Callable[..., Any]:
+        """Return SciPy's class."""
         import scipy.integrate
 
-        self._make = getattr(scipy.integrate, solver.method)
+        found: Callable[..., Any] = getattr(scipy.integrate, self.method)
+        return found
+
+    def stepper(self, bound: BoundModel) -> Stepper:
+        return SciPyStepper(self, bound)
+
+
+class SciPyStepper:
+    """A stepper on an object with the members of SciPy's solvers, such as ``step`` and ``t_old``.
+
+    ``solver.maker`` returns the class of such objects.
+    """
+
+    def __init__(self, solver: Any, bound: BoundModel) -> None:
+        self._make = solver.maker()
         self._options = {
             "rtol": solver.rtol,
             "atol": solver.of_states(bound),

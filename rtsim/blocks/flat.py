@@ -166,8 +166,8 @@ def _solved(top: Scope) -> dict[Place, tuple[float, ...]]:
             place = scope.resolve(end)
             if place is None or not place[0]:
                 raise ScenarioError(
-                    f"solve({str(end)!r}) in diagram {scope.diagram.name}: {end} is an input of the "
-                    "diagram; name the output of a block"
+                    f"solve({str(end)!r}) in diagram {scope.diagram.name}: {end} is an input of "
+                    "the diagram; name the output of a block"
                 )
             out[place] = values
     return out

@@ -99,8 +99,13 @@ class _Search:
 
     def reason(self) -> str:
         begin = self._begin
-        solve = solver(lambda t, x, y, z, u, p, r: r.__setitem__(slice(None), self.residual(y)),
-                       self._scale)  # fmt: skip
+
+        def at(
+            t: float, x: Vector, y: Vector, z: Vector, u: Vector, p: Vector, r: Vector  # noqa: ARG001
+        ) -> None:  # fmt: skip
+            r[:] = self.residual(y)
+
+        solve = solver(at, self._scale)
         y = begin.copy()
         if solve(self._t, self._x, y, self._z, self._u, self._p, False) == GOOD:
             return ""

@@ -124,8 +124,8 @@ def _matrix(model: Model) -> Vector:
 def _tolerant(function: Any) -> Any:
     """Return ``function``, which fills its last argument, with an error as nan in plain Python.
 
-    Newton's method can leave the range of a function for one iteration.  Compiled code then gives inf or
-    nan, where ``math.exp`` and ``math.log`` of Python raise an error.
+    Newton's method can leave the range of a function for one iteration.  Compiled code then gives
+    inf or nan, where ``math.exp`` and ``math.log`` of Python raise an error.
     """
 
     def tolerant(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, r: Any) -> None:
@@ -153,7 +153,7 @@ def ready(function: Any) -> Any:
 
 
 class _Functions:
-    """Makes the functions of the ordinary model; each is compiled with the function that it calls."""
+    """Makes the functions of the ordinary model, each of which calls one of the given functions."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -306,13 +306,13 @@ def coupled(origin: Model) -> Callable[..., None]:
 
     ``coupled(t, xy, z, u, p, out)`` fills ``out`` with the derivative of x and the residuals.
     """
-    states = origin.states.size
+    states, first = origin.states.size, origin.discrete.size
     divided = _Functions(origin)._divided(ready(origin.derivative))
     residual = _tolerant(origin.residual)
 
     def coupled(t: float, xy: Any, z: Any, u: Any, p: Any, out: Any) -> None:
         x, y = xy[:states], xy[states:]
-        divided(t, x, y, z, u, p, out[:states])
-        residual(t, x, y, z, u, p, out[states:])
+        divided(t, x, y, z[:first], u, p, out[:states])
+        residual(t, x, y, z[:first], u, p, out[states:])
 
     return coupled

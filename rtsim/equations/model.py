@@ -39,8 +39,11 @@ Tick = Callable[[Vector, float, Vector, Vector, Vector, Vector], None]
 """``tick(due, t, x, z, u, p)`` changes x and z in place; ``due[k]`` is 1 if timer ``k`` ticks now,
 else 0."""
 Constrained = Callable[[float, Vector, Vector, Vector, Vector, Vector, Vector], None]
-"""``residual(t, x, y, z, u, p, r)`` fills ``r``, one element for each algebraic variable of y; a
-function ``mass`` fills a matrix (n, n)."""
+"""An equation of a model with algebraic variables y: ``equation(t, x, y, z, u, p, out)``.
+
+``residual`` fills one element for each of y.  A function ``mass`` fills a matrix (n, n)."""
+ConstrainedReset = Callable[[int, float, Vector, Vector, Vector, Vector, Vector], None]
+ConstrainedTick = Callable[[Vector, float, Vector, Vector, Vector, Vector, Vector], None]
 Projection = Callable[[Vector], None]
 """``project(x)`` moves an accepted state to its manifold in place, such as a unit quaternion."""
 
@@ -140,20 +143,20 @@ class Model:
 
     name: str
     states: Signals
-    derivative: Equation
+    derivative: Callable[..., None]
     discrete: Signals = Signals()
     inputs: Signals = Signals()
     outputs: Signals = Signals()
     parameters: Signals = Signals()
-    output: Equation | None = None
-    update: Update | None = None
+    output: Equation | Constrained | None = None
+    update: Update | Equation | None = None
     project: Projection | None = None
     guards: tuple[Guard, ...] = ()
-    guard: Equation | None = None
-    reset: Reset | None = None
-    stop: Reset | None = None
+    guard: Equation | Constrained | None = None
+    reset: Reset | ConstrainedReset | None = None
+    stop: Reset | ConstrainedReset | None = None
     timers: tuple[Timer, ...] = ()
-    tick: Tick | None = None
+    tick: Tick | ConstrainedTick | None = None
     modes: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()

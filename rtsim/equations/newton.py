@@ -94,18 +94,18 @@ def length(d: Any, y: Any, typical: Any) -> float:
 @in_both
 def finite(vector: Any) -> bool:
     """Return whether all elements are finite."""
+    total = 0.0
     for i in range(vector.size):
-        if not math.isfinite(vector[i]):
-            return False
-    return True
+        total += vector[i] - vector[i]  # 0, or nan
+    return total == 0.0
 
 
 def solver(residual: Any, typical: Vector) -> Solve:
     """Return a function that solves ``residual(t, x, y, z, u, p, r)`` for ``y``.
 
     ``typical`` (n,) are the magnitudes of the unknowns.  The function returns :data:`GOOD` or the
-    reason why it found no solution; ``y`` is then unchanged.  With ``keep``, values that are already
-    a solution within the tolerance are not changed either.
+    reason why it found no solution; ``y`` is then unchanged.  With ``keep``, values that are a
+    solution within the tolerance are not changed either.
     """
     n = typical.size
     elements = n * n

@@ -70,8 +70,8 @@ def _by_values(matrix: Vector, unknowns: Sequence[str], equation: str) -> str:
     left, sizes, right = np.linalg.svd(matrix)
     if sizes[-1] > _SMALL * sizes[0]:
         return ""
-    rows = np.flatnonzero(np.abs(left[:, -1]) > 1e-3)
-    columns = np.flatnonzero(np.abs(right[-1]) > 1e-3)
+    rows = np.flatnonzero(np.abs(left[:, -1]) > 1e-3).tolist()
+    columns = np.flatnonzero(np.abs(right[-1]) > 1e-3).tolist()
     return (
         f"{_listed(equation.format(i) for i in rows)} "
         f"{'depend' if len(rows) > 1 else 'depends'} linearly on each other at these values, so "

@@ -1,4 +1,4 @@
-"""Index-1 DAEs against published answers and independent solutions, with plain and compiled code."""
+"""Index-1 DAEs against published answers and independent solutions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from constraint_parts import (
+from constraint_parts import last
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
+
+from rtsim.solve import RADAU
+from tools.bench.constraint_problems import (
     AKZO,
     AKZO_END,
     BRIDGE,
@@ -21,12 +26,7 @@ from constraint_parts import (
     SATURATION,
     SOURCE,
     THERMAL,
-    last,
 )
-from scipy.integrate import solve_ivp
-from scipy.optimize import brentq
-
-from rtsim.solve import RADAU
 
 
 def test_robertson_as_a_dae_up_to_its_published_end() -> None:
@@ -45,7 +45,7 @@ def test_akzo_nobel_agrees_with_the_test_set() -> None:
 
 @pytest.mark.parametrize("solver", ["rk4", "dp54", "radau"])
 def test_the_length_of_the_pendulum_drifts_as_stated(solver: str) -> None:
-    """Index 1 fixes the second derivative of the length only: docs/equations.md states the drift."""
+    """Index 1 fixes only the second derivative of the length: docs/equations.md has the drift."""
     x, y, vx, vy, tension = last(PENDULUM, "0.01", solver, 5)
     bound = {"rk4": 3e-5, "dp54": 1e-7, "radau": 3e-5}[solver]
     assert abs(math.hypot(x, y) - 1.0) < bound

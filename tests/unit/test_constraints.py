@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from checkpoint_parts import rest
-from constraint_parts import PENDULUM, TANK, last, pipe, scenario_of
+from constraint_parts import TANK, last, pipe, scenario_of
 from engine_parts import check_equal
 
 from rtsim import Model, Scenario, Signals, simulate
@@ -23,6 +23,7 @@ from rtsim.record.comparison import compare
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
+from tools.bench.constraint_problems import PENDULUM
 
 NONE = np.zeros(0)
 
@@ -117,12 +118,9 @@ def test_declarations_that_do_not_fit_together() -> None:
     with pytest.raises(ModelError, match="both algebraic variables and the function residual"):
         Model("m", Signals("x"), rates, algebraic=Signals("y"))
     with pytest.raises(ModelError, match=r"residual of model m takes the arguments .*, p, r\)"):
-        Model("m", Signals("x"), rates, algebraic=Signals("y"), residual=lambda t, x, r: None)
+        Model("m", Signals("x"), rates, algebraic=Signals("y"), residual=weights)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match=r"derivative of model m takes .* \(t, x, y, z, u, p, dx"):
-        Model(
-            "m", Signals("x"), lambda t, x, z, u, p, dx: None, algebraic=Signals("y"),
-            residual=pipe,
-        )  # fmt: skip
+        Model("m", Signals("x"), weighed, algebraic=Signals("y"), residual=pipe)
 
 
 def test_a_residual_that_is_not_finite_at_the_start_is_named() -> None:

@@ -31,6 +31,7 @@ from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.cockpit import draw_cockpit
+from tools.equations import draw_bridge, draw_drift
 from tools.gallery import draw_gallery
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -178,6 +179,8 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "back-to-back.svg": draw_back_to_back,
     "pitl.svg": draw_pitl,
     "cockpit.png": draw_cockpit,
+    "equations-bridge.svg": draw_bridge,
+    "equations-drift.svg": draw_drift,
     "examples": draw_examples,
 }
 

@@ -12,7 +12,7 @@ from checkpoint_parts import rest
 from constraint_parts import TANK, last, pipe, scenario_of
 from engine_parts import check_equal
 
-from rtsim import Model, Scenario, Signals, simulate
+from rtsim import Guard, Model, Scenario, Signals, simulate
 from rtsim.core.errors import ModelError
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.engine.checkpoint.kept import Files
@@ -32,6 +32,7 @@ def tank(solver: str = "rk4") -> Scenario:
     return scenario_of(TANK, "0.05", solver, 6, update_period=0.5, inputs={"head": 0.1})
 
 
+@pytest.mark.rule("algebraic-values")
 @pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
 def test_derivative_output_guard_reset_and_update_see_solved_values(compile: bool) -> None:
     recorder = MemoryRecorder()
@@ -96,6 +97,43 @@ def test_the_start_values_of_algebraic_variables_choose_the_branch() -> None:
         scenario = scenario_of(model, "1", "rk4", 1, algebraic={"y": first})
         plant = simulate(scenario, recorder=MemoryRecorder(), compile=False).system.plants[0]
         assert plant.z.tolist() == pytest.approx([wanted], abs=1e-9)
+
+
+@pytest.mark.rule("algebraic-values")
+def test_a_reset_that_writes_an_algebraic_value_chooses_another_branch() -> None:
+    def falls(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        dx[0] = -1.0
+
+    def square(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, r: Any) -> None:  # noqa: ARG001
+        r[0] = y[0] ** 2 - x[0]
+
+    def below(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, g: Any) -> None:  # noqa: ARG001
+        g[0] = y[0] - 1.5
+
+    def other(i: int, t: float, x: Any, y: Any, z: Any, u: Any, p: Any) -> None:  # noqa: ARG001
+        y[0] = -1.0
+
+    model = Model(
+        "roots", Signals("x = 4"), falls, algebraic=Signals("y = 1"), residual=square,
+        guards=(Guard("low", -1),), guard=below, reset=other,
+    )  # fmt: skip
+    found = last(model, "0.1", "rk4", 3, compile=False)
+    assert found == pytest.approx([1.0, -1.0], abs=1e-8)
+
+
+def test_a_projection_keeps_the_length_of_the_pendulum() -> None:
+    def rigid(x: Any) -> None:
+        far = np.hypot(x[0], x[1])
+        x[0] /= far
+        x[1] /= far
+        along = x[0] * x[2] + x[1] * x[3]
+        x[2] -= along * x[0]
+        x[3] -= along * x[1]
+
+    found = last(replace(PENDULUM, project=rigid), "0.02", "rk4", 5, compile=False)
+    assert np.hypot(found[0], found[1]) == pytest.approx(1.0, abs=1e-14)
+    wanted = found[2] ** 2 + found[3] ** 2 - 9.81 * found[1]
+    assert found[4] == pytest.approx(wanted, rel=1e-9)
 
 
 # -- errors

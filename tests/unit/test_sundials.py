@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,19 @@ def test_ida_solves_between_guards_and_resets() -> None:
     wanted = last(TANK, "0.5", replace(DP54, rtol=1e-9, atol=1e-12), 6, plant, compile=False)
     found = last(TANK, "0.5", replace(IDA, rtol=1e-9, atol=1e-12), 6, plant, compile=False)
     assert found == pytest.approx(wanted, rel=1e-6)
+
+
+def test_the_search_at_a_tag_begins_where_ida_ended() -> None:
+    """``sin(x - y) = 0`` has many solutions: over a long step, IDA follows the one with y = x."""
+
+    def rises(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        dx[0] = 1.0
+
+    def angles(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, r: Any) -> None:  # noqa: ARG001
+        r[0] = math.sin(x[0] - y[0])
+
+    model = Model("m", Signals("x"), rises, algebraic=Signals("y"), residual=angles)
+    assert last(model, "5", IDA, 5, compile=False) == pytest.approx([5.0, 5.0], rel=1e-6)
 
 
 @pytest.mark.parametrize("solver", [CVODE, IDA], ids=lambda s: s.name)

@@ -43,6 +43,7 @@ SAMPLE = {
     "pyzmq": ("tests/unit/test_sil_worker.py", "tests/unit/test_sil_tcp.py"),
     "rich": ("tests/unit/test_cli_tables.py", "tests/unit/test_top.py"),
     "salib": ("tests/unit/test_study_sensitivity.py",),
+    "scikit-sundae": ("tests/unit/test_sundials.py",),
     "scipy": ("tests/conformance/test_scipy_solvers.py", "tests/reference/test_f16_trim.py"),
     "simpy": ("tests/unit/test_discrete_processes.py",),
     "sybil": ("docs/scenario.md",),

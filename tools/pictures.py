@@ -28,15 +28,16 @@ from hitl.contexts import Reported, back_to_back, pitl
 from hitl.results.table import Tables
 from rtsim import Delayed, Model, Scenario, Signals, simulate
 from rtsim.core.signals import Vector
-from rtsim.equations.sparsity import probed
 from rtsim.equations.delayed_values import ORDER
 from rtsim.equations.history import History
+from rtsim.equations.sparsity import probed
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.cockpit import draw_cockpit
+from tools.equations import draw_bridge, draw_drift
 from tools.gallery import draw_gallery
 from tools.wind import draw_wind
 
@@ -282,6 +283,8 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "pitl.svg": draw_pitl,
     "cockpit.png": draw_cockpit,
     "delays.svg": draw_delays,
+    "equations-bridge.svg": draw_bridge,
+    "equations-drift.svg": draw_drift,
     "examples": draw_examples,
 }
 

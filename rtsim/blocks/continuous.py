@@ -20,11 +20,12 @@ from rtsim.blocks.block import (
     shape,
     start,
 )
-from rtsim.blocks.scratch import scratch
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.compiling import compiled
+from rtsim.equations.constraints import constrained
 from rtsim.equations.model import Guard, Model, standing
+from rtsim.equations.scratch import scratch
 
 
 @dataclass(frozen=True)
@@ -193,6 +194,8 @@ class Differential(Block):
             )
         extras = ("update", "project", "guard", "tick")
         bad = [name for name in extras if getattr(model, name) is not None]
+        if constrained(model):
+            bad.append("algebraic variables or a mass matrix")
         if bad or model.discrete.size:
             what = bad[0] if bad else "discrete signals"
             raise ScenarioError(

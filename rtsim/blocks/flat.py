@@ -38,6 +38,8 @@ class Flat:
     blocks: dict[str, FlatBlock]
     outputs: dict[str, Place]
     carried: dict[Place, Wire]
+    solved: dict[Place, tuple[float, ...]] = field(default_factory=dict)
+    """The outputs through which an algebraic loop is solved, each with its first values."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,9 @@ def flatten(diagram: WiredBlocks) -> Flat:
         )
     outputs = {name: _shown(top, name, end) for name, end in diagram.shown.items()}
     blocks = dict(sorted(found.items()))
-    whole = Flat(diagram, diagram.inputs, blocks, outputs, _carried(diagram, blocks))
+    solved = dict(sorted(_solved(top).items()))
+    carried = _carried(diagram, blocks, solved)
+    whole = Flat(diagram, diagram.inputs, blocks, outputs, carried, solved)
     for one in blocks.values():
         _check(whole, one)
     for scope in top.within():
@@ -154,11 +158,29 @@ def _shown(top: Scope, name: str, end: WireEnd) -> Place:
     return place
 
 
-def _carried(diagram: WiredBlocks, blocks: dict[str, FlatBlock]) -> dict[Place, Wire]:
+def _solved(top: Scope) -> dict[Place, tuple[float, ...]]:
+    """Return the outputs of blocks through which an algebraic loop is solved, at any depth."""
+    out: dict[Place, tuple[float, ...]] = {}
+    for scope in (top, *top.within()):
+        for end, values in scope.diagram.solved.items():
+            place = scope.resolve(end)
+            if place is None or not place[0]:
+                raise ScenarioError(
+                    f"solve({str(end)!r}) in diagram {scope.diagram.name}: {end} is an input of "
+                    "the diagram; name the output of a block"
+                )
+            out[place] = values
+    return out
+
+
+def _carried(
+    diagram: WiredBlocks, blocks: dict[str, FlatBlock], solved: dict[Place, tuple[float, ...]]
+) -> dict[Place, Wire]:
     """Return kind, size and unit of every output, which follow from block to block."""
     known: dict[Place, Wire] = {
         ("", s.name): Wire("signal", s.size, s.unit) for s in diagram.signals
     }
+    known |= {place: Wire("signal", len(values), units.ANY) for place, values in solved.items()}
     readers: dict[str, list[str]] = {}
     for name, flat in blocks.items():
         for source, _ in flat.sources.values():
@@ -178,6 +200,15 @@ def _carried(diagram: WiredBlocks, blocks: dict[str, FlatBlock]) -> dict[Place, 
         if any(place not in known for place in flat.sources.values()):
             raise algebraic_loop(_circle(flat, blocks, known))
         flat.wires = {port: known[place] for port, place in flat.sources.items()}
+    for (name, port), values in solved.items():
+        made = blocks[name].block.carries(blocks[name].wires)[port]
+        if (made.kind, made.size) != ("signal", len(values)):
+            raise ScenarioError(
+                f"solve({blocks[name].path}.{port!s}) gives {len(values)} initial values, but the "
+                f"output is {'an event' if made.kind == 'event' else f'of size {made.size}'}; give "
+                "one initial value for each element of a signal"
+            )
+        known[name, port] = made
     return known
 
 

@@ -19,6 +19,8 @@ from rtsim.equations.delays import Delayed
 from rtsim.equations.model import Guard, Model
 
 ARGUMENTS = "t, x, z, u, p"
+UNKNOWNS = "unknowns"
+"""The vector of the outputs through which algebraic loops are solved, in generated functions."""
 
 
 def generate(diagram: WiredBlocks) -> Model:
@@ -50,12 +52,18 @@ class Generator:
         for signal in flat.inputs:
             first = flat.inputs.slice(signal.name).start
             self.values["", signal.name] = [f"u[{first + i}]" for i in range(signal.size)]
+        self.arguments = f"t, x, {UNKNOWNS}, z, u, p" if flat.solved else ARGUMENTS
+        self.unknowns: list[Signal] = []
+        """The algebraic variables: one for each solved output."""
         self.events = Events(self)
         for placed in self.placed.values():
             for port in placed.flat.block.outputs:
                 if self._carries(placed, port.name) == "signal":
                     _, reads = needed_for([port.name], placed.output)
                     self.needs[placed.name, port.name] = self.signals_read(placed, reads)
+        of_solved = {place: self.needs[place] for place in flat.solved}
+        for place, values in flat.solved.items():
+            self._open(place, values)
         self.events.add_nodes()
         nodes = sorted(self.needs)
         self.order = evaluation_order(nodes, self.needs)
@@ -64,10 +72,40 @@ class Generator:
             raise algebraic_loop([self._named(node) for node in loop])
         self.events.check()
         for node in self.order:
-            if not node[0].startswith("@"):
+            if not node[0].startswith("@") and node not in flat.solved:
                 self._evaluate(*node)
+        self._residual = self._closed(of_solved)
         self.computed = [node for node in self.order if self.lines.get(node)]
         """The signals that are computed by lines, in their order."""
+
+    def _open(self, place: Node, values: tuple[float, ...]) -> None:
+        """Make the output at ``place`` unknown: its readers need no other signal for it."""
+        first, size = Signals(*self.unknowns).size, len(values)
+        shape = () if size == 1 else (size,)
+        unit = self.flat.carried[place].unit or "1"
+        initial = values[0] if size == 1 else values
+        self.unknowns.append(Signal("_".join(place), unit, shape=shape, initial=initial))
+        self.needs[place] = set()
+        self.values[place] = [f"{UNKNOWNS}[{first + i}]" for i in range(size)]
+        self.lines[place] = []
+
+    def _closed(self, of_solved: dict[Node, set[Node]]) -> FunctionBody:
+        """Return the residuals: each solved output, computed from the signals that it needs."""
+        items: list[list[str]] = []
+        for place in self.flat.solved:
+            unknown = self.values[place]
+            self._evaluate(*place)
+            computed, lines = self.values[place], self.lines[place]
+            self.values[place], self.lines[place] = unknown, []
+            closing = [
+                f"r[{u.partition('[')[2]} = {made} - {u}"
+                for made, u in zip(computed, unknown, strict=True)
+            ]
+            items.append([*lines, *closing])
+        self.computed = [node for node in self.order if self.lines.get(node)]
+        needed = self._behind(set[Node]().union(*of_solved.values()))
+        doc = f"Residuals of the loops of diagram {self.flat.diagram.name}."
+        return FunctionBody("residual", "r", doc.replace('"', "'"), needed, items)
 
     def _carries(self, placed: PlacedBlock, port: str) -> str:
         return self.flat.carried[placed.name, port].kind
@@ -150,6 +188,8 @@ class Generator:
             first = self.values[place][0]
             if first in (_first_of("x", states, name), _first_of("z", self.layout.memory, name)):
                 continue  # the signal is the state, or the memory, which is a signal of the plant
+            if place in self.flat.solved and name == "_".join(place):
+                continue  # the signal is the algebraic variable
             shape = () if wire.size == 1 else (wire.size,)
             out.append(_Shown(Signal(name, wire.unit, shape=shape), place))
         return out
@@ -179,17 +219,21 @@ class Generator:
         guards = self._guards()
         if guards:
             bodies.append(self._of_blocks("guard", "g", "guard", f"Guards {say}."))
+        if self.unknowns:
+            bodies.append(self._residual)
         computed = [self.lines[node] for node in self.computed]
-        texts += functions(ARGUMENTS, f"Signals {say}.", computed, bodies)
+        texts += functions(self.arguments, f"Signals {say}.", computed, bodies)
         if guards:
             items = self.events.items("guards")
-            texts.append(function("reset", f"i, {ARGUMENTS}", f"Guard i {say} fires.", items))
+            texts.append(function("reset", f"i, {self.arguments}", f"Guard i {say} fires.", items))
         if any(guard.stops for guard in guards):
             items = self.events.items("guards", stop=True)
-            texts.append(function("stop", f"i, {ARGUMENTS}", f"Guard i {say} accumulates.", items))
+            texts.append(
+                function("stop", f"i, {self.arguments}", f"Guard i {say} accumulates.", items)
+            )
         if layout.timers:
             items = self.events.items("timers")
-            texts.append(function("tick", f"due, {ARGUMENTS}", f"Timers {say} tick.", items))
+            texts.append(function("tick", f"due, {self.arguments}", f"Timers {say} tick.", items))
         made = module("\n\n".join(texts), layout.functions)
         return Model(
             name=diagram.name,
@@ -211,6 +255,8 @@ class Generator:
             delays=delays,
             lines=lines,
             line=getattr(made, "line", None),
+            algebraic=Signals(*self.unknowns),
+            residual=getattr(made, "residual", None),
         )
 
     def _delays(self) -> tuple[Signals, tuple[Delayed, ...]]:

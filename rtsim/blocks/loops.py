@@ -16,8 +16,8 @@ def algebraic_loop(path: Sequence[str]) -> ScenarioError:
     return ScenarioError(
         f"algebraic loop: {' -> '.join((*path, path[0]))}: each block needs the output of the "
         "block before it at the same instant. Insert an Integrator or a TransferFunction (a small "
-        "lag). In a sampled loop, insert a UnitDelay or a ZeroOrderHold. Or solve the equations "
-        "by hand"
+        "lag). In a sampled loop, insert a UnitDelay or a ZeroOrderHold. Or declare that the loop "
+        f"is to be solved: solve({path[0]!r})"
     )
 
 

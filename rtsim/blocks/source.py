@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.blocks.scratch import scratch
 from rtsim.core.cache import cache_folder
 from rtsim.equations.compiling import compiled
+from rtsim.equations.scratch import scratch
 from rtsim.equations.source_hash import source_hash
 
 LINES = 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rtsim.blocks.block import Block
@@ -30,6 +31,8 @@ class WiredBlocks:
         """The inputs of the diagram."""
         self.shown: dict[str, WireEnd] = {}
         """The outputs of the diagram by name, each with its source."""
+        self.solved: dict[WireEnd, tuple[float, ...]] = {}
+        """The outputs through which an algebraic loop is solved, each with its first values."""
 
     def add(self, name: str, block: Block | WiredBlocks, *sources: str, **named: str) -> str:
         """Add ``block`` under ``name`` and wire its inputs; return ``name``.
@@ -103,6 +106,23 @@ class WiredBlocks:
                 "another name"
             )
         self.shown[name] = WireEnd.of(source)
+
+    def solve(self, source: str, *, initial: float | Sequence[float] = 0.0) -> None:
+        """Declare that the algebraic loop through the output ``source`` is to be solved.
+
+        The output becomes an algebraic variable of the model.  At 0 s, its search begins at
+        ``initial``: a number, or one number for each element.  Raises :class:`ScenarioError` for a
+        value that is not finite, or an output that is declared twice.
+        """
+        end = WireEnd.of(source)
+        values = (initial,) if isinstance(initial, int | float) else tuple(initial)
+        if not values or not all(map(math.isfinite, values)):
+            raise ScenarioError(
+                f"solve({source!r}, initial={initial!r}): give a finite number for each element"
+            )
+        if end in self.solved:
+            raise ScenarioError(f"solve({source!r}) is declared twice; remove one of them")
+        self.solved[end] = tuple(map(float, values))
 
     def _input_names(self) -> list[str]:
         return [s.name for s in self.signals]

@@ -14,6 +14,7 @@ from rtsim.core.raised import blame
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.equations.addresses import AddressBlock
+from rtsim.equations.consistency import trouble_in_step
 from rtsim.equations.evaluation import evaluation_block, resident
 from rtsim.equations.model import BoundModel
 from rtsim.solve import GOOD, Solver
@@ -87,7 +88,14 @@ class Plant:
         if model.guards:
             vectors = (self.x, self.z, self.u, self.p)
             self.watch = GuardWatch(name, bound, self.stepper, vectors, self.next_x)
-        self._evaluate_output = resident(bound.output, self.x, self.z, self.u, self.p, self.y)
+        self.sampled = self.y
+        """What the output function fills: the outputs, or else the algebraic values, if any."""
+        self._guess = np.zeros(0)
+        """The values at which the first search for the algebraic values begins."""
+        if model.origin is not None:
+            self._guess = self.z[model.origin.discrete.size :].copy()
+            self.sampled = self.y if self.y.size else self.z[model.origin.discrete.size :]
+        self._evaluate_output = resident(bound.output, self.x, self.z, self.u, self.p, self.sampled)
         self.sample()
 
     def reads(self, ports: Set[str], plants: Container[str]) -> None:
@@ -123,6 +131,8 @@ class Plant:
     def _complain(self, bad: int, target: int) -> NoReturn:
         if self.bound.history is not None and (fault := self.bound.history.fault()):
             raise ModelError(f"{self.name}, between {Tag(self.ns)} and {Tag(target)}: {fault}")
+        if bad >= 0:
+            self._refuse(self.ns, target, f"between {Tag(self.ns)} and {Tag(target)}")
         vectors = (self.x, self.z, self.u, self.p, self.next_x)
         ends = self.ns, target
         raise why_it_failed(
@@ -140,6 +150,20 @@ class Plant:
         give_up = getattr(self.stepper, "give_up", None)
         if give_up is not None:
             give_up()
+
+    def _refuse(self, from_ns: int, to_ns: int, when: str) -> None:
+        """Raise an error if algebraic equations or a mass matrix have no solution there."""
+        model, times = self.bound.model, (from_ns / NS_PER_S, to_ns / NS_PER_S)
+        said = trouble_in_step(model, times, self.x, self.z, self.u, self.p)
+        if said:
+            raise ModelError(
+                f"the equations of {self.name} (model {model.name}) have no solution {when}: {said}"
+            )
+
+    def unsolve(self) -> None:
+        """Put back the values at which the first search for the algebraic values begins."""
+        if self._guess.size:
+            self.z[-self._guess.size :] = self._guess
 
     def run_on(self, limit_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Take several steps on the plant's own grid, all before ``limit_ns``, and commit them.
@@ -163,9 +187,10 @@ class Plant:
         at, ahead = np.array(times), 0
         try:
             if self.watch is None:
-                rows = run(at, (self.x, self.z, self.u, self.p, self.next_x), self.y, self.values)
+                vectors = (self.x, self.z, self.u, self.p, self.next_x)
+                rows = run(at, vectors, self.sampled, self.values)
             else:
-                rows, ahead = self.watch.run(at, self.y, self.values)
+                rows, ahead = self.watch.run(at, self.sampled, self.values)
         except BaseException as error:
             self._blame(error)
         good = len(rows)
@@ -190,9 +215,9 @@ class Plant:
 
     def native_output(self) -> AddressBlock | None:
         """Return the compiled output function and its vectors; None if the model has no outputs."""
-        if not self.y.size:
+        if not self.sampled.size:
             return None
-        return evaluation_block(self.bound.output, self.x, self.z, self.u, self.p, self.y)
+        return evaluation_block(self.bound.output, self.x, self.z, self.u, self.p, self.sampled)
 
     @property
     def position(self) -> tuple[int, int]:
@@ -243,8 +268,8 @@ class Plant:
         return getattr(self.stepper, "unbounded", None) or 0
 
     def sample(self) -> None:
-        """Compute the outputs at the present state and inputs."""
-        if not self.y.size:
+        """Compute the outputs, and the algebraic values, at the present state and inputs."""
+        if not self.sampled.size:
             return
         try:
             bad = self._evaluate_output(self.ns / NS_PER_S)
@@ -252,6 +277,7 @@ class Plant:
             self._blame(error)
         if bad >= 0:
             model = self.bound.model
+            self._refuse(self.ns, self.ns, f"at {Tag(self.ns)}")
             raise ModelError(
                 f"output {model.outputs.columns[bad]} of {self.name} (model {model.name}) is "
                 f"{self.y[bad]} at {Tag(self.ns)}; correct the output function, or keep the "

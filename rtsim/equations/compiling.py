@@ -130,13 +130,17 @@ def _load_compiler() -> None:
         _forms.get()()
 
 
-def in_both(function: F) -> F:
-    """Mark a helper function of a solver: it is compiled if its caller is compiled."""
+def in_both(function: F, inlined: bool = True) -> F:
+    """Mark a helper function of a solver: it is compiled if its caller is compiled.
+
+    ``inlined=False`` is for a long function with several callers: its code is not repeated.
+    """
+    options = INLINED if inlined else {"error_model": INLINED["error_model"]}
 
     def form() -> None:
         from numba.extending import register_jitable
 
-        register_jitable(**INLINED)(function)
+        register_jitable(**options)(function)
 
     when_compiling(form)
     return function
@@ -365,7 +369,7 @@ _FORMS = (
     "equations/lowering.py",
     "equations/machine_code.py",
     "solve/vectors.py",
-    "blocks/scratch.py",
+    "equations/scratch.py",
 )
 """Modules whose compiled forms the source hash does not cover; a change invalidates the cache."""
 

@@ -7,7 +7,7 @@ that may never be committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,16 @@ from rtsim.core.raised import from_outside, in_words
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Period
 from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
-from rtsim.equations.compiling import ABSENT, Compilation, Native, check_arguments, prepared
+from rtsim.equations.compiling import (
+    ABSENT,
+    Compilation,
+    Native,
+    check_arguments,
+    plainly,
+    prepared,
+)
+from rtsim.equations.consistency import trouble
+from rtsim.equations.constraints import check_declared, explicit
 from rtsim.equations.delays import Delayed, fed, resolve
 from rtsim.equations.first_call import check
 from rtsim.equations.history import History
@@ -33,6 +42,12 @@ Reset = Callable[[int, float, Vector, Vector, Vector, Vector], None]
 Tick = Callable[[Vector, float, Vector, Vector, Vector, Vector], None]
 """``tick(due, t, x, z, u, p)`` changes x and z in place; ``due[k]`` is 1 if timer ``k`` ticks now,
 else 0."""
+Constrained = Callable[[float, Vector, Vector, Vector, Vector, Vector, Vector], None]
+"""An equation of a model with algebraic variables y: ``equation(t, x, y, z, u, p, out)``.
+
+``residual`` fills one element for each of y.  A function ``mass`` fills a matrix (n, n)."""
+ConstrainedReset = Callable[[int, float, Vector, Vector, Vector, Vector, Vector], None]
+ConstrainedTick = Callable[[Vector, float, Vector, Vector, Vector, Vector, Vector], None]
 Projection = Callable[[Vector], None]
 """``project(x)`` moves an accepted state to its manifold in place, such as a unit quaternion."""
 
@@ -136,6 +151,11 @@ class Model:
       sparsity of a large model themselves (docs/sparse.md).
     - ``jacobian(t, x, z, u, p, j)`` fills the derivatives of ``dx[i]`` by ``x[k]`` row by row: all
       n * n of them, or those that ``sparsity`` declares.
+    - ``algebraic`` and ``residual(t, x, y, z, u, p, r)``: algebraic variables y, for which the
+      residuals are solved.  All functions but ``project`` then have the argument y after x
+      (:mod:`rtsim.equations.constraints`).
+    - ``mass``: the mass matrix M of M x' = derivative, as rows of numbers, or as a function
+      ``mass(t, x, z, u, p, m)`` that fills ``m`` (n, n).
     - ``assumptions`` and ``limits`` are texts that every recording contains.
 
     If a parameter is changed during a run, p changes at a tag.  Raises :class:`ModelError` for
@@ -156,20 +176,20 @@ class Model:
 
     name: str
     states: Signals = Signals()
-    derivative: Equation | None = None
+    derivative: Callable[..., None] | None = None
     discrete: Signals = Signals()
     inputs: Signals = Signals()
     outputs: Signals = Signals()
     parameters: Signals = Signals()
-    output: Equation | None = None
-    update: Update | None = None
+    output: Equation | Constrained | None = None
+    update: Update | Equation | None = None
     project: Projection | None = None
     guards: tuple[Guard, ...] = ()
-    guard: Equation | None = None
-    reset: Reset | None = None
-    stop: Reset | None = None
+    guard: Equation | Constrained | None = None
+    reset: Reset | ConstrainedReset | None = None
+    stop: Reset | ConstrainedReset | None = None
     timers: tuple[Timer, ...] = ()
-    tick: Tick | None = None
+    tick: Tick | ConstrainedTick | None = None
     modes: tuple[str, ...] = ()
     sparsity: Any = field(default=None, compare=False)
     jacobian: Equation | None = None
@@ -178,6 +198,11 @@ class Model:
     delays: tuple[Delayed, ...] = ()
     lines: Signals = Signals()
     line: Equation | None = None
+    algebraic: Signals = Signals()
+    residual: Constrained | None = None
+    mass: Sequence[Sequence[float]] | Vector | Callable[..., None] | None = None
+    origin: Model | None = None
+    """The model with constraints of which this model was made; rtsim sets it."""
 
     def __post_init__(self) -> None:
         for name, arguments in _ARGUMENTS.items():
@@ -215,6 +240,7 @@ class Model:
             raise ModelError(
                 f"model {self.name} has two guards with the same name: {', '.join(names)}"
             )
+        check_declared(self)
         if bool(self.lines.size) != (self.line is not None):
             raise ModelError(
                 f"model {self.name} needs both lines and the function line, or neither"
@@ -256,16 +282,19 @@ def bind(
     x: Vector | None = None,
     p: Vector | None = None,
     u: Vector | None = None,
+    z: Vector | None = None,
 ) -> BoundModel:
     """Return ``model`` ready to run, after one call of each function at the initial values.
 
-    ``compile`` is explained by :data:`rtsim.equations.compiling.Compilation`.  ``x``, ``p`` and
-    ``u`` replace the initial values that the model declares.
+    ``compile`` is explained by :data:`rtsim.equations.compiling.Compilation`.  ``x``, ``p``, ``u``
+    and ``z`` replace the initial values that the model declares.
 
     Raises :class:`ModelError` if a function takes other arguments, does not compile, raises an
     error, leaves elements unwritten, writes outside its vector, or gives a value that is not
     finite.
     """
+
+    model = explicit(model)
 
     def ready(function: Callable[..., None] | None, signature: Signature, name: str) -> Native:
         if function is None:
@@ -288,7 +317,8 @@ def bind(
         ready(model.jacobian, EQUATION, "jacobian"),
     )
     history = History(bound, compile) if model.delays else None
-    start = {"x": x, "u": u, "p": p}
+    start = {"x": x, "u": u, "p": p, "z": z}
+    _begin(model, start)
     if history is not None:
         given = (("x", model.states), ("z", model.discrete), ("u", model.inputs))
         first_x, first_z, first_u = (_given(start.get(n), layout) for n, layout in given)
@@ -296,7 +326,7 @@ def bind(
     for name, native, out in (
         *([] if history is None else [("line", history.line, model.lines)]),
         ("derivative", bound.derivative, model.states),
-        ("output", bound.output, model.outputs),
+        ("output", bound.output, sampled(model)),
         ("guard", bound.guard, Signals(*(g.name for g in model.guards))),
         ("jacobian", bound.jacobian, model.elements),
     ):
@@ -316,6 +346,39 @@ def bind(
 
 def _given(values: Vector | None, layout: Signals) -> Vector:
     return layout.initial() if values is None else values
+
+
+def sampled(model: Model) -> Signals:
+    """Return the signals that the output function fills: without outputs, the algebraic ones."""
+    if model.outputs.size or model.origin is None:
+        return model.outputs
+    return model.origin.algebraic
+
+
+def _begin(model: Model, start: Mapping[str, Vector | None]) -> None:
+    """Check the residuals of ``model`` at the initial values, and that they have a solution."""
+    origin = model.origin
+    if origin is None or origin.residual is None:
+        return
+    given, first = origin.residual, origin.discrete.size
+    plain = getattr(given, "py_func", given)
+
+    def residual(t: float, x: Vector, z: Vector, u: Vector, p: Vector, r: Vector) -> None:
+        plain(t, x, z[first:], z[:first], u, p, r)
+
+    with plainly():
+        _probe(model, "residual", Native.plain(residual, EQUATION), origin.algebraic, start)
+    layouts = {"x": model.states, "z": model.discrete, "u": model.inputs, "p": model.parameters}
+    vectors = [
+        layout.initial() if (value := start.get(letter)) is None else value
+        for letter, layout in layouts.items()
+    ]
+    said = trouble(origin, 0.0, *vectors)
+    if said:
+        raise ModelError(
+            f"the algebraic equations of model {model.name} have no solution at the initial "
+            f"values: {said}"
+        )
 
 
 def _no_such(error: IndexError) -> str:

@@ -76,6 +76,8 @@ class ResetRuns:
         self._scenario = scenario
         self._pool = TrackPool()
         self._system: System = scenario.build(compile=compile)
+        for plant in self._system.plants:
+            plant.unsolve()
         self._first = self._system.save()
         self._first_values = FirstValues(self._system.plants)
         self._places = {name: _Place(one) for name, one in self._system.initials.items()}

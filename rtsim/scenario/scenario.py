@@ -28,6 +28,7 @@ from rtsim.engine.faults import Fault
 from rtsim.engine.faults.reading import Given, all_different, gather
 from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
+from rtsim.equations.constraints import explicit
 from rtsim.equations.model import Model
 from rtsim.scenario.builder import Builder
 from rtsim.scenario.component import Values
@@ -103,6 +104,7 @@ class Scenario(NamedComponents, Presented):
         inputs: Mapping[str, Source] | None = None,
         parameters: Values | None = None,
         discrete: Values | None = None,
+        algebraic: Values | None = None,
         update_period: Duration | Period | None = None,
         update_offset: Duration = 0,
         priority: int = 0,
@@ -110,8 +112,10 @@ class Scenario(NamedComponents, Presented):
         """Declare a plant: a model with its solver and its step (s).
 
         ``inputs`` gives for each input of the model ``"component.signal"`` or a number.
+        ``algebraic`` gives the values at which the first search for the algebraic values begins.
         """
         check_plant(name, model, solver, update_period)
+        model = explicit(model)
         self.add(
             name,
             PlantComponent(
@@ -121,7 +125,7 @@ class Scenario(NamedComponents, Presented):
                 dict(states or {}),
                 dict(inputs or {}),
                 dict(parameters or {}),
-                dict(discrete or {}),
+                {**(discrete or {}), **(algebraic or {})},
                 None if update_period is None else Period.of(update_period),
                 to_ns(update_offset),
                 priority,

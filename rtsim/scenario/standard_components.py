@@ -112,7 +112,7 @@ class PlantComponent(Component):
         z = model.discrete.initial(self.discrete)
         u = model.inputs.initial(constants)
         p = model.parameters.initial(self.parameters)
-        bound = bind(model, compile=site.compile, x=x, p=p, u=u)
+        bound = bind(model, compile=site.compile, x=x, p=p, u=u, z=z)
         wiring = site.wiring(u.copy(), model.inputs, self.inputs, name, items=False)
         plant = Plant(name, bound, self.solver, self.step, (x, z, u, p), wiring)
         tasks: list[Task] = []

@@ -30,6 +30,7 @@ from rtsim.solve.rk4 import RK4
 from rtsim.solve.rkn4 import RKN4, Nystrom
 from rtsim.solve.scipy_solvers import BDF, DOP853, LSODA, RADAU, SciPy
 from rtsim.solve.semi_implicit import SEMI_IMPLICIT_EULER
+from rtsim.solve.sundials import CVODE, IDA, Sundials
 
 SOLVER_PARTS = ("name", "order", "stepper")
 """The attributes that every solver has."""
@@ -65,6 +66,7 @@ SOLVERS: ExtensionPoint[Solver] = ExtensionPoint(
             *(EULER, SEMI_IMPLICIT_EULER, MIDPOINT, RK4, RKN4, ABM4),
             *(BS32, DP54),
             *(DOP853, RADAU, BDF, LSODA),
+            *(CVODE, IDA),
         )
     },
     _checked,
@@ -75,10 +77,12 @@ __all__ = [
     "ABM4",
     "BDF",
     "BS32",
+    "CVODE",
     "DOP853",
     "DP54",
     "EULER",
     "GOOD",
+    "IDA",
     "LSODA",
     "MIDPOINT",
     "OUT_OF_BUDGET",
@@ -99,6 +103,7 @@ __all__ = [
     "Solver",
     "Stall",
     "Stepper",
+    "Sundials",
     "Tableau",
     "solver_named",
 ]

@@ -86,19 +86,29 @@ class SciPy(StepTolerance):
     def implicit(self) -> bool:
         return self.method != "DOP853"
 
+    def maker(self) -> Callable[..., Any]:
+        """Return SciPy's class."""
+        import scipy.integrate
+
+        found: Callable[..., Any] = getattr(scipy.integrate, self.method)
+        return found
+
     def stepper(self, bound: BoundModel) -> Stepper:
         if not bound.model.states.size:  # SciPy's norms divide by the number of states
             return Adaptive(self.rtol, self.atol, most=self.most).stepper(bound)
-        return _Stepper(self, bound)
+        return SciPyStepper(self, bound)
 
 
-class _Stepper:
-    def __init__(self, solver: SciPy, bound: BoundModel) -> None:
-        import scipy.integrate
+class SciPyStepper:
+    """A stepper on an object with the members of SciPy's solvers, such as ``step`` and ``t_old``.
 
+    ``solver.maker`` returns the class of such objects.
+    """
+
+    def __init__(self, solver: Any, bound: BoundModel) -> None:
         self.meanwhile: Callable[[], object] = nothing
         self._most_steps = solver.most_steps
-        self._make = getattr(scipy.integrate, solver.method)
+        self._make = solver.maker()
         self._options = {
             "rtol": solver.rtol,
             "atol": solver.of_states(bound),

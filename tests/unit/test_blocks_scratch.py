@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
-from rtsim.blocks import Constant, Diagram, Differential, Gain, Integrator, scratch, source
+from rtsim.blocks import Constant, Diagram, Differential, Gain, Integrator, source
 from rtsim.core.signals import Signals, Vector
+from rtsim.equations import scratch
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model, bind
 

@@ -31,7 +31,7 @@ FIRST = math.sqrt(2 / 9.81)
 """When a ball from 1 m lands (s)."""
 ALL = [name for name in SOLVERS if name != "euler"]
 """Euler's ball gains energy: its bounces do not accumulate."""
-ROUGH = {"semi_implicit_euler": 1.0, "bdf": 1e-3, "lsoda": 1e-3}
+ROUGH = {"semi_implicit_euler": 1.0, "bdf": 1e-3, "lsoda": 1e-3, "cvode": 1e-3, "ida": 1e-3}
 """By how much their last bounce may be off (s): their first steps are of first order."""
 ON_AND_OFF = pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
 

@@ -1,0 +1,261 @@
+"""Solvers of SUNDIALS, which scikit-sundae brings (extra ``sundae``): CVODE and IDA.
+
+CVODE solves ordinary differential equations by backward differentiation formulas.  IDA solves
+differential-algebraic equations: it treats the algebraic variables of a model as unknowns of each
+step beside the states, where the other solvers solve the constraints in each evaluation of the
+derivative.
+
+As SciPy's solvers, each advance from one tag to the next begins with a new object of the library
+(:mod:`rtsim.solve.scipy_solvers`): its history cannot be copied.
+
+Source: Hindmarsh et al., ACM Transactions on Mathematical Software 31, 2005, p. 363.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass, fields
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.equations.addresses import EQUATION
+from rtsim.equations.compiling import prepared
+from rtsim.equations.constraints import coupled, typical
+from rtsim.equations.model import BoundModel
+from rtsim.equations.newton import SMALL
+from rtsim.solve.adaptive import StepTolerance
+from rtsim.solve.base import Stepper
+from rtsim.solve.scipy_solvers import EVALUATIONS, STEP, SciPyStepper
+
+METHODS = ("CVODE", "IDA")
+_STEPS = 100_000
+"""The most steps that SUNDIALS may take at once; rtsim asks for one at a time."""
+
+
+@dataclass(frozen=True)
+class Sundials(StepTolerance):
+    """An adaptive solver of SUNDIALS: ``method`` is ``"CVODE"`` or ``"IDA"``.
+
+    ``most`` is the longest step (s).  Raises :class:`ScenarioError` for an unknown method or a
+    value outside its range; its steppers raise it if scikit-sundae is not installed.
+    """
+
+    method: str = "IDA"
+    most: float = math.inf
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.method not in METHODS:
+            raise ScenarioError(
+                f"method = {self.method!r} is unknown; give one of {', '.join(METHODS)}"
+            )
+        if not self.most > 0:
+            raise ScenarioError(f"most = {self.most} is not valid; give a longest step > 0 s")
+
+    @property
+    def name(self) -> str:
+        said = [
+            f"{f.name}={getattr(self, f.name)}"
+            for f in fields(self)
+            if f.name != "method" and getattr(self, f.name) != f.default
+        ]
+        return self.method.lower() + (f"({', '.join(said)})" if said else "")
+
+    @property
+    def order(self) -> int:
+        return 5
+
+    @property
+    def implicit(self) -> bool:
+        return True
+
+    def maker(self) -> Callable[..., Any]:
+        """Return a function that makes an object with the members of SciPy's solvers."""
+        return _Steps
+
+    def stepper(self, bound: BoundModel) -> Stepper:
+        origin = bound.model.origin
+        try:
+            import sksundae  # noqa: F401
+        except ImportError as error:
+            raise ScenarioError(
+                f"solver {self.method.lower()} needs the package scikit-sundae; install it with "
+                "pip install 'rtsim[sundae]', or choose another solver"
+            ) from error
+        if self.method == "IDA" and origin is not None and origin.algebraic.size:
+            return _ConstrainedStepper(self, bound)
+        return SciPyStepper(self, bound)
+
+
+class _Steps:
+    """CVODE at work, with the members of SciPy's solvers that rtsim uses."""
+
+    def __init__(
+        self,
+        slope_at: Callable[[float, Vector], Vector],
+        start: float,
+        y: Vector,
+        end: float,
+        *,
+        first_step: float | None,
+        rtol: float,
+        atol: Vector,
+        max_step: float,
+        **_: Any,
+    ) -> None:
+        self._slope_at, self._end = slope_at, end
+        self._error: BaseException | None = None
+        self.t, self.t_old, self.status = start, start, "running"
+        self.y = self.whole = y
+        self.step_size = first_step
+        self._looked_back = False
+        """True if the state within the last step was asked for after it."""
+        options = {
+            "rtol": rtol,
+            "atol": atol,
+            "first_step": first_step or 0.0,
+            "max_step": 0.0 if max_step == math.inf else max_step,
+            "max_num_steps": _STEPS,
+        }
+        with redirect_stdout(None):  # it prints its errors
+            self._solver = self._begun(start, y, options)
+        self._raise()
+
+    def _begun(self, start: float, y: Vector, options: dict[str, Any]) -> Any:
+        from sksundae.cvode import CVODE
+
+        solver = CVODE(self._slopes, **options)
+        solver.init_step(start, y)
+        return solver
+
+    def _slopes(self, t: float, y: Vector, slopes: Vector) -> None:
+        slopes[:] = self._value_at(t, y)
+
+    def _value_at(self, t: float, y: Vector) -> Vector | float:
+        """Return the equations at ``y``; an error is kept, because SUNDIALS does not pass it on."""
+        try:
+            return self._slope_at(t, y)
+        except BaseException as error:
+            self._error = self._error or error
+            return math.nan
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def step(self) -> None:
+        """Take one step; ``status`` then is ``running``, ``finished`` or ``failed``."""
+        with redirect_stdout(None):
+            if self._looked_back:  # else the step would end where the last step ended
+                self._solver.step(self.t, "normal")
+                self._looked_back = False
+            found = self._solver.step(self._end, "onestep", self._end)
+        self._raise()
+        self.t_old, self.t = self.t, float(found.t)
+        self.step_size = self.t - self.t_old
+        if not found.success:
+            self.status = "failed"
+        elif self.t >= self._end:
+            self.status = "finished"
+        self._keep(found.y)
+
+    def dense_output(self) -> Callable[[float], Vector]:
+        """Return a function that gives the state at a time within the last step."""
+
+        def between(t: float) -> Vector:
+            self._looked_back = True
+            self._keep(self._solver.step(t, "normal").y)
+            return self.y
+
+        return between
+
+    def _keep(self, whole: Vector) -> None:
+        self.whole = whole
+        self.y = whole[: len(self.y)]
+
+
+class _ConstrainedStepper(SciPyStepper):
+    """IDA at work on a model with algebraic variables."""
+
+    def __init__(self, solver: Sundials, bound: BoundModel) -> None:
+        super().__init__(solver, bound)
+        origin = bound.model.origin
+        assert origin is not None
+        n, self._first = bound.model.states.size, origin.discrete.size
+        self._both = np.zeros(n + origin.algebraic.size)
+        self._out = np.zeros_like(self._both)
+        what = f"the coupled equations of model {bound.model.name}"
+        self._native_both = prepared(coupled(origin), EQUATION, what, bound.compiled)
+        self._equations: Any = None
+        self._algebraic = range(n, self._both.size)
+        states = self._options["atol"]
+        unknowns = np.maximum(np.max(states), solver.rtol * SMALL * typical(origin))
+        self._options["atol"] = np.concatenate((states, unknowns))
+        self._make = self._constrained
+
+    def _settle(self, vectors: tuple[Vector, ...]) -> None:
+        if any(a is not b for a, b in zip_longest(vectors, self._vectors)):
+            self._equations = self._native_both.on(self._both, *vectors[1:-1], self._out)
+        super()._settle(vectors)
+
+    def equations_at(self, t: float, both: Vector) -> Vector:
+        """Return the derivatives of the states and the residuals at ``t`` s."""
+        self._after[EVALUATIONS] += 1
+        self._both[:] = both
+        self._equations(float(t))
+        return self._out
+
+    def _constrained(self, _: Any, start: float, y: Vector, end: float, **options: Any) -> Any:
+        z = self._vectors[1]
+        return _ConstrainedSteps(
+            self.equations_at, start, y, end, guess=z[self._first :], **options
+        )
+
+    def accept(self) -> None:
+        super().accept()
+        if self._solver is not None:  # the search at the tag begins at IDA's solution
+            self._vectors[1][self._first :] = self._solver.whole[len(self._now) :]
+
+    def forget(self) -> None:
+        super().forget()
+        self._memory[STEP] = 0.0
+
+
+class _ConstrainedSteps(_Steps):
+    """IDA at work: the unknowns are the states and the algebraic variables."""
+
+    def __init__(
+        self, equations: Callable[[float, Vector], Vector], start: float, y: Vector, end: float,
+        *, guess: Vector, **options: Any,
+    ) -> None:  # fmt: skip
+        self._n = len(y)
+        self._guess = guess
+        super().__init__(equations, start, y, end, **options)
+
+    def _begun(self, start: float, y: Vector, options: dict[str, Any]) -> Any:
+        from sksundae.ida import IDA
+
+        whole = np.concatenate((y, self._guess))
+        algebraic = list(range(self._n, whole.size))
+        slopes = self._slope_at(start, whole).copy()
+        slopes[self._n :] = 0.0
+        solver = IDA(self._residuals, algebraic_idx=algebraic, **options)
+        solver.init_step(start, whole, slopes)
+        self.whole = whole
+        return solver
+
+    def _residuals(self, t: float, both: Vector, slopes: Vector, out: Vector) -> None:
+        out[:] = self._value_at(t, both)
+        out[: self._n] -= slopes[: self._n]
+
+
+CVODE = Sundials(method="CVODE")
+"""Backward differentiation formulas of order 1 to 5, as SUNDIALS computes them."""
+IDA = Sundials(method="IDA")
+"""Backward differentiation formulas of order 1 to 5 for differential-algebraic equations."""

@@ -23,6 +23,8 @@ from rtsim.record.comparison import compare
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
+from rtsim.solve import RK4
+from rtsim.testing.allocations import allocations
 from tools.bench.constraint_problems import PENDULUM
 
 NONE = np.zeros(0)
@@ -280,6 +282,10 @@ def test_a_singular_mass_matrix_names_rows_and_states() -> None:
         ModelError, match=r"the equations of plant .*mass matrix is singular: row 1 .*determines b"
     ):
         last(Model("m", states, pull, mass=vanishes), "0.1", "rk4", 1, compile=False)
+
+
+def test_compiled_steps_with_constraints_allocate_no_memory() -> None:
+    assert allocations(RK4, explicit(PENDULUM)) == 0.0
 
 
 def test_an_explicit_model_keeps_its_origin() -> None:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from rtsim.equations.compiling import compiled
     from rtsim.equations.model import Guard, Model
     from rtsim.gateway.client import connect
+    from rtsim.linear.linearising import linearise
+    from rtsim.linear.state_space import StateSpace
+    from rtsim.linear.trimming import trim
     from rtsim.record.reading import Recording
     from rtsim.runs.simulation import simulate
     from rtsim.scenario.scenario import Scenario
@@ -50,6 +53,9 @@ _HOMES = {
         "Uniform",
     ),
     "rtsim.equations.model": ("Guard", "Model"),
+    "rtsim.linear.linearising": ("linearise",),
+    "rtsim.linear.state_space": ("StateSpace",),
+    "rtsim.linear.trimming": ("trim",),
     "rtsim.record.reading": ("Recording",),
     "rtsim.scenario.scenario": ("Scenario",),
     "rtsim.scenario.shown": ("Body", "Cue"),
@@ -73,12 +79,15 @@ __all__ = [
     "SerialLine",
     "Signal",
     "Signals",
+    "StateSpace",
     "TruncatedNormal",
     "Uniform",
     "__version__",
     "compiled",
     "connect",
+    "linearise",
     "simulate",
+    "trim",
 ]
 
 __getattr__, __dir__ = face(__name__, _HOMES)

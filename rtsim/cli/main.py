@@ -21,6 +21,7 @@ COMMANDS = {
     "report": "rtsim.cli.recordings:report",
     "overrun-replay": "rtsim.cli.overrun_replay:overrun_replay",
     "study": "rtsim.cli.study:study",
+    "linearise": "rtsim.cli.linearise:linearise",
     "scenarios": "rtsim.cli.scenarios:scenarios",
     "doctor": "rtsim.cli.doctor:doctor",
     "ctl": "rtsim.cli.ctl:ctl",

@@ -122,13 +122,8 @@ class Loop:
         is stable up to ``longest`` (s; default: 60 common periods).  Raises :class:`ModelError` if
         the loop is unstable without further delay.
         """
-        from scipy.optimize import brentq  # slow to load
-
         step = self.period.seconds
         limit = PERIODS * step if longest is None else longest
-
-        def growth(delay: float) -> float:
-            return self._worst(delay, slow)[0]
 
         first, pole = self._worst(0.0, slow)
         if first > _NEUTRAL / step:
@@ -139,12 +134,30 @@ class Loop:
             )
         before, delay = 0.0, step / _FINE
         while delay <= limit:
-            if growth(delay) > _NEUTRAL / step:
-                margin = float(brentq(growth, before, delay, xtol=1e-12, rtol=1e-12))
+            if self.growth(delay, slow) > _NEUTRAL / step:
+                margin = self._crossing(before, delay, slow)
                 return DelayMargin(margin, self._worst(margin, slow)[1])
             before = delay
             delay = delay + step / _FINE if delay < _FINE_PERIODS * step else delay * _GROWTH
         return None
+
+    def _crossing(self, before: float, after: float, slow: float) -> float:
+        """Return the delay between two delays at which the growth rate becomes positive."""
+        from scipy.optimize import brentq  # slow to load
+
+        level = 0.0 if self.growth(before, slow) < 0.0 else _NEUTRAL / self.period.seconds
+
+        def above(delay: float) -> float:
+            return self.growth(delay, slow) - level
+
+        return float(brentq(above, before, after, xtol=1e-12, rtol=1e-12))
+
+    def growth(self, delay: float = 0.0, slow: float = 0.0) -> float:
+        """Return the growth rate (1/s) of the closed loop's fastest growing pole.
+
+        ``delay`` (s) delays the signal further; poles below ``slow`` (rad/s) are disregarded.
+        """
+        return self._worst(delay, slow)[0]
 
     def _worst(self, delay: float, slow: float) -> tuple[float, complex]:
         """Return the largest growth rate (1/s) of the poles above ``slow``, and its pole (1/s)."""

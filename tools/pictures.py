@@ -186,7 +186,7 @@ def draw_bode_nichols(path: Path) -> None:
     axes["phase"].annotate(
         f"phase margin {found.phase_deg:.1f} deg,\ndelay margin {1e3 * delay.seconds:.1f} ms",
         (found.crossover, -180.0 + found.phase_deg),
-        xytext=(-40, -62), textcoords="offset points", color="#c62828",
+        xytext=(10, -80), textcoords="offset points", color="#c62828",
         arrowprops={"arrowstyle": "-", "color": "#c62828", "linewidth": 0.6},
     )  # fmt: skip
     nichols = axes["nichols"]
@@ -194,10 +194,10 @@ def draw_bode_nichols(path: Path) -> None:
     nichols.plot(-180.0, 0.0, "x", color="#c62828")
     nichols.annotate("critical point", (-180.0, 0.0), xytext=(6, -10),
                      textcoords="offset points", color="#c62828")  # fmt: skip
-    for factor in (found.gain_low, found.gain_high):
+    for factor, offset in ((found.gain_low, 9), (found.gain_high, -10)):
         level = -20.0 * np.log10(factor)
         nichols.annotate(
-            f"gain × {factor:.2f}", (-180.0, level), xytext=(6, 9), textcoords="offset points",
+            f"gain × {factor:.2f}", (-180.0, level), xytext=(6, offset), textcoords="offset points",
             va="center", color="#777777",
         )  # fmt: skip
         nichols.plot(-180.0, level, "o", color="#777777", markersize=4)

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signals
-
-if TYPE_CHECKING:
-    from rtsim.linear.state_space import StateSpace
+from rtsim.core.tag import Period
 
 
-def to_control(system: StateSpace) -> Any:
-    """Return ``system`` as a ``StateSpace`` of python-control."""
+def to_control(
+    matrices: Sequence[NDArray[np.float64]],
+    signals: Sequence[Signals],
+    period: Period | None,
+    name: str,
+) -> Any:
+    """Return a ``StateSpace`` of python-control.
+
+    ``matrices`` are A, B, C and D; ``signals`` are states, inputs and outputs.
+    """
     try:
         import control
     except ImportError as error:
         raise ScenarioError(
             "python-control is not installed; type: pip install 'rtsim[control]'"
         ) from error
-    dt = 0 if system.period is None else system.period.seconds
-    names = {"name": system.name.replace(".", "_")} if system.name else {}
+    dt = 0 if period is None else period.seconds
+    states, inputs, outputs = map(_labels, signals)
+    names = {"name": name.replace(".", "_")} if name else {}
     return control.StateSpace(
-        system.a, system.b, system.c, system.d, dt,
-        states=_labels(system.states), inputs=_labels(system.inputs),
-        outputs=_labels(system.outputs), remove_useless_states=False, **names,
+        *matrices, dt, states=states, inputs=inputs, outputs=outputs,
+        remove_useless_states=False, **names,
     )  # fmt: skip
 
 

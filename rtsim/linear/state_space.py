@@ -24,6 +24,7 @@ from rtsim.linear.foreign import (
     period_of,
     polynomials,
 )
+from rtsim.linear.python_control import to_control
 
 Matrix = NDArray[np.float64]
 
@@ -189,9 +190,9 @@ class StateSpace:
         Labels are ``"name [unit]"``, or ``"name"`` without a unit.  :meth:`of` gives back a system
         that is equal to this one.
         """
-        from rtsim.linear.python_control import to_control
-
-        return to_control(self)
+        matrices = (self.a, self.b, self.c, self.d)
+        signals = (self.states, self.inputs, self.outputs)
+        return to_control(matrices, signals, self.period, self.name)
 
     def part(
         self,

@@ -50,6 +50,18 @@ def each_link(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture(autouse=True)
+def _no_collection_before_a_run(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Leave out the garbage collection before a paced run, except in tests that judge time.
+
+    In a process that has run thousands of tests it takes up to a second.
+    """
+    if request.node.get_closest_marker("realtime") is None:
+        monkeypatch.setattr("rtsim.timing.scheduling._collect", int)
+
+
+@pytest.fixture(autouse=True)
 def _no_window_is_left() -> Iterator[None]:
     """Fail a test that leaves SDL's display open: the next test would get that video driver."""
     yield

@@ -1,15 +1,12 @@
 """JUnit XML for continuous integration.
 
 Each signal is a test case, in open and in closed loop; further test cases say whether the steps
-were answered and whether the run reached its end.  The standard library writes the file, because
-the format has only four kinds of element.  The dialect is that of Jenkins (junit-10.xsd of its
-xUnit plugin), which GitLab and others read too.
+were answered and whether the run reached its end.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -22,10 +19,8 @@ from hitl.comparison.verdict import BackToBack
 from hitl.results.faults import faults_of
 from hitl.results.files import write
 from hitl.results.target import facts
+from rtsim.record.junit import Suite, finished, new_document
 from rtsim.record.verdict import SignalResult
-
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 does not allow, such as the colour codes of a sanitizer's report."""
 
 
 def write_junit(result: BackToBack | Ladder, path: str | Path, strict: bool = False) -> None:
@@ -35,7 +30,7 @@ def write_junit(result: BackToBack | Ladder, path: str | Path, strict: bool = Fa
 
 def junit_xml(result: BackToBack | Ladder, strict: bool = False) -> str:
     """Return the XML document.  With ``strict``, a fault that never acted is a failure."""
-    root = ET.Element("testsuites", name=_clean(f"back to back: {result.scenario}"))
+    root = new_document(f"back to back: {result.scenario}")
     for pair in result.pairs:
         several = len(result.pairs) > 1  # each suite then names its pair
         for name, loop in pair.open.items():
@@ -43,10 +38,7 @@ def junit_xml(result: BackToBack | Ladder, strict: bool = False) -> str:
         if pair.flight is not None:
             _closed(root, pair, pair.flight, several)
     _faults(root, result, strict)
-    for count in ("tests", "failures", "errors"):
-        root.set(count, str(sum(int(suite.get(count, 0)) for suite in root)))
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
+    return finished(root)
 
 
 def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, several: bool) -> None:
@@ -57,7 +49,7 @@ def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, sever
     if loop.target is not None:
         properties |= _of_target(name, loop.target)
     title, prefix = _titles(result, several)
-    suite = _Suite(root, f"{title}: open loop of {name}", properties)
+    suite = Suite(root, f"{title}: open loop of {name}", properties)
     classname = f"{prefix}.open_loop.{name}"
     for signal in loop.signals:
         case = suite.case(classname, signal.name)
@@ -92,7 +84,7 @@ def _faults(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None
     found = faults_of(result.pairs)
     if not found:
         return
-    suite = _Suite(root, f"{result.scenario}: faults", {})
+    suite = Suite(root, f"{result.scenario}: faults", {})
     for fault in found:
         case = suite.case(f"{result.scenario}.faults", fault.name)
         about = f"{fault.kind} at {fault.where}: {fault.activations} activations"
@@ -149,7 +141,7 @@ def _closed(root: ET.Element, result: BackToBack, flight: LoopComparison, severa
     for name, execution in flight.execution.items():
         properties[f"execution of {name}"] = execution.in_words
     title, prefix = _titles(result, several)
-    suite = _Suite(root, f"{title}: closed loop", properties)
+    suite = Suite(root, f"{title}: closed loop", properties)
     classname = f"{prefix}.closed_loop"
     for signal in flight.comparison.results:
         case = suite.case(classname, signal.name)
@@ -179,49 +171,3 @@ def _details(flight: LoopComparison, signal: SignalResult) -> str:
     lines["allowed"] = allowance(signal)
     lines["largest difference"] = f"{signal.max_abs:.6g}"
     return "\n".join(f"{key}: {value}" for key, value in lines.items())
-
-
-class _Suite:
-    """One ``testsuite`` and its counts."""
-
-    def __init__(self, root: ET.Element, name: str, properties: Mapping[str, object]) -> None:
-        self._element = ET.SubElement(root, "testsuite", name=_clean(name))
-        self._counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-        listed = ET.SubElement(self._element, "properties")
-        for key, value in properties.items():
-            ET.SubElement(listed, "property", name=_clean(key), value=_clean(str(value)))
-
-    def case(self, classname: str, name: str) -> ET.Element:
-        self._counts["tests"] += 1
-        names = {"classname": _clean(classname), "name": _clean(name)}
-        return ET.SubElement(self._element, "testcase", names)
-
-    def failure(self, case: ET.Element, message: str, text: str) -> None:
-        self._counts["failures"] += 1
-        element = ET.SubElement(case, "failure", type="difference", message=_clean(message))
-        element.text = _clean(text)
-
-    def error(self, case: ET.Element, text: str) -> None:
-        self._counts["errors"] += 1
-        message = _clean(text.partition("\n")[0])
-        ET.SubElement(case, "error", type="error", message=message).text = _clean(text)
-
-    def says(self, text: str) -> None:
-        """Add text that belongs to no test case; the schema has it after all test cases."""
-        ET.SubElement(self._element, "system-out").text = _clean(text)
-
-    def skipped(self, case: ET.Element, text: str) -> None:
-        self._counts["skipped"] += 1
-        ET.SubElement(case, "skipped", message=_clean(text))
-
-    def remark(self, case: ET.Element, text: str) -> None:
-        """Add a remark to a test case that passes."""
-        ET.SubElement(case, "system-out").text = _clean(text)
-
-    def done(self) -> None:
-        for key, count in self._counts.items():
-            self._element.set(key, str(count))
-
-
-def _clean(text: str) -> str:
-    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -19,6 +19,7 @@ COMMANDS = {
     "diverge": "rtsim.cli.diverge:diverge",
     "messages": "rtsim.cli.messages:messages",
     "report": "rtsim.cli.recordings:report",
+    "export": "rtsim.cli.export:export",
     "overrun-replay": "rtsim.cli.overrun_replay:overrun_replay",
     "study": "rtsim.cli.study:study",
     "linearise": "rtsim.cli.linearise:linearise",

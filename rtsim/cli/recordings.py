@@ -14,9 +14,11 @@ from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.tag import NS_PER_S, to_ns
+from rtsim.record.atomic_write import write_whole
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
-from rtsim.record.reading import Recording, what_both_have
+from rtsim.record.pairing import what_both_have
+from rtsim.record.reading import Recording
 from rtsim.record.verdict import Outcome
 
 _path = click.Path(path_type=Path)
@@ -94,6 +96,8 @@ def tolerances(
 @click.option(
     "--all", "show_all", is_flag=True, help="Show all signals, including signals that pass."
 )
+@click.option("--html", type=_path, metavar="PATH", help="Also write a page with plots.")
+@click.option("--junit", type=_path, metavar="PATH", help="Also write JUnit XML.")
 @json_option
 @reports_errors
 def compare(
@@ -105,6 +109,8 @@ def compare(
     common: bool,
     last: str | None,
     show_all: bool,
+    html: Path | None,
+    junit: Path | None,
     as_json: bool,
 ) -> None:
     """Compare recording B with baseline A, signal by signal.
@@ -117,10 +123,13 @@ def compare(
     Examples:
       rtsim compare old.mcap new.mcap
       rtsim compare old.mcap new.mcap --tol 'f16.*=1e-6,1e-9' --to 20
+      rtsim compare old.mcap new.mcap --html differences.html --junit compare.xml
 
     Exit status: 0 if B agrees with A, 1 if they differ. 2 if the comparison was undecided: no value
     differs, but A did not reach its requested end or there was no value to compare.
     """
+    if html is not None:
+        check_page(html)
     first, second, shared = what_both_have(Recording.open(a), Recording.open(b))
     until_ns = None if last is None else to_ns(last, "--to")
     begun_ns = 0 if shared is None else shared.ns
@@ -136,6 +145,7 @@ def compare(
         tags="common" if common else "exact",
         until_ns=until_ns,
     )
+    _write_results(verdict, (first, second), html, junit, quiet=as_json)
     if as_json:
         since = {} if shared is None else {"since_s": shared.seconds}
         truncated = [first.truncated, second.truncated]
@@ -147,6 +157,38 @@ def compare(
             console().print(f"compared from {shared} on: one run continues from a checkpoint there")
         print_comparison(verdict, show_all, (first.source, second.source))
     sys.exit(verdict.outcome.value)
+
+
+def _write_results(
+    verdict: Comparison,
+    both: tuple[Recording, Recording],
+    html: Path | None,
+    junit: Path | None,
+    *,
+    quiet: bool,
+) -> None:
+    """Write the page and the JUnit file, if they are asked for, before the verdict is printed."""
+    if html is not None:
+        from rtsim.record.comparison_page import comparison_page
+
+        line = ProgressLine(str(html), enabled=sys.stderr.isatty() and not quiet)
+        with closing(line):
+            written = comparison_page(verdict, *both, line.say)
+        _write(html, written, "--html")
+    if junit is not None:
+        from rtsim.record.comparison_junit import comparison_junit
+
+        a, b = (Path(one.source).name for one in both)
+        _write(junit, comparison_junit(verdict, f"{a} and {b}"), "--junit")
+
+
+def _write(path: Path, written: str, option: str) -> None:
+    try:
+        write_whole(path, written)
+    except OSError as error:
+        raise RecordingError(
+            f"cannot write {path}: {error.strerror}; give another {option} PATH"
+        ) from error
 
 
 _COLUMNS = (

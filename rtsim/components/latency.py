@@ -13,6 +13,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from statistics import NormalDist
 from typing import Protocol
 
@@ -95,6 +96,22 @@ class Fixed:
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
         return self.constant
+
+
+def latency_model(given: LatencyModel | Duration, where: str) -> LatencyModel:
+    """Return ``given``, or the constant latency of so many s.
+
+    Raises :class:`ScenarioError` for anything else; ``where`` begins its message.
+    """
+    if isinstance(given, int | float | str | Fraction) and not isinstance(given, bool):
+        return Fixed(given)
+    if isinstance(given, bool | type) or not callable(getattr(given, "delays", None)):
+        name = given.__name__ if isinstance(given, type) else repr(given)
+        raise ScenarioError(
+            f"{where} is {name}; give a number of seconds, or a latency model such as "
+            "Fixed(0.005) or Uniform(0.001, 0.004)"
+        )
+    return given
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,10 @@ def compare(
         other = candidate.tracks.get(name)
         if other is None:
             reason = "the candidate has no such track"
-            results += [SignalResult(f"{name}.{s}", reason=reason) for s in _columns(track)]
+            results += [
+                SignalResult(f"{name}.{s}", reason=reason, stamp=isinstance(column, str))
+                for s, column in _columns(track).items()
+            ]
             continue
         pair = paired(track, other, window, tags)
         pairs.append(pair)
@@ -264,7 +267,10 @@ def _compare_track(
         reason = rows.problem or _different_meaning(column, theirs.get(name))
         if reason:
             unit = signal.unit if signal else ""
-            out.append(SignalResult(full, unit, tolerance, there=len(a), reason=reason))
+            stamp = signal is None
+            out.append(
+                SignalResult(full, unit, tolerance, there=len(a), reason=reason, stamp=stamp)
+            )
             continue
         pair = ComparedSignal(a, rows.left, full, signal, tolerance)
         out.append(pair.judge(_values(a, column)[rows.left], _values(b, column)[rows.right]))

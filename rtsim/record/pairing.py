@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rtsim.core.tag import Tag
 from rtsim.record.ending import RunEnding
-from rtsim.record.reading import TrackData
+from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import Index
 
 KEYS = ("step", "side")
@@ -122,3 +122,15 @@ def _last_rows(ns: NDArray[np.int64]) -> Index:
     """Return the number of the last row at each time, in order of time."""
     _, from_end = np.unique(ns[::-1], return_index=True)
     return len(ns) - 1 - from_end
+
+
+def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
+    """Return both recordings without the rows before their first common tag, and this tag.
+
+    The tag is the checkpoint from which one of them continues; ``None`` if neither does.
+    """
+    later = max((a, b), key=lambda one: int(one.continues.get("ns", -1))).continues
+    if not later:
+        return a, b, None
+    rows, events = later["rows"], int(later["events"])
+    return a.since(rows, events), b.since(rows, events), Tag(int(later["ns"]))

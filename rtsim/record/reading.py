@@ -9,30 +9,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Duration, Tag, to_ns
 from rtsim.record.chunks import SMALL, Messages
+from rtsim.record.contents import declared_tracks, stored_events
 from rtsim.record.event import Event
 from rtsim.record.salvage import Salvaged, salvage
-from rtsim.record.schema import EVENT_TOPIC, FOOTER, HEADER, MOST_COLUMNS, TrackSpec, unsealed
+from rtsim.record.schema import FOOTER, HEADER, TrackSpec, unsealed
 from rtsim.record.stored import PIECE, StoredWords, Table, pieces
-
-_LEAST_EVENTS = 1 << 20
-_EVENTS_DENSEST = 16
-"""The events may take 1 MiB plus this number times the size of the file."""
-_MOST_COLUMNS = 2 * MOST_COLUMNS
-"""Greatest number of columns of all tracks together."""
+from rtsim.record.table import (
+    MESSAGES,
+    SignalTable,
+    TableKeywords,
+    Tabular,
+    message_table,
+    signal_table,
+)
 
 
 class Rows(NamedTuple):
@@ -130,8 +131,8 @@ class TrackData:
         return Tag(int(words[0]), 0 if step is None else int(words[step]))
 
 
-@dataclass(frozen=True)
-class Recording:
+@dataclass(frozen=True, repr=False)
+class Recording(Tabular):
     """The recording of one run.
 
     If the recording was cut off, ``footer`` may be ``None``, and ``truncated`` states why.
@@ -153,6 +154,13 @@ class Recording:
         """Read a file; raises :class:`RecordingError` if it is not a recording."""
         return _assembled(Path(path), salvage(Path(path)))
 
+    def facts(self) -> Mapping[str, object]:
+        """Return source, length and size of the recording."""
+        rows = sum(map(len, self.tracks.values()))
+        found = {"of": self.source, "ends at": f"{self.end_ns / NS_PER_S:g} s",
+                 "tracks": len(self.tracks), "rows": rows, "events": len(self.events)}  # fmt: skip
+        return found if self.truncated is None else {**found, "truncated": self.truncated}
+
     def track(self, name: str) -> TrackData:
         """Return a track; raises :class:`UnknownName` if there is none with this name."""
         try:
@@ -163,12 +171,28 @@ class Recording:
     def __getitem__(self, name: str) -> Vector:
         """Return ``"track.signal"`` as an array (n,), or (n, size) for a signal that is an array.
 
-        Raises :class:`UnknownName` for an unknown track or signal.
+        ``"autopilot.elevator"`` is short for ``"messages/autopilot.elevator"``.  Raises
+        :class:`UnknownName` for an unknown track or signal.
         """
         track, dot, signal = name.rpartition(".")
         if not dot:
             raise UnknownName("signal", name, self.names, self.source)
+        if track not in self.tracks and MESSAGES + track in self.tracks:
+            track = MESSAGES + track
         return self.track(track).column(signal)
+
+    def table(self, *names: str, **how: Unpack[TableKeywords]) -> SignalTable:
+        """Return signals at common times, as :func:`~rtsim.record.table.signal_table` says.
+
+        rec.table("f16.altitude", "autopilot", rate=100.0).to_pandas().plot()
+        """
+        return signal_table(self, names, **how)
+
+    @property
+    def messages(self) -> dict[str, SignalTable]:
+        """All messages of each port with their three times in ns, by the name of the port."""
+        ports = [n.removeprefix(MESSAGES) for n in self.tracks if n.startswith(MESSAGES)]
+        return {port: message_table(self, port) for port in ports}
 
     def at(self, t: Duration, side: Literal["-", "+"] = "+") -> dict[str, float]:
         """Return the values of all plants with a row at ``t`` s, as a mapping by ``plant.column``.
@@ -289,18 +313,6 @@ class Recording:
         return out.hexdigest()
 
 
-def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
-    """Return both recordings without the rows before their first common tag, and this tag.
-
-    The tag is the checkpoint from which one of them continues; ``None`` if neither does.
-    """
-    later = max((a, b), key=lambda one: int(one.continues.get("ns", -1))).continues
-    if not later:
-        return a, b, None
-    rows, events = later["rows"], int(later["events"])
-    return a.since(rows, events), b.since(rows, events), Tag(int(later["ns"]))
-
-
 def _assembled(path: Path, parts: Salvaged) -> Recording:
     try:
         return _assemble(path, parts)
@@ -327,8 +339,8 @@ def _assemble(path: Path, parts: Salvaged) -> Recording:
     if header is None:
         raise RecordingError(f"{path} is damaged: the checksum of its header is wrong")
     footer = unsealed(parts.metadata.get(FOOTER, {}))
-    tracks = {s.name: _track(s, parts) for s in _specs(path, header)}
-    events, damage = _events(path, parts)
+    tracks = {s.name: _track(s, parts) for s in declared_tracks(path, header)}
+    events, damage = stored_events(path, parts)
     broken = broken or damage
     if broken is None and footer is None:
         broken = "the run was cut off before its end"
@@ -343,20 +355,6 @@ def _assemble(path: Path, parts: Salvaged) -> Recording:
     return replace(recording, truncated=f"{broken}; {kept}")
 
 
-def _specs(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
-    """The tracks; columns are counted first, because few bytes can declare arrays of any size."""
-    columns = sum(
-        len(track["integers"]) + sum(math.prod(s.get("shape", ())) for s in track["signals"])
-        for track in header["tracks"]
-    )
-    if columns > _MOST_COLUMNS:
-        raise RecordingError(
-            f"{path} is refused: it declares {columns} columns, but at most {_MOST_COLUMNS} "
-            "are accepted, because the file could fill the memory of this machine"
-        )
-    return [TrackSpec.from_json(data) for data in header["tracks"]]
-
-
 def _track(spec: TrackSpec, parts: Salvaged) -> TrackData:
     messages = parts.topics.get(spec.name, Messages(parts.chunks))
     size = spec.wire.itemsize
@@ -367,20 +365,3 @@ def _track(spec: TrackSpec, parts: Salvaged) -> TrackData:
         )
     words = StoredWords(spec, messages)
     return TrackData(spec, np.asarray(words) if parts.chunks.small else words)
-
-
-def _events(path: Path, parts: Salvaged) -> tuple[list[Event], str | None]:
-    messages = parts.topics.get(EVENT_TOPIC, Messages(parts.chunks))
-    most = _LEAST_EVENTS + _EVENTS_DENSEST * path.stat().st_size
-    if messages.total > most:
-        raise RecordingError(
-            f"{path} is refused: its events have {messages.total} bytes, but at most {most} "
-            "are accepted, because the file could fill the memory of this machine"
-        )
-    out: list[Event] = []
-    for ns, data in messages.each():
-        try:
-            out.append(Event.decode(ns, data))
-        except DecodeError as error:
-            return out, f"event {len(out)} is damaged ({error})"
-    return out, None

@@ -83,6 +83,8 @@ class SignalResult:
     reason: str = ""
     remark: str = ""
     """Remark on a signal that passes with a tolerance that is large compared with its range."""
+    stamp: bool = False
+    """True for an integer beside the signals, such as the arrival of a message."""
 
     @property
     def ok(self) -> bool:
@@ -118,6 +120,7 @@ class SignalResult:
             "signal": self.name,
             "unit": self.unit,
             "ok": self.ok,
+            "stamp": self.stamp,
             "reason": self.reason,
             "remark": self.remark,
             "rows": self.rows,
@@ -247,6 +250,7 @@ class _Tally:
             first_failed=self._tag(self._first_failed),
             column="" if len(columns) == 1 or self._first is None else columns[self._worst[1]],
             reason=reason,
+            stamp=signal is None,
             remark="" if reason else _remark(self._used, self._allowed, self._extent.moved),
         )
 

@@ -24,7 +24,7 @@ from rtsim.engine.faults.at_loop import DisturbedPacer
 from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.record.ending import ERROR, RunEnding
-from rtsim.record.memory_recorder import NullRecorder, Recorder
+from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder, Recorder
 from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.request import (
     ConnectionKeywords,
@@ -51,6 +51,7 @@ def simulate(
     pace: Pace | str | float = MAX,
     until: Duration | None = None,
     recorder: Recorder | None = None,
+    record: bool = True,
     compile: Compilation = True,
     start: Checkpoint | None = None,
     stop_ns: int | None = None,
@@ -64,8 +65,10 @@ def simulate(
 
     ``pace``: ``"max"``, a rate in simulated seconds per second, or a :class:`Pace`.  ``until``: end
     of the run, s (default: the scenario's own).  ``stop_ns``: stop earlier, at the first tag at or
-    after this time.  ``fed``: recorded inputs that replace live inputs.  ``start``: the checkpoint
-    to continue from.  ``checkpoints``: the checkpoints to save.  If the recording fails, the run
+    after this time.  Without a ``recorder`` the rows are kept in memory, and the result gives them
+    by name; with ``record=False`` they are not kept.  ``fed``: recorded inputs that replace live
+    inputs.  ``start``: the checkpoint to continue from.  ``checkpoints``: the checkpoints to save.
+    If the recording fails, the run
     continues; with ``on_recorder_death="end"`` the run ends.  ``engine``: ``"auto"``,
     ``"compiled"`` or ``"interpreted"``; the results are equal (docs/performance.md).  ``live`` are
     the fields of :class:`Connections`: ``publisher``, ``observe``, ``inbox``, ``clock`` and
@@ -75,8 +78,11 @@ def simulate(
     :class:`ScenarioError` for invalid arguments, the errors of the components
     (:class:`RtsimError`), and :class:`RecordingLost`, with the result, if the recording failed.
 
-        result = simulate(scenario, until=2.0, recorder=MemoryRecorder())
+        result = simulate(scenario, until=2.0)
+        print(result.time, result["plant.x"])
     """
+    if recorder is None and record:
+        recorder = MemoryRecorder()
     request = RunRequest(
         scenario, seed, Pace.of(pace), until, compile, start, stop_ns, fed or FedInputs(),
         Output(recorder, checkpoints, on_recorder_death), Connections(**live), engine,

@@ -16,7 +16,7 @@ import numpy as np
 from rtsim.components.allowed_latency import Allowed, allowing, to_plain
 from rtsim.components.controller import Controller
 from rtsim.components.external_inputs import ExternalInput, InputDevice
-from rtsim.components.latency import ZERO, LatencyModel
+from rtsim.components.latency import ZERO, LatencyModel, latency_model
 from rtsim.components.ports import Source
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError
@@ -136,8 +136,8 @@ class Scenario(NamedComponents, Presented):
         period: Duration | Period | None = None,
         offset: Duration = 0,
         inputs: Mapping[str, Source] | None = None,
-        compute: LatencyModel = ZERO,
-        transport: LatencyModel = ZERO,
+        compute: LatencyModel | Duration = ZERO,
+        transport: LatencyModel | Duration = ZERO,
         late: str = "hold",
         failure: str = "end",
         priority: int = 0,
@@ -146,9 +146,10 @@ class Scenario(NamedComponents, Presented):
         """Declare a controller that samples its inputs every ``period`` s.
 
         With ``on`` it samples when a message of one of these topics arrives.  Its answer leaves
-        ``compute`` after the sample and arrives ``transport`` later.  ``late``: what happens if the
-        answer is late ("hold", "fail" or "stretch").  ``failure``: what happens if the controller
-        fails or gives invalid outputs ("end" the run, or "hold" the last outputs).
+        ``compute`` after the sample and arrives ``transport`` later; each is a latency model, or a
+        number of s.  ``late``: what happens if the answer is late ("hold", "fail" or "stretch").
+        ``failure``: what happens if the controller fails or gives invalid outputs ("end" the run,
+        or "hold" the last outputs).
         """
         if (period is None) == (not on):
             raise ScenarioError(f"controller {name}: give exactly one of period= and on=")
@@ -160,8 +161,8 @@ class Scenario(NamedComponents, Presented):
                 to_ns(offset),
                 priority,
                 dict(inputs or {}),
-                compute,
-                transport,
+                latency_model(compute, f"compute of {name}"),
+                latency_model(transport, f"transport of {name}"),
                 late,
                 tuple(on),
                 failure,
@@ -210,7 +211,7 @@ class Scenario(NamedComponents, Presented):
         *,
         period: Duration | Period,
         offset: Duration = 0,
-        transport: LatencyModel = ZERO,
+        transport: LatencyModel | Duration = ZERO,
         priority: int = 0,
     ) -> None:
         """Declare a sensor that samples ``sources`` every ``period`` s and sends a message.
@@ -219,7 +220,11 @@ class Scenario(NamedComponents, Presented):
         unit and the kind of its source.
         """
         component = SensorComponent(
-            dict(sources), Period.of(period), to_ns(offset), priority, transport
+            dict(sources),
+            Period.of(period),
+            to_ns(offset),
+            priority,
+            latency_model(transport, f"transport of {name}"),
         )
         self.add(name, component)
 
@@ -247,7 +252,7 @@ class Scenario(NamedComponents, Presented):
         inputs: Mapping[str, Source] | None = None,
         parameters: Values | None = None,
         on: Sequence[str] = (),
-        transport: LatencyModel = ZERO,
+        transport: LatencyModel | Duration = ZERO,
         priority: int = 0,
     ) -> None:
         """Declare discrete-event processes (SimPy).
@@ -256,7 +261,12 @@ class Scenario(NamedComponents, Presented):
         and topics are sent as messages, which arrive ``transport`` later.
         """
         component = ProcessesComponent(
-            processes, dict(inputs or {}), dict(parameters or {}), tuple(on), transport, priority
+            processes,
+            dict(inputs or {}),
+            dict(parameters or {}),
+            tuple(on),
+            latency_model(transport, f"transport of {name}"),
+            priority,
         )
         self.add(name, component)
 

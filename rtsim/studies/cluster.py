@@ -310,6 +310,9 @@ def _settings() -> Any:
             "distributed.scheduler.allowed-failures": 0,
             "distributed.admin.low-level-log-length": 20,  # it keeps whole messages
             "distributed.admin.system-monitor.interval": "5s",
+            # by default the client's process wakes 200 times a second, and takes 2 % from the runs
+            "distributed.admin.tick.interval": "1s",
+            "distributed.worker.memory.monitor-interval": "500ms",
             # Dask would look this long after each death whether the worker is there, and end it if
             # it just starts again; rtsim.studies.nannies looks itself
             "distributed.deploy.lost-worker-timeout": "365 days",

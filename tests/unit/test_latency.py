@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from rtsim import PythonController, Scenario, Signals, simulate
 from rtsim.components.allowed_latency import (
     allowing,
     from_plain,
@@ -333,3 +335,24 @@ def test_a_header_tells_all_that_a_replay_needs() -> None:
     for wrong in (None, 3, {}, {"samples": 3}, {"samples": [1, 2.0]}, {"samples": [True]}):
         with pytest.raises(LatencyError, match="neither a text nor a list of samples in ns"):
             from_plain(wrong)
+
+
+def _delayed(compute: Any) -> Scenario:
+    out = Scenario("delayed", until=1)
+    controller = PythonController(
+        lambda *arguments: arguments[-1].fill(1.0), inputs=Signals(), outputs=Signals("y")
+    )
+    out.controller("slow", controller, period=0.5, compute=compute)
+    return out
+
+
+@pytest.mark.parametrize("seconds", [0.25, "0.25", Fraction(1, 4)])
+def test_a_latency_in_seconds_is_a_fixed_latency(seconds: object) -> None:
+    messages = simulate(_delayed(seconds)).messages["slow"]
+    assert (messages["arrival"] - messages["initiated"]).tolist() == [250_000_000] * 2
+
+
+@pytest.mark.parametrize("wrong", [None, True, Fixed, object()])
+def test_what_is_no_latency_is_named_when_it_is_declared(wrong: object) -> None:
+    with pytest.raises(ScenarioError, match=r"compute of slow is .*give a number of seconds"):
+        _delayed(wrong)

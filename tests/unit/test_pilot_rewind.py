@@ -26,7 +26,8 @@ from rtsim.pilot.shared import ANSWER, MOST_ORDERS
 from rtsim.pilot.viewer.state import RunState, Telling
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
-from rtsim.record.reading import Recording, what_both_have
+from rtsim.record.pairing import what_both_have
+from rtsim.record.reading import Recording
 from rtsim.runs.pace import Pace
 from rtsim.runs.replay import rerun
 from rtsim.runs.request import Connections, Output, Progress, RunRequest

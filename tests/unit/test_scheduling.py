@@ -78,8 +78,13 @@ def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     assert gc.get_freeze_count() == 0
 
 
-def test_a_plain_run_asks_for_what_harms_nobody(system: dict[str, Any]) -> None:
+def test_a_plain_run_asks_for_what_harms_nobody(
+    system: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected: list[bool] = []
+    monkeypatch.setattr(scheduling, "_collect", lambda: collected.append(gc.isenabled()))
     with request() as granted:
+        assert collected == [True]
         assert granted.refused == ()
         assert [i.name for i in granted.items if i.asked != "no"] == [
             "timer slack",

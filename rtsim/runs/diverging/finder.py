@@ -14,7 +14,8 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.record.ending import RunEnding, died_of
 from rtsim.record.fingerprint import differences as other_fingerprint
 from rtsim.record.fingerprint import fingerprint
-from rtsim.record.reading import Recording, what_both_have
+from rtsim.record.pairing import what_both_have
+from rtsim.record.reading import Recording
 from rtsim.record.repeated import end_of
 from rtsim.runs.diverging.first import Place, differences, failure, last_before
 from rtsim.runs.diverging.inputs import Teller, fed

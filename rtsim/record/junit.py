@@ -1,0 +1,73 @@
+"""JUnit XML for continuous integration: test suites, test cases, and their counts.
+
+The standard library writes the file, because the format has only four kinds of element.  The
+dialect is that of Jenkins (junit-10.xsd of its xUnit plugin), which GitLab and others read too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from xml.etree import ElementTree as ET
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 does not allow, such as the colour codes of a sanitizer's report."""
+
+
+def new_document(name: str) -> ET.Element:
+    """Return the root of a new document, for :class:`Suite`."""
+    return ET.Element("testsuites", name=_clean(name))
+
+
+def finished(root: ET.Element) -> str:
+    """Return the document as text, with the counts of all suites."""
+    for count in ("tests", "failures", "errors"):
+        root.set(count, str(sum(int(suite.get(count, 0)) for suite in root)))
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
+
+
+class Suite:
+    """One ``testsuite`` and its counts."""
+
+    def __init__(self, root: ET.Element, name: str, properties: Mapping[str, object]) -> None:
+        self._element = ET.SubElement(root, "testsuite", name=_clean(name))
+        self._counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+        listed = ET.SubElement(self._element, "properties")
+        for key, value in properties.items():
+            ET.SubElement(listed, "property", name=_clean(key), value=_clean(str(value)))
+
+    def case(self, classname: str, name: str) -> ET.Element:
+        self._counts["tests"] += 1
+        names = {"classname": _clean(classname), "name": _clean(name)}
+        return ET.SubElement(self._element, "testcase", names)
+
+    def failure(self, case: ET.Element, message: str, text: str) -> None:
+        self._counts["failures"] += 1
+        element = ET.SubElement(case, "failure", type="difference", message=_clean(message))
+        element.text = _clean(text)
+
+    def error(self, case: ET.Element, text: str) -> None:
+        self._counts["errors"] += 1
+        message = _clean(text.partition("\n")[0])
+        ET.SubElement(case, "error", type="error", message=message).text = _clean(text)
+
+    def says(self, text: str) -> None:
+        """Add text that belongs to no test case; the schema has it after all test cases."""
+        ET.SubElement(self._element, "system-out").text = _clean(text)
+
+    def skipped(self, case: ET.Element, text: str) -> None:
+        self._counts["skipped"] += 1
+        ET.SubElement(case, "skipped", message=_clean(text))
+
+    def remark(self, case: ET.Element, text: str) -> None:
+        """Add a remark to a test case that passes."""
+        ET.SubElement(case, "system-out").text = _clean(text)
+
+    def done(self) -> None:
+        for key, count in self._counts.items():
+            self._element.set(key, str(count))
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)

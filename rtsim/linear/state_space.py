@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class Pole:
         return -self.rate.real / size if size else math.nan
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class StateSpace:
     """A linear system with matrices A (n, n), B (n, m), C (r, n) and D (r, m).
 
@@ -70,61 +70,57 @@ class StateSpace:
     Raises :class:`ScenarioError` for matrices or names that do not fit together.
 
     Example:
-        StateSpace([[0, 1], [-4, -0.4]], [[0], [1]], [[1, 0]])
+        StateSpace([[0, 1], [-4, -0.4]], [0, 1], [1, 0])
     """
 
     a: Matrix
     b: Matrix
     c: Matrix
-    d: Matrix = 0.0  # type: ignore[assignment]
-    states: Signals = field(default_factory=Signals)
-    inputs: Signals = field(default_factory=Signals)
-    outputs: Signals = field(default_factory=Signals)
-    period: Period | None = None
-    name: str = ""
-    method: str = ""
-    errors: Matrix | None = None
-    notes: tuple[str, ...] = ()
+    d: Matrix
+    states: Signals
+    inputs: Signals
+    outputs: Signals
+    period: Period | None
+    name: str
+    method: str
+    errors: Matrix | None
+    notes: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        a = matrix_of("A", self.a)
-        a = np.zeros((0, 0)) if a.size == 0 else np.atleast_2d(a)
-        n = len(a)
-        if a.shape != (n, n):
-            raise ScenarioError(f"A has shape {a.shape}; it must be square")
-        b, c, d = (matrix_of(name, getattr(self, name.lower())) for name in "BCD")
-        if n:
-            b = _shaped("B", b, (n, -1), "a row for each state")
-            c = _shaped("C", c, (-1, n), "a column for each state")
-        else:
-            rows, columns = np.atleast_2d(d).shape
-            b, c = np.zeros((0, columns)), np.zeros((rows, 0))
-        rows, columns = len(c), b.shape[1]
-        if d.ndim == 0:
-            d = np.full((rows, columns), d)
-        else:
-            what = f"{rows} x {columns}, outputs by inputs, or one number"
-            d = _shaped("D", d, (rows, columns), what)
-        given = {"a": a, "b": b, "c": c, "d": d}
-        for name, matrix in given.items():
-            matrix = matrix.copy()
-            matrix.setflags(write=False)
-            object.__setattr__(self, name, matrix)
-        for letter, kind, size in (
-            ("x", "states", n),
-            ("u", "inputs", columns),
-            ("y", "outputs", rows),
+    def __init__(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        c: ArrayLike,
+        d: ArrayLike = 0.0,
+        states: Signals | None = None,
+        inputs: Signals | None = None,
+        outputs: Signals | None = None,
+        period: Duration | Period | None = None,
+        name: str = "",
+        method: str = "",
+        errors: Matrix | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        matrices = _fitting(*(matrix_of(n, m) for n, m in zip("ABCD", (a, b, c, d), strict=True)))
+        rows, columns = matrices[3].shape
+        given: dict[str, object] = dict(zip("abcd", matrices, strict=True))
+        for letter, kind, size, signals in (
+            ("x", "states", len(matrices[0]), states),
+            ("u", "inputs", columns, inputs),
+            ("y", "outputs", rows, outputs),
         ):
-            signals: Signals = getattr(self, kind)
-            if not len(signals) and size:
-                object.__setattr__(self, kind, Signals(*(f"{letter}_{i}" for i in range(size))))
-            elif signals.size != size:
+            if signals is None:
+                signals = Signals(*(f"{letter}_{i}" for i in range(size)))
+            if signals.size != size:
                 raise ScenarioError(
-                    f"{self.name or 'StateSpace'} has {size} {kind}, but {signals.size} names: "
+                    f"{name or 'StateSpace'} has {size} {kind}, but {signals.size} names: "
                     f"{', '.join(signals.columns)}"
                 )
-        if self.period is not None:
-            object.__setattr__(self, "period", Period.of(self.period))
+            given[kind] = signals
+        given |= {"period": None if period is None else Period.of(period), "name": name}
+        given |= {"method": method, "errors": errors, "notes": tuple(notes)}
+        for key, value in given.items():
+            object.__setattr__(self, key, value)
 
     # -- other forms ---------------------------------------------------------------------------
 
@@ -343,6 +339,30 @@ def matrix_of(name: str, given: object) -> Vector:
     if not np.isfinite(made).all():
         raise ScenarioError(f"StateSpace: {name} has an element that is not finite")
     return made
+
+
+def _fitting(a: Vector, b: Vector, c: Vector, d: Vector) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    """Return the matrices with fitting shapes, as copies that cannot be written."""
+    a = np.zeros((0, 0)) if a.size == 0 else np.atleast_2d(a)
+    n = len(a)
+    if a.shape != (n, n):
+        raise ScenarioError(f"A has shape {a.shape}; it must be square")
+    if n:
+        b = _shaped("B", b, (n, -1), "a row for each state")
+        c = _shaped("C", c, (-1, n), "a column for each state")
+    else:
+        rows, columns = np.atleast_2d(d).shape
+        b, c = np.zeros((0, columns)), np.zeros((rows, 0))
+    rows, columns = len(c), b.shape[1]
+    if d.ndim == 0:
+        d = np.full((rows, columns), d)
+    else:
+        what = f"{rows} x {columns}, outputs by inputs, or one number"
+        d = _shaped("D", d, (rows, columns), what)
+    found = tuple(np.array(matrix) for matrix in (a, b, c, d))
+    for matrix in found:
+        matrix.setflags(write=False)
+    return found  # type: ignore[return-value]
 
 
 def _shaped(name: str, given: Vector, wanted: tuple[int, ...], what: str) -> Matrix:

@@ -124,6 +124,6 @@ def test_wrong_arguments() -> None:
 
 def test_matrices_that_do_not_fit() -> None:
     with pytest.raises(ScenarioError, match=r"A has shape \(1, 2\); it must be square"):
-        StateSpace([[1, 2]], 1, 1)  # type: ignore[arg-type]
+        StateSpace([[1, 2]], 1, 1)
     with pytest.raises(ScenarioError, match="has 1 inputs, but 2 names: a, b"):
-        StateSpace(-1, 1, 1, inputs=Signals("a", "b"))  # type: ignore[arg-type]
+        StateSpace(-1, 1, 1, inputs=Signals("a", "b"))

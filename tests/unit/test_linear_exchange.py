@@ -82,14 +82,14 @@ def test_responses_and_poles_are_those_of_python_control() -> None:
     for k, w in enumerate(omega):
         np.testing.assert_allclose(ours[k], theirs(1j * w), rtol=1e-9)
     assert system.sampled("0.02").a == pytest.approx(control.c2d(theirs, 0.02).A, rel=1e-9)
-    (pole,) = StateSpace([[0, 1], [-4, -0.4]], [[0], [1]], [[1, 0]]).poles  # type: ignore[arg-type]
+    (pole,) = StateSpace([[0.0, 1.0], [-4.0, -0.4]], [0.0, 1.0], [1.0, 0.0]).poles
     assert (pole.frequency, pole.damping) == pytest.approx((2.0, 0.1))
 
 
 SYSTEMS = (
     control.tf([1], [1, 1]),
     control.ss([[-1.0]], [[1.0]], [[1.0]], 0),
-    scipy.signal.lti([1], [1, 1]),
+    scipy.signal.TransferFunction([1], [1, 1]),
     scipy.signal.StateSpace(-1, 1, 1, 0),
     control.c2d(control.tf([1], [1, 1]), 0.1),
     StateSpace([[-1.0]], [[1.0]], [[1.0]]),
@@ -143,4 +143,4 @@ def test_something_else() -> None:
 def test_without_python_control(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "control", None)
     with pytest.raises(ScenarioError, match=r"type: pip install 'rtsim\[control\]'"):
-        StateSpace(-1, 1, 1).to_control()  # type: ignore[arg-type]
+        StateSpace(-1, 1, 1).to_control()

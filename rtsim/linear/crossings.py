@@ -31,7 +31,8 @@ class Margins:
     - ``delay``: the smallest further delay (s) that makes the loop unstable.  For a sampled loop it
       is that of a delay which acts on the samples as on a band-limited signal;
       :meth:`Loop.delay_margin` is the delay of the held signal itself.
-    - ``crossover``: the frequency (rad/s) at which ``delay`` is taken.
+    - ``crossover``: the frequency (rad/s) at which ``delay`` is taken.  It is infinite for a
+      continuous loop whose gain does not fall below 1 at high frequencies: it bears no delay.
     """
 
     stable: bool
@@ -75,6 +76,8 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
         lag = (angle % (2.0 * math.pi)) / crossing
         if lag < delay:
             delay, at = lag, crossing
+    if loop.period is None and abs(loop.d[0, 0] * feedback) >= 1.0:
+        delay, at = 0.0, math.inf
     return Margins(True, low, high, phase, delay, at)
 
 

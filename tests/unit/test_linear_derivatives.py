@@ -32,6 +32,7 @@ Scalar = Callable[[float], float]
 SMOOTH: list[tuple[Scalar, Scalar]] = [
     (math.sin, math.cos),
     (lambda x: math.atan2(x, 2.0), lambda x: 2.0 / (4.0 + x * x)),
+    (lambda x: math.atan2(2.0, x), lambda x: -2.0 / (4.0 + x * x)),
     (lambda x: math.exp(-x) * math.tanh(x),
      lambda x: math.exp(-x) * (1.0 / math.cosh(x) ** 2 - math.tanh(x))),
     (lambda x: math.log(x, 2.0) + math.pow(x, 1.5), lambda x: 1 / (x * math.log(2)) + 1.5 * x**0.5),

@@ -74,6 +74,21 @@ def test_margins_are_those_of_python_control() -> None:
         assert ours.delay == pytest.approx(math.radians(phase) / crossing, rel=1e-6)
 
 
+def test_the_delay_margin_of_a_resonance() -> None:
+    """Source: |L| = 1 at (1 - w^2)^2 = (0.21^2 - 0.2^2) w^2, where the phase is acos(1 / 1.05)."""
+    found = margins(StateSpace.of(control.tf([0.21, 0], [1, 0.2, 1])))
+    half = math.sqrt(0.21**2 - 0.2**2) / 2
+    crossover = half + math.sqrt(1 + half * half)
+    assert found.crossover == pytest.approx(crossover, rel=1e-9)
+    assert found.delay == pytest.approx((math.pi - math.acos(1 / 1.05)) / crossover, rel=1e-9)
+
+
+def test_a_loop_whose_gain_stays_above_1_bears_no_delay() -> None:
+    found = margins(StateSpace.of(control.tf([2, 0], [1, 1])))
+    assert found.stable
+    assert found.delay == 0.0
+
+
 def test_responses_and_poles_are_those_of_python_control() -> None:
     system = linearise(F16, at=case("11").trim.values).part(outputs=["pitch_deg", "alpha_deg"])
     theirs = system.to_control()

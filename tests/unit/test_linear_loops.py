@@ -64,6 +64,16 @@ def with_latencies() -> Scenario:
     return out
 
 
+def at_the_tick() -> Scenario:
+    """A message arrives at the instant at which the controller samples it."""
+    out = Scenario("tick", until=12)
+    out.plant("cart", CART, step=0.01, inputs={"force": "brake.force"})
+    out.sensor("sensor", {"at": "cart.x"}, period=0.1, transport=Fixed(0.05))
+    wires = {"at": "sensor.at"}
+    out.controller("brake", controller(), period=0.1, offset=0.05, inputs=wires)
+    return out
+
+
 def two_rates() -> Scenario:
     """Sensor and controller with different periods; a tick that finds the controller busy."""
     out = Scenario("rates", until=24)
@@ -138,7 +148,8 @@ def diagram() -> Scenario:
 
 CASES = (
     (simple, "brake.force", "cart.x"), (with_latencies, "brake.force", "cart.x"),
-    (with_latencies, "sensor.at", "cart.x"), (two_rates, "brake.force", "cart.x"),
+    (with_latencies, "sensor.at", "cart.x"), (at_the_tick, "brake.force", "cart.x"),
+    (two_rates, "brake.force", "cart.x"),
     (triggered, "brake.force", "cart.x"), (ordered, "last.force", "cart.x"),
     (coupled, "brake.force", "cart.x"), (coupled, "lag.y", "lag.y"),
     (updated, "watch.force", "cart.x"), (diagram, "watch.force", "cart.at"),
@@ -288,6 +299,21 @@ def test_an_unstable_loop_has_no_margins() -> None:
     assert np.isnan(found.delay)
     with pytest.raises(ScenarioError, match=r"plant.x is not sent as a message.*controller"):
         open_loop(unstable(), "plant.x").delay_margin()
+
+
+def square(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    y[0] = -u[0] * u[0]
+
+
+def test_a_law_is_linearised_at_its_present_inputs() -> None:
+    """Between two ticks the plant has moved on from the inputs of the last tick."""
+    out = Scenario("curved", until=1)
+    out.plant("cart", CART, step=0.01, states={"v": 2.0}, inputs={"force": "brake.force"})
+    out.controller("brake", controller(square), period=0.1, inputs={"at": "cart.x"})
+    x = trace_of(out, until=0.05, compile=False)["cart.x"][-1]
+    found = open_loop(out, "brake.force", time=0.05, compile=False).system
+    assert found.c[0, 0] == pytest.approx(-2.0 * x, rel=1e-12)
+    assert x > 1.05
 
 
 def test_operating_point_at_a_later_time() -> None:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from rtsim.equations.delays import Delayed
     from rtsim.equations.model import Guard, Model
     from rtsim.gateway.client import connect
+    from rtsim.linear.linearising import linearise
+    from rtsim.linear.state_space import StateSpace
+    from rtsim.linear.trimming import trim
     from rtsim.record.reading import Recording
     from rtsim.runs.simulation import simulate
     from rtsim.scenario.scenario import Scenario
@@ -52,6 +55,9 @@ _HOMES = {
     ),
     "rtsim.equations.delays": ("Delayed",),
     "rtsim.equations.model": ("Guard", "Model"),
+    "rtsim.linear.linearising": ("linearise",),
+    "rtsim.linear.state_space": ("StateSpace",),
+    "rtsim.linear.trimming": ("trim",),
     "rtsim.record.reading": ("Recording",),
     "rtsim.scenario.scenario": ("Scenario",),
     "rtsim.scenario.shown": ("Body", "Cue"),
@@ -76,12 +82,15 @@ __all__ = [
     "SerialLine",
     "Signal",
     "Signals",
+    "StateSpace",
     "TruncatedNormal",
     "Uniform",
     "__version__",
     "compiled",
     "connect",
+    "linearise",
     "simulate",
+    "trim",
 ]
 
 __getattr__, __dir__ = face(__name__, _HOMES)

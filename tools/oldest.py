@@ -19,6 +19,7 @@ from tools.setup import GROUPS, ROOT, lowest
 _PLUGIN = "tests/unit/test_pytest_plugin.py"
 SAMPLE = {
     "click": ("tests/unit/test_cli.py",),
+    "control": ("tests/unit/test_linear_exchange.py",),
     "distributed": ("tests/unit/test_study_workers.py",),
     "duckdb": ("tests/unit/test_study_parquet.py",),
     "foxglove-sdk": ("tests/unit/test_telemetry_foxglove.py",),

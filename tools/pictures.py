@@ -39,6 +39,7 @@ from rtsim.testing.determinism import trace_of
 from tools.cockpit import draw_cockpit
 from tools.equations import draw_bridge, draw_drift
 from tools.gallery import draw_gallery
+from tools.linear_pictures import draw_bode_nichols, draw_delay_margin
 from tools.wind import draw_wind
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -279,6 +280,8 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "sparse.png": draw_sparse,
     "latency.svg": draw_latency,
     "wind.svg": lambda path: draw_wind(path, save),
+    "bode-nichols.svg": lambda path: draw_bode_nichols(path, save),
+    "delay-margin.svg": lambda path: draw_delay_margin(path, save),
     "back-to-back.svg": draw_back_to_back,
     "pitl.svg": draw_pitl,
     "cockpit.png": draw_cockpit,

@@ -1,4 +1,4 @@
-"""Linear blocks with continuous states: state space, transfer function."""
+"""Linear blocks: state space and transfer function, continuous or sampled."""
 
 from __future__ import annotations
 
@@ -21,12 +21,20 @@ from rtsim.blocks.block import (
 )
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import Period
+from rtsim.equations.model import Timer
+from rtsim.linear.foreign import is_foreign, is_fraction, period_of, polynomials
+from rtsim.linear.state_space import StateSpace as LinearSystem
+from rtsim.linear.state_space import matrix_of
 
 
 class StateSpace(Block):
     """A linear system ``x' = A x + B u``, ``y = C x + D u``.
 
-    The matrices are A (n, n), B (n, m), C (r, n) and D (r, m).
+    The matrices are A (n, n), B (n, m), C (r, n) and D (r, m).  In place of the matrices, ``a`` can
+    be a system: an :class:`rtsim.StateSpace`, or a state space or transfer function of
+    python-control or ``scipy.signal``.  A sampled system reads ``u`` as x- at each multiple of its
+    period, and holds ``y`` in between.
 
     An event at ``impulse`` (m,) is a Dirac impulse at ``u``: it adds ``B`` times its value to
     ``x``.  It is allowed only if ``D`` is 0; otherwise the output would contain an impulse.
@@ -35,83 +43,102 @@ class StateSpace(Block):
     def __init__(
         self,
         a: object,
-        b: object,
-        c: object,
+        b: object = None,
+        c: object = None,
         d: object = 0.0,
         *,
         initial: Sequence[float] | float = 0.0,
         input_unit: str = units.ANY,
         unit: str = units.ANY,
     ) -> None:
-        self.a = np.atleast_2d(_array("A", a))
-        n = len(self.a)
-        if self.a.shape != (n, n):
-            raise ScenarioError(f"A has shape {self.a.shape}; it must be square")
-        self.b = _shaped("B", _array("B", b), (n, -1), "a row for each state")
-        self.c = _shaped("C", _array("C", c), (-1, n), "a column for each state")
-        rows, columns = len(self.c), self.b.shape[1]
-        given = _array("D", d)
-        what = f"{rows} x {columns}, outputs by inputs, or one number"
-        self.d = (
-            np.full((rows, columns), given)
-            if given.ndim == 0
-            else _shaped("D", given, (rows, columns), what)
-        )
-        begin = _array("initial", initial)
-        if begin.ndim:
-            begin = _shaped("initial", begin, (n,), "a number for each state, or one for all")
+        self.system = _system(a, b, c, d)
+        n, (rows, columns) = len(self.system.a), self.system.d.shape
+        if not n:
+            raise ScenarioError("StateSpace: the system has no states; use a Gain")
+        begin = matrix_of("initial", initial)
+        if begin.ndim and begin.shape != (n,):
+            raise ScenarioError(
+                f"StateSpace: initial has shape {begin.shape}; expected a number for each state, "
+                "or one for all"
+            )
         self.initial = np.broadcast_to(begin, (n,)).copy()
-        self.inputs = (
-            Port("u", "signal", columns, input_unit),
-            Port("impulse", "event", columns, optional=True),
+        ports: tuple[Port, ...] = (
+            Port("u", "signal", columns, _unit(self.system.inputs, input_unit)),
         )
-        self.outputs = (Port("y", "signal", rows, unit),)
+        if self.system.period is None:
+            ports += (Port("impulse", "event", columns, optional=True),)
+        self.inputs = ports
+        self.outputs = (Port("y", "signal", rows, _unit(self.system.outputs, unit)),)
+
+    @property
+    def label(self) -> str:
+        period = self.system.period
+        return type(self).__name__ if period is None else f"{type(self).__name__} {period}"
 
     def check(self, name: str, wires: Wires) -> None:
-        if "impulse" in wires and self.d.any():
+        if "impulse" in wires and self.system.d.any():
             raise ScenarioError(
                 f"{name} has D != 0, so an impulse at its input makes its output infinite; "
                 f"replace {name} by Integrators, and wire the impulse to one of them"
             )
 
     def equations(self, wires: Wires) -> Equations:
-        n, (rows, columns) = len(self.a), self.d.shape
+        system = self.system
+        n, (rows, columns) = len(system.a), system.d.shape
         x, u, y = (elements(name, size) for name, size in (("x", n), ("u", columns), ("y", rows)))
+        output = [_linear((system.c[i], x), (system.d[i], u)) for i in range(rows)]
+        states = Signals(Signal("x", shape=shape(n), initial=start(tuple(self.initial.tolist()))))
+        if system.period is not None:
+            return self._sampled(system.period, states, output)
         impulse = elements("impulse", columns)
-        rate = [f"d_{x[i]} = {_linear((self.a[i], x), (self.b[i], u))}" for i in range(n)]
-        output = [f"{y[i]} = {_linear((self.c[i], x), (self.d[i], u))}" for i in range(rows)]
-        jump = [f"{x[i]} = {x[i]} + {_linear((self.b[i], impulse))}" for i in range(n)]
+        rate = [f"d_{x[i]} = {_linear((system.a[i], x), (system.b[i], u))}" for i in range(n)]
+        jump = [f"{x[i]} = {x[i]} + {_linear((system.b[i], impulse))}" for i in range(n)]
         return Equations(
-            states=Signals(
-                Signal("x", shape=shape(n), initial=start(tuple(self.initial.tolist())))
-            ),
-            output="\n".join(output),
+            states=states,
+            output="\n".join(f"{y[i]} = {text}" for i, text in enumerate(output)),
             rate="\n".join(rate),
             when=(When(("impulse",), "\n".join(jump)),) if "impulse" in wires else (),
         )
 
+    def _sampled(self, period: Period, states: Signals, output: list[str]) -> Equations:
+        """Return the equations of a sampled system, whose outputs are held."""
+        system = self.system
+        n, (rows, columns) = len(system.a), system.d.shape
+        x, u = elements("x", n), elements("u", columns)
+        y, held = elements("y", rows), elements("held", rows)
+        text = [f"{held[i]} = {text}" for i, text in enumerate(output)]
+        text += [f"_x{i} = {_linear((system.a[i], x), (system.b[i], u))}" for i in range(n)]
+        text += [f"{x[i]} = _x{i}" for i in range(n)]
+        return Equations(
+            memory=states + Signals(Signal("held", shape=shape(rows))),
+            output="\n".join(f"{y[i]} = {held[i]}" for i in range(rows)),
+            timers={"tick": Timer(period)},
+            when=(When(("tick",), "\n".join(text)),),
+        )
 
-def _array(name: str, given: object) -> np.ndarray:
-    try:
-        made = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ScenarioError(f"StateSpace: {name} is not a matrix of numbers ({error})") from error
-    if not np.isfinite(made).all():
-        raise ScenarioError(f"StateSpace: {name} has an element that is not finite")
-    return made
+
+def _system(a: object, b: object, c: object, d: object) -> LinearSystem:
+    if b is None and c is None and (isinstance(a, LinearSystem) or is_foreign(a)):
+        return LinearSystem.of(a)
+    if b is None or c is None:
+        raise ScenarioError(
+            "StateSpace: give the matrices a, b and c, or a linear system of rtsim, python-control "
+            "or scipy.signal"
+        )
+    return LinearSystem(a, b, c, d)  # type: ignore[arg-type]
 
 
-def _shaped(name: str, given: np.ndarray, wanted: tuple[int, ...], what: str) -> np.ndarray:
-    n = max(wanted) if -1 in wanted else 0
-    if given.size == 0 or (given.size % n if n else given.size != np.prod(wanted)):
-        raise ScenarioError(f"StateSpace: {name} has shape {given.shape}; expected {what}")
-    return given.reshape(wanted)
+def _unit(signals: Signals, given: str) -> str:
+    """Return ``given``, or the unit that all ``signals`` have."""
+    found = {s.unit for s in signals}
+    return found.pop() if given == units.ANY and len(found) == 1 else given
 
 
 class TransferFunction(StateSpace):
     """A transfer function ``numerator(s) / denominator(s)``.
 
-    The coefficients begin with the highest power of s.
+    The coefficients begin with the highest power of s.  In place of the numerator, a transfer
+    function of python-control or ``scipy.signal`` can be given, continuous or sampled.
 
     The states are those of the controllable canonical form: the derivative of each state is the
     next state, except for the last state.  All states are 0 at the start.
@@ -119,34 +146,45 @@ class TransferFunction(StateSpace):
 
     def __init__(
         self,
-        numerator: Numbers,
-        denominator: Numbers,
+        numerator: Numbers | object,
+        denominator: Numbers | None = None,
         *,
         input_unit: str = units.ANY,
         unit: str = units.ANY,
     ) -> None:
-        numerator = numbers(numerator, "TransferFunction(numerator=")
-        denominator = numbers(denominator, "TransferFunction(denominator=")
-        below, above = np.trim_zeros(np.array(denominator), "f"), np.array(numerator)
-        n = len(below) - 1
-        if n < 1 or len(np.trim_zeros(above, "f")) > n + 1:
+        period = None
+        if denominator is None:
+            if not is_fraction(numerator):
+                raise ScenarioError(
+                    "TransferFunction: give numerator and denominator, or a transfer function of "
+                    "python-control or scipy.signal"
+                )
+            period = period_of(numerator)
+            numerator, denominator = polynomials(numerator)
+        above = numbers(numerator, "TransferFunction(numerator=")  # type: ignore[arg-type]
+        below = numbers(denominator, "TransferFunction(denominator=")
+        try:
+            system = LinearSystem.of_polynomials(above, below, period)
+        except ScenarioError as error:
             raise ScenarioError(
-                f"TransferFunction({list(numerator)}, {list(denominator)}): the degree of the "
-                "denominator must be at least 1, and at least that of the numerator"
-            )
-        above = np.concatenate((np.zeros(max(0, n + 1 - len(above))), above))[-(n + 1) :] / below[0]
-        below = below / below[0]
-        a = np.eye(n, k=1)
-        a[-1] = -below[:0:-1]
-        b = np.zeros(n)
-        b[-1] = 1.0
-        c = (above[1:] - above[0] * below[1:])[::-1]
-        self.text = f"{_polynomial(numerator)} / {_polynomial(denominator)}"
-        super().__init__(a, b, c, above[0], input_unit=input_unit, unit=unit)
+                f"TransferFunction({list(above)}, {list(below)}): {error}"
+            ) from None
+        power = "s" if period is None else "z"
+        self.text = f"{_polynomial(above, power)} / {_polynomial(below, power)}"
+        super().__init__(system, input_unit=input_unit, unit=unit)
 
     @property
     def label(self) -> str:
         return self.text
+
+
+def block_of(system: object) -> StateSpace | None:
+    """Return the block of a linear system of rtsim or of another package; else ``None``."""
+    if is_fraction(system):
+        return TransferFunction(system)
+    if isinstance(system, LinearSystem) or is_foreign(system):
+        return StateSpace(system)
+    return None
 
 
 def _linear(*terms: tuple[np.ndarray, list[str]]) -> str:
@@ -162,11 +200,11 @@ def _linear(*terms: tuple[np.ndarray, list[str]]) -> str:
     return out or "0.0"
 
 
-def _polynomial(coefficients: Sequence[float]) -> str:
+def _polynomial(coefficients: Sequence[float], s: str) -> str:
     n = len(coefficients) - 1
     terms = []
     for i, c in enumerate(coefficients):
-        power = ("s" if n - i == 1 else f"s^{n - i}") if n > i else ""
+        power = (s if n - i == 1 else f"{s}^{n - i}") if n > i else ""
         if c:
             terms.append(power if c == 1 and power else f"{c:g} {power}".strip())
     return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})".replace("+ -", "- ")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from rtsim.blocks.block import Block
+from rtsim.blocks.linear import block_of
 from rtsim.blocks.places import Place, WireEnd
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
@@ -34,13 +35,14 @@ class WiredBlocks:
         self.solved: dict[WireEnd, tuple[float, ...]] = {}
         """The outputs through which an algebraic loop is solved, each with its first values."""
 
-    def add(self, name: str, block: Block | WiredBlocks, *sources: str, **named: str) -> str:
+    def add(self, name: str, block: object, *sources: str, **named: str) -> str:
         """Add ``block`` under ``name`` and wire its inputs; return ``name``.
 
         ``sources`` are wired to the block's inputs in their order, ``named`` sources to the inputs
         of these names.  A source is ``"block.port"``, ``"block"`` if that block has one output, or
-        the name of an input of the diagram.  Raises :class:`ScenarioError` for an invalid name,
-        block or source.
+        the name of an input of the diagram.  A linear system of rtsim, python-control or
+        ``scipy.signal`` can be given as a block.  Raises :class:`ScenarioError` for an invalid
+        name, block or source.
         """
         if not isinstance(name, str):
             raise ScenarioError(f"add({name!r}, …): give the name first, then the block")
@@ -53,7 +55,10 @@ class WiredBlocks:
                 f"diagram {self.name} cannot contain itself as a block; add another diagram"
             )
         if not isinstance(block, (Block, WiredBlocks)):
-            raise ScenarioError(_no_block(name, block))
+            linear = block_of(block)
+            if linear is None:
+                raise ScenarioError(_no_block(name, block))
+            block = linear
         self.blocks[name] = block
         ports = input_names(block)
         if len(sources) > len(ports):

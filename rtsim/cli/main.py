@@ -22,6 +22,7 @@ COMMANDS = {
     "export": "rtsim.cli.export:export",
     "overrun-replay": "rtsim.cli.overrun_replay:overrun_replay",
     "study": "rtsim.cli.study:study",
+    "linearise": "rtsim.cli.linearise:linearise",
     "scenarios": "rtsim.cli.scenarios:scenarios",
     "doctor": "rtsim.cli.doctor:doctor",
     "ctl": "rtsim.cli.ctl:ctl",

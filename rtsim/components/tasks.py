@@ -141,7 +141,7 @@ class UpdateTask(Ticking):
 
     def __init__(self, plant: Plant, period: Period, offset_ns: int = 0, priority: int = 0) -> None:
         super().__init__(f"{plant.name}.update", period, offset_ns, priority)
-        self._plant = plant
+        self.plant = plant
         u = plant.u if plant.wiring is None else plant.wiring.into
         self._z = plant.z.copy()
         vectors = (plant.x, self._z, u, plant.p)
@@ -153,7 +153,7 @@ class UpdateTask(Ticking):
         )
 
     def react(self, tag: Tag, environment: Environment) -> None:
-        plant = self._plant
+        plant = self.plant
         plant.read_wires()
         self._z[:] = plant.z
         self._update(tag.ns / NS_PER_S)
@@ -167,7 +167,7 @@ class UpdateTask(Ticking):
         environment.write(plant.z, z, plant)
 
     def compiled(self) -> CompiledReaction | str:
-        plant = self._plant
+        plant = self.plant
         handle = plant.bound.update.handle
         if not isinstance(handle, np.intp):
             return f"{self.name} is not compiled"
@@ -188,7 +188,7 @@ class TimerTask:
     def __init__(self, plant: Plant, priority: int = 0) -> None:
         self.name = f"{plant.name}.timers"
         self.priority = priority
-        self._plant = plant
+        self.plant = plant
         self._timers = plant.bound.model.timers
         self._ticks = [0] * len(self._timers)
         self._due = np.zeros(len(self._timers))
@@ -210,7 +210,7 @@ class TimerTask:
         self._tick = self._checked if plant.bound.tick.unchecked else self._fast
 
     def _checked(self, t: float) -> object:
-        plant, due = self._plant, self._due
+        plant, due = self.plant, self._due
         if (due > self._seen).any():
             check(plant.bound.tick, due, t, *self._vectors)
             np.maximum(self._seen, due, out=self._seen)
@@ -240,7 +240,7 @@ class TimerTask:
         self.next_ns = self._coming[0][0]
 
     def react(self, tag: Tag, environment: Environment) -> None:
-        plant = self._plant
+        plant = self.plant
         model = plant.bound.model
         plant.read_wires()
         x, z = self._x, self._z
@@ -262,7 +262,7 @@ class TimerTask:
 
     def compiled(self) -> CompiledReaction | str:
         """Return the task's reaction for the compiled engine, or the reason why it has none."""
-        plant = self._plant
+        plant = self.plant
         handle = plant.bound.tick.handle
         if not isinstance(handle, np.intp):
             return f"{self.name} is not compiled"
@@ -322,14 +322,14 @@ class SensorTask(Ticking):
         self, name: str, wiring: Wiring, period: Period, offset_ns: int = 0, priority: int = 0
     ) -> None:
         super().__init__(name, period, offset_ns, priority)
-        self._wiring = wiring
+        self.wiring = wiring
 
     def react(self, tag: Tag, environment: Environment) -> None:
-        self._wiring.gather()
-        environment.send(self.name, tag, tag, self._wiring.into)
+        self.wiring.gather()
+        environment.send(self.name, tag, tag, self.wiring.into)
 
     def compiled(self) -> CompiledReaction | str:
-        return CompiledReaction("sensor", self._wiring)
+        return CompiledReaction("sensor", self.wiring)
 
 
 class NoiseTask(Ticking):

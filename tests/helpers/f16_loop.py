@@ -17,21 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
+from rtsim.linear import StateSpace, linearise
 from rtsim.models.f16.cases import case
 from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
-from rtsim.models.f16.linearise import LinearModel, linearise
 from rtsim.models.f16.plant import F16
-from rtsim.models.f16.trim import bound_f16
 
 Matrix = NDArray[np.float64]
 COMMANDS = LAW_OUTPUTS.size
 
 
 @cache
-def aircraft() -> LinearModel:
+def aircraft() -> StateSpace:
     """About the trim at which the case begins."""
-    found = case("13.1").trim
-    return linearise(bound_f16(), found.state, found.controls, F16.parameters.initial())
+    return linearise(F16, at=case("13.1").trim.values)
 
 
 @cache

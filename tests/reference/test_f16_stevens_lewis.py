@@ -16,8 +16,8 @@ import pytest
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
 from rtsim.equations.model import bind
+from rtsim.linear import linearise, trim
 from rtsim.models.f16.aerodynamics import NASA_SIDESLIP, NASA_SURFACES
-from rtsim.models.f16.linearise import linearise
 from rtsim.models.f16.stevens_lewis import (
     STEVENS_LEWIS,
     bound_stevens_lewis,
@@ -60,7 +60,8 @@ TRIMS_RECOMPUTED = (
     (640, 0.23, 0.7422, -0.8707),
     (800, 0.3779, -0.0446, -0.9426),
 )
-LONGITUDINAL, LATERAL = [0, 1, 4, 7], [2, 3, 6, 8]
+LONGITUDINAL = ("airspeed", "alpha", "pitch", "pitch_rate")
+LATERAL = ("beta", "roll", "roll_rate", "yaw_rate")
 A_LONGITUDINAL = (
     (-0.019311, 8.8157, -32.17, -0.57499),
     (-0.00025389, -1.0189, 0.0, 0.90506),
@@ -156,16 +157,30 @@ def test_coordinated_turn_is_steady() -> None:
 
 
 def test_linear_models_at_502_ft_per_s() -> None:
-    x, u = level_trim(502.0)
-    linear = linearise(bound_stevens_lewis(), x, u, np.array([0.35]))
-    longitudinal = linear.a[np.ix_(LONGITUDINAL, LONGITUDINAL)]
+    """Section 3.7: trim and matrices by the public functions."""
+    level = trim(
+        STEVENS_LEWIS,
+        free={"throttle": 0.2, "alpha": 0.1, "elevator": -1.0, "pitch": 0.1, "power": 10.0},
+        fixed={"airspeed": 502.0, "altitude": 0.0, "cg": 0.35},
+        steady=("airspeed", "alpha", "pitch_rate", "altitude", "power"),
+    )
+    assert level.unique
+    assert level.residual < 1e-12
+    assert level.condition < 100.0
+    assert level.free["throttle"] == pytest.approx(0.1385, abs=5.1e-5)
+    linear = linearise(STEVENS_LEWIS, at=level)
+    along = linear.part(states=LONGITUDINAL, inputs=["elevator"])
+    across = linear.part(states=LATERAL, inputs=["aileron", "rudder"])
     # Five printed digits, four decimals for the lateral half.
-    np.testing.assert_allclose(longitudinal, A_LONGITUDINAL, rtol=5e-5, atol=1e-6)
-    np.testing.assert_allclose(linear.b[LONGITUDINAL, 1], B_ELEVATOR, rtol=5e-5, atol=1e-6)
-    np.testing.assert_allclose(linear.a[np.ix_(LATERAL, LATERAL)], A_LATERAL, atol=1.3e-4)
-    np.testing.assert_allclose(linear.b[np.ix_(LATERAL, [2, 3])], B_LATERAL, atol=5e-5)
-    found = sorted(np.linalg.eigvals(longitudinal), key=lambda v: (v.real, v.imag))
+    np.testing.assert_allclose(along.a, A_LONGITUDINAL, rtol=5e-5, atol=1e-6)
+    np.testing.assert_allclose(along.b[:, 0], B_ELEVATOR, rtol=5e-5, atol=1e-6)
+    np.testing.assert_allclose(across.a, A_LATERAL, atol=1.3e-4)
+    np.testing.assert_allclose(across.b, B_LATERAL, atol=5e-5)
+    found = sorted(np.linalg.eigvals(along.a), key=lambda v: (v.real, v.imag))
     np.testing.assert_allclose(found, EIGENVALUES, atol=6e-5)
+    assert along.errors is not None
+    assert across.errors is not None
+    assert max(along.errors.max(), across.errors.max()) < 1e-9
 
 
 def test_engine_lag() -> None:

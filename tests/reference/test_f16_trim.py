@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from rtsim.core.errors import ModelError
+from rtsim.linear import linearise
 from rtsim.models.f16.cases import CONDITIONS, SUBSONIC, FlightCondition, case, trimmed
-from rtsim.models.f16.linearise import linearise
 from rtsim.models.f16.piloted import scenario as by_hand
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.trim import Trim, bound_f16, trim
@@ -69,7 +69,7 @@ def test_linear_model_predicts_the_plant() -> None:
     """A small step of elevator and state, by A and B and by the equations themselves."""
     found = case("11").trim
     p, z = F16.parameters.initial(), np.zeros(0)
-    linear = linearise(bound_f16(), found.state, found.controls, p)
+    linear = linearise(F16, at=found.values)
     assert linear.a.shape == (13, 13)
     assert linear.b.shape == (13, 4)
     assert linear.c.shape == (F16.outputs.size, 13)
@@ -89,7 +89,7 @@ def test_linear_model_predicts_the_plant() -> None:
 def test_output_of_the_linear_model_is_in_the_outputs_units() -> None:
     """Down by one metre along the radius is 1 m and 1 / 0.3048 ft of altitude."""
     found = case("11").trim
-    linear = linearise(bound_f16(), found.state, found.controls, F16.parameters.initial())
+    linear = linearise(F16, at=found.values)
     sine, cosine = math.sin(found.outputs["latitude"]), math.cos(found.outputs["latitude"])
     longitude = found.outputs["longitude"]
     up = np.array([cosine * math.cos(longitude), cosine * math.sin(longitude), sine])

@@ -77,7 +77,7 @@ MADE: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: StateSpace(0, 1, 1, initial=[1, 2]), r"initial has shape \(2,\); expected a number"),
     (lambda _: Sum(3), r"Sum\(3\); give one \+ or - for each input"),  # type: ignore[arg-type]
     (lambda _: Product(2), r"Product\(2\); give one \* or /"),  # type: ignore[arg-type]
-    (lambda _: TransferFunction("1", [1, 1]), r"TransferFunction\(numerator='1'\)"),  # type: ignore[arg-type]
+    (lambda _: TransferFunction("1", [1, 1]), r"TransferFunction\(numerator='1'\)"),
     (lambda _: TransferFunction(1, [math.nan, 1]), r"TransferFunction\(denominator=… nan\)"),
     (lambda _: StateSpace(math.nan, 1, 1), "StateSpace: A has an element that is not finite"),
     (lambda _: Differential(Diagram("d")), "got a Diagram; add a Diagram directly"),  # type: ignore[arg-type]

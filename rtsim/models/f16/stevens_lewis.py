@@ -11,13 +11,11 @@ import math
 from collections.abc import Mapping
 from functools import cache
 
-import numpy as np
-from scipy.optimize import root  # type: ignore[import-untyped,unused-ignore]
-
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import BoundModel, Model, bind
+from rtsim.linear.trimming import trim
 from rtsim.models.f16.aerodynamics import BOOK_SIDESLIP, BOOK_SURFACES, coefficients
 from rtsim.models.f16.propulsion import thrust_lbf
 
@@ -174,25 +172,19 @@ def level_trim(
     Raises :class:`ModelError` if the search finds no steady state.
     """
     start = {"throttle": 0.2, "alpha": 0.1, "elevator": -1.0, **(guess or {})}
-    p, z, dx = np.array([cg]), np.zeros(0), np.zeros(13)
 
-    def at(unknown: Vector) -> tuple[Vector, Vector]:
-        throttle, alpha, elevator = map(float, unknown)
-        x = np.zeros(13)
-        x[[0, 1, 4, 11, 12]] = airspeed, alpha, alpha, altitude, throttle_gearing(throttle)
-        return x, np.array([throttle, elevator, 0.0, 0.0])
+    def place(free: Mapping[str, float]) -> dict[str, object]:
+        return {**free, "pitch": free["alpha"], "power": throttle_gearing(free["throttle"])}
 
-    def residual(unknown: Vector) -> Vector:
-        x, u = at(unknown)
-        bound_stevens_lewis().derivative.call(0.0, x, z, u, p, dx)
-        return dx[[0, 1, 7]]
-
-    first = np.array([start["throttle"], start["alpha"], start["elevator"]])
-    found = root(residual, first, method="hybr", options={"xtol": 1e-13})
-    worst = float(np.max(np.abs(residual(found.x))))
-    if worst > 1e-7:
-        raise ModelError(
-            f"no level trim found at {airspeed:g} ft/s: the residual is {worst:.2g}, expected 0; "
-            "give a closer guess="
+    try:
+        found = trim(
+            STEVENS_LEWIS,
+            free=start,
+            fixed={"airspeed": airspeed, "altitude": altitude, "cg": cg},
+            steady=("airspeed", "alpha", "pitch_rate"),
+            place=place,
+            tolerance=1e-7,
         )
-    return at(found.x)
+    except ModelError as error:
+        raise ModelError(f"no level trim found at {airspeed:g} ft/s: {error}") from None
+    return found.point.x, found.point.u

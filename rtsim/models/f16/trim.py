@@ -12,6 +12,8 @@ import numpy as np
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel, bind
+from rtsim.linear.points import Point
+from rtsim.linear.trimming import trim as find_trim
 from rtsim.models.body import direction_cosines
 from rtsim.models.f16.plant import CONTROLS, F16
 from rtsim.models.initial import initial_state
@@ -40,6 +42,12 @@ class Trim:
     def inputs(self) -> dict[str, float]:
         """Controls by name."""
         return dict(zip(CONTROLS.names, map(float, self.controls), strict=True))
+
+    @property
+    def values(self) -> dict[str, object]:
+        """States and controls by name, as :func:`rtsim.linearise` takes them."""
+        states = {s.name: self.state[F16.states.slice(s.name)] for s in F16.states}
+        return {**states, **self.inputs}
 
 
 @cache
@@ -87,14 +95,13 @@ def trim(
 
     found = None if known is None else np.array(known)
     if found is None or not _worst(residual, found) <= _STEADY:
-        found = _solved(residual)
-    worst, power = _worst(residual, found), float(found[2])
-    if not worst <= _STEADY or not 0.0 <= power <= 100.0:
-        raise ModelError(
-            f"no level trim found at {speed:.1f} m/s and {altitude:.0f} m: the residual "
-            f"acceleration is {worst:.2g} m/s2 or rad/s2 at power {power:.1f} %, expected 0 at "
-            "0..100 %; choose a speed and altitude that the aircraft can hold"
-        )
+        try:
+            found = _solved(state_at, values)
+        except ModelError as error:
+            raise ModelError(
+                f"no level trim found at {speed:.1f} m/s and {altitude:.0f} m with power 0..100 %: "
+                f"{error}; choose a speed and altitude that the aircraft can hold"
+            ) from None
     u = _controls(found)
     x = state_at(float(found[0]))
     y = F16.outputs.initial()
@@ -102,13 +109,28 @@ def trim(
     return Trim(x, u, dict(zip(F16.outputs.names, map(float, y), strict=True)))
 
 
-def _solved(residual: Callable[[Vector], Vector]) -> Vector:
-    from scipy.optimize import root  # slow to load, and most runs use a known trim
+def _solved(state_at: Callable[[float], Vector], parameters: Mapping[str, float]) -> Vector:
+    """Return pitch angle, elevator and power; raises :class:`ModelError` if there is no trim."""
 
-    found: Vector = root(
-        residual, np.array([0.05, -2.0, 20.0]), method="hybr", options={"xtol": 1e-13}
-    ).x
-    return found
+    def place(free: Mapping[str, float]) -> dict[str, object]:
+        x = state_at(free["theta"])
+        states = {s.name: x[F16.states.slice(s.name)] for s in F16.states}
+        return {**states, "elevator": free["elevator"], "power": free["power"]}
+
+    def residual(point: Point, dx: Vector, y: Vector) -> Vector:
+        theta = float(y[F16.outputs.slice("pitch")][0])
+        return _accelerations(point.x, dx, parameters["earth_rate"], theta)
+
+    found = find_trim(
+        F16,
+        free={"theta": 0.05, "elevator": -2.0, "power": 20.0},
+        bounds={"power": (0.0, 100.0)},
+        fixed=parameters,
+        place=place,
+        residual=residual,
+        tolerance=_STEADY,
+    )
+    return np.array(list(found.free.values()))
 
 
 def _worst(residual: Callable[[Vector], Vector], unknown: Vector) -> float:
@@ -127,6 +149,11 @@ def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) ->
     """
     dx = np.zeros(13)
     bound_f16().derivative.call(0.0, x, np.zeros(0), u, p, dx)
+    return _accelerations(x, dx, rate, theta)
+
+
+def _accelerations(x: Vector, dx: Vector, rate: float, theta: float) -> Vector:
+    """Return the accelerations of :func:`_unsteadiness` for the derivative ``dx`` (13,)."""
     to_body = np.array(_cosines(*map(float, x[6:10]))).reshape(3, 3)
     spin = np.array([0.0, 0.0, rate])
     velocity = to_body @ (x[3:6] - np.cross(spin, x[0:3]))

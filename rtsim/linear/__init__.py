@@ -1,0 +1,38 @@
+"""Linear models: trim, linearisation, margins of loops, and exchange with python-control.
+
+docs/linear.md has examples.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rtsim.core.face import face
+
+if TYPE_CHECKING:
+    from rtsim.linear.crossings import Margins, margins
+    from rtsim.linear.linearising import linearise
+    from rtsim.linear.loops import Loop, open_loop
+    from rtsim.linear.state_space import Pole, StateSpace
+    from rtsim.linear.trimming import Trim, trim
+
+_HOMES = {
+    "rtsim.linear.linearising": ("linearise",),
+    "rtsim.linear.loops": ("Loop", "open_loop"),
+    "rtsim.linear.crossings": ("Margins", "margins"),
+    "rtsim.linear.state_space": ("Pole", "StateSpace"),
+    "rtsim.linear.trimming": ("Trim", "trim"),
+}
+__all__ = [
+    "Loop",
+    "Margins",
+    "Pole",
+    "StateSpace",
+    "Trim",
+    "linearise",
+    "margins",
+    "open_loop",
+    "trim",
+]
+
+__getattr__, __dir__ = face(__name__, _HOMES)

@@ -1,0 +1,184 @@
+"""Gain, phase and delay margins of a loop from its frequency response."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.linear.state_space import StateSpace
+
+_POINTS = 4000
+_NEAR = np.array([0.9, 0.97, 0.99, 0.997, 1.0, 1.003, 1.01, 1.03, 1.1])
+_WIDE = 1e4
+_NEUTRAL = 1e-7
+"""Growth (1/s, or per period) below which a pole counts as neutral: rounding moves it."""
+
+
+@dataclass(frozen=True)
+class Margins:
+    """The margins of a closed loop with one signal.
+
+    - ``stable``: whether the closed loop has no growing mode.  If it has, all margins are NaN.
+    - ``gain_low``, ``gain_high``: the loop is stable for every factor between them; 0 and infinity
+      if there is no limit.
+    - ``phase``: the smallest change of phase (rad, positive) that makes the loop unstable; infinity
+      if the loop gain never is 1.
+    - ``delay``: the smallest further delay (s) that makes the loop unstable.  For a sampled loop it
+      is that of a delay which acts on the samples as on a band-limited signal;
+      :meth:`Loop.delay_margin` is the delay of the held signal itself.
+    - ``crossover``: the frequency (rad/s) at which ``delay`` is taken.  It is infinite for a
+      continuous loop whose gain does not fall below 1 at high frequencies: it bears no delay.
+    """
+
+    stable: bool
+    gain_low: float
+    gain_high: float
+    phase: float
+    delay: float
+    crossover: float
+
+    @property
+    def phase_deg(self) -> float:
+        """Return the phase margin in deg."""
+        return math.degrees(self.phase)
+
+
+def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> Margins:
+    """Return the margins of a loop with one input and one output.
+
+    The loop is closed by ``input = feedback * output``; with -1, the default, ``loop`` is the
+    return ratio L of textbooks.  The system of :func:`rtsim.linear.open_loop` needs +1, because it
+    keeps the sign of the signal.  Crossings are searched at frequencies from 1/10,000 of the
+    smallest to 10,000 times the largest frequency of a pole or zero, up to half the sample rate.
+    Poles and crossings below ``slow`` (rad/s) are disregarded.
+    Raises :class:`ScenarioError` for a loop with several inputs or outputs.
+    """
+    if loop.d.shape != (1, 1):
+        raise ScenarioError(
+            f"{loop.name or 'the loop'} has {loop.d.shape[1]} inputs and {loop.d.shape[0]} "
+            "outputs; margins are those of one signal: choose one with part(inputs=, outputs=)"
+        )
+    if not _closed(loop, feedback, slow):
+        return Margins(False, *(math.nan,) * 5)
+    omega = frequencies(loop)
+    omega = omega[omega >= slow]
+    values = return_ratio(loop, omega, feedback)
+    low, high = _gain_margins(loop, omega, values, feedback, slow)
+    phase, delay, at = math.inf, math.inf, math.nan
+    for crossing in _crossings(loop, omega, np.log(np.abs(values) + 1e-300), feedback, _log_gain):
+        angle = float(np.angle(-return_ratio(loop, np.array([crossing]), feedback)[0]))
+        phase = min(phase, abs(angle))
+        lag = (angle % (2.0 * math.pi)) / crossing
+        if lag < delay:
+            delay, at = lag, crossing
+    if loop.period is None and abs(loop.d[0, 0] * feedback) >= 1.0:
+        delay, at = 0.0, math.inf
+    return Margins(True, low, high, phase, delay, at)
+
+
+def return_ratio(loop: StateSpace, omega: Vector, feedback: float = -1.0) -> NDArray[np.complex128]:
+    """Return the return ratio L (k,) at ``omega`` (k,) in rad/s: the loop is closed by ``-L``."""
+    out: NDArray[np.complex128] = -feedback * loop.response(omega)[:, 0, 0]
+    return out
+
+
+def frequencies(loop: StateSpace, points: int = _POINTS) -> Vector:
+    """Return frequencies (k,) in rad/s that show a loop: dense near its poles and zeros."""
+    corners = [p.frequency for p in loop.poles if 1e-9 < p.frequency < 1e12]
+    corners += [f for f in _zero_frequencies(loop) if 1e-9 < f < 1e12]
+    if not corners:
+        corners = [1.0]
+    low, high = min(corners) / _WIDE, max(corners) * _WIDE
+    if loop.period is not None:
+        high = math.pi / loop.period.seconds
+        low = min(low, high * 1e-5)
+    omega = np.geomspace(low, high, points)
+    near = np.concatenate([c * _NEAR for c in corners])
+    return np.unique(np.concatenate((omega, near[(near > low) & (near < high)])))
+
+
+def _zero_frequencies(loop: StateSpace) -> list[float]:
+    """Return the frequencies of the zeros of a loop with one input and one output."""
+    from scipy.linalg import eigvals  # slow to load
+
+    n = len(loop.a)
+    if loop.d.shape != (1, 1) or not n:
+        return []
+    pencil = np.block([[loop.a, loop.b], [loop.c, loop.d]])
+    unit = np.zeros_like(pencil)
+    unit[:n, :n] = np.eye(n)
+    found = eigvals(pencil, unit)
+    zeros = found[np.isfinite(found) & (np.abs(found) > 1e-12)].astype(complex)
+    rates = zeros if loop.period is None else np.log(zeros) / loop.period.seconds
+    return [float(f) for f in np.abs(rates)]
+
+
+def _closed(loop: StateSpace, feedback: float, slow: float) -> bool:
+    """Return whether the closed loop is stable; poles below ``slow`` (rad/s) do not count."""
+    gain = 1.0 - feedback * loop.d[0, 0]
+    if gain == 0.0:
+        return False
+    a = loop.a + loop.b @ loop.c * (feedback / gain)
+    closed = StateSpace(a, np.zeros((len(a), 1)), np.zeros((1, len(a))), period=loop.period)
+    scale = 1.0 if loop.period is None else loop.period.seconds
+    return all(p.rate.real * scale < _NEUTRAL for p in closed.poles if p.frequency >= slow)
+
+
+def _gain_margins(
+    loop: StateSpace,
+    omega: Vector,
+    values: NDArray[np.complex128],
+    feedback: float,
+    slow: float,
+) -> tuple[float, float]:
+    """Return the factors below and above 1 at which the closed loop is on the boundary."""
+    factors: list[float] = []
+    for crossing in _crossings(loop, omega, values.imag, feedback, _imaginary):
+        value = return_ratio(loop, np.array([crossing]), feedback)[0].real
+        if value < 0.0:
+            factors.append(float(-1.0 / value))
+    ends = [] if slow else [0.0]
+    ends += [] if loop.period is None else [math.pi / loop.period.seconds]
+    for end in ends:  # the response is real at both ends
+        try:
+            value = return_ratio(loop, np.array([end]), feedback)[0].real
+        except np.linalg.LinAlgError:  # a pole at the end itself
+            continue
+        if np.isfinite(value) and value < -1e-12 and abs(value) < 1e12:
+            factors.append(float(-1.0 / value))
+    above = [f for f in factors if f > 1.0]
+    below = [f for f in factors if f < 1.0]
+    return max(below, default=0.0), min(above, default=math.inf)
+
+
+def _log_gain(value: complex) -> float:
+    return math.log(abs(value) + 1e-300)
+
+
+def _imaginary(value: complex) -> float:
+    return value.imag
+
+
+def _crossings(
+    loop: StateSpace, omega: Vector, values: Vector, feedback: float, measure: object
+) -> list[float]:
+    """Return the frequencies at which ``values`` (k,), given by ``measure``, cross 0."""
+    from scipy.optimize import brentq  # slow to load
+
+    assert callable(measure)
+
+    def at(frequency: float) -> float:
+        return float(measure(return_ratio(loop, np.array([frequency]), feedback)[0]))
+
+    changes = np.flatnonzero(np.signbit(values[1:]) != np.signbit(values[:-1]))
+    found = []
+    for i in changes:
+        low, high = float(omega[i]), float(omega[i + 1])
+        if at(low) * at(high) < 0.0:
+            found.append(float(brentq(at, low, high, xtol=1e-14 * high, rtol=1e-13)))
+    return found

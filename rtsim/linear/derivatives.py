@@ -1,0 +1,146 @@
+"""Derivatives of a vector function: by complex step, else by central differences.
+
+Central differences are computed for several steps with Richardson's extrapolation, and the step
+with the least estimated error is chosen for each element.  A derivative by complex step is used
+only if it agrees with them, because some functions lose the imaginary part without an error.
+
+Source: L. F. Richardson, Phil. Trans. R. Soc. A 210 (1911); W. Squire, G. Trapp, SIAM Review 40
+(1998).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rtsim.core.errors import ModelError
+from rtsim.core.raised import from_outside
+from rtsim.core.signals import Vector
+from rtsim.linear.state_space import Matrix
+
+Function = Callable[[Vector], Vector]
+_STEPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+"""Steps of the differences, relative to the size of the element, or to 1 if that is larger."""
+_COMPLEX_STEP = 1e-30
+_EPS = float(np.finfo(float).eps)
+_KINK = 1e-4
+"""Relative difference of the slopes on both sides above which an element has a kink."""
+
+
+@dataclass(frozen=True)
+class Jacobian:
+    """Derivatives (k, n) of k functions by n variables, and estimates of their absolute errors."""
+
+    matrix: Matrix
+    errors: Matrix
+    exact: frozenset[int]
+    """The variables whose derivatives were found by complex step."""
+    kinks: tuple[tuple[int, int, float], ...]
+    """Element (row, column) and the difference of the slopes on both sides, for each kink."""
+
+
+def jacobian(
+    function: Function, at: Vector, rows: int, complex_function: Callable[[Any], Any] | None = None
+) -> Jacobian:
+    """Return the derivatives of ``function`` at ``at`` (n,); it returns a vector (rows,).
+
+    ``complex_function`` computes the same for complex arguments; it may raise any exception.
+    Raises :class:`ModelError` with the number of the variable if a value near ``at`` is not finite.
+    """
+    n = at.size
+    matrix, errors = np.zeros((rows, n)), np.zeros((rows, n))
+    if not rows or not n:
+        return Jacobian(matrix, errors, frozenset(), ())
+    exact: set[int] = set()
+    kinks: list[tuple[int, int, float]] = []
+    middle = function(at).copy()
+    for i in range(n):
+        column, error, jump = _differences(function, at, i, middle)
+        kinked = np.flatnonzero(jump)
+        kinks += [(int(row), i, float(jump[row])) for row in kinked]
+        if complex_function is not None and not kinked.size:
+            found = _by_complex_step(complex_function, at, i, middle)
+            if found is None:
+                complex_function = None
+            elif (np.abs(found - column) <= 20.0 * error + 1e-6 * np.abs(column)).all():
+                column, error = found, 4.0 * _EPS * np.abs(found)
+                exact.add(i)
+        matrix[:, i], errors[:, i] = column, error
+    return Jacobian(matrix, errors, frozenset(exact), tuple(kinks))
+
+
+def _differences(
+    function: Function, at: Vector, i: int, middle: Vector
+) -> tuple[Vector, Vector, Vector]:
+    """Return column ``i``, its error, and the jump of slopes where an element has a kink, else 0.
+
+    Each of the three is (k,).
+    """
+    scale = max(1.0, abs(float(at[i])))
+    best = np.full(middle.size, np.nan)
+    least = np.full(middle.size, np.inf)
+    bends: list[Vector] = []
+    rounding = np.zeros(middle.size)
+    slopes: list[Vector] = []
+    for step in _STEPS:
+        sides = [_sides(function, at, i, step * scale * part) for part in (1.0, 0.5)]
+        if not all(np.isfinite(values).all() for high, low, _ in sides for values in (high, low)):
+            continue
+        (high, low, width), (near_high, near_low, near_width) = sides
+        wide, near = (high - low) / width, (near_high - near_low) / near_width
+        value = near + (near - wide) / 3.0
+        size = np.maximum(np.abs(near_high), np.abs(near_low))
+        rounding = 2.0 * _EPS * size / near_width
+        error = np.abs(value - near) + rounding
+        better = error < least
+        best[better], least[better] = value[better], error[better]
+        bends.append(2.0 * (near_high - 2.0 * middle + near_low) / near_width)
+        slopes.append(near)
+    if not slopes:
+        raise ModelError(f"variable {i} cannot be varied around {at[i]:g}: a value is not finite")
+    noise = 40.0 * rounding + 1e-7 * np.maximum(1.0, np.abs(middle)) / scale
+    return best, least, _jumps(bends, best, noise)
+
+
+def _jumps(bends: Sequence[Vector], slope: Vector, noise: Vector) -> Vector:
+    """Return the differences of the slopes on both sides that do not shrink with the step.
+
+    ``bends`` (k,) are these differences for steps that shrink by 10.  They shrink by 10 too if the
+    function is smooth, and stay if it has a kink.
+    """
+    if len(bends) < 3:
+        return np.zeros_like(slope)
+    early, late = bends[-3], bends[-2]  # the last step is too small for a second difference
+    stays = np.abs(late) > 0.5 * np.abs(early)
+    enough = np.abs(late) > np.maximum(_KINK * np.abs(slope), noise)
+    return np.where(stays & enough, late, 0.0)
+
+
+def _sides(function: Function, at: Vector, i: int, delta: float) -> tuple[Vector, Vector, float]:
+    high, low = at.copy(), at.copy()
+    high[i] += delta
+    low[i] -= delta
+    return function(high).copy(), function(low).copy(), float(high[i] - low[i])
+
+
+def _by_complex_step(
+    function: Callable[[Any], Any], at: Vector, i: int, middle: Vector
+) -> Vector | None:
+    moved = at.astype(complex)
+    step = _COMPLEX_STEP * max(1.0, abs(float(at[i])))
+    moved[i] += 1j * step
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            out = np.asarray(function(moved))
+    except BaseException as error:
+        if from_outside(error):
+            raise
+        return None
+    slope: Vector = out.imag / step
+    close = np.abs(out.real - middle) <= 1e-9 * np.maximum(1.0, np.abs(middle))
+    return slope if close.all() and np.isfinite(slope).all() else None

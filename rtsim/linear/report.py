@@ -1,0 +1,184 @@
+"""The contents of ``rtsim linearise``: a plant, and the loops that pass through its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rtsim.core.errors import ModelError, ScenarioError
+from rtsim.core.tag import NS_PER_S, Duration, Period, to_ns
+from rtsim.engine.system import System
+from rtsim.equations.compiling import Compilation
+from rtsim.linear.crossings import Margins, margins
+from rtsim.linear.linearising import linear_plant
+from rtsim.linear.loops import PERIODS, DelayMargin, Loop, loop_of
+from rtsim.linear.points import plant_of, point_in, system_at
+from rtsim.linear.state_space import StateSpace
+from rtsim.scenario.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class LoopReport:
+    """The margins of a loop that is cut at the signal ``name``.
+
+    ``margins`` is ``None`` for a loop with several signals.  ``delay`` is ``None`` if no delay up
+    to ``delay_searched`` s makes the loop unstable, if ``delay_problem`` says why there is none, or
+    if the signal is no message.  In the last case ``approximate`` is the phase margin divided by
+    the crossover frequency, s.
+    """
+
+    name: str
+    period: Period
+    system: StateSpace
+    margins: Margins | None
+    delay: DelayMargin | None
+    delay_searched: float = 0.0
+    delay_problem: str = ""
+    approximate: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        m = self.margins
+        return {
+            "loop": self.name,
+            "period": self.period.seconds,
+            "stable": None if m is None else m.stable,
+            "gain_margin": None if m is None else [m.gain_low, m.gain_high],
+            "phase_margin_deg": None if m is None else m.phase_deg,
+            "delay_margin": None if self.delay is None else self.delay.seconds,
+            "delay_frequency": None if self.delay is None else self.delay.frequency,
+            "delay_margin_approximate": self.approximate,
+            "delay_problem": self.delay_problem or None,
+        }
+
+
+@dataclass(frozen=True)
+class LinearReport:
+    """A plant at the time ``time`` (s), an open loop between two signals, and margins of loops."""
+
+    plant_name: str
+    time: float
+    plant: StateSpace
+    system: StateSpace | None
+    loops: tuple[LoopReport, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def scalar_loops(self) -> dict[str, StateSpace]:
+        """Return the open loops with one input and one output."""
+        shown = {one.name: one.system for one in self.loops if one.margins is not None}
+        if self.system is not None and self.system.d.shape == (1, 1):
+            shown[self.system.name] = self.system
+        return shown
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data: poles, matrices, margins and notes."""
+        plant = self.plant
+        return {
+            "plant": self.plant_name,
+            "time": self.time,
+            "method": plant.method,
+            "poles": _poles(plant),
+            **matrices(plant),
+            "open_loop": None
+            if self.system is None
+            else {"name": self.system.name, "poles": _poles(self.system), **matrices(self.system)},
+            "loops": [one.to_json() for one in self.loops],
+            "notes": list(self.notes),
+        }
+
+
+def _poles(system: StateSpace) -> list[dict[str, float]]:
+    return [
+        {
+            "real": p.value.real,
+            "imaginary": p.value.imag,
+            "frequency": p.frequency,
+            "damping": p.damping,
+        }
+        for p in system.poles
+    ]
+
+
+def matrices(system: StateSpace) -> dict[str, Any]:
+    """Return names, units and matrices as plain data."""
+    labels = {
+        kind: [{"name": c, "unit": s.unit} for s in getattr(system, kind) for c in s.columns]
+        for kind in ("states", "inputs", "outputs")
+    }
+    period = None if system.period is None else system.period.seconds
+    return {**labels, "period": period, **{m: getattr(system, m).tolist() for m in "abcd"}}
+
+
+def linear_report(
+    scenario: Scenario,
+    *,
+    plant: str = "",
+    start: str = "",
+    end: str = "",
+    time: Duration = 0,
+    slow: float = 0.0,
+    compile: Compilation = True,
+) -> LinearReport:
+    """Return poles of a plant and margins of its loops at ``time`` s of a run.
+
+    Without ``start`` the loop is cut at each message that the plant reads: as a whole, and at each
+    of its signals alone.  With ``end`` there is one open loop, and no margins.
+    """
+    name, _ = plant_of(scenario, plant)
+    system = system_at(scenario, time, compile=compile)
+    bound = next(p for p in system.plants if p.name == name).bound
+    linear = linear_plant(bound, point_in(system, name))
+    seconds = to_ns(time) / NS_PER_S
+    if end and not start:
+        raise ScenarioError("--to needs --from, the signal at which the open loop begins")
+    if end:
+        opened = loop_of(system, start, end).system
+        return LinearReport(name, seconds, linear, opened, (), _notes(linear, opened))
+    loops = [_report(loop_of(system, cut), slow) for cut in _cuts(system, name, start)]
+    notes = _notes(linear, *(one.system for one in loops))
+    if not loops:
+        notes += ("no controller or sensor sends messages to this plant; give --from for a loop",)
+    return LinearReport(name, seconds, linear, None, tuple(loops), notes)
+
+
+def _notes(*systems: StateSpace) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for system in systems for note in system.notes))
+
+
+def _cuts(system: System, plant: str, start: str) -> list[str]:
+    """Return the signals at which the loop is cut: each message, then its signals one by one."""
+    wiring = next(p for p in system.plants if p.name == plant).wiring
+    sources = [s for s in wiring.sources.values() if isinstance(s, str)] if wiring else []
+    if start:
+        component, dot, _ = start.partition(".")
+        if dot or component not in system.ports:
+            return [start]
+        return _each(component, [f"{component}.{n}" for n in system.ports[component].signals.names])
+    topics = list(dict.fromkeys(s.partition(".")[0] for s in sorted(sources)))
+    out: list[str] = []
+    for topic in topics:
+        if topic in system.bus.topics:
+            out += _each(
+                topic, list(dict.fromkeys(s for s in sources if s.startswith(f"{topic}.")))
+            )
+    return out
+
+
+def _each(component: str, signals: Sequence[str]) -> list[str]:
+    return [component, *signals] if len(signals) > 1 else list(signals)
+
+
+def _report(loop: Loop, slow: float) -> LoopReport:
+    system = loop.system
+    found = margins(system, feedback=1.0, slow=slow) if system.d.shape == (1, 1) else None
+    if not loop.delayable:
+        about = None if found is None or not found.stable else found.delay
+        problem = "no message" if about is None else ""
+        return LoopReport(loop.start, loop.period, system, found, None, 0.0, problem, about)
+    try:
+        delay = loop.delay_margin(slow=slow)
+    except ModelError:
+        return LoopReport(loop.start, loop.period, system, found, None, 0.0, "unstable")
+    searched = PERIODS * loop.period.seconds
+    return LoopReport(loop.start, loop.period, system, found, delay, searched)

@@ -1,0 +1,294 @@
+"""A run of linear components over one common period, with matrices in place of numbers.
+
+The run follows docs/semantics.md: at an instant messages arrive, tasks react, writes take effect,
+and plants read their inputs, in microsteps.  Each value is a matrix: its rows are the elements of
+the value, its columns the elements of the state at the start of the period and of the inputs.
+Between two instants a plant moves by its exact transition with constant inputs.
+
+Source: K. J. Astrom, B. Wittenmark, Computer-Controlled Systems (1997), sections 2.3 and 3.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from rtsim.core.errors import ModelError
+from rtsim.core.tag import NS_PER_S
+from rtsim.linear.network import Changer, LinearPlant, LinearTask, Link, Network, Rows, Sender
+from rtsim.linear.state_space import Matrix, held
+
+Time = Fraction
+MOST_INSTANTS = 20_000
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What is changed at a signal: rows ``rows`` of the port ``port``.
+
+    With ``open`` its readers see inputs of their own instead.  ``gain`` multiplies the rows, and
+    ``delay_ns`` delays them further.
+    """
+
+    port: str
+    rows: tuple[int, ...]
+    open: bool = False
+    gain: float = 1.0
+    delay_ns: Fraction = Fraction(0)
+
+
+@dataclass
+class Transit:
+    """A message in transit: the rows ``rows`` of a port that it sets when it arrives."""
+
+    arrival: tuple[Time, int]
+    port: str
+    rows: Rows
+    payload: Matrix
+    triggers: frozenset[str] = frozenset()
+
+
+@dataclass
+class PlantValues:
+    """The values of a plant as matrices; ``committed`` is what other components read."""
+
+    plant: LinearPlant
+    x: Matrix
+    z: Matrix
+    u: Matrix
+    committed: Matrix
+    next_step: int = 1
+
+    def commit(self) -> None:
+        values = np.vstack((self.x, self.z, self.u))
+        self.committed = np.vstack((values, self.plant.slopes.output @ values))
+
+
+@dataclass
+class SampledRun:
+    """The state of the run; ``columns`` is the number of columns of all matrices."""
+
+    network: Network
+    cut: Cut | None
+    columns: int = 0
+    now: Time = Fraction(0)
+    channel: Matrix | None = None
+    """The inputs (elements, columns) of the cut's signal, one block of rows for each use."""
+    taken: list[Matrix] = field(default_factory=list)
+    """The values of the cut's signal, one for each use, as its readers would have seen them."""
+    uses: dict[Time, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.plants = {p.name: self._plant_values(p) for p in self.network.plants}
+        self.ports = {name: self._zeros(s.size) for name, s in self.network.ports.items()}
+        self.early = {name: matrix.copy() for name, matrix in self.ports.items()}
+        self.memory = {
+            t.name: self._zeros(t.memory.size) for t in self.network.tasks if isinstance(t, Sender)
+        }
+        self.ticks = {t.name: 0 for t in self.network.tasks}
+        self.busy: dict[str, Time] = {}
+        self.transits: list[Transit] = []
+        self._moves: dict[tuple[str, Time], Matrix] = {}
+
+    def _plant_values(self, plant: LinearPlant) -> PlantValues:
+        n, d, m, r = plant.sizes
+        return PlantValues(
+            plant, self._zeros(n), self._zeros(d), self._zeros(m), self._zeros(n + d + m + r)
+        )
+
+    def _zeros(self, rows: int) -> Matrix:
+        return np.zeros((rows, self.columns))
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def run(self, until: Time) -> None:
+        """Run all instants before ``until``, and move the plants to ``until``."""
+        for _ in range(MOST_INSTANTS):
+            at = self._next()
+            if at >= until:
+                self._move(until)
+                return
+            self._move(at)
+            self._instant(at)
+        raise ModelError(
+            f"more than {MOST_INSTANTS} instants in a common period; the periods of the scenario "
+            f"({', '.join(map(str, sorted(set(self.network.times), key=lambda p: p.ns)))}) have "
+            "a long common multiple; choose periods that are multiples of each other"
+        )
+
+    def _next(self) -> Time:
+        ticks = [t for task in self.network.tasks if (t := self._tick(task)) is not None]
+        steps = [v.next_step * v.plant.step.ns for v in self.plants.values() if v.plant.coupled]
+        return min([*ticks, *steps, *(m.arrival[0] for m in self.transits)])
+
+    def _tick(self, task: LinearTask) -> Time | None:
+        if task.period is None:
+            return None
+        return task.offset_ns + self.ticks[task.name] * task.period.ns
+
+    def _move(self, until: Time) -> None:
+        seconds = until - self.now
+        if seconds > 0:
+            for values in self.plants.values():
+                n = values.plant.sizes[0]
+                key = (values.plant.name, seconds)
+                if key not in self._moves:
+                    rate = values.plant.slopes.rate
+                    moved = held(rate[:, :n], rate[:, n:], float(seconds / NS_PER_S))
+                    self._moves[key] = np.hstack(moved)
+                values.x = self._moves[key] @ np.vstack((values.x, values.z, values.u))
+        self.now = until
+
+    # -- one instant ---------------------------------------------------------------------------
+
+    def _instant(self, at: Time) -> None:
+        ticking = [t for t in self.network.tasks if self._tick(t) == at]
+        for task in ticking:
+            self.ticks[task.name] += 1
+        discrete = bool(ticking) or any(m.arrival[0] == at for m in self.transits)
+        here = []
+        for values in self.plants.values():
+            on_grid = values.plant.coupled and values.next_step * values.plant.step.ns == at
+            if on_grid:
+                values.next_step += 1
+            if on_grid or discrete:
+                values.commit()
+                here.append(values)
+        step, triggered = 0, frozenset[str]()
+        later: set[str] = set()
+        while True:
+            triggered |= self._deliver(at, step)
+            later = set()
+            writes = self._react(at, step, ticking if step == 0 else [], triggered, later)
+            for port, rows, payload in writes:
+                self.ports[port][rows] = payload
+                self.early[port][rows] = payload
+            inputs = [self._gathered(v.plant.links, v.u, at) for v in here]
+            for values, u in zip(here, inputs, strict=True):
+                values.u = u
+            for values in here:
+                values.commit()
+            triggered = frozenset(later)
+            if not triggered and not any(m.arrival[0] == at for m in self.transits):
+                return
+            step += 1
+
+    def _deliver(self, at: Time, step: int) -> frozenset[str]:
+        due = [m for m in self.transits if m.arrival <= (at, step)]
+        self.transits = [m for m in self.transits if m.arrival > (at, step)]
+        found: frozenset[str] = frozenset()
+        for message in sorted(due, key=lambda m: m.arrival):
+            self.ports[message.port][message.rows] = message.payload
+            self.early[message.port][message.rows] = message.payload
+            found |= message.triggers
+        return found
+
+    def _react(
+        self, at: Time, step: int, ticking: list[LinearTask], triggered: frozenset[str],
+        later: set[str],
+    ) -> list[tuple[str, Rows, Matrix]]:  # fmt: skip
+        """Run the tasks; return what becomes visible at the end of the microstep."""
+        writes: list[tuple[str, Rows, Matrix]] = []
+        changed: list[tuple[PlantValues, Matrix]] = []
+        now = set(triggered)
+        for task in self.network.tasks:
+            if task not in ticking and task.name not in now:
+                continue
+            if isinstance(task, Sender):
+                self._send(task, at, step, writes, now, later)
+            elif isinstance(task, Changer):
+                values = self.plants[task.plant]
+                u = self._gathered(values.plant.links, values.u, at)
+                changed.append((values, task.matrix @ np.vstack((values.x, values.z, u))))
+        for values, new in changed:
+            n = values.plant.sizes[0]
+            values.x, values.z = new[:n], new[n:]
+        return writes
+
+    def _send(
+        self, task: Sender, at: Time, step: int, writes: list[tuple[str, Rows, Matrix]],
+        now: set[str], later: set[str],
+    ) -> None:  # fmt: skip
+        if self.busy.get(task.name, at) > at:
+            return
+        inputs = max((i for link in task.links for i in link.into), default=-1) + 1
+        k = task.memory.size
+        u = self._gathered(task.links, self._zeros(max(inputs, task.matrix.shape[1] - k)), at)
+        new = task.matrix @ np.vstack((self.memory[task.name], u))
+        self.memory[task.name], payload = new[:k], new[k:]
+        self.busy[task.name] = at + task.compute_ns
+        for rows, part, extra in self._parts(task, payload, at):
+            delay = task.compute_ns + task.transport_ns + extra
+            if delay == 0 and task.successors:
+                self.early[task.name][rows] = part
+                writes.append((task.name, rows, part))
+                for name in task.triggers:
+                    (now if name in task.successors else later).add(name)
+                continue
+            arrival = (at + delay, 0) if delay else (at, step + 1)
+            self.transits.append(Transit(arrival, task.name, rows, part, task.triggers))
+
+    def _parts(
+        self, task: Sender, payload: Matrix, at: Time
+    ) -> list[tuple[Rows, Matrix, Fraction]]:
+        """Return the parts of a message that have their own delays: rows, values, extra delay."""
+        everything = list(range(task.outputs.size))
+        cut = self.cut
+        if cut is None or cut.port != task.name:
+            return [(everything, payload, Fraction(0))]
+        rows = list(cut.rows)
+        payload = payload.copy()
+        payload[rows] *= cut.gain
+        if cut.open:
+            payload[rows] = self._use(at, payload[rows])
+        if not cut.delay_ns:
+            return [(everything, payload, Fraction(0))]
+        rest = [i for i in everything if i not in rows]
+        parts = [(rest, payload[rest], Fraction(0))] if rest else []
+        return [*parts, (rows, payload[rows], cut.delay_ns)]
+
+    def _use(self, at: Time, value: Matrix) -> Matrix:
+        """Return the inputs that replace ``value`` (rows, columns), and keep ``value``."""
+        rows = len(value)
+        if at not in self.uses:
+            self.uses[at] = len(self.taken)
+            self.taken.append(value)
+        if self.channel is None:
+            return np.zeros_like(value)
+        first = self.uses[at] * rows
+        return self.channel[first : first + rows]
+
+    # -- inputs --------------------------------------------------------------------------------
+
+    def _gathered(self, links: tuple[Link, ...], before: Matrix, at: Time) -> Matrix:
+        out = before.copy()
+        for link in links:
+            value = self._value(link)[link.out]
+            cut = self.cut
+            if cut is not None and cut.port == link.port and link.port not in self.memory:
+                value = self._seen(cut, link, value, at)
+            out[link.into] = value
+        return out
+
+    def _value(self, link: Link) -> Matrix:
+        if link.port in self.plants:
+            return self.plants[link.port].committed
+        return (self.early if link.early else self.ports)[link.port]
+
+    def _seen(self, cut: Cut, link: Link, value: Matrix, at: Time) -> Matrix:
+        """Return what a reader of a plant or a source sees instead of ``value``."""
+        out = value.copy()
+        mine = [i for i, row in enumerate(link.out) if row in cut.rows]
+        if not mine:
+            return out
+        out[mine] *= cut.gain
+        if cut.open:
+            whole = self._whole(cut, link)
+            used = self._use(at, whole * cut.gain)
+            out[mine] = used[[cut.rows.index(link.out[i]) for i in mine]]
+        return out
+
+    def _whole(self, cut: Cut, link: Link) -> Matrix:
+        return self._value(link)[list(cut.rows)]

@@ -1,0 +1,378 @@
+"""StateSpace: the matrices of a linear system, with names and units.
+
+Source of the discretisation: C. F. Van Loan, "Computing integrals involving the matrix
+exponential", IEEE Transactions on Automatic Control 23 (1978).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Duration, Period
+from rtsim.linear.foreign import (
+    is_foreign,
+    is_fraction,
+    labels_of,
+    period_of,
+    polynomials,
+)
+from rtsim.linear.python_control import to_control
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pole:
+    """A pole, or a pair of conjugate poles.
+
+    ``value`` is the pole in the plane of s (1/s) or, for a sampled system, of z (no unit).
+    ``rate`` is the pole in the plane of s; for a sampled system it is ``log(z) / period``.
+    """
+
+    value: complex
+    rate: complex
+
+    @property
+    def frequency(self) -> float:
+        """Return the natural frequency in rad/s."""
+        return abs(self.rate)
+
+    @property
+    def damping(self) -> float:
+        """Return the damping ratio: 1 for a decaying real pole, -1 for a growing one."""
+        size = abs(self.rate)
+        if math.isinf(self.rate.real):
+            return 1.0
+        return -self.rate.real / size if size else math.nan
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class StateSpace:
+    """A linear system with matrices A (n, n), B (n, m), C (r, n) and D (r, m).
+
+    Without ``period`` the system is ``dx/dt = A x + B u``, ``y = C x + D u``.  With ``period`` it
+    is ``x[k+1] = A x[k] + B u[k]``, ``y[k] = C x[k] + D u[k]``.  ``states``, ``inputs`` and
+    ``outputs`` name the elements and give their units; by default they are ``x_0``, ``u_0``,
+    ``y_0`` and so on.
+
+    For a system that :func:`rtsim.linearise` returned, ``method`` says how each derivative was
+    found, ``errors`` (n + r, n + m) are estimates of the absolute error of the elements of
+    ``[A B; C D]``, and ``notes`` say what the system leaves out.
+
+    Raises :class:`ScenarioError` for matrices or names that do not fit together.
+
+    Example:
+        StateSpace([[0, 1], [-4, -0.4]], [0, 1], [1, 0])
+    """
+
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    d: Matrix
+    states: Signals
+    inputs: Signals
+    outputs: Signals
+    period: Period | None
+    name: str
+    method: str
+    errors: Matrix | None
+    notes: tuple[str, ...]
+
+    def __init__(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        c: ArrayLike,
+        d: ArrayLike = 0.0,
+        states: Signals | None = None,
+        inputs: Signals | None = None,
+        outputs: Signals | None = None,
+        period: Duration | Period | None = None,
+        name: str = "",
+        method: str = "",
+        errors: Matrix | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        matrices = _fitting(*(matrix_of(n, m) for n, m in zip("ABCD", (a, b, c, d), strict=True)))
+        rows, columns = matrices[3].shape
+        given: dict[str, object] = dict(zip("abcd", matrices, strict=True))
+        for letter, kind, size, signals in (
+            ("x", "states", len(matrices[0]), states),
+            ("u", "inputs", columns, inputs),
+            ("y", "outputs", rows, outputs),
+        ):
+            if signals is None:
+                signals = Signals(*(f"{letter}_{i}" for i in range(size)))
+            if signals.size != size:
+                raise ScenarioError(
+                    f"{name or 'StateSpace'} has {size} {kind}, but {signals.size} names: "
+                    f"{', '.join(signals.columns)}"
+                )
+            given[kind] = signals
+        given |= {"period": None if period is None else Period.of(period), "name": name}
+        given |= {"method": method, "errors": errors, "notes": tuple(notes)}
+        for key, value in given.items():
+            object.__setattr__(self, key, value)
+
+    # -- other forms ---------------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, system: Any) -> StateSpace:
+        """Return ``system`` as a :class:`StateSpace`.
+
+        ``system`` is a :class:`StateSpace`, a ``StateSpace`` or ``TransferFunction`` of
+        python-control, or one of ``scipy.signal``.  Matrices and names are taken over unchanged.
+        Raises :class:`ScenarioError` for anything else.
+        """
+        if isinstance(system, StateSpace):
+            return system
+        if not is_foreign(system):
+            raise ScenarioError(
+                f"{type(system).__name__} is not a linear system; give a StateSpace, or a state "
+                "space or transfer function of python-control or scipy.signal"
+            )
+        period = period_of(system)
+        if is_fraction(system):
+            made = cls.of_polynomials(*polynomials(system), period)
+        else:
+            a, b, c, d = (np.asarray(getattr(system, m), float) for m in "ABCD")
+            made = cls(a, b, c, d, period=period)
+        return replace(
+            made,
+            states=labels_of(system, "state", made.states),
+            inputs=labels_of(system, "input", made.inputs),
+            outputs=labels_of(system, "output", made.outputs),
+            name=str(getattr(system, "name", "") or ""),
+        )
+
+    @classmethod
+    def of_polynomials(
+        cls, numerator: ArrayLike, denominator: ArrayLike, period: Period | None = None
+    ) -> StateSpace:
+        """Return ``numerator / denominator`` in the controllable canonical form.
+
+        The coefficients begin with the highest power of s, or of z with ``period``.  Raises
+        :class:`ScenarioError` unless the degree of the denominator is at least 1, and at least
+        that of the numerator.
+        """
+        below = np.trim_zeros(np.atleast_1d(matrix_of("denominator", denominator)), "f")
+        above = np.atleast_1d(matrix_of("numerator", numerator))
+        n = len(below) - 1
+        if n < 1 or len(np.trim_zeros(above, "f")) > n + 1:
+            raise ScenarioError(
+                "the degree of the denominator must be at least 1, and at least that of the "
+                "numerator"
+            )
+        above = np.concatenate((np.zeros(max(0, n + 1 - len(above))), above))[-(n + 1) :] / below[0]
+        below = below / below[0]
+        a = np.eye(n, k=1)
+        a[-1] = -below[:0:-1]
+        b = np.zeros((n, 1))
+        b[-1] = 1.0
+        c = (above[1:] - above[0] * below[1:])[::-1]
+        return cls(a, b, c.reshape(1, n), above[0], period=period)
+
+    def to_control(self) -> Any:
+        """Return the system as a ``StateSpace`` of python-control (extra ``control``).
+
+        Labels are ``"name [unit]"``, or ``"name"`` without a unit.  :meth:`of` gives back a system
+        that is equal to this one.
+        """
+        matrices = (self.a, self.b, self.c, self.d)
+        signals = (self.states, self.inputs, self.outputs)
+        return to_control(matrices, signals, self.period, self.name)
+
+    def part(
+        self,
+        *,
+        states: Sequence[str] | None = None,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> StateSpace:
+        """Return the rows and columns of the given elements, by name and in the given order.
+
+        ``None`` keeps all elements.  Other states are left out as if they were constant.
+        """
+        x, u, y = (
+            _chosen(kind, signals, names)
+            for kind, signals, names in (
+                ("state", self.states, states),
+                ("input", self.inputs, inputs),
+                ("output", self.outputs, outputs),
+            )
+        )
+        errors = self.errors
+        if errors is not None:
+            n = len(self.a)
+            errors = errors[np.ix_([*x, *(n + i for i in y)], [*x, *(n + i for i in u)])]
+        return replace(
+            self,
+            a=self.a[np.ix_(x, x)], b=self.b[np.ix_(x, u)],
+            c=self.c[np.ix_(y, x)], d=self.d[np.ix_(y, u)],
+            states=_scalars(self.states, x), inputs=_scalars(self.inputs, u),
+            outputs=_scalars(self.outputs, y), errors=errors,
+        )  # fmt: skip
+
+    def sampled(self, period: Duration | Period) -> StateSpace:
+        """Return the system with inputs that are held over each ``period`` s (zero-order hold).
+
+        Raises :class:`ScenarioError` for a system that is sampled already.
+        """
+        if self.period is not None:
+            raise ScenarioError(f"{self.name or 'the system'} is sampled already ({self.period})")
+        every = Period.of(period)
+        phi, gamma = held(self.a, self.b, every.seconds)
+        return replace(self, a=phi, b=gamma, period=every, errors=None)
+
+    # -- properties ----------------------------------------------------------------------------
+
+    @property
+    def poles(self) -> list[Pole]:
+        """Return the poles by their frequency; a conjugate pair is one entry, with imag > 0."""
+        values = np.linalg.eigvals(self.a) if len(self.a) else np.zeros(0)
+        found = [Pole(complex(v), self._rate(complex(v))) for v in values if v.imag >= 0.0]
+        return sorted(found, key=lambda p: (p.frequency, p.rate.real, p.rate.imag))
+
+    def _rate(self, value: complex) -> complex:
+        if self.period is None:
+            return value
+        if abs(value) < 1e-300:
+            return complex(-math.inf, 0.0)
+        return complex(np.log(value)) / self.period.seconds
+
+    @property
+    def stable(self) -> bool:
+        """Return whether all poles are in the open left half-plane, or inside the unit circle."""
+        values = np.linalg.eigvals(self.a) if len(self.a) else np.zeros(0)
+        if self.period is None:
+            return bool((values.real < 0.0).all())
+        return bool((np.abs(values) < 1.0).all())
+
+    def response(self, frequencies: ArrayLike) -> NDArray[np.complex128]:
+        """Return the frequency response (k, r, m) at ``frequencies`` (k,) in rad/s."""
+        omega = np.atleast_1d(np.asarray(frequencies, dtype=float))
+        seconds = 1.0 if self.period is None else self.period.seconds
+        points = 1j * omega * seconds
+        if self.period is not None:
+            points = np.exp(points)
+        n = len(self.a)
+        if not n:
+            return np.broadcast_to(self.d, (omega.size, *self.d.shape)).astype(complex)
+        shifted = points[:, None, None] * np.eye(n) - self.a
+        solved = np.linalg.solve(shifted, np.broadcast_to(self.b, (omega.size, *self.b.shape)))
+        return np.asarray(self.c @ solved + self.d, dtype=np.complex128)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether matrices, names, units and period are equal, exactly."""
+        if not isinstance(other, StateSpace):
+            return NotImplemented
+        return (
+            all(np.array_equal(getattr(self, m), getattr(other, m)) for m in "abcd")
+            and all(
+                _labels(getattr(self, kind)) == _labels(getattr(other, kind))
+                for kind in ("states", "inputs", "outputs")
+            )
+            and _seconds(self.period) == _seconds(other.period)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def held(a: Matrix, b: Matrix, seconds: float) -> tuple[Matrix, Matrix]:
+    """Return the transition (n, n) over ``seconds``, and the effect (n, m) of constant inputs."""
+    from scipy.linalg import expm  # slow to load
+
+    n, m = b.shape
+    both = np.zeros((n + m, n + m))
+    both[:n, :n], both[:n, n:] = a, b
+    moved = expm(both * seconds)
+    return moved[:n, :n], moved[:n, n:]
+
+
+def unit_of(signals: Signals, column: int) -> str:
+    """Return the unit of element ``column`` of the flat vector."""
+    return [s.unit for s in signals for _ in s.columns][column]
+
+
+def _labels(signals: Signals) -> list[tuple[str, str]]:
+    return [(column, signal.unit) for signal in signals for column in signal.columns]
+
+
+def _scalars(signals: Signals, chosen: Sequence[int]) -> Signals:
+    labels = _labels(signals)
+    return Signals(*(Signal(*labels[i]) for i in chosen))
+
+
+def _chosen(kind: str, signals: Signals, names: Sequence[str] | None) -> list[int]:
+    if names is None:
+        return list(range(signals.size))
+    out: list[int] = []
+    for name in names:
+        if name in signals:
+            where = signals.slice(name)
+            out += range(where.start, where.stop)
+        elif name in signals.columns:
+            out.append(signals.columns.index(name))
+        else:
+            raise UnknownName(kind, name, (*signals.names, *signals.columns))
+    return out
+
+
+def _seconds(period: Period | None) -> float | None:
+    return None if period is None else period.seconds
+
+
+def matrix_of(name: str, given: object) -> Vector:
+    """Return ``given`` as an array of finite numbers; errors call it ``name``."""
+    try:
+        made = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ScenarioError(f"StateSpace: {name} is not a matrix of numbers ({error})") from error
+    if not np.isfinite(made).all():
+        raise ScenarioError(f"StateSpace: {name} has an element that is not finite")
+    return made
+
+
+def _fitting(a: Vector, b: Vector, c: Vector, d: Vector) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    """Return the matrices with fitting shapes, as copies that cannot be written."""
+    a = np.zeros((0, 0)) if a.size == 0 else np.atleast_2d(a)
+    n = len(a)
+    if a.shape != (n, n):
+        raise ScenarioError(f"A has shape {a.shape}; it must be square")
+    if n:
+        b = _shaped("B", b, (n, -1), "a row for each state")
+        c = _shaped("C", c, (-1, n), "a column for each state")
+    else:
+        rows, columns = np.atleast_2d(d).shape
+        b, c = np.zeros((0, columns)), np.zeros((rows, 0))
+    rows, columns = len(c), b.shape[1]
+    if d.ndim == 0:
+        d = np.full((rows, columns), d)
+    else:
+        what = f"{rows} x {columns}, outputs by inputs, or one number"
+        d = _shaped("D", d, (rows, columns), what)
+    found = tuple(np.array(matrix) for matrix in (a, b, c, d))
+    for matrix in found:
+        matrix.setflags(write=False)
+    return found  # type: ignore[return-value]
+
+
+def _shaped(name: str, given: Vector, wanted: tuple[int, ...], what: str) -> Matrix:
+    n = max(wanted) if -1 in wanted else 0
+    if (given.size == 0 and n) or (given.size % n if n else given.size != np.prod(wanted)):
+        if not (given.ndim == 2 and 0 in given.shape and _fits(given.shape, wanted)):
+            raise ScenarioError(f"StateSpace: {name} has shape {given.shape}; expected {what}")
+        return given
+    return given.reshape(wanted)
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    return all(w in (-1, s) for s, w in zip(shape, wanted, strict=True))

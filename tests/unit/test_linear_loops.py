@@ -1,0 +1,323 @@
+"""The linear model of a loop against runs of the same scenario, which is linear itself.
+
+If Phi is the matrix of a period, the recorded states at the ends of periods satisfy Phi's
+characteristic polynomial (Cayley and Hamilton).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from rtsim import Fixed, Gamma, Model, PythonController, Scenario, Signals
+from rtsim.blocks import Diagram, Integrator, StateSpace, TransportDelay, ZeroOrderHold
+from rtsim.core.errors import ModelError, ScenarioError, UnknownName
+from rtsim.core.signals import Vector
+from rtsim.linear import Loop, linearise, margins, open_loop
+from rtsim.models.unstable import scenario as unstable
+from rtsim.testing.determinism import trace_of
+
+
+def motion(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = x[1]
+    dx[1] = -0.3 * x[1] + u[0]
+
+
+def position(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    y[0] = x[0] + 0.1 * u[0]
+
+
+CART = Model("cart", Signals("x = 1", "v"), motion, inputs=Signals("force"), outputs=Signals("at"),
+             output=position)  # fmt: skip
+
+
+def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    y[0] = -1.5 * u[0] - 0.2 * s[0]
+    s[0] += 0.1 * u[0]
+
+
+def half(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    y[0] = 0.5 * u[0]
+
+
+def controller(function: Callable[..., None] = law) -> PythonController:
+    return PythonController(function, Signals("at"), Signals("force"), memory=Signals("sum"))
+
+
+def simple() -> Scenario:
+    out = Scenario("simple", until=12)
+    out.plant("cart", CART, step=0.01, inputs={"force": "brake.force"})
+    out.controller("brake", controller(), period=0.1, inputs={"at": "cart.at"})
+    return out
+
+
+def with_latencies() -> Scenario:
+    """A sensor, an offset, latencies of computation and transport longer than a period."""
+    out = Scenario("latencies", until=12)
+    out.plant("cart", CART, step=0.01, inputs={"force": "brake.force"})
+    out.sensor("sensor", {"at": "cart.x"}, period=0.1, offset=0.03, transport=Fixed(0.017))
+    wires = {"at": "sensor.at"}
+    out.controller("brake", controller(), period=0.1, inputs=wires, compute=Fixed(0.05),
+                   transport=Fixed(0.213))  # fmt: skip
+    return out
+
+
+def at_the_tick() -> Scenario:
+    """A message arrives at the instant at which the controller samples it."""
+    out = Scenario("tick", until=12)
+    out.plant("cart", CART, step=0.01, inputs={"force": "brake.force"})
+    out.sensor("sensor", {"at": "cart.x"}, period=0.1, transport=Fixed(0.05))
+    wires = {"at": "sensor.at"}
+    out.controller("brake", controller(), period=0.1, offset=0.05, inputs=wires)
+    return out
+
+
+def two_rates() -> Scenario:
+    """Sensor and controller with different periods; a tick that finds the controller busy."""
+    out = Scenario("rates", until=24)
+    out.plant("cart", CART, step=0.02, inputs={"force": "brake.force"})
+    out.sensor("sensor", {"at": "cart.at"}, period=0.04)
+    wires = {"at": "sensor.at"}
+    out.controller("brake", controller(), period=0.06, inputs=wires, compute=Fixed(0.07))
+    return out
+
+
+def triggered() -> Scenario:
+    """A controller that a message triggers, and a declared order."""
+    out = Scenario("triggered", until=12)
+    out.plant("cart", CART, step=0.01, inputs={"force": "last.force"})
+    out.controller("brake", controller(), period=0.1, inputs={"at": "cart.at"})
+    out.controller("middle", controller(half), on=("brake",), inputs={"at": "brake.force"})
+    out.controller("last", controller(half), period=0.1, inputs={"at": "middle.force"})
+    return out
+
+
+def ordered() -> Scenario:
+    out = Scenario("ordered", until=12)
+    out.plant("cart", CART, step=0.01, inputs={"force": "last.force"})
+    out.controller("last", controller(half), period=0.1, inputs={"at": "brake.force"})
+    out.controller("brake", controller(), period=0.1, inputs={"at": "cart.at"})
+    out.order("brake", "last")
+    return out
+
+
+def fall(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = -x[0] + u[0]
+
+
+def coupled() -> Scenario:
+    """Two plants with steps of their own, each of which samples the other."""
+    out = Scenario("coupled", until=12)
+    lag = Model("lag", Signals("y"), fall, inputs=Signals("in"))
+    out.plant("cart", CART, step=0.05, inputs={"force": "brake.force"})
+    out.plant("lag", lag, step=0.02, inputs={"in": "cart.at"})
+    out.controller("brake", controller(), period=0.1, inputs={"at": "lag.y"})
+    return out
+
+
+def count(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    z[0] = 0.8 * z[0] - 0.3 * x[0]
+
+
+def held(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = x[1]
+    dx[1] = -0.3 * x[1] + z[0]
+
+
+def updated() -> Scenario:
+    out = Scenario("updated", until=12)
+    cart = Model("cart", Signals("x = 1", "v"), held, discrete=Signals("z"), update=count)
+    out.plant("cart", cart, step=0.01, update_period=0.1)
+    out.controller("watch", controller(half), period=0.1, inputs={"at": "cart.x"})
+    return out
+
+
+def diagram() -> Scenario:
+    """A sampled loop inside a diagram."""
+    d = Diagram("loop")
+    d.add("plant", StateSpace([[0, 1], [0, -0.3]], [[0], [-1]], [[1, 0]], initial=[1, 0]), "hold")
+    d.add("hold", ZeroOrderHold(period="0.1"), "plant")
+    d.output("plant", "at")
+    out = Scenario("diagram", until=12)
+    out.plant("cart", d.model(), step=0.01)
+    out.controller("watch", controller(half), period=0.1, inputs={"at": "cart.at"})
+    return out
+
+
+CASES = (
+    (simple, "brake.force", "cart.x"), (with_latencies, "brake.force", "cart.x"),
+    (with_latencies, "sensor.at", "cart.x"), (at_the_tick, "brake.force", "cart.x"),
+    (two_rates, "brake.force", "cart.x"),
+    (triggered, "brake.force", "cart.x"), (ordered, "last.force", "cart.x"),
+    (coupled, "brake.force", "cart.x"), (coupled, "lag.y", "lag.y"),
+    (updated, "watch.force", "cart.x"), (diagram, "watch.force", "cart.at"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "cut", "seen"), CASES)
+def test_runs_satisfy_the_characteristic_polynomial(
+    make: Callable[[], Scenario], cut: str, seen: str
+) -> None:
+    loop = open_loop(make(), cut, compile=False)
+    polynomial = np.poly(loop.poles())
+    recording = trace_of(make(), compile=False)
+    period = loop.period.seconds
+    last = int(recording.time("cart")[-1] / 1e9 / period + 1e-9)
+    values = np.array([recording.at(str(round(k * period, 9)), "-")[seen] for k in range(last)])
+    n = len(polynomial)
+    assert last > n + 10
+    left = [polynomial @ values[k : k + n][::-1] for k in range(6, last - n)]
+    scale = np.abs(polynomial).max() * np.abs(values).max()
+    most = np.abs(left).max()
+    assert most < 1e-9 * scale
+    if cut != "watch.force":  # which acts on nothing
+        wrong = np.poly(loop.poles(gain=2.0))
+        left = [wrong @ values[k : k + n][::-1] for k in range(6, last - n)]
+        assert np.abs(left).max() > 100.0 * max(most, 1e-12)
+
+
+@pytest.mark.parametrize(("make", "cut"), [(simple, "brake.force"), (with_latencies, "sensor.at")])
+def test_closing_the_open_loop_gives_the_closed_loop(
+    make: Callable[[], Scenario], cut: str
+) -> None:
+    loop = open_loop(make(), cut, compile=False)
+    opened = loop.system
+    assert loop.scalar
+    closed = opened.a + opened.b @ opened.c / (1.0 - opened.d[0, 0])
+    ours = np.sort(np.abs(np.linalg.eigvals(closed)))[::-1]
+    theirs = np.sort(np.abs(loop.poles()))[::-1]
+    k = int((ours > 1e-3).sum())
+    np.testing.assert_allclose(ours[:k], theirs[:k], rtol=1e-9)
+
+
+def test_gain_margins_are_where_a_pole_reaches_the_unit_circle() -> None:
+    loop = open_loop(unstable(), "controller.force")
+    found = margins(loop.system, feedback=1.0)
+    for gain in (found.gain_low, found.gain_high):
+        assert np.abs(loop.poles(gain=gain)).max() == pytest.approx(1.0, abs=1e-9)
+    assert 20.0 < found.phase_deg < 60.0
+
+
+def test_delay_margin_of_unstable() -> None:
+    """236.16 ms: tests/reference/test_unstable_latency.py has matrices of its own."""
+    found = open_loop(unstable(), "controller.force").delay_margin()
+    assert found is not None
+    assert found.seconds == pytest.approx(0.23616, abs=5e-6)
+    for latency in (0.05, 0.2):
+        rest = open_loop(unstable(latency=latency), "controller").delay_margin()
+        assert rest is not None
+        assert rest.seconds + latency == pytest.approx(found.seconds, rel=1e-9)
+    approximate = margins(open_loop(unstable(), "controller.force").system, feedback=1.0).delay
+    assert approximate == pytest.approx(found.seconds, rel=2e-3)
+
+
+def test_states_have_names_and_units() -> None:
+    loop = open_loop(unstable(latency=0.13), "controller.force", "plant.x")
+    names = loop.system.states.columns
+    assert names[:3] == ("plant_x", "plant_v", "controller_sum")
+    assert "controller_force_in_transit_1" in names
+    assert [s.unit for s in loop.system.outputs] == ["m"]
+    assert [s.unit for s in loop.system.inputs] == ["N/kg"]
+    assert str(loop.system.period) == "0.1 s"
+    assert linearise(unstable(), start="controller.force") == open_loop(
+        unstable(), "controller.force"
+    ).system  # fmt: skip
+
+
+def test_a_source_is_an_input() -> None:
+    out = simple()
+    out.source("pilot", Signals("push"))
+    out.components["brake"].inputs["at"] = "pilot.push"  # type: ignore[attr-defined]
+    system = open_loop(out, "pilot.push", "cart.x", compile=False).system
+    assert system.d.shape == (1, 1)
+    with pytest.raises(ScenarioError, match=r"pilot.push is a source.*give end="):
+        open_loop(out, "pilot.push", compile=False)
+
+
+def test_several_uses_in_a_period_are_inputs_of_their_own() -> None:
+    loop = open_loop(two_rates(), "sensor.at", compile=False)
+    assert loop.system.d.shape == (3, 3)
+    assert loop.system.inputs.names == ("sensor_at_0", "sensor_at_1", "sensor_at_2")
+    with pytest.raises(ScenarioError, match="has 3 inputs and 3 outputs; margins are those of one"):
+        margins(loop.system)
+    assert isinstance(loop, Loop)
+    assert loop.delay_margin(longest=0.01) is None
+
+
+def random_latency() -> Scenario:
+    out = simple()
+    out.components["brake"].transport = Gamma(2.0, 0.001)  # type: ignore[attr-defined]
+    return out
+
+
+def transport_delay() -> Scenario:
+    d = Diagram("late")
+    d.add("late", TransportDelay("0.2"), d.input("u"))
+    d.add("sum", Integrator(), "late")
+    d.output("sum", "y")
+    out = Scenario("late", until=1)
+    out.plant("late", d.model(), step=0.01, inputs={"u": "brake.force"})
+    out.controller("brake", controller(half), period=0.1, inputs={"at": "late.y"})
+    return out
+
+
+def rises(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = x[0]
+
+
+def nothing_sampled() -> Scenario:
+    out = Scenario("free", until=1)
+    out.plant("cart", Model("m", Signals("x"), rises), step=0.1)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("make", "cut", "problem"),
+    [
+        (random_latency, "brake.force", r"the latency of topic brake is random .* declare Fixed"),
+        (transport_delay, "brake.force", "late change from tick to tick .*TransportDelay"),
+        (nothing_sampled, "cart.x", "samples nothing, so it has no sampled loop"),
+        (simple, "brakes.force", "unknown component 'brakes'.*did you mean brake"),
+        (simple, "brake.force_", "unknown signal 'force_' in brake"),
+    ],
+)
+def test_refusals_name_the_part_and_the_remedy(
+    make: Callable[[], Scenario], cut: str, problem: str
+) -> None:
+    with pytest.raises((ModelError, ScenarioError, UnknownName), match=problem):
+        open_loop(make(), cut, compile=False)
+
+
+def test_an_unstable_loop_has_no_margins() -> None:
+    late = open_loop(unstable(latency=0.3), "controller.force")
+    with pytest.raises(ModelError, match="unstable without further delay: a pole at"):
+        late.delay_margin()
+    found = margins(late.system, feedback=1.0)
+    assert not found.stable
+    assert np.isnan(found.delay)
+    with pytest.raises(ScenarioError, match=r"plant.x is not sent as a message.*controller"):
+        open_loop(unstable(), "plant.x").delay_margin()
+
+
+def square(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    y[0] = -u[0] * u[0]
+
+
+def test_a_law_is_linearised_at_its_present_inputs() -> None:
+    """Between two ticks the plant has moved on from the inputs of the last tick."""
+    out = Scenario("curved", until=1)
+    out.plant("cart", CART, step=0.01, states={"v": 2.0}, inputs={"force": "brake.force"})
+    out.controller("brake", controller(square), period=0.1, inputs={"at": "cart.x"})
+    x = trace_of(out, until=0.05, compile=False)["cart.x"][-1]
+    found = open_loop(out, "brake.force", time=0.05, compile=False).system
+    assert found.c[0, 0] == pytest.approx(-2.0 * x, rel=1e-12)
+    assert x > 1.05
+
+
+def test_operating_point_at_a_later_time() -> None:
+    at_start, later = (open_loop(unstable(), "controller.force", time=t).system for t in (0, 2))
+    np.testing.assert_allclose(at_start.a, later.a, rtol=1e-12, atol=1e-12)
+    with pytest.raises(ScenarioError, match="before the start of the run"):
+        open_loop(unstable(), "controller.force", time=-1)

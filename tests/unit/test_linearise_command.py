@@ -1,0 +1,103 @@
+"""``rtsim linearise``: tables, JSON, the page, and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from rtsim.cli import main
+from rtsim.linear import margins, open_loop
+from rtsim.linear.pages import bode_data
+from rtsim.models.unstable import scenario as unstable
+
+
+def called(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["linearise", *map(str, arguments)])
+
+
+def test_tables() -> None:
+    result = called("unstable")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0].startswith(
+        "plant at 0 s: 2 states, 1 inputs, 2 outputs; derivatives by complex"
+    )
+    assert any(line.split() == ["-1.41421", "1.41421", "1"] for line in lines)
+    (row,) = (line for line in lines if line.startswith("controller.force"))
+    assert "0.435418 to 5.00833" in row
+    assert "49.72 deg" in row
+    assert "236.1627 ms" in row
+
+
+def test_json() -> None:
+    found = json.loads(called("unstable", "--json").stdout)
+    assert found["outcome"] == "passed"
+    assert found["a"] == [[0.0, 1.0], [2.0, 0.0]]
+    assert found["states"][1] == {"name": "v", "unit": "m/s"}
+    (loop,) = found["loops"]
+    assert loop["delay_margin"] == pytest.approx(0.2361627, abs=1e-7)
+    assert loop["stable"] is True
+    opened = json.loads(called("unstable", "--from", "controller.force", "--to", "plant.x",
+                               "--json").stdout)["open_loop"]  # fmt: skip
+    assert opened["period"] == 0.1
+    assert opened["outputs"] == [{"name": "plant_x", "unit": "m"}]
+
+
+def test_the_f16() -> None:
+    result = called("f16", "--set", "autopilot_on=false", "--slow", "0.05", "--from",
+                    "autopilot.elevator")  # fmt: skip
+    assert "15.8239 ms" in result.output
+    assert "-1.13124 ± 2.23332i" in result.output
+
+
+def test_an_unstable_loop_is_called_unstable() -> None:
+    (row,) = (
+        line
+        for line in called("unstable", "--set", "latency=0.3").output.splitlines()
+        if line.startswith("controller.force")
+    )
+    assert row.split()[1:] == ["unstable", "unstable", "unstable", "-"]
+
+
+def test_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "loops.html"
+    result = called("unstable", "-o", page)
+    assert result.exit_code == 0, result.output
+    assert f"page: {page}" in result.output
+    text = page.read_text(encoding="utf-8")
+    for name in ("Poles", "Bode: controller.force", "Nichols: controller.force"):
+        assert f"<h2>{name}</h2>" in text
+    assert "complex step" in text
+
+
+def test_the_drawn_loop_crosses_where_the_margins_are() -> None:
+    loop = open_loop(unstable(), "controller.force").system
+    found = margins(loop, feedback=1.0)
+    omega, gain, phase = bode_data(loop)
+    assert np.interp(found.crossover, omega, gain) == pytest.approx(0.0, abs=0.05)
+    assert np.interp(found.crossover, omega, phase) == pytest.approx(
+        -180.0 + found.phase_deg, abs=0.1
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ("unstable", "--plant", "plan"),
+            "unknown plant 'plan' in scenario unstable; did you",
+        ),
+        (("unstable", "--to", "plant.x"), "--to needs --from"),
+        (("unstable", "--from", "controler"), "unknown component 'controler' in the loop; did you"),
+        (("unstable", "--at", "-1"), "is before the start of the run"),
+        (("ball", "-o", "x.html"), "there is no open loop with one signal to draw; give --from"),
+    ],
+)
+def test_refusals(arguments: tuple[str, ...], problem: str) -> None:
+    result = called(*arguments)
+    assert result.exit_code == 2
+    assert problem in result.output

@@ -143,9 +143,18 @@ class SciPyStepper:
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
         self._settle((x, z, u, p, out))
-        start, end, notes = from_ns / NS_PER_S, to_ns / NS_PER_S, self._notes
+        start, end = from_ns / NS_PER_S, to_ns / NS_PER_S
+        self._at_once = True
+        answer = self._steps(start, end)
+        if answer != GOOD and hasattr(self._solver, "finish"):
+            self._at_once = False  # the internal steps show where it fails, and why
+            answer = self._steps(start, end)
+        return answer
+
+    def _steps(self, start: float, end: float) -> int:
+        notes = self._notes
         notes[PHASE] = notes[TRIED] = 0.0
-        done, self._at_once = start, True
+        done = start
         while True:
             answer = self._leg(None, done, end - done)
             if answer != GOOD or notes[LAST] != 0.0:

@@ -32,6 +32,8 @@ _BESIDE = 16.0
 """
 _UNBOUNDED = 1e3
 """The derivative is unbounded if it grows by this factor while its points are bisected."""
+_GROWN = 4.0
+"""A derivative that is infinite at a point is unbounded if it has grown by this factor before."""
 _LARGEST = 1e300
 """A larger derivative is about to exceed the largest floating-point number."""
 
@@ -156,7 +158,7 @@ def _edge(slope: Slope, first: Point, a: Point, b: Point) -> Change | None:
         kind = "pole"
     elif end > _LARGEST:
         kind = "overflow"
-    elif np.isinf(b.f[i]):
+    elif np.isinf(b.f[i]) and end > _GROWN * begin:
         kind = "pole"
     return Change(kind, i, a, b)
 

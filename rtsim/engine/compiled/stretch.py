@@ -24,7 +24,7 @@ from rtsim.engine.compiled.kernel import stretch
 from rtsim.engine.compiled.pace import AGAIN, HAND_OVER
 from rtsim.engine.compiled.paced_frames import unpaceable
 from rtsim.engine.compiled.table import SENDERS, Table
-from rtsim.engine.compiled.transfer import copy_in, copy_out, note_rows, undo
+from rtsim.engine.compiled.transfer import call, copy_in, copy_out, note_rows, undo
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.equations.addresses import WORDS
@@ -281,10 +281,10 @@ class Stretches:
     def _call(self, table: Table) -> int:
         """Run tags; returns their number."""
         if self._bound is None or self._bound[0] is not table.w:
-            call = _kernel().on(table.w, concurrent=self._clock.paced)
-            self._bound = (table.w, call)
+            kernel = _kernel().on(table.w, concurrent=self._clock.paced)
+            self._bound = (table.w, kernel)
         began = stopwatch()
-        tags = table.call(self._bound[1], self._meanwhile)
+        tags = call(table, self._bound[1], self._meanwhile)
         if tags == table.w[at.MOST] and 4 * (stopwatch() - began) < _CALL_NS:
             table.w[at.MOST] *= 4
         return tags

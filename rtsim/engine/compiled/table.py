@@ -6,7 +6,6 @@ by :mod:`rtsim.engine.compiled.transfer`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,28 +126,6 @@ class Table:
             self._fill_topic(name, row, i)
         for task, row in zip(self.tasks, self.task_rows, strict=True):
             self._fill_task(task, row)
-
-    # -- calls
-
-    def call(self, kernel: Callable[[], int], meanwhile: Callable[[], object]) -> int:
-        """Call the kernel, and again after each pause; return the number of tags that it ran.
-
-        ``meanwhile`` is called in each pause.
-        """
-        tags, paused = int(kernel()), self.changing + at.PAUSED
-        try:
-            while self.w[paused]:
-                meanwhile()
-                tags += int(kernel())
-        except BaseException:
-            self.give_up()
-            raise
-        return tags
-
-    def give_up(self) -> None:
-        """Give up the paused step of a plant, if there is one."""
-        for plant in self.system.plants:
-            plant.give_up()
 
     # -- places
 

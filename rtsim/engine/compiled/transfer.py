@@ -6,7 +6,7 @@ the objects hold all state, as they do without the compiled engine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rtsim.components.bus import DELIVERED, LOST, Message
 from rtsim.components.controller_task import ControllerRequest, ControllerTask
@@ -20,6 +20,32 @@ from rtsim.record.memory_recorder import Track
 
 _INITIATED, _ARRIVAL, _STATUS = 2, 6, 8
 """Columns of a message's row."""
+
+# -- calls
+
+
+def call(table: Table, kernel: Callable[[], int], meanwhile: Callable[[], object]) -> int:
+    """Call the kernel, and again after each pause; return the number of tags that it ran.
+
+    ``meanwhile`` is called in each pause.
+    """
+    paused = table.changing + at.PAUSED
+    try:
+        tags = int(kernel())
+        while table.w[paused]:
+            meanwhile()
+            tags += int(kernel())
+    except BaseException:
+        give_up(table)
+        raise
+    return tags
+
+
+def give_up(table: Table) -> None:
+    """Give up the paused step of a plant, if there is one."""
+    for plant in table.system.plants:
+        plant.give_up()
+
 
 # -- in
 

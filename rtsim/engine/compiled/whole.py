@@ -19,7 +19,7 @@ from rtsim.core.signals import Vector
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.stretch import Stretches
 from rtsim.engine.compiled.table import Table
-from rtsim.engine.compiled.transfer import copy_in, undo
+from rtsim.engine.compiled.transfer import call, copy_in, give_up, undo
 from rtsim.record.memory_recorder import BLOCK_BYTES
 from rtsim.solve.legs import nothing
 
@@ -79,7 +79,7 @@ class WholeRun:
     def reset(self) -> None:
         """Restore the initial state; write changed parameter values after this call."""
         self._w[self._state :] = self._start
-        self._table.give_up()
+        give_up(self._table)
         for vector, first in self._vectors:
             vector[...] = first
         for blocks in self._blocks:
@@ -121,7 +121,7 @@ class WholeRun:
                 self._stretches.draw_ahead(table, until_ns)
             began = stopwatch()
             try:
-                done = table.call(self._call, nothing)
+                done = call(table, self._call, nothing)
             except KeyboardInterrupt:
                 raise
             except Exception:

@@ -258,3 +258,26 @@ def test_a_signal_with_a_unit_and_a_shape() -> None:
     )
     recording = ran(single(spin, 0.5, "rk4", "1/10"))
     assert abs(recording["a.r_1"][-1] - 0.5) < 1e-14
+
+
+def stamp(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
+    z[0] = t
+
+
+def test_a_discrete_signal_arrives_late() -> None:
+    """The update writes 0, 0.5, 1 and 1.5, each of which arrives 0.25 s later."""
+    sampled = Model(
+        "sampled",
+        states=Signals("x"),
+        discrete=Signals("stamp"),
+        derivative=take_first,
+        update=stamp,
+        delays=(Delayed("stamp", 0.25, before=0.0),),
+    )
+    out = Scenario("sampled", until=2)
+    out.plant("a", sampled, step="1/7", update_period="1/2")
+    assert abs(ran(out)["a.x"][-1] - 1.125) < 1e-14
+
+
+def take_first(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    dx[0] = u[0]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from delay_parts import DECAY, S, by_steps, decay, ran, single
 
-from rtsim import Delayed, Model, Scenario, Signal, Signals, simulate
+from rtsim import Delayed, Guard, Model, Scenario, Signal, Signals, simulate
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
 from rtsim.equations.delayed_values import ORDER
@@ -281,3 +281,26 @@ def test_a_discrete_signal_arrives_late() -> None:
 
 def take_first(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
     dx[0] = u[0]
+
+
+def top(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:
+    g[0] = x[0] - 1.0
+
+
+def to_zero(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
+    x[0] = 0.0
+
+
+def test_the_jump_of_a_reset_arrives_late() -> None:
+    """A sawtooth that falls at 1 s, 0.3 s late; 1.3 s is no point of the grid."""
+    saw = Model(
+        "saw",
+        states=Signals("x", "sum"),
+        derivative=ramp,
+        guards=(Guard("top", 1),),
+        guard=top,
+        reset=to_zero,
+        delays=(Delayed("x", 0.3, before=0.0),),
+    )
+    for solver in ("rk4", "dp54"):
+        assert abs(ran(single(saw, 2, solver, "1/7"))["a.sum"][-1] - 0.745) < 1e-8

@@ -285,7 +285,7 @@ class TimerTask:
 
     def _stream(self, name: str) -> str:
         """Return the random stream of a signal that a timer draws."""
-        return f"noise/{self._plant.name}.{name}"
+        return f"noise/{self.plant.name}.{name}"
 
     @property
     def checked(self) -> bool:

@@ -46,7 +46,7 @@ def trouble_in_step(
     derivative at its beginning.
     """
     origin, (t, end) = model.origin, times
-    if origin is None:
+    if origin is None or model.derivative is None:
         return ""
     slope = np.zeros_like(x)
     with plainly(), np.errstate(all="ignore"):

@@ -35,7 +35,7 @@ from rtsim.solve.scipy_solvers import EVALUATIONS, STEP, SciPyStepper
 
 METHODS = ("CVODE", "IDA")
 _STEPS = 100_000
-"""The most steps that SUNDIALS may take at once; rtsim asks for one at a time."""
+"""The most steps that SUNDIALS may take in one call."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class _Steps:
         rtol: float,
         atol: Vector,
         max_step: float,
-        **_: Any,
+        **matrices: Any,
     ) -> None:
         self._slope_at, self._end = slope_at, end
         self._error: BaseException | None = None
@@ -116,12 +116,15 @@ class _Steps:
         self.step_size = first_step
         self._looked_back = False
         """True if the state within the last step was asked for after it."""
+        self._latest, self._gaps = start, (0.0, 0.0)
+        """The latest time of an evaluation (s), and the two gaps between the times before it."""
         options = {
             "rtol": rtol,
             "atol": atol,
             "first_step": first_step or 0.0,
             "max_step": 0.0 if max_step == math.inf else max_step,
             "max_num_steps": _STEPS,
+            **matrices,
         }
         with redirect_stdout(None):  # it prints its errors
             self._solver = self._begun(start, y, options)
@@ -135,6 +138,8 @@ class _Steps:
         return solver
 
     def _slopes(self, t: float, y: Vector, slopes: Vector) -> None:
+        if t > self._latest:
+            self._gaps, self._latest = (self._gaps[1], t - self._latest), t
         slopes[:] = self._value_at(t, y)
 
     def _value_at(self, t: float, y: Vector) -> Vector | float:
@@ -163,6 +168,19 @@ class _Steps:
             self.status = "failed"
         elif self.t >= self._end:
             self.status = "finished"
+        self._keep(found.y)
+
+    def finish(self) -> None:
+        """Take all steps to the end in one call, which saves Python's part of each step.
+
+        It fails if that takes too many steps; single steps then show where.
+        """
+        with redirect_stdout(None):
+            found = self._solver.step(self._end, "normal", self._end)
+        self._raise()
+        self.t = float(found.t)
+        self.t_old = self.t - (max(self._gaps) or self.t - self.t_old)
+        self.status = "finished" if found.success else "failed"
         self._keep(found.y)
 
     def dense_output(self) -> Callable[[float], Vector]:

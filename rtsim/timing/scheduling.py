@@ -3,9 +3,8 @@
 A plain paced run requests a small timer slack, a short time slice and a quiet garbage collector.
 These need no privileges and do not slow other processes.  On a machine with two CPUs, a loop and
 its window request one CPU each.  Only ``--realtime`` requests ``SCHED_FIFO``, locked memory and
-always a CPU of its own.  FIFO and locked memory need privileges, and an overloaded FIFO loop takes
-its CPU from all other processes, including the recorder.  FIFO is therefore refused if only one CPU
-is usable.
+always a CPU of its own.  Both need privileges.  An overloaded FIFO loop takes its CPU from all
+other processes, so FIFO is refused if only one CPU is usable.
 
 Each request applies to the calling thread (memory and the collector: to the process) and is undone
 at the end.  Make requests before :meth:`rtsim.core.clock.WallClock.calibrate`, and start helper
@@ -288,8 +287,8 @@ def _give_back(slice_before_ns: int) -> None:
         set_slice(slice_before_ns)
 
 
-_collect = gc.collect
-"""The collection before a run.  Its time grows with all objects of the process."""
+def _collect() -> None:
+    gc.collect()  # its time grows with all objects of the process
 
 
 def _quiet_gc(undo: contextlib.ExitStack) -> str:

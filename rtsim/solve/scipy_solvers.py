@@ -31,8 +31,19 @@ from rtsim.solve.legs import Legs
 from rtsim.solve.look import AT, LAST, NOTES, PHASE, TAKEN
 from rtsim.solve.resident import STEP_LAYOUT, model_sizes
 
-STEP, EVALUATIONS, STEPS = range(3)
-"""Elements of the memory: the next advance's first step (s), and counts of the whole run."""
+STEP, EVALUATIONS, STEPS, RECENT = range(4)
+"""Elements of the memory:
+
+- ``STEP``: the first step of the next advance (s).
+- ``EVALUATIONS``, ``STEPS``: counts of the whole run.
+- ``RECENT``: the number of steps of the last advance; 0 if it is not known.
+"""
+START_AT_ORDER_1 = ("BDF", "LSODA")
+"""The multistep methods.  Each advance begins with steps of order 1, whose errors are about the
+tolerance and have the same sign in each advance."""
+SHORT_ADVANCE, FINER = 50, 0.01
+"""After an advance of fewer steps than the first number, the tolerance of a multistep method is
+multiplied by the second.  The starts of 100 advances then add up to the error of one step."""
 ORDERS = {"DOP853": 8, "Radau": 5, "BDF": 5, "LSODA": 12}
 """The solvers of ``scipy.integrate`` by class name, with their highest order."""
 _LEAST_RTOL = 100 * 2.3e-16
@@ -85,7 +96,7 @@ class _Stepper:
         import scipy.integrate
 
         self._make = getattr(scipy.integrate, solver.method)
-        self._options = {
+        self._options: dict[str, Any] = {
             "rtol": solver.rtol,
             "atol": solver.of_states(bound),
             "max_step": solver.most,
@@ -100,7 +111,8 @@ class _Stepper:
         """Index of the first element of the derivative that was not finite in the present step,
         else GOOD.
         """
-        self._memory, self._after = [0.0] * 3, [0.0] * 3
+        self._multistep = solver.method in START_AT_ORDER_1
+        self._memory, self._after = [0.0] * 4, [0.0] * 4
         self._now, self._notes = np.zeros(n), np.zeros(NOTES)
         self._vectors: tuple[Vector, ...] = ()
         self._solver: Any = None
@@ -173,8 +185,10 @@ class _Stepper:
             answer = GOOD
             if self._notes[PHASE] == 0.0:
                 self._after[:] = self._memory
+                self._after[RECENT] = 0.0
                 self._now[:] = self._vectors[0]
-                remembered = min(self._memory[STEP], rest) or None
+                longest = (t + rest) - t  # differs from rest by rounding
+                remembered = min(self._memory[STEP], longest) or None
                 answer = self._begin(t, t + rest, remembered)
             else:
                 self._now[:] = self._solver.y
@@ -211,14 +225,22 @@ class _Stepper:
         self._notes[PHASE] = 1.0
         self._took = self._memory[STEP] if first else 0.0
         try:
+            given = {**self._options, **self._tolerances()}
             self._solver = self._make(
-                self._slope_at, start, self._now.copy(), end, first_step=first, **self._options
+                self._slope_at, start, self._now.copy(), end, first_step=first, **given
             )
         except ValueError:  # SciPy's linear algebra refuses values that are not finite
             if self._bad == GOOD:
                 raise
             return self._bad
         return GOOD
+
+    def _tolerances(self) -> dict[str, Any]:
+        """Return the finer tolerances of a multistep method that has to start often."""
+        if not (self._multistep and 0 < self._memory[RECENT] < SHORT_ADVANCE):
+            return {}
+        rtol, atol = self._options["rtol"], self._options["atol"]
+        return {"rtol": max(rtol * FINER, _LEAST_RTOL), "atol": atol * FINER}
 
     def _step(self) -> int:
         solver, self._dense = self._solver, None
@@ -237,6 +259,7 @@ class _Stepper:
         taken, last = float(solver.t - solver.t_old), solver.status == "finished"
         self._notes[TAKEN], self._notes[LAST] = taken, 1.0 if last else 0.0
         self._after[STEPS] += 1
+        self._after[RECENT] += 1
         # if the tag shortened the step, its length does not show how long it could be
         self._after[STEP] = max(self._took, taken)
         self._took = taken
@@ -252,13 +275,14 @@ class _Stepper:
         self._memory[:] = self._after
 
     def forget(self) -> None:
-        self._memory[STEP] = 0.0
+        self._memory[STEP] = self._memory[RECENT] = 0.0
 
     def save(self) -> dict[str, Any]:
         return {"memory": list(self._memory)}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        self._memory[:] = saved["memory"]
+        kept = saved["memory"]
+        self._memory[:] = [*kept, 0.0] if len(kept) == RECENT else kept
 
 
 DOP853 = SciPy(method="DOP853")

@@ -288,9 +288,16 @@ class Microsteps:
 
     def _complain_of_zeno(self, tag: Tag) -> None:
         waiting = self._system.bus.due(Tag(tag.ns + 1))
-        names = sorted({m.topic for m in waiting} | self._set_off_next)
+        guards = {
+            f"{plant.name}.{guard}"
+            for plant in self._system.plants
+            if plant.watch is not None and plant.ns == tag.ns
+            for guard in plant.watch.names
+        }
+        names = sorted({m.topic for m in waiting} | self._set_off_next | guards)
         raise ZenoError(
             f"more than {MAX_MICROSTEPS} microsteps at {Tag(tag.ns)}: {', '.join(names)} trigger "
             "each other endlessly without delay; give one of them a transport or compute "
             "latency > 0"
+            + (", or let the reset of a guard set values that trigger no guard" if guards else "")
         )

@@ -6,11 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,84 +15,17 @@ from numpy.typing import NDArray
 from rtsim.core.errors import ModelError, ZenoError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.equations.addresses import (
-    NUMBER,
-    WORDS,
-    AddressBlock,
-    call_equation,
-    matrix_at,
-    vector_at,
-)
-from rtsim.equations.compiling import Native, compile_function
+from rtsim.equations.addresses import AddressBlock
+from rtsim.equations.compiling import Native
 from rtsim.equations.evaluation import evaluation_block, resident
 from rtsim.equations.first_call import check
-from rtsim.equations.layout import Layout
 from rtsim.equations.model import BoundModel
 from rtsim.solve import Stepper
+from rtsim.solve.flips import sign
 from rtsim.solve.guarded import Guarded, NativeDrive
-from rtsim.solve.look import CAME_TO, LEFT_AT, SIGN
-from rtsim.solve.resident import model_sizes
-
-ZENO_NS = 100
-"""Crossings are Zeno behaviour if their intervals become ever shorter and fall below this time
-(ns)."""
-ZENO_IN_A_ROW = 4
-"""The number of such intervals in a row that counts as Zeno behaviour."""
-_SHORT = 1e-6
-"""Interval (s) over which the slope of a guard is computed."""
-
-
-_LAYOUT = Layout(
-    "slopes of guards",
-    ("derivative", "guard"),
-    {
-        "x": ("states",),
-        "z": ("discrete",),
-        "u": ("inputs",),
-        "p": ("parameters",),
-        "slope": ("states",),
-        "ahead": ("states",),
-        "found": (2, "guards"),
-    },
-)
-_AT = _LAYOUT.at
-
-
-def resident_moving(words: Any, t: float) -> int:
-    """Fill ``found`` with all guards at ``t`` s, and with their change over the next 1e-6 s."""
-    x, z = vector_at(words, _AT.x), vector_at(words, _AT.z)
-    u, p = vector_at(words, _AT.u), vector_at(words, _AT.p)
-    slope, ahead = vector_at(words, _AT.slope), vector_at(words, _AT.ahead)
-    found = matrix_at(words, _AT.found)
-    call_equation(words[_AT.derivative], t, x, z, u, p, slope)
-    call_equation(words[_AT.guard], t, x, z, u, p, found[0])
-    for j in range(x.size):
-        ahead[j] = x[j] + _SHORT * slope[j]
-    call_equation(words[_AT.guard], t + _SHORT, ahead, z, u, p, found[1])
-    for i in range(found.shape[1]):
-        found[1, i] -= found[0, i]
-    return 0
-
-
-@cache
-def _native_moving() -> Native:
-    return compile_function(resident_moving, (WORDS, NUMBER), "slopes of guards")
-
-
-def moving(
-    bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]
-) -> Callable[[float], object]:
-    """Return a function of t (s) that calls :func:`resident_moving`.
-
-    ``of`` are the vectors x, z, u and p; the function fills the array ``into`` (2, m).
-    """
-    work = {"slope": np.zeros_like(of[0]), "ahead": np.zeros_like(of[0]), "found": into}
-    arrays, sizes = {**dict(zip("xzup", of, strict=True)), **work}, model_sizes(bound)
-    if bound.compiled:
-        handles = (bound.derivative.handle, bound.guard.handle)
-        return _native_moving().on(_LAYOUT.block(handles, arrays, sizes, bound))
-    functions = (bound.derivative.call, bound.guard.call)
-    return partial(resident_moving, _LAYOUT.plain(functions, arrays, sizes))
+from rtsim.solve.look import CAME_TO, LATE, LEFT_AT, SIDE_BEFORE, SIGN
+from rtsim.solve.motion import Motion, moving
+from rtsim.solve.zeno import Crossings
 
 
 @dataclass(frozen=True)
@@ -141,16 +70,15 @@ class GuardWatch:
         """The value that each guard crossed at that tag: 0, or the value at which a reset had left
         it.
         """
-        self._crossed: tuple[tuple[int, float], ...] = ()
-        """The guards that crossed zero at the present tag, and their signs after the crossing."""
+        self._noted: set[int] = set()
+        """The guards in :attr:`fired` of which :meth:`_note_fired` was told."""
+        self._crossed: dict[int, float] = {}
+        """The guards that fired at the present tag, and the signs that they had when they fired."""
         self.fired: tuple[int, ...] = ()
         """The guards that cross zero at the end of the provisional step, by index."""
-        self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in guards]
-        """The latest times (ns) at which each guard fired."""
         self._tried: set[tuple[Any, int]] = set()
         """Resets and stop modes, by guard, whose first call was checked."""
-        self._stopped_ns = [-ZENO_NS] * len(guards)
-        """For each guard, the last time (ns) at which the stop mode was applied."""
+        self._crossings = Crossings(len(guards))
 
     # -- within a step
 
@@ -160,7 +88,7 @@ class GuardWatch:
         :attr:`fired` then has the guards that crossed.  Returns the result of the step (see
         ``Stepper.advance``) and the time at which the step ends (ns).
         """
-        self._crossed = ()
+        self._crossed.clear()
         answer = self._way.advance(from_ns, to_ns)
         self.fired = self._way.fired
         return answer, from_ns + self._way.way_ns
@@ -173,7 +101,7 @@ class GuardWatch:
         Returns one row of ``values`` for each step, and the length (ns) of the provisional step
         that follows them, or 0 if there is none.
         """
-        self._crossed = ()
+        self._crossed.clear()
         rows = self._way.run(times, self._vectors, y, values)
         ahead = len(rows) < times.size - 1
         self.fired = self._way.fired if ahead else ()
@@ -189,20 +117,26 @@ class GuardWatch:
 
     def go_on(self) -> None:
         """Continue after compiled code ran steps on which no guard fired."""
-        self._crossed = self.fired = ()
+        self._crossed.clear()
+        self.fired = ()
 
     def commit(self) -> None:
         """Commit the provisional step; call this before any reset."""
         self._way.accept()
-        if self.fired:
-            known = self._here.tolist()
-            self._crossed = tuple((i, known[SIGN][i]) for i in self.fired)
-            self._levels = known[LEFT_AT]
-            if any(self._levels):
-                self._here[LEFT_AT, list(self.fired)] = 0.0
-            self._keep()
+        if self.fired or self._here[CAME_TO].any():
+            self._note_fired()
 
-    def _keep(self) -> None:
+    def _note_fired(self) -> None:
+        """Keep what is known of the plant and of its fired guards before their resets run."""
+        known = self._here.tolist()
+        for i in self.fired:
+            if i in self._noted:
+                continue
+            self._noted.add(i)
+            self._crossed[i] = known[SIGN][i] or known[CAME_TO][i]
+            self._levels[i] = known[LEFT_AT][i]
+            if self._levels[i]:
+                self._here[LEFT_AT, i] = 0.0
         for kept, vector in self._kept:
             kept[:] = vector
 
@@ -220,13 +154,13 @@ class GuardWatch:
         :class:`ModelError` if a reset makes a state or a discrete signal not finite.
         """
         happened = []
+        self._note_fired()
+        self._noted.clear()
         for i in self.fired:
-            self._times[i].append(ns)
+            self._crossings.add(i, ns)
             name, before = self._guards[i].name, self._mode(z)
-            if self._accumulate(i):
-                self._stop(i, ns, x, z, u, p)
-                self._times[i].clear()
-                self._stopped_ns[i] = ns
+            if why := self._crossings.accumulate(i):
+                self._stop(i, why, ns, x, z, u, p)
                 kind = "Stopped"
             else:
                 self._call(self._bound.reset, i, ns, x, z, u, p)
@@ -241,8 +175,12 @@ class GuardWatch:
         """Call a reset or a stop mode; the first call for each guard is checked for bad indices."""
         if (native.py_func, i) not in self._tried:
             self._tried.add((native.py_func, i))
-            check(native, i, ns / NS_PER_S, *vectors)
-        native.call(i, ns / NS_PER_S, *vectors)
+            check(native, i, self._seconds(ns), *vectors)
+        native.call(i, self._seconds(ns), *vectors)
+
+    def _seconds(self, ns: int) -> float:
+        """Return the time (s) to which the plant's state belongs at the tag ``ns``."""
+        return ns / NS_PER_S - float(self._here[LATE, 0])
 
     def _mode(self, z: Vector) -> str:
         modes = self._bound.model.modes
@@ -253,92 +191,124 @@ class GuardWatch:
         """Name of the guard that fires now and ends the run, or an empty text."""
         return next((self._guards[i].name for i in self.fired if self._guards[i].terminal), "")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the guards that fire in the next microstep."""
+        return tuple(self._guards[i].name for i in self.fired)
+
     def begin(self) -> None:
         """Start at 0 ns, after the inputs are connected: no guard has crossed yet."""
-        self._here[SIGN], self._here[CAME_TO:] = self._sides_at(0), 0.0
+        self._here[:] = 0.0
+        self._here[SIGN] = self._here[SIDE_BEFORE] = self._sides_at(0)
         self.fired = ()
 
     def changed(self, ns: int) -> None:
-        """Examine the guards after writes at ``ns``.
+        """Examine the guards after writes at ``ns``; those that fire next are in :attr:`fired`.
 
-        If a write moved a guard across zero, the guard fires in the next microstep.  A guard that
-        fired and is still exactly zero does not fire again when it leaves zero, unless the states
-        were written: a ball that is put on the floor may fall again.  The same applies to a guard
-        that a reset turned back and left slightly beyond zero, such as a ball slightly under the
-        floor.
+        A guard fires if the writes moved it across zero, or from zero beyond it.  After a reset it
+        also fires if the writes set it in motion and it reaches zero at this time.
         """
         signs = self._sides_at(ns)
-        (before, came_to, left_at), now = self._here.tolist(), signs.tolist()
+        now, (before, came_to, left_at, side_before, _) = signs.tolist(), self._here.tolist()
         self._here[SIGN] = signs
+        np.copyto(self._here[SIDE_BEFORE], signs, where=signs != 0.0)
         if any(left_at):
             self._forget(left_at)
-        if self._crossed or any(came_to):
-            moved = self._vectors[0].tobytes() != self._then[0].tobytes()
-            if any(came_to):
-                self._here[CAME_TO, (signs != 0.0) | moved] = 0.0
-            if moved:
-                self._turned_back(ns, now)
-        crossed = [
-            i
-            for i, guard in enumerate(self._guards)
-            if before[i] * now[i] < 0 and guard.direction in (0, now[i])
-        ]
-        if crossed:
-            self.fired = tuple(sorted({*crossed, *self.fired}))
+        fires = {*self.fired}
+        for i, guard in enumerate(self._guards):
+            side = before[i] or came_to[i] or -guard.direction or side_before[i]
+            if now[i] == -side != 0.0 and guard.direction in (0, now[i]):
+                fires.add(i)
+        beyond = any(now[i] == side != 0.0 for i, side in self._crossed.items())
+        motions = self._motions(ns) if beyond or (self._crossed and len(now) > 1) else []
+        if any(came_to):
+            self._still_at_zero(came_to, now, motions)
+        if motions:
+            self._turned_back(now, motions)
+            fires.update(i for i in range(len(now)) if i not in fires and self._arrives(i, motions))
+        if fires:
+            self.fired = tuple(sorted(fires))
+
+    def _motions(self, ns: int) -> list[Motion]:
+        """Return how each guard moved before the last resets, and how it moves now."""
+        for way in self._ways:
+            way(self._seconds(ns))
+        (came, before), (at, after) = self._moves.tolist()
+        return [Motion(*four) for four in zip(came, before, at, after, strict=True)]
+
+    def _still_at_zero(
+        self, came_to: list[float], now: list[float], motions: list[Motion]
+    ) -> None:  # fmt: skip
+        """Clear ``CAME_TO`` of each guard that left zero, or may reach zero once more.
+
+        A guard that fired and is still exactly zero does not fire again when it leaves zero, unless
+        the states were written: a ball that is put on the floor may fall again.
+        """
+        written = self._vectors[0].tobytes() != self._then[0].tobytes()
+        for i, side in enumerate(came_to):
+            if side == 0.0:
+                continue
+            goes_on = bool(motions) and motions[i].goes_on(side)
+            if now[i] == side or ((now[i] == -side or written) and not goes_on):
+                self._here[CAME_TO, i] = 0.0
+            else:
+                self._here[SIGN, i] = 0.0
+
+    def _arrives(self, i: int, motions: list[Motion]) -> bool:
+        """Return whether the last resets set guard ``i`` in motion, and it is at zero now."""
+        motion, direction, known = motions[i], self._guards[i].direction, self._here[:, i]
+        side = sign(motion.after)
+        if side == 0.0 or motion.before * side > 0.0 or direction not in (0, side):
+            return False
+        if direction == 0 and (motion.at != 0.0 or known[SIDE_BEFORE] != -side):
+            return False
+        if motion.near(0.0):
+            if sign(motion.at) != side:  # it reaches zero within the next ns, and fires only now
+                known[SIGN], known[CAME_TO], known[SIDE_BEFORE] = 0.0, side, 0.0
+            return True
+        return known[LEFT_AT] != 0.0 and motion.near(known[LEFT_AT])
 
     def _forget(self, left_at: list[float]) -> None:
-        """Clear ``LEFT_AT`` of each guard that fired, or that a write moved elsewhere."""
-        fired = [i for i, _ in self._crossed]
+        """Clear ``LEFT_AT`` of each guard that a write moved elsewhere."""
         for i, level in enumerate(left_at):
             at = float(self._g[i])
-            if i in fired or not (at * level > 0.0 and abs(at) <= abs(level)):
+            if not (at * level > 0.0 and abs(at) <= abs(level)):
                 self._here[LEFT_AT, i] = 0.0
 
-    def _turned_back(self, ns: int, sides: list[float]) -> None:
+    def _turned_back(self, sides: list[float], motions: list[Motion]) -> None:
         """Set ``LEFT_AT`` of each guard that a reset turned back beyond zero.
 
-        The guard must be beyond zero by no more than its motion within the last ns.  A guard that
-        the reset put farther beyond zero, or that still moves away from zero, is not affected.
+        An example is a ball that is slightly under the floor when its reset turns its speed. The
+        guard must be beyond zero by no more than its motion within the last ns.  A guard that the
+        reset put farther beyond zero, or that still moves away from zero, is not affected.
         """
-        beyond = [i for i, side in self._crossed if sides[i] == side != 0.0]
-        if not beyond:
-            return
-        for way in self._ways:
-            way(ns / NS_PER_S)
-        (came, before), (at, after) = self._moves.tolist()
-        for i in beyond:
-            level = self._levels[i]
-            turned = before[i] != 0.0 and before[i] * after[i] <= 0.0
-            if turned and abs(at[i] - level) <= abs(came[i] - level):
-                self._here[LEFT_AT, i] = at[i]
+        for i, side in self._crossed.items():
+            motion, level = motions[i], self._levels[i]
+            turned = motion.before != 0.0 and motion.before * motion.after <= 0.0
+            no_farther = abs(motion.at - level) <= abs(motion.came - level)
+            if sides[i] == side != 0.0 and turned and no_farther:
+                self._here[LEFT_AT, i] = motion.at
 
     def _sides_at(self, ns: int) -> Vector:
-        self._evaluate(ns / NS_PER_S)
+        self._evaluate(self._seconds(ns))
         signs: Vector = np.sign(self._g)
         return signs
 
-    def _accumulate(self, i: int) -> bool:
-        times = self._times[i]
-        if len(times) <= ZENO_IN_A_ROW:
-            return False
-        if times[1] - times[0] >= ZENO_NS:
-            return False
-        gaps = [b - a for a, b in pairwise(times)]
-        return all(b <= a for a, b in pairwise(gaps))  # equal, because times are rounded to ns
-
-    def _stop(self, i: int, ns: int, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
-        if self._bound.model.stop is None or not self._guards[i].stops:
+    def _stop(
+        self, i: int, why: str, ns: int, x: Vector, z: Vector, u: Vector, p: Vector
+    ) -> None:  # fmt: skip
+        model = self._bound.model
+        what = f"guard {self._guards[i].name} of {self._name} (model {model.name}) {why}"
+        if model.stop is None or not self._guards[i].stops:
             raise ZenoError(
-                f"guard {self._guards[i].name} of {self._name} (model {self._bound.model.name}) "
-                f"crosses zero ever faster at {Tag(ns)} (Zeno); give the model a stop mode, which "
+                f"{what} at {Tag(ns)} (Zeno); give the model a stop mode, which "
                 "sets the state after the last crossing. Declare it as stop= in Model(...), as "
                 "zeno= in modal(...), or in a diagram as rest= of the Integrator that the guard "
-                "resets"
+                "resets. A switch that chatters needs a hysteresis, or a mode for its sliding"
             )
-        if self._times[i][0] - self._stopped_ns[i] < ZENO_NS:
+        if not self._crossings.stop(i, ns):
             raise ZenoError(
-                f"guard {self._guards[i].name} of {self._name} (model {self._bound.model.name}) "
-                f"crosses zero ever faster at {Tag(ns)} (Zeno), although its stop mode was "
+                f"{what} at {Tag(ns)} (Zeno), although its stop mode was "
                 "applied; the stop mode must set a state from which the guard does not cross again"
             )
         self._call(self._bound.stop, i, ns, x, z, u, p)
@@ -357,22 +327,25 @@ class GuardWatch:
 
     def save(self) -> dict[str, Any]:
         return {
-            "times": [list(times) for times in self._times],
-            "stopped": self._stopped_ns.copy(),
+            **self._crossings.save(),
             "came_to": self._here[CAME_TO].tolist(),
             "left_at": self._here[LEFT_AT].tolist(),
+            "side_before": self._here[SIDE_BEFORE].tolist(),
+            "late": float(self._here[LATE, 0]),
         }
 
     def restore(self, saved: dict[str, Any], ns: int) -> None:
-        """Restore the data that :meth:`save` returned.
+        """Restore the data that :meth:`save` returned; old checkpoints lack some of the entries.
 
         The plant's vectors already have the values at ``ns``.
         """
-        for times, said in zip(self._times, saved["times"], strict=True):
-            times.clear()
-            times.extend(said)
-        self._stopped_ns[:] = saved.get("stopped", self._stopped_ns)
-        self._here[SIGN], self._here[CAME_TO] = self._sides_at(ns), saved["came_to"]
-        self._here[LEFT_AT] = saved.get("left_at", 0.0)  # old checkpoints lack this entry
-        self._keep()
-        self.fired, self._crossed = (), ()
+        self._crossings.restore(saved)
+        self._here[LATE] = saved.get("late", 0.0)
+        signs = self._sides_at(ns)
+        self._here[CAME_TO] = saved["came_to"]
+        self._here[SIGN] = np.where(self._here[CAME_TO] == 0.0, signs, 0.0)
+        self._here[LEFT_AT] = saved.get("left_at", 0.0)
+        self._here[SIDE_BEFORE] = saved.get("side_before", signs)
+        self.fired = ()
+        self._crossed.clear()
+        self._note_fired()

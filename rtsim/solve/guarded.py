@@ -40,13 +40,16 @@ from rtsim.solve.look import (
     CAME_TO,
     END,
     LAST,
+    LATE,
     LAYOUT,
     LEFT_AT,
     LEVEL,
     POINTS,
     SIDE,
+    SIDE_BEFORE,
     SIGN,
     TAKEN,
+    WHOLE,
 )
 from rtsim.solve.resident import AT as STEP_AT
 from rtsim.solve.resident import model_sizes, rows_of
@@ -55,23 +58,30 @@ _evaluate = compiled(evaluate)
 
 
 @in_both
-def conclude(look: Any, ns: int, offset: int) -> None:
+def conclude(look: Any, ns: int, offset: int, late: float) -> None:
     """Write the signs and other data of the guards at ``ns``, the end of the advance, to ``there``.
 
-    The advance is ``offset`` ns long.
+    The advance is ``offset`` ns long, and its state is the one ``late`` s before ``ns``.
     """
     g, there = matrix_at(look, AT.g)[POINTS], matrix_at(look, AT.there)
-    left_at = matrix_at(look, AT.here)[LEFT_AT]
+    here, sides = matrix_at(look, AT.here), vector_at(look, AT.sides)
+    left_at = here[LEFT_AT]
     flips, fired = matrix_at(look, AT.flips), vector_at(look, AT.fired)
     z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
-    call_equation(look[AT.guard], ns / NS_PER_S, vector_at(look, AT.out), z, u, p, g)
+    call_equation(look[AT.guard], ns / NS_PER_S - late, vector_at(look, AT.out), z, u, p, g)
     for i in range(g.size):
-        there[SIGN, i] = sign(g[i])
-        there[CAME_TO, i] = flips[SIDE, i] if fired[i] != 0.0 and g[i] == 0.0 else 0.0
+        there[SIGN, i], there[LATE, i] = sign(g[i]), late
+        there[CAME_TO, i], there[SIDE_BEFORE, i] = 0.0, sign(g[i])
+        if g[i] == 0.0 and fired[i] != 0.0:
+            there[CAME_TO, i] = flips[SIDE, i]
+        elif g[i] == 0.0:
+            there[CAME_TO, i] = here[CAME_TO, i]
+            there[SIDE_BEFORE, i] = sides[i] if here[CAME_TO, i] == 0.0 else here[SIDE_BEFORE, i]
         there[LEFT_AT, i] = left_at[i] if left_at[i] * g[i] > 0.0 else 0.0
         if fired[i] != 0.0:
             there[LEFT_AT, i] = flips[LEVEL, i]
-    vector_at(look, AT.reached)[0] = offset
+    reached = vector_at(look, AT.reached)
+    reached[0], reached[1] = offset, late
 
 
 @in_both
@@ -89,7 +99,8 @@ def drive(
     now, out = vector_at(look, AT.now), vector_at(look, AT.out)
     z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
     slopes, cubic = matrix_at(look, AT.slopes), matrix_at(look, AT.k).size == 0
-    t, h, done = from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S, covered(notes)
+    late, done = here[LATE, 0], covered(notes)
+    t, h = from_ns / NS_PER_S - late, (to_ns - from_ns) / NS_PER_S + late
     for i in range(m if done == 0.0 else 0):
         fired[i] = 0.0
         sides[i] = here[SIGN, i]
@@ -97,6 +108,8 @@ def drive(
             sides[i] == 0.0
         ):  # the guard fires when it leaves zero in its direction, unless it already fired
             sides[i] = here[CAME_TO, i] if here[CAME_TO, i] != 0.0 else -directions[i]
+            if sides[i] == 0.0:
+                sides[i] = here[SIDE_BEFORE, i]
     while True:
         notes[TAKEN], notes[LAST] = h - done, 1.0
         answer = call_step(leg, words, t + done, h - done)
@@ -110,13 +123,13 @@ def drive(
         if find_flips(between, look, t + done, taken, last) > 0:
             ns = locate(retake, words, look, from_ns, done, to_ns)
             if ns > from_ns:
-                conclude(look, ns, ns - from_ns)
+                conclude(look, ns, ns - from_ns, vector_at(look, AT.reached)[1])
                 return GOOD
             for i in range(m):
                 end = sign(rows[POINTS - 1, i])
                 sides[i] = end if end != 0.0 else sides[i]
         if last:
-            conclude(look, to_ns, to_ns - from_ns)
+            conclude(look, to_ns, to_ns - from_ns, 0.0)
             return GOOD
         done += taken
         if pauses(notes, done):
@@ -188,7 +201,7 @@ class NativeDrive:
 class Guarded:
     """Advances a plant's solver to the next tag, or to the first crossing of a guard before it.
 
-    ``here`` (3, m) has the signs and other data of the guards at the present tag, and ``there`` (3,
+    ``here`` (5, m) has the signs and other data of the guards at the present tag, and ``there`` (5,
     m) those at the end of the provisional advance; :data:`rtsim.solve.look.SIGN` explains the rows.
     """
 
@@ -314,4 +327,6 @@ def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs
     def begin(ns: int) -> None:
         began[0] = ns
 
-    return Legs(leg, leg, by_slopes, None, vectors[0], compiled=False, begin=begin)
+    legs = Legs(leg, leg, by_slopes, None, vectors[0], compiled=False, begin=begin)
+    legs.notes[WHOLE] = 1.0
+    return legs

@@ -13,7 +13,7 @@ PARTS = (0.0, 1 / 1024, 1 / 4, 1 / 2, 3 / 4, 1023 / 1024, 1.0)
 """The points at which each guard is evaluated, as fractions of an internal step's length."""
 POINTS = len(PARTS)
 
-PHASE, TAKEN, LAST, END, BEGAN, DONE, TRIED, SPENT = range(8)
+PHASE, TAKEN, LAST, END, BEGAN, DONE, TRIED, SPENT, WHOLE = range(9)
 """Elements of the array ``notes``:
 
 - ``PHASE``: 0 before the first internal step of an advance, 1 after it, :data:`WAITING` while the
@@ -25,8 +25,9 @@ PHASE, TAKEN, LAST, END, BEGAN, DONE, TRIED, SPENT = range(8)
 - ``DONE``: length of the complete internal steps of a paused advance (s).
 - ``TRIED``: number of internal steps of this advance so far, accepted or rejected.
 - ``SPENT``: evaluations of the derivative since the advance began or continued.
+- ``WHOLE``: 1 if the solver can repeat an internal step only up to a whole ns, else 0.
 """
-NOTES = 8
+NOTES = 9
 WAITING = 2.0
 """The value of ``PHASE`` while an advance is paused between two internal steps."""
 
@@ -41,14 +42,20 @@ WHERE, FROM, SIDE, RATE, LEVEL = range(5)
 - ``RATE``: the slope of the guard at the flip (1/s).
 - ``LEVEL``: the value that the guard crosses: 0, or the value at which its reset left the guard.
 """
-SIGN, CAME_TO, LEFT_AT = range(3)
+SIGN, CAME_TO, LEFT_AT, SIDE_BEFORE, LATE = range(5)
 """Rows of the arrays ``here`` and ``there``, which describe each guard at a tag:
 
-- ``SIGN``: the sign of the guard.
-- ``CAME_TO``: if the guard fired and is exactly 0, the sign towards which it crossed; else 0.
+- ``SIGN``: the sign of the guard; 0 if it is 0, or fired less than 1 ns before it reaches 0.
+- ``CAME_TO``: if ``SIGN`` is 0 and the guard fired, the sign towards which it crosses; else 0.
 - ``LEFT_AT``: the value at which a reset left a guard that it turned back, until the guard reaches
   0 again; else 0.  An example is a ball that its reset left slightly under the floor.
+- ``SIDE_BEFORE``: the last sign of the guard that was not 0; 0 if there was none, or if the guard
+  fired and is 0.
+- ``LATE``: how long before the tag the state is (s), equal for all guards.  It is 0 except at an
+  event: there the state is the one at which the guard crosses zero, up to 1 ns before the tag.
 """
+ROWS = 5
+"""The number of these rows."""
 
 LAYOUT = Layout(
     "a guard table",
@@ -65,14 +72,15 @@ LAYOUT = Layout(
         "y": ("states",),
         "slopes": (2, "states"),
         "directions": ("guards",),
-        "here": (3, "guards"),
-        "there": (3, "guards"),
+        "here": (ROWS, "guards"),
+        "there": (ROWS, "guards"),
         "sides": ("guards",),
         "fired": ("guards",),
         "g": (f"{POINTS} + 1", "guards"),
         "visits": (2, 2 * POINTS),
         "flips": (5, "guards"),
-        "reached": (1,),
+        "tried": (2,),
+        "reached": (2,),
     },
 )
 """The layout of a guard table.  The functions are the model's guards and its derivative.  The
@@ -88,6 +96,8 @@ arrays are:
   crosses at the end of the advance.
 - ``g``: the guards at each of :data:`PARTS`, and one row for intermediate values.
 - ``visits``: see :func:`rtsim.solve.flips.visits`.
-- ``reached``: length of the advance (ns).
+- ``tried``: the ends (ns after the beginning of the advance) for which the first two rows of ``g``
+  have the guards while a crossing is located; -1 for none.
+- ``reached``: length of the advance (ns), and ``LATE`` at its end (s).
 """
 AT = LAYOUT.at

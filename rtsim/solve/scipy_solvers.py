@@ -34,8 +34,19 @@ from rtsim.solve.legs import Legs, nothing
 from rtsim.solve.look import AT, BEGAN, LAST, NOTES, PHASE, SPENT, TAKEN, TRIED
 from rtsim.solve.resident import STEP_LAYOUT, model_sizes
 
-STEP, EVALUATIONS, STEPS = range(3)
-"""Elements of the memory: the next advance's first step (s), and counts of the whole run."""
+STEP, EVALUATIONS, STEPS, RECENT = range(4)
+"""Elements of the memory:
+
+- ``STEP``: the first step of the next advance (s).
+- ``EVALUATIONS``, ``STEPS``: counts of the whole run.
+- ``RECENT``: the number of steps of the last advance; 0 if it is not known.
+"""
+START_AT_ORDER_1 = ("BDF", "LSODA")
+"""The multistep methods.  Each advance begins with steps of order 1, whose errors are about the
+tolerance and have the same sign in each advance."""
+SHORT_ADVANCE, FINER = 50, 0.01
+"""After an advance of fewer steps than the first number, the tolerance of a multistep method is
+multiplied by the second.  The starts of 100 advances then add up to the error of one step."""
 ORDERS = {"DOP853": 8, "Radau": 5, "BDF": 5, "LSODA": 12}
 """The solvers of ``scipy.integrate`` by class name, with their highest order."""
 _LEAST_RTOL = 100 * 2.3e-16
@@ -109,7 +120,7 @@ class SciPyStepper:
         self.meanwhile: Callable[[], object] = nothing
         self._most_steps = solver.most_steps
         self._make = solver.maker()
-        self._options = {
+        self._options: dict[str, Any] = {
             "rtol": solver.rtol,
             "atol": solver.of_states(bound),
             "max_step": solver.most,
@@ -128,7 +139,8 @@ class SciPyStepper:
         """Index of the first element of the derivative that was not finite in the present step,
         else GOOD.
         """
-        self._memory, self._after = [0.0] * 3, [0.0] * 3
+        self._multistep = solver.method in START_AT_ORDER_1
+        self._memory, self._after = [0.0] * 4, [0.0] * 4
         self._now, self._notes = np.zeros(n), np.zeros(NOTES)
         self._vectors: tuple[Vector, ...] = ()
         self._solver: Any = None
@@ -221,8 +233,10 @@ class SciPyStepper:
             answer = GOOD
             if self._notes[PHASE] == 0.0:
                 self._after[:] = self._memory
+                self._after[RECENT] = 0.0
                 self._now[:] = self._vectors[0]
-                remembered = min(self._memory[STEP], rest) or None
+                longest = (t + rest) - t  # differs from rest by rounding
+                remembered = min(self._memory[STEP], longest) or None
                 answer = self._begin(t, t + rest, remembered)
             else:
                 self._now[:] = self._solver.y
@@ -261,7 +275,7 @@ class SciPyStepper:
         if self._solver is not None:
             vars(self._solver).clear()  # its functions refer to it, so it would be freed late
         try:
-            given = {**self._options, **self._matrices(start)}
+            given = {**self._options, **self._tolerances(), **self._matrices(start)}
             self._solver = self._make(
                 self._slope_at, start, self._now.copy(), end, first_step=first, **given
             )
@@ -285,6 +299,13 @@ class SciPyStepper:
             raise error
         return TOO_SMALL if self._bad == GOOD else self._bad
 
+    def _tolerances(self) -> dict[str, Any]:
+        """Return the finer tolerances of a multistep method that has to start often."""
+        if not (self._multistep and 0 < self._memory[RECENT] < SHORT_ADVANCE):
+            return {}
+        rtol, atol = self._options["rtol"], self._options["atol"]
+        return {"rtol": max(rtol * FINER, _LEAST_RTOL), "atol": atol * FINER}
+
     def _step(self) -> int:
         solver, self._dense = self._solver, None
         self._bad = GOOD
@@ -300,6 +321,7 @@ class SciPyStepper:
         taken, last = float(solver.t - solver.t_old), solver.status == "finished"
         self._notes[TAKEN], self._notes[LAST] = taken, 1.0 if last else 0.0
         self._after[STEPS] += 1
+        self._after[RECENT] += 1
         # if the tag shortened the step, its length does not show how long it could be
         self._after[STEP] = max(self._took, taken)
         self._took = taken
@@ -325,14 +347,15 @@ class SciPyStepper:
             self._jacobian.accept()
 
     def forget(self) -> None:
-        self._memory[STEP] = 0.0
+        self._memory[STEP] = self._memory[RECENT] = 0.0
 
     def save(self) -> dict[str, Any]:
         found = {} if self._jacobian is None else self._jacobian.save()
         return {"memory": list(self._memory), **({"sparsity": found} if found else {})}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        self._memory[:] = saved["memory"]
+        kept = saved["memory"]
+        self._memory[:] = [*kept, 0.0] if len(kept) == RECENT else kept
         if self._jacobian is not None:
             self._jacobian.restore(saved.get("sparsity", {}))
 

@@ -72,7 +72,7 @@ def test_it_remembers_how_long_a_step_was(solver: SciPy) -> None:
     stepper = solver.stepper(bind(FORCED))
     x, out = np.zeros(2), np.zeros(2)
     stepper.advance(0, END_NS, x, NONE, NONE, P0, out)
-    assert _memory(stepper) == [0, 0, 0], "not before it is committed"
+    assert _memory(stepper) == [0, 0, 0, 0], "not before it is committed"
     other = solver.stepper(bind(FORCED))
     for _ in range(2):  # the first is thrown away
         other.advance(0, END_NS, x, NONE, NONE, P0, out)

@@ -239,7 +239,7 @@ def test_a_reset_that_sets_itself_off_is_zeno_at_one_instant() -> None:
     def once(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
         g[0] = (x[0] - 0.6) * (1.0 - 2.0 * (z[0] % 2.0))
 
-    with pytest.raises(ZenoError, match=r"flips of w .*ever faster at 0\.6"):
+    with pytest.raises(ZenoError, match=r"flips of w .*100 times at one instant, at 0\.6"):
         simulate(watched(once, Guard("flips")))
 
 

@@ -14,8 +14,10 @@ from rtsim.core.errors import ModelError, ZenoError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Guard, Model
 from rtsim.scenario.scenario import Scenario
-from rtsim.solve.guard_watch import ZENO_IN_A_ROW, ZENO_NS, GuardWatch, moving
+from rtsim.solve.guard_watch import GuardWatch
 from rtsim.solve.look import LEFT_AT
+from rtsim.solve.motion import Motion, moving
+from rtsim.solve.zeno import ZENO_IN_A_ROW, ZENO_NS
 
 MS = 1_000_000
 
@@ -239,7 +241,7 @@ def test_what_is_saved_is_restored_with_its_times() -> None:
 def test_one_that_was_never_stopped_may_stop_from_the_start_on() -> None:
     plant = guarded(Guard("a"), stop=rest)
     assert watch_of(plant).save()["stopped"] == [-ZENO_NS]
-    assert fire(plant, 0, 0, 0, 0, 0)[-1] == "Stopped"
+    assert fire(plant, 0, 1, 2, 3, 4)[-1] == "Stopped"
 
 
 # -- where a reset left it
@@ -297,15 +299,14 @@ def test_what_happened_names_the_modes_before_and_after() -> None:
     ]  # fmt: skip
 
 
-def test_one_left_beyond_zero_is_forgotten_where_it_fired_or_was_put_elsewhere() -> None:
-    places = [0.5, 1.0, 1.5, -0.5, 0.0, 0.5]
+def test_one_left_beyond_zero_is_forgotten_where_it_was_put_elsewhere() -> None:
+    places = [0.5, 1.0, 1.5, -0.5, 0.0]
     watch = watch_of(guarded(*(Guard(f"g{i}") for i in range(len(places)))))
     for side in (1.0, -1.0):
         watch._here[LEFT_AT] = left = [side] * len(places)
         watch._g[:] = np.array(places) * side
-        watch._crossed = ((5, side),)
         watch._forget(left)
-        assert watch._here[LEFT_AT].tolist() == [side, side, 0.0, 0.0, 0.0, 0.0]
+        assert watch._here[LEFT_AT].tolist() == [side, side, 0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -323,31 +324,20 @@ def test_where_a_reset_left_what_it_turned_back(
     came: float, turned: tuple[float, float], at: float, left: float
 ) -> None:
     watch = watch_of(guarded(Guard("a"), Guard("b")))
-    before, after = turned
-
-    def ways(into: Any, here: float, moves: float) -> Any:
-        def way(t: float) -> None:
-            assert t == 7e-9
-            into[0], into[1] = here, moves
-
-        return way
-
-    watch._ways = [ways(watch._moves[0], came, before), ways(watch._moves[1], at, after)]
-    watch._crossed = ((1, 1.0),)
-    watch._turned_back(7, [1.0, 1.0])
+    watch._crossed = {1: 1.0}
+    motions = [Motion(came, turned[0], at, turned[1])] * 2
+    watch._turned_back([1.0, 1.0], motions)
     assert watch._here[LEFT_AT].tolist() == [0.0, left]
     watch._here[LEFT_AT] = 0.0
     for sides in ([1.0, 0.0], [1.0, -1.0]):
-        watch._turned_back(7, sides)
+        watch._turned_back(sides, motions)
         assert watch._here[LEFT_AT].tolist() == [0.0, 0.0], "it is not beyond zero"
 
 
 def test_how_far_a_reset_left_it_is_measured_from_where_it_had_been_left() -> None:
     watch = watch_of(guarded(Guard("a")))
-    watch._ways = []
-    watch._crossed, watch._levels = ((0, 1.0),), [0.125]
+    watch._crossed, watch._levels = {0: 1.0}, [0.125]
     for at, left in ((0.375, 0.375), (0.376, 0.0), (-0.125, -0.125), (-0.126, 0.0)):
         watch._here[LEFT_AT] = 0.0
-        watch._moves[:] = [[[0.375], [1.0]], [[at], [-1.0]]]
-        watch._turned_back(7, [1.0])
+        watch._turned_back([1.0], [Motion(0.375, 1.0, at, -1.0)])
         assert watch._here[LEFT_AT].tolist() == [left], at

@@ -15,7 +15,7 @@ from rtsim.equations.compiling import compiled
 from rtsim.equations.evaluation import evaluate
 from rtsim.solve import GOOD, PAUSED
 from rtsim.solve.flips import sign
-from rtsim.solve.look import CAME_TO, LEFT_AT, SIGN
+from rtsim.solve.look import CAME_TO, LEFT_AT, SIDE_BEFORE, SIGN
 
 _evaluate = compiled(evaluate)
 
@@ -40,7 +40,7 @@ def begin(w: Any) -> bool:
             for j in range(known.size):
                 known[j] = 0.0
             for j in range(g.size):
-                known[SIGN * g.size + j] = sign(g[j])
+                known[SIGN * g.size + j] = known[SIDE_BEFORE * g.size + j] = sign(g[j])
         if not _plant_row(w, r, 0, 0, 0):
             return False
     return True
@@ -206,7 +206,7 @@ def _settle(w: Any, r: int, ns: int, step: int) -> bool:
 
 @compiled
 def _guards_stay(w: Any, r: int, ns: int) -> bool:
-    """After writes: no guard fires, and none stands where it fired before.
+    """After writes: no guard fires, none left zero, and none stands where it fired before.
 
     These cases are rare, and the interpreter's.
     """
@@ -216,8 +216,14 @@ def _guards_stay(w: Any, r: int, ns: int) -> bool:
     m = g.size
     for i in range(m):
         now = sign(g[i])
-        crossed = known[SIGN * m + i] * now < 0.0 and directions[i] in (0.0, now)
-        if crossed or known[CAME_TO * m + i] != 0.0 or known[LEFT_AT * m + i] != 0.0:
+        left = known[SIGN * m + i] != now and now != 0.0
+        if (
+            (left and directions[i] in (0.0, now))
+            or known[CAME_TO * m + i] != 0.0
+            or known[LEFT_AT * m + i] != 0.0
+        ):
             return False
         known[SIGN * m + i] = now
+        if now != 0.0:
+            known[SIDE_BEFORE * m + i] = now
     return True

@@ -16,7 +16,6 @@ import numpy as np
 from rtsim.core.errors import ModelError, RtsimError
 from rtsim.core.raised import from_outside, in_words
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.core.tag import Period
 from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
 from rtsim.equations.compiling import (
     ABSENT,
@@ -28,28 +27,20 @@ from rtsim.equations.compiling import (
 )
 from rtsim.equations.consistency import trouble
 from rtsim.equations.constraints import check_declared, explicit
+from rtsim.equations.declarations import Constrained as Constrained
+from rtsim.equations.declarations import ConstrainedReset as ConstrainedReset
+from rtsim.equations.declarations import ConstrainedTick as ConstrainedTick
+from rtsim.equations.declarations import Equation as Equation
+from rtsim.equations.declarations import Guard as Guard
+from rtsim.equations.declarations import Projection as Projection
+from rtsim.equations.declarations import Reset as Reset
+from rtsim.equations.declarations import Tick as Tick
+from rtsim.equations.declarations import Timer as Timer
+from rtsim.equations.declarations import Update as Update
 from rtsim.equations.delays import Delayed, fed, resolve
 from rtsim.equations.first_call import check
 from rtsim.equations.history import History
 from rtsim.equations.sparsity import Sparsity
-
-Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
-"""``equation(t, x, z, u, p, out)`` fills ``out``; t in s, x (n,), z (d,), u (m,), p (k,)."""
-Update = Callable[[float, Vector, Vector, Vector, Vector], None]
-"""``update(t, x, z, u, p)`` changes the discrete signals z in place, once per sample period."""
-Reset = Callable[[int, float, Vector, Vector, Vector, Vector], None]
-"""``reset(i, t, x, z, u, p)`` changes x and z in place when guard ``i`` fires."""
-Tick = Callable[[Vector, float, Vector, Vector, Vector, Vector], None]
-"""``tick(due, t, x, z, u, p)`` changes x and z in place; ``due[k]`` is 1 if timer ``k`` ticks now,
-else 0."""
-Constrained = Callable[[float, Vector, Vector, Vector, Vector, Vector, Vector], None]
-"""An equation of a model with algebraic variables y: ``equation(t, x, y, z, u, p, out)``.
-
-``residual`` fills one element for each of y.  A function ``mass`` fills a matrix (n, n)."""
-ConstrainedReset = Callable[[int, float, Vector, Vector, Vector, Vector, Vector], None]
-ConstrainedTick = Callable[[Vector, float, Vector, Vector, Vector, Vector, Vector], None]
-Projection = Callable[[Vector], None]
-"""``project(x)`` moves an accepted state to its manifold in place, such as a unit quaternion."""
 
 
 def standing(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
@@ -73,57 +64,6 @@ _ARGUMENTS = {
     "line": "t, x, z, u, p, v",
 }
 """The arguments of each function of a model."""
-
-
-@dataclass(frozen=True)
-class Guard:
-    """A function of the state that is watched for zero crossings.
-
-    - ``direction``: 1 for a rising guard (from below zero to above it), -1 for a falling one, 0 for
-      both.  A guard that is exactly zero when a step begins fires if it leaves zero in its
-      direction; with direction 0 it does not fire.
-    - ``terminal``: the run ends at the tag at which the guard fires.
-    - ``stops``: the model's stop mode applies to this guard.
-
-    Raises :class:`ModelError` for an invalid name or direction.
-
-    Example:
-        Guard("floor", direction=-1)  # fires when its value falls through zero
-    """
-
-    name: str
-    direction: int = 0
-    terminal: bool = False
-    stops: bool = True
-
-    def __post_init__(self) -> None:
-        if self.direction not in (-1, 0, 1):
-            raise ModelError(f"guard {self.name} has direction {self.direction}; give -1, 0 or 1")
-        if not self.name.isidentifier():
-            raise ModelError(
-                f"guard name {self.name!r} is not an identifier; use letters, digits and _"
-            )
-
-
-@dataclass(frozen=True)
-class Timer:
-    """Instants at which a model changes by itself.
-
-    A timer ticks at ``offset_ns + round(k * period)`` ns for k = 0, 1, ...; with ``period=None``
-    it ticks once, at ``offset_ns``.  ``draws`` names discrete signals.  Before each tick, each of
-    their elements gets a new random number from N(0, 1), from a random stream named after the plant
-    and the signal.  Raises :class:`ModelError` for a negative offset.
-    """
-
-    period: Period | None
-    offset_ns: int = 0
-    draws: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.offset_ns < 0:
-            raise ModelError(
-                f"a timer has an offset of {self.offset_ns} ns; the offset must be >= 0 ns"
-            )
 
 
 @dataclass(frozen=True)

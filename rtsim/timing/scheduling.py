@@ -8,8 +8,7 @@ other processes, so FIFO is refused if only one CPU is usable.
 
 Each request applies to the calling thread (memory and the collector: to the process) and is undone
 at the end.  Make requests before :meth:`rtsim.core.clock.WallClock.calibrate`, and start helper
-processes first: children do not inherit FIFO (it is reset on fork), but they inherit the CPU
-affinity.
+processes first: children inherit the CPU affinity, but not FIFO (it is reset on fork).
 """
 
 from __future__ import annotations
@@ -287,8 +286,7 @@ def _give_back(slice_before_ns: int) -> None:
         set_slice(slice_before_ns)
 
 
-def _collect() -> None:
-    gc.collect()  # its time grows with all objects of the process
+_collect = gc.collect
 
 
 def _quiet_gc(undo: contextlib.ExitStack) -> str:

@@ -59,15 +59,16 @@ def empty_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_collection_before_a_run(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _no_collection_before_a_run(request: pytest.FixtureRequest) -> Iterator[None]:
     """Leave out the garbage collection before a paced run, except in tests that judge time.
 
-    In a process that has run thousands of tests it takes up to a second.
+    In a process that has run thousands of tests it takes up to a second.  The fixture
+    ``monkeypatch`` would begin here, and end after the fixtures of the test.
     """
-    if request.node.get_closest_marker("realtime") is None:
-        monkeypatch.setattr("rtsim.timing.scheduling._collect", int)
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("realtime") is None:
+            patch.setattr("rtsim.timing.scheduling._collect", int)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -193,7 +193,7 @@ class Model:
         """The elements of the Jacobian that the function ``jacobian`` fills."""
         whole = self.states.size**2
         count = whole if self.sparsity is None else self.sparsity.count
-        return Signals(Signal("j", shape=(count,)))
+        return Signals(Signal("j", shape=(count,))) if count else Signals()
 
 
 @dataclass(frozen=True)

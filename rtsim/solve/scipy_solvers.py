@@ -41,7 +41,7 @@ STEP, EVALUATIONS, STEPS, RECENT = range(4)
 - ``EVALUATIONS``, ``STEPS``: counts of the whole run.
 - ``RECENT``: the number of steps of the last advance; 0 if it is not known.
 """
-START_AT_ORDER_1 = ("BDF", "LSODA")
+START_AT_ORDER_1 = ("BDF", "LSODA", "CVODE", "IDA")
 """The multistep methods.  Each advance begins with steps of order 1, whose errors are about the
 tolerance and have the same sign in each advance."""
 SHORT_ADVANCE, FINER = 50, 0.01
@@ -321,7 +321,7 @@ class SciPyStepper:
         taken, last = float(solver.t - solver.t_old), solver.status == "finished"
         self._notes[TAKEN], self._notes[LAST] = taken, 1.0 if last else 0.0
         self._after[STEPS] += 1
-        self._after[RECENT] += 1
+        self._after[RECENT] += max(1, getattr(solver, "taken", 1)) if self._at_once else 1
         # if the tag shortened the step, its length does not show how long it could be
         self._after[STEP] = max(self._took, taken)
         self._took = taken

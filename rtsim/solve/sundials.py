@@ -29,7 +29,7 @@ from rtsim.equations.compiling import prepared
 from rtsim.equations.constraints import coupled, typical
 from rtsim.equations.model import BoundModel
 from rtsim.equations.newton import SMALL
-from rtsim.solve.adaptive import StepTolerance
+from rtsim.solve.adaptive import Adaptive, StepTolerance
 from rtsim.solve.base import Stepper
 from rtsim.solve.scipy_solvers import EVALUATIONS, STEP, SciPyStepper
 
@@ -88,6 +88,8 @@ class Sundials(StepTolerance):
                 f"solver {self.method.lower()} needs the package scikit-sundae; install it with "
                 "pip install 'rtsim[sundae]', or choose another solver"
             ) from error
+        if not bound.model.states.size:  # SUNDIALS has no empty vectors
+            return Adaptive(self.rtol, self.atol, most=self.most).stepper(bound)
         if self.method == "IDA" and origin is not None and origin.algebraic.size:
             return _ConstrainedStepper(self, bound)
         return SciPyStepper(self, bound)
@@ -116,6 +118,8 @@ class _Steps:
         self.step_size = first_step
         self._looked_back = False
         """True if the state within the last step was asked for after it."""
+        self.taken = 0
+        """Number of steps, about: SUNDIALS evaluates once at a later time in most steps."""
         self._latest, self._gaps = start, (0.0, 0.0)
         """The latest time of an evaluation (s), and the two gaps between the times before it."""
         options = {
@@ -139,6 +143,7 @@ class _Steps:
 
     def _slopes(self, t: float, y: Vector, slopes: Vector) -> None:
         if t > self._latest:
+            self.taken += 1
             self._gaps, self._latest = (self._gaps[1], t - self._latest), t
         slopes[:] = self._value_at(t, y)
 

@@ -95,7 +95,7 @@ def test_a_result_gives_what_was_recorded(scenario: Scenario, tmp_path: Path) ->
     assert [path.name for path in filed.checkpoints] == ["run@0.050.checkpoint"]
     assert filed.segments == (filed,)
     with pytest.raises(RecordingError, match="was not recorded"):
-        simulate(scenario, until=0.1, compile=False).recording()
+        simulate(scenario, until=0.1, compile=False, record=False).recording()
 
 
 def test_an_error_that_ends_a_run_is_in_its_result_and_raised_by_checked(

@@ -79,6 +79,7 @@ class Flight:
             "p": self.p,
             "memory": np.zeros(0),
             "after": np.zeros(0),
+            "notes": LAYOUT.zeros("notes", model_sizes(bound)),
             **explicit_arrays(RK4.tableau, 13),
         }
         there, back = (

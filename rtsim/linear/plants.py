@@ -11,7 +11,7 @@ import numpy as np
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
 from rtsim.equations.compiling import plainly
-from rtsim.equations.model import BoundModel
+from rtsim.equations.model import BoundModel, Model
 from rtsim.linear.complex_math import complex_form
 from rtsim.linear.derivatives import Jacobian, jacobian
 from rtsim.linear.points import Point
@@ -37,6 +37,25 @@ class PlantSlopes:
     notes: tuple[str, ...]
 
 
+def check_ordinary(model: Model) -> None:
+    """Raise :class:`ModelError` for a model with delays or with algebraic variables.
+
+    A delay has no finite number of states.  The algebraic variables would count as discrete
+    signals, which are held.
+    """
+    if model.delays:
+        raise ModelError(
+            f"model {model.name} has delayed signals, which have no linear model with a finite "
+            "number of states; replace Delayed, and each TransportDelay, by a Padé approximation, "
+            "or let a sensor or a controller delay the signal"
+        )
+    if model.origin is not None and model.origin.algebraic.size:
+        raise ModelError(
+            f"model {model.name} has algebraic variables, which trim and linearise do not take; "
+            "solve its equations for them, or use a model without algebraic="
+        )
+
+
 def plant_slopes(bound: BoundModel, at: Point) -> PlantSlopes:
     """Return the derivatives of a plant at a point.
 
@@ -44,6 +63,7 @@ def plant_slopes(bound: BoundModel, at: Point) -> PlantSlopes:
     near the point is not finite.
     """
     model = bound.model
+    check_ordinary(model)
     n, r = model.states.size, model.outputs.size
     rows = n + r
     varied = columns_of(bound)

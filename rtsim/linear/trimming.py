@@ -13,6 +13,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.model import BoundModel, bind
+from rtsim.linear.plants import check_ordinary
 from rtsim.linear.points import Point, layouts_of, model_of, plant_of, point_in, system_at
 from rtsim.linear.solving import Solution, solve
 from rtsim.linear.trim_equations import Free, Residual, TrimEquations, free_values
@@ -118,6 +119,7 @@ def trim(
         trim(heater, free={"supply": 290.0}, fixed={"temperature": 300.0})
     """
     bound, start = _start(what, plant, time, compile)
+    check_ordinary(bound.model)
     guess, limits = free_values(bound.model, free, bounds or {}, start, named=place is None)
     equations = TrimEquations(bound, start, tuple(guess), fixed or {}, steady, place, residual)
     first = np.array(list(guess.values()))

@@ -12,20 +12,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.extras import extra
-from rtsim.core.signals import Vector
+from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Duration, to_ns
 from rtsim.record import markup
 
 if TYPE_CHECKING:
     from rtsim.record.event import Event
-    from rtsim.record.reading import Recording, TrackData
+    from rtsim.record.schema import TrackSpec
 
 Side = Literal["+", "-"]
 SIDES = ("+", "-")
@@ -34,6 +34,39 @@ MESSAGES = "messages/"
 TIME, TIME_NS = "time [s]", "time_ns"
 MOST_CELLS = 500_000_000
 """Greatest number of values of a table: 4 GB."""
+
+
+class Rows(Protocol):
+    """What a table needs of a track of a recording."""
+
+    @property
+    def spec(self) -> TrackSpec: ...
+
+    @property
+    def integers(self) -> tuple[str, ...]: ...
+
+    @property
+    def signals(self) -> Signals: ...
+
+    @property
+    def ns(self) -> NDArray[np.int64]: ...
+
+    def column(self, name: str) -> Vector: ...
+
+    def integer(self, name: str) -> NDArray[np.int64]: ...
+
+
+class Recorded(Protocol):
+    """What a table needs of a recording."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def header(self) -> Mapping[str, Any]: ...
+
+    @property
+    def tracks(self) -> Mapping[str, Rows]: ...
 
 
 class TableKeywords(TypedDict, total=False):
@@ -180,7 +213,7 @@ class _Chosen:
     ``name`` is what the columns' names begin with.
     """
 
-    track: TrackData
+    track: Rows
     name: str
     ns: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -188,7 +221,7 @@ class _Chosen:
 
 
 def signal_table(
-    recording: Recording,
+    recording: Recorded,
     names: Sequence[str] = (),
     *,
     side: Side = "+",
@@ -237,7 +270,7 @@ def signal_table(
 
 
 def message_table(
-    recording: Recording, port: str, span: tuple[Duration, Duration] | None = None
+    recording: Recorded, port: str, span: tuple[Duration, Duration] | None = None
 ) -> SignalTable:
     """Return all messages of ``port`` with their integers, such as the three times in ns.
 
@@ -263,7 +296,7 @@ def event_table(events: Iterable[Event]) -> SignalTable:
     return SignalTable(np.array([e.tag.ns for e in found], np.int64), data)
 
 
-def _messages(recording: Recording) -> dict[str, TrackData]:
+def _messages(recording: Recorded) -> dict[str, Rows]:
     return {
         name.removeprefix(MESSAGES): track
         for name, track in recording.tracks.items()
@@ -271,12 +304,12 @@ def _messages(recording: Recording) -> dict[str, TrackData]:
     }
 
 
-def _about(recording: Recording) -> dict[str, str]:
+def _about(recording: Recorded) -> dict[str, str]:
     known = {name: recording.header.get(name) for name in ("rtsim", "scenario", "seed")}
     return {name: str(value) for name, value in known.items() if value is not None}
 
 
-def _chosen(recording: Recording, names: Sequence[str]) -> list[tuple[TrackData, str, list[str]]]:
+def _chosen(recording: Recorded, names: Sequence[str]) -> list[tuple[Rows, str, list[str]]]:
     """Return track, name and columns for each chosen track, in the order of the recording."""
     tracks = {name: track for name, track in recording.tracks.items() if "side" in track.integers}
     if not names:
@@ -298,7 +331,7 @@ def _chosen(recording: Recording, names: Sequence[str]) -> list[tuple[TrackData,
     return [(every[name], name, wanted[name]) for name in every if name in wanted]
 
 
-def _matching(name: str, of: str, track: TrackData) -> list[str]:
+def _matching(name: str, of: str, track: Rows) -> list[str]:
     """Return the columns of ``track`` that ``name`` means, in the order of the track."""
     if name == of:
         return list(track.signals.columns)
@@ -309,7 +342,7 @@ def _matching(name: str, of: str, track: TrackData) -> list[str]:
     return out
 
 
-def _rows(track: TrackData, name: str, columns: list[str], side: Side) -> _Chosen:
+def _rows(track: Rows, name: str, columns: list[str], side: Side) -> _Chosen:
     """Return the rows to take: one for each time."""
     if "arrival" in track.integers:
         arrival = track.integer("arrival")

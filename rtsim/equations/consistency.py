@@ -5,7 +5,7 @@ The search for the reason runs as plain Python, after a solution was not found.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from rtsim.equations.constraints import typical
 from rtsim.equations.newton import GOOD, solver
 from rtsim.equations.structure import by_structure, singular_matrix
 
-if TYPE_CHECKING:
-    from rtsim.equations.model import Model
+Model = Any
+"""A model, whose module imports this one."""
 
 _SHIFTS = (0.0, 0.37, -0.61)
 """Shares of the typical values by which the unknowns are moved in the search for zeros of the

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +27,8 @@ from rtsim.equations.newton import GOOD, Solve, factor, solver, substitute
 from rtsim.equations.scratch import scratch
 from rtsim.equations.structure import singular_matrix
 
-if TYPE_CHECKING:
-    from rtsim.equations.model import Model
+Model = Any
+"""A model, whose module imports this one."""
 
 ARGUMENTS = "t, x, y, z, u, p"
 """The arguments of the functions of a model with constraints: ``y`` follows ``x``, because both

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import check_arguments, in_both
+from rtsim.equations.declarations import Equation
 from rtsim.equations.reading_functions import check_value
 
-if TYPE_CHECKING:
-    from rtsim.equations.model import Equation, Model
+Model = Any
+"""A model, whose module imports this one."""
 
 Lag = Callable[[float, Vector, Vector, Vector, Vector], float]
 """``lag(t, x, z, u, p)`` returns a lag in s; u has the declared inputs only."""
@@ -133,8 +134,9 @@ def fed(model: Model) -> Signals:
 
     Raises :class:`UnknownName` for a delayed signal that the model does not have.
     """
+    inputs: Signals = model.inputs
     if not model.delays:
-        return model.inputs
+        return inputs
     late = []
     for delayed in model.delays:
         known = model.states + model.inputs + model.discrete + model.lines
@@ -147,7 +149,7 @@ def fed(model: Model) -> Signals:
             raise UnknownName("delayed signal", delayed.signal, known.names, f"model {model.name}")
         signal = known[delayed.signal]
         late.append(Signal(delayed.called, signal.unit, shape=signal.shape))
-    return model.inputs + Signals(*late)
+    return inputs + Signals(*late)
 
 
 def resolve(model: Model) -> Resolved:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +50,8 @@ from rtsim.equations.delayed_values import (
 from rtsim.equations.delays import FUNCTION, PARAMETER, resolve
 from rtsim.equations.first_call import check
 
-if TYPE_CHECKING:
-    from rtsim.equations.model import BoundModel
+BoundModel = Any
+"""A model, whose module imports this one."""
 
 ROWS = 64
 """Number of rows and of breaks for which there is room at first."""

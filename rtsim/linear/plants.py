@@ -11,10 +11,10 @@ import numpy as np
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
 from rtsim.equations.compiling import plainly
-from rtsim.equations.model import BoundModel, Model
+from rtsim.equations.model import BoundModel
 from rtsim.linear.complex_math import complex_form
 from rtsim.linear.derivatives import Jacobian, jacobian
-from rtsim.linear.points import Point
+from rtsim.linear.points import Point, check_ordinary
 from rtsim.linear.state_space import Matrix
 
 DISCRETE_HELD = "discrete values are held constant"
@@ -35,25 +35,6 @@ class PlantSlopes:
     errors: Matrix
     exact: frozenset[int]
     notes: tuple[str, ...]
-
-
-def check_ordinary(model: Model) -> None:
-    """Raise :class:`ModelError` for a model with delays or with algebraic variables.
-
-    A delay has no finite number of states.  The algebraic variables would count as discrete
-    signals, which are held.
-    """
-    if model.delays:
-        raise ModelError(
-            f"model {model.name} has delayed signals, which have no linear model with a finite "
-            "number of states; replace Delayed, and each TransportDelay, by a Padé approximation, "
-            "or let a sensor or a controller delay the signal"
-        )
-    if model.origin is not None and model.origin.algebraic.size:
-        raise ModelError(
-            f"model {model.name} has algebraic variables, which trim and linearise do not take; "
-            "solve its equations for them, or use a model without algebraic="
-        )
 
 
 def plant_slopes(bound: BoundModel, at: Point) -> PlantSlopes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration, to_ns
 from rtsim.engine.system import System
@@ -107,3 +107,22 @@ def point_in(system: System, name: str) -> Point:
     plant = found[name]
     vectors = (np.array(v) for v in (plant.x, plant.z, plant.u, plant.p))
     return Point(system.ns / 1e9, *vectors)
+
+
+def check_ordinary(model: Model) -> None:
+    """Raise :class:`ModelError` for a model with delays or with algebraic variables.
+
+    A delay has no finite number of states.  The algebraic variables would count as discrete
+    signals, which are held.
+    """
+    if model.delays:
+        raise ModelError(
+            f"model {model.name} has delayed signals, which have no linear model with a finite "
+            "number of states; replace Delayed, and each TransportDelay, by a Padé approximation, "
+            "or let a sensor or a controller delay the signal"
+        )
+    if model.origin is not None and model.origin.algebraic.size:
+        raise ModelError(
+            f"model {model.name} has algebraic variables, which trim and linearise do not take; "
+            "solve its equations for them, or use a model without algebraic="
+        )

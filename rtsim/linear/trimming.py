@@ -13,8 +13,15 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.model import BoundModel, bind
-from rtsim.linear.plants import check_ordinary
-from rtsim.linear.points import Point, layouts_of, model_of, plant_of, point_in, system_at
+from rtsim.linear.points import (
+    Point,
+    check_ordinary,
+    layouts_of,
+    model_of,
+    plant_of,
+    point_in,
+    system_at,
+)
 from rtsim.linear.solving import Solution, solve
 from rtsim.linear.trim_equations import Free, Residual, TrimEquations, free_values
 from rtsim.scenario.scenario import Scenario

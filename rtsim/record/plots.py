@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from rtsim.record.table import SignalTable
+from rtsim.core.signals import Vector
 
 _ROW_PX = 220
 
 
-def plotted(table: SignalTable) -> go.Figure:
-    """Return a figure with one plot below the other, one for each unit, over the time in s."""
+def plotted(time: Vector, columns: Mapping[str, Vector], units: Mapping[str, str]) -> go.Figure:
+    """Return a figure of ``columns`` (n,) over ``time`` (n,), s: one plot for each unit."""
     groups: dict[str, list[str]] = {}
-    for name in table.columns:
-        groups.setdefault(table.units.get(name, ""), []).append(name)
+    for name in columns:
+        groups.setdefault(units.get(name, ""), []).append(name)
     figure = make_subplots(len(groups), 1, shared_xaxes=True, vertical_spacing=0.3 / len(groups))
     for row, (unit, names) in enumerate(groups.items(), start=1):
         for name in names:
-            line = go.Scatter(x=table.time, y=table[name], name=html.escape(name), mode="lines")
+            line = go.Scatter(x=time, y=columns[name], name=html.escape(name), mode="lines")
             figure.add_trace(line, row, 1)
         figure.update_yaxes(title=html.escape(unit) if unit not in ("", "1") else None, row=row)
     figure.update_xaxes(title="time [s]", row=len(groups))

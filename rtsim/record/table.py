@@ -93,7 +93,8 @@ class Tabular(ABC):
         """Return :meth:`table` as a plotly figure: signals of one unit share one plot."""
         from rtsim.record.plots import plotted
 
-        return plotted(self.table(*names, **how))
+        table = self.table(*names, **how)
+        return plotted(table.time, table.columns, table.units)
 
     def __repr__(self) -> str:
         said = ", ".join(f"{name} {value}" for name, value in self.facts().items())

@@ -20,7 +20,7 @@ from rtsim.solve.base import GOOD, OUT_OF_BUDGET, PAUSED, TOO_MANY, TOO_SMALL
 from rtsim.solve.legs import covered, pauses, within
 from rtsim.solve.look import BEGAN as LEG_BEGAN
 from rtsim.solve.look import LAST, PHASE, SPENT, TAKEN, TRIED
-from rtsim.solve.resident import STEP_LAYOUT
+from rtsim.solve.method import STEP_LAYOUT
 from rtsim.solve.vectors import assign, error_norm, moved, weighted
 
 STEP, EVALUATIONS, STEPS, REJECTED, UNBOUNDED, BEGAN, KNOWN, SLOPE = range(8)

@@ -37,7 +37,7 @@ from rtsim.equations.delayed_values import (
 )
 from rtsim.equations.delays import LINE, PARAMETER, STATE
 from rtsim.solve.base import HISTORY_FULL
-from rtsim.solve.resident import AT as STEP_AT
+from rtsim.solve.method import AT as STEP_AT
 
 _NEVER = 1e9
 """The lowest derivative that jumps where none does."""

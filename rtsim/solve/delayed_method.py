@@ -14,7 +14,7 @@ from rtsim.equations.history import Function
 from rtsim.equations.model import BoundModel
 from rtsim.solve.delayed_step import BUDGETED, KEPT, delayed_leg, delayed_retake, delayed_step
 from rtsim.solve.look import NOTES
-from rtsim.solve.resident import STEP_LAYOUT, Inner, Method, address_of, model_sizes
+from rtsim.solve.method import STEP_LAYOUT, Inner, Method, address_of, model_sizes
 
 CUBIC = 3
 """Degree of the dense output of a solver that has none of its own."""

@@ -14,7 +14,7 @@ from rtsim.equations.compiling import in_both
 from rtsim.equations.delayed_values import AT, BEGIN, END, FIRST_END, LENGTH, now_of
 from rtsim.equations.delays import LINE, STATE
 from rtsim.solve.legs import within
-from rtsim.solve.resident import AT as STEP_AT
+from rtsim.solve.method import AT as STEP_AT
 
 
 @in_both

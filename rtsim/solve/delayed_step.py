@@ -35,7 +35,7 @@ from rtsim.solve.delayed_breaks import SAME, begin_leg, kept_since, own_at, snap
 from rtsim.solve.delayed_rows import between_ends, find_slopes, write_row
 from rtsim.solve.legs import covered, pauses
 from rtsim.solve.look import BEGAN, LAST, PHASE, SPENT, TAKEN, TRIED
-from rtsim.solve.resident import AT as STEP_AT
+from rtsim.solve.method import AT as STEP_AT
 from rtsim.solve.vectors import assign
 
 KEPT, BUDGETED = range(2)

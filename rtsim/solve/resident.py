@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from operator import is_
 from typing import Any
@@ -20,79 +20,23 @@ from numpy.typing import NDArray
 
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.equations.addresses import INTEGER, MATRIX, NUMBER, VECTOR, WORDS, call_step, vector_at
+from rtsim.equations.addresses import INTEGER, MATRIX, VECTOR, WORDS, call_step, vector_at
 from rtsim.equations.compiling import Native, compile_function, compiled
 from rtsim.equations.evaluation import evaluate, evaluation_block
-from rtsim.equations.layout import Layout
 from rtsim.equations.machine_code import FAILED, EntryPoint
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, PAUSED, Stall, Stepper
 from rtsim.solve.legs import Legs, by_slopes, by_weights, nothing, to_its_end
-from rtsim.solve.look import BEGAN, NOTES, PHASE, TAKEN, TRIED, WAITING
-
-STEP_LAYOUT = Layout(
-    "a step",
-    ("f", "project"),
-    {
-        "x": ("states",),
-        "z": ("discrete",),
-        "u": ("inputs",),
-        "p": ("parameters",),
-        "out": ("states",),
-        "memory": (0,),
-        "after": (0,),
-        "notes": (NOTES,),
-    },
-)
-"""The first functions and arrays of every method's argument table, which adds arrays of its own.
-
-- ``f``, ``project``: derivative and projection of the model; ``project`` is 0 if there is none.
-- ``x``: state at the beginning of the step; ``out``: state at its end.
-- ``memory``: the solver memory after the last committed step; ``after``: the solver memory that
-  becomes valid once the step is committed.  Zeros mean that nothing is known of earlier steps.
-- ``notes``: the present advance of a method with internal steps
-  (:data:`rtsim.solve.look.PHASE`).
-"""
-AT = STEP_LAYOUT.at
+from rtsim.solve.look import BEGAN, PHASE, TAKEN, TRIED, WAITING
+from rtsim.solve.method import AT as AT
+from rtsim.solve.method import STEP_LAYOUT as STEP_LAYOUT
+from rtsim.solve.method import Inner as Inner
+from rtsim.solve.method import Method as Method
+from rtsim.solve.method import address_of as address_of
+from rtsim.solve.method import model_sizes as model_sizes
+from rtsim.solve.method import native_step
 
 _evaluate = compiled(evaluate)
-
-
-@dataclass(frozen=True)
-class Inner:
-    """The internal steps of a method that takes several steps to reach a tag.
-
-    ``leg``, ``retake`` and the arrays are those of :class:`rtsim.solve.legs.Legs`.
-    """
-
-    leg: Callable[..., int]
-    retake: Callable[..., int]
-    now: Vector
-    k: NDArray[np.float64] | None = None
-    dense: NDArray[np.float64] | None = None
-
-
-@dataclass(frozen=True)
-class Method:
-    """The functions and arrays from which :func:`stepper` makes a stepper for one model."""
-
-    step: Callable[..., int]
-    layout: Layout
-    """:data:`STEP_LAYOUT`, extended by the arrays of ``own``."""
-    own: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    """The method's own arrays: coefficients and arrays for intermediate results."""
-    kept: int = 0
-    """The number of first elements of the memory that ``Stepper.forget`` does not clear."""
-    unbounded: int | None = None
-    """Index of the element of the memory that counts steps without an error bound; ``None``: they
-    are not counted.
-    """
-    new_frame: Callable[[Vector], None] | None = None
-    """A function that is called with the memory when a solver frame begins."""
-    inner: Inner | None = None
-    """The method's internal steps; ``None`` if the method reaches each tag in a single step."""
-    settle: Callable[[Mapping[str, NDArray[np.float64]]], None] | None = None
-    """A function that is called with the arrays of the argument table before it is made."""
 
 
 def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
@@ -158,31 +102,9 @@ def _native_between() -> EntryPoint:
 
 
 @cache
-def _native(step: Callable[..., int]) -> Native:
-    return compile_function(step, (WORDS, NUMBER, NUMBER), f"solver {step.__module__}")
-
-
-def address_of(step: Callable[..., int]) -> Any:
-    """Return the machine address of a step function."""
-    return _native(step).handle
-
-
-@cache
 def _native_run() -> Native:
     signature = (INTEGER, WORDS, WORDS, WORDS, VECTOR, MATRIX)
     return compile_function(resident_run, signature, "several steps at once")
-
-
-def model_sizes(bound: BoundModel) -> dict[str, int]:
-    """Return the lengths of x, z, u and p and the number of guards, by their names in layouts."""
-    model = bound.model
-    return {
-        "states": model.states.size,
-        "discrete": model.discrete.size,
-        "inputs": model.inputs.size,
-        "parameters": model.parameters.size + (bound.history is not None),
-        "guards": len(model.guards),
-    }
 
 
 def stepper(method: Method, bound: BoundModel) -> Stepper:
@@ -323,7 +245,7 @@ class _Resident(_Plain):
     _compiled = True
 
     def __init__(self, method: Method, bound: BoundModel) -> None:
-        self._native, self._run = _native(method.step), _native_run().call
+        self._native, self._run = native_step(method.step), _native_run().call
         super().__init__(method, bound)
 
     def _bind(self, arrays: Mapping[str, NDArray[np.float64]]) -> None:
@@ -367,7 +289,7 @@ class _Resident(_Plain):
         return NativeStep(handle, self._words, self._memory, self._after, self._method.kept)
 
     def _called(self, function: Callable[..., int]) -> Any:
-        return _native(function).handle
+        return address_of(function)
 
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector

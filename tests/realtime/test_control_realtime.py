@@ -120,7 +120,9 @@ def test_wall_and_simulated_time_add_up_to_the_ns_and_nothing_is_early() -> None
     end = 3200 * MS
     assert 0 <= clock.wall(end) - start - ideal(recording, end) - slipped <= rounding
     for event in recording.events:
-        if event.kind == "Overrun":  # the machine's own: that late, with every pause and rate
+        # The machine's own: that late, with every pause and rate.  A run that is behind shows its
+        # progress only after several frames.
+        if event.kind == "Overrun" and event.tag.ns in began:
             assert began[event.tag.ns] - start - ideal(recording, event.tag.ns) >= float(
                 event.values["amount"]
             )

@@ -77,7 +77,7 @@ def test_wrong_workers_leave_no_folder(tmp_path: Path, words: tuple[str, str]) -
 def test_no_folder_is_made_before_a_cluster_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    monkeypatch.setattr("rtsim.studies.cluster._JOIN_S", 0.5)
+    monkeypatch.setattr("rtsim.studies.workers._JOIN_S", 0.5)
     monkeypatch.setattr(Folder, "new", lambda *_: pytest.fail("a folder is made"))
     words = ["--factor", "plant.x=range:0,1", "--result", "y=last:plant.x", "--require", "y<1"]
     where = ["--cluster", "tcp://127.0.0.1:0", "-o", str(tmp_path / "a"), "--runs", "20"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import signal
+import socket
 import sys
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -145,6 +146,7 @@ def joined(where: Where) -> Any:
     place = {"scheduler_file": name} if where.scheduler_file else {"address": name}
     _check_certificates(where.address)
     try:
+        _check_open(where.address)
         client = distributed().Client(**place, timeout=_JOIN_S)
     except TypeError as error:  # Dask's word for an address of TLS in the scheduler file
         if "ssl_context" not in str(error):
@@ -161,6 +163,16 @@ def joined(where: Where) -> Any:
             f"the Dask scheduler at {name} has no workers; start some with 'dask worker ADDRESS'"
         )
     return client
+
+
+def _check_open(address: str) -> None:
+    """Raise :class:`OSError` at once if nothing listens at ``address``; Dask would try for 20 s."""
+    if not address:
+        return
+    addressing = distributed().comm.addressing
+    kind, place = addressing.parse_address(addressing.normalize_address(address))
+    if kind in ("tcp", "tls"):
+        socket.create_connection(addressing.parse_host_port(place), _JOIN_S).close()
 
 
 def _check_certificates(address: str) -> None:

@@ -65,7 +65,7 @@ def test_checksums_are_those_of_mcap(
 
 def test_the_end_of_a_process_is_waited_for_in_one_call() -> None:
     """``Popen.wait`` with a limit would look at it after sleeps that double."""
-    ended = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.2)"])
+    ended = subprocess.Popen([sys.executable, "-c", ""])
     with pytest.MonkeyPatch.context() as patch:
         if hasattr(os, "pidfd_open"):
             patch.setattr("time.sleep", lambda _: pytest.fail("the wait sleeps"))
@@ -75,7 +75,8 @@ def test_the_end_of_a_process_is_waited_for_in_one_call() -> None:
 
 
 def test_a_process_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as stays:
+    command = [sys.executable, "-c", "input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as stays:
         with pytest.raises(subprocess.TimeoutExpired):
             await_end(stays, 0.01)
         stays.kill()

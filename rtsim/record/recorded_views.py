@@ -17,7 +17,8 @@ from rtsim.record.views import View, Viewed
 
 INPUTS = "inputs/"
 """What the names of tracks of external inputs begin with."""
-_SAMPLED = ".inputs"
+SAMPLED = ".inputs"
+"""What the names of tracks end with that have the inputs of a controller."""
 _OTHER = ("measured/", "stamps/")
 
 
@@ -35,7 +36,7 @@ def viewed_in(source: str, header: Mapping[str, Any], tracks: Mapping[str, Rows]
     """
     signals = {owner: tracks[name].signals for owner, name in _owners(tracks)}
     sources: dict[str, list[Signal]] = {}
-    for name, place in _sampled(header, tracks).items():
+    for name, place in _sources(header, tracks).items():
         owner, _, signal = name.rpartition(".")
         if owner not in signals:
             found = tracks[place.track].signals[place.column]
@@ -50,9 +51,13 @@ def viewed_in(source: str, header: Mapping[str, Any], tracks: Mapping[str, Rows]
 
 
 def places(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, Place]:
-    """Return the place of each signal and of each element of an array, by ``component.signal``."""
-    out = dict(_sampled(header, tracks))
-    for owner, name in _owners(tracks):
+    """Return the place of each signal and of each element of an array, by ``component.signal``.
+
+    The inputs that a controller sampled are ``controller.inputs.signal``.
+    """
+    out = dict(_sources(header, tracks))
+    requests = [(n.removeprefix(MESSAGES), n) for n in tracks if n.endswith(SAMPLED)]
+    for owner, name in (*requests, *_owners(tracks)):
         some = tracks[name].signals
         out.update({f"{owner}.{one}": Place(name, one) for one in (*some.columns, *some.names)})
     return out
@@ -61,15 +66,15 @@ def places(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, P
 def _owners(tracks: Mapping[str, Rows]) -> Iterator[tuple[str, str]]:
     """Give component and name of each track that has signals of its own."""
     for name, track in tracks.items():
-        if track.signals.size and not name.endswith(_SAMPLED) and not name.startswith(_OTHER):
+        if track.signals.size and not name.endswith(SAMPLED) and not name.startswith(_OTHER):
             yield name.removeprefix(MESSAGES).removeprefix(INPUTS), name
 
 
-def _sampled(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, Place]:
+def _sources(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, Place]:
     """Return the places of the signals that controllers sampled, by ``component.signal``."""
     out: dict[str, Place] = {}
     for name, part in _parts(header).items():
-        track = f"{MESSAGES}{name}{_SAMPLED}"
+        track = f"{MESSAGES}{name}{SAMPLED}"
         if track in tracks:
             wires = part.get("inputs")
             for column, source in (wires if isinstance(wires, Mapping) else {}).items():

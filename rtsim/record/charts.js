@@ -50,14 +50,17 @@
 
   // -- text of axes and legend
 
+  /* The decimals that show every multiple of a step, such as 1 for 2.5. */
   function decimals(step) {
-    return Math.min(12, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+    let count = 0;
+    while (count < 12 && Math.abs(step - Number(step.toFixed(count))) > 1e-6 * step) count++;
+    return count;
   }
 
   function ticks(splits, step) {
     const most = Math.max(...splits.map(Math.abs));
     if (most >= 1e6 || (most > 0 && most < 1e-4)) {
-      const digits = Math.min(8, Math.max(0, Math.round(Math.log10(most / step))));
+      const digits = Math.min(8, Math.max(0, Math.ceil(Math.log10(most / step))));
       return splits.map(v => (v === 0 ? "0" : v.toExponential(digits).replace("e+", "e")));
     }
     return splits.map(v => v.toFixed(decimals(step)));
@@ -210,7 +213,7 @@
       axes: [chart.log ? logarithmic(chart.x) : axis(chart.x, {size: 30}), vertical(chart)],
       series: [{label: chart.timed ? "t" : chart.x, value: (u, v) => number(v)},
                ...lines.map(line => series(line, chart))],
-      hooks: {drawClear: chart.marks ? [marks] : [], draw, setSelect: chart.timed ? [chosen] : []},
+      hooks: {drawAxes: chart.marks ? [marks] : [], draw, setSelect: chart.timed ? [chosen] : []},
     };
   }
 

@@ -31,7 +31,7 @@ STYLE = """
 body { margin: 0; background: var(--back); color: var(--ink);
        font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
 header { background: var(--paper); border-bottom: 1px solid var(--line); }
-header > div, main { max-width: 1240px; margin: 0 auto; padding: 0 24px; }
+header > div, main { max-width: 1480px; margin: 0 auto; padding: 0 24px; }
 header > div { padding-top: 28px; padding-bottom: 20px; }
 h1 { margin: 0; font-size: 28px; }
 h2 { margin: 0 0 12px; font-size: 19px; }
@@ -68,9 +68,10 @@ figure .uplot { width: 100%; }
 figure .u-legend { font-size: 12px; text-align: left; color: var(--soft); margin: 0; }
 figure .u-legend th { font-weight: 400; }
 figure .u-legend th, figure .u-legend td { padding: 0 4px 0 0; border: 0; background: none; }
-figure .u-legend .u-value { display: inline-block; min-width: 66px;
+figure .u-legend .u-value { display: inline-block; min-width: 58px;
                             font-variant-numeric: tabular-nums; }
 .verdict { font-size: 20px; font-weight: 600; margin-top: 12px; }
+.verdict + .verdict { margin-top: 0; }
 .passed { color: var(--good); } .failed { color: var(--bad); } .undecided { color: var(--open); }
 summary { cursor: pointer; margin: 8px 0; }
 .warn { background: var(--warn); border: 1px solid var(--edge); border-radius: 6px;

@@ -119,7 +119,7 @@ def _names(recordings: Sequence[Recording]) -> list[str]:
 
 
 def _head(runs: Sequence[tuple[str, Recording]]) -> str:
-    lines = "".join(f"<div>{text(name)}: {verdict(run)}</div>" for name, run in runs)
+    lines = "".join(verdict(run, name) for name, run in runs)
     first = runs[0][1].digest()
     equal = [name for name, run in runs[1:] if run.digest() == first]
     same = f"<p>Equal to {text(runs[0][0])} bit for bit: {text(', '.join(equal))}</p>"

@@ -38,7 +38,7 @@ def _scripts(body: str) -> str:
     """Return the scripts that draw the charts and plots of ``body``; none without them."""
     out = charts.scripts() if charts.MARK in body else ""
     if PLOT in body:
-        import plotly.offline  # most pages need none of its 5 MB
+        from rtsim.record import plotly_html  # plotly is large, and most pages need none of it
 
-        out += f"<script>{plotly.offline.get_plotlyjs()}</script>"
+        out += plotly_html.scripts()
     return out

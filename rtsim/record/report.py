@@ -113,10 +113,10 @@ def _head(recording: Recording) -> str:
     )
 
 
-def verdict(recording: Recording) -> str:
+def verdict(recording: Recording, run: str = "The run") -> str:
     """Return one line on the end of the run and on what went wrong in it, as HTML.
 
-    The line is no verdict on the results: a run has no requirements.
+    The line begins with ``run``.  It is no verdict on the results: a run has no requirements.
     """
     ending = RunEnding.of(recording)
     wrong = [
@@ -131,7 +131,7 @@ def verdict(recording: Recording) -> str:
     if ending.reason == UNKNOWN and not wrong:
         return ""
     also = f": {', '.join(wrong)}" if wrong else ""
-    return f"<div class='verdict {kind}'>The run {text(ending.in_brief + also)}</div>"
+    return f"<div class='verdict {kind}'>{text(f'{run} {ending.in_brief}{also}')}</div>"
 
 
 def _in_one_line(scenario: Mapping[str, Any]) -> str:

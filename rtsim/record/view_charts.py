@@ -152,7 +152,7 @@ class ViewCharts:
     def _over(self, view: View, there: Mapping[str, Place], over: Place | None) -> Chart | None:
         if over is None or not len(self._recording.tracks[over.track]):
             return None
-        lines = []
+        lines: list[Line] = []
         across = self._of(over.track)
         for name, place in there.items():
             points = self._of(place.track)

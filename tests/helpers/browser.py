@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), None)
@@ -26,7 +26,7 @@ _READY = """new Promise(done => requestAnimationFrame(() => requestAnimationFram
 class Browser:
     """One page of a headless Chromium; ``errors`` are those of its console."""
 
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, socket: Any) -> None:
         self._socket, self._count = socket, 0
         self.errors: list[str] = []
         target = self.tell("Target.createTarget", url="about:blank")["targetId"]

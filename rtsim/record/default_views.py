@@ -117,7 +117,8 @@ class _Defaults:
         return [
             f"{owner}.{name}"
             for owner, part in self._data.parts.items()
-            for name in _mapping(part.get("states"))
+            for key in ("states", "discrete")
+            for name in _mapping(part.get(key))
             if f"{owner}.{name}" in self._signals
         ]
 

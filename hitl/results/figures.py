@@ -11,7 +11,7 @@ from plotly.subplots import make_subplots
 
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from rtsim.core.signals import Vector
-from rtsim.record.figures import BLUE, GREY, ORANGE, RED, plot_html
+from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, plot_html
 from rtsim.record.thinning import thin
 
 _HEIGHT = 380

@@ -13,8 +13,8 @@ from plotly.subplots import make_subplots
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.verdict import BackToBack
 from hitl.results.target import facts, histogram, last_of
-from rtsim.record.figures import BLUE, GREY, ORANGE, RED, plot_html
 from rtsim.record.markup import table, text
+from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, plot_html
 
 _BINS = 40
 

@@ -61,4 +61,6 @@ def scenario(setpoint: float = 100.0, until: float = 3.0) -> Scenario:
         period=PERIOD,
         inputs={"setpoint": "wanted.speed", "speed": "motor.speed"},
     )
+    out.plot("speed [rad/s]", "motor.speed", "wanted.speed")
+    out.plot("voltage [V]", "motor.voltage", "controller.voltage")
     return out

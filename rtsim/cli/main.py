@@ -20,6 +20,7 @@ COMMANDS = {
     "messages": "rtsim.cli.messages:messages",
     "report": "rtsim.cli.recordings:report",
     "export": "rtsim.cli.export:export",
+    "layout": "rtsim.cli.layout:layout",
     "overrun-replay": "rtsim.cli.overrun_replay:overrun_replay",
     "study": "rtsim.cli.study:study",
     "linearise": "rtsim.cli.linearise:linearise",

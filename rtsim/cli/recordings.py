@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -272,12 +273,12 @@ def print_signals(verdict: Comparison, show_all: bool) -> None:
 
 
 @click.command()
-@click.argument("recording", type=_path)
+@click.argument("recordings", type=_path, nargs=-1, required=True)
 @click.option(
     "-o",
     "--output",
     type=_path,
-    help="HTML file to write.  [default: RECORDING with the suffix .html]",
+    help="HTML file to write.  [default: the first RECORDING with the suffix .html]",
 )
 @click.option(
     "--after", default="0", metavar="SECONDS", show_default=True,
@@ -286,36 +287,60 @@ def print_signals(verdict: Comparison, show_all: bool) -> None:
 )  # fmt: skip
 @json_option
 @reports_errors
-def report(recording: Path, output: Path | None, after: str, as_json: bool) -> None:
-    """Write a self-contained HTML page about RECORDING: trajectories, messages, timing.
+def report(recordings: tuple[Path, ...], output: Path | None, after: str, as_json: bool) -> None:
+    """Write a self-contained HTML page about RECORDING: views, messages, timing.
+
+    With several RECORDINGS the page shows their views over each other, and the differences of the
+    later runs from the first one.
 
     \b
     Examples:
       rtsim report runs/f16-001.mcap
+      rtsim report runs/f16-001.mcap runs/f16-002.mcap -o both.html
       rtsim report runs/queue-001.mcap -o queue.html --after 100
     """
-    from rtsim.record import outputs
-    from rtsim.record.report import write_report
-
-    recorded = Recording.open(recording)
-    after_ns = to_ns(after, "--after")
-    outputs.check_after(recorded, after_ns)
-    target = output or recording.with_suffix(".html")
+    opened = [Recording.open(one) for one in recordings]
+    target = output or recordings[0].with_suffix(".html")
     check_page(target)
     line = ProgressLine(str(target), enabled=sys.stderr.isatty() and not as_json)
+    write = _overlay_of if len(opened) > 1 else _report_of
     try:
         with closing(line):
-            write_report(recorded, target, line.say, after)
+            extra = write(opened, target, line, after)
     except OSError as error:
         raise RecordingError(
             f"cannot write {target}: {error.strerror}; give another -o PATH"
         ) from error
     if as_json:
-        averages = outputs.as_json(recorded, after_ns)
-        show_result({"report": str(target), "truncated": recorded.truncated, **averages})
+        show_result({"report": str(target), "truncated": opened[0].truncated, **extra})
     else:
-        say_cut_off(recorded)
+        say_cut_off(*opened)
         console().print(f"report: {target}", soft_wrap=True)
+
+
+def _report_of(
+    recordings: list[Recording], target: Path, line: ProgressLine, after: str
+) -> dict[str, Any]:
+    """Write the page of one recording; return the averages of its discrete-event outputs."""
+    from rtsim.record import outputs
+    from rtsim.record.report import write_report
+
+    recorded, after_ns = recordings[0], to_ns(after, "--after")
+    outputs.check_after(recorded, after_ns)
+    write_report(recorded, target, line.say, after)
+    return outputs.as_json(recorded, after_ns)
+
+
+def _overlay_of(
+    recordings: list[Recording], target: Path, line: ProgressLine, after: str
+) -> dict[str, Any]:
+    """Write the page of several recordings; return their files."""
+    from rtsim.record.overlay_page import write_overlay
+
+    if to_ns(after, "--after"):
+        raise ScenarioError("--after is for one recording; leave it out, or give one recording")
+    write_overlay(recordings, target, line.say)
+    return {"recordings": [one.source for one in recordings]}
 
 
 def check_page(target: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from rtsim.cli.keyboard import is_terminal, keyboard
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.client import NEXT_TAG, ControlError, Run, connected
+from rtsim.record.views import View
 
 _MOST_SIGNALS = 200
 _LOOKS = 12
@@ -84,7 +87,7 @@ def top(
 
 
 def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
-    """Return the names of the signals that match ``wanted``, or all names."""
+    """Return the names of the signals that match ``wanted``, or all names, those of views first."""
     known = list(run.signals)
     names = []
     for pattern in wanted:
@@ -92,7 +95,22 @@ def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
         if not found:
             raise UnknownName("signal", pattern, known, "this run")
         names += [n for n in found if n not in names]
-    return (names or known)[:_MOST_SIGNALS]
+    return (names or in_views(known, run.about.get("views")))[:_MOST_SIGNALS]
+
+
+def in_views(known: Sequence[str], views: object) -> list[str]:
+    """Return ``known`` names in the order of ``views`` (plain data), then the others.
+
+    An array of a view stands for its elements, such as ``f16.position_0``.  Views that are not
+    valid are left out.
+    """
+    found: dict[str, None] = {}
+    for plain in views if isinstance(views, list) else ():
+        with suppress(ScenarioError):
+            for name in View.from_dict(plain).names():
+                elements = re.compile(rf"{re.escape(name)}(_[0-9]+)*\Z")
+                found.update(dict.fromkeys(n for n in known if elements.match(n)))
+    return list(dict.fromkeys([*found, *known]))
 
 
 class Screen:

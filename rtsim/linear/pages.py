@@ -13,9 +13,9 @@ from plotly.subplots import make_subplots
 from rtsim.core.errors import RecordingError
 from rtsim.linear.crossings import frequencies, return_ratio
 from rtsim.linear.state_space import StateSpace
-from rtsim.record.figures import BLUE, GREY, RED, plot_html
 from rtsim.record.markup import text
 from rtsim.record.page import page
+from rtsim.record.plotly_html import BLUE, GREY, RED, plot_html
 
 _GAIN_RANGE = 60.0
 """Gains (dB) that the Nichols plot shows above and below 0."""

@@ -64,4 +64,7 @@ def scenario(*, until: Duration = 4, step: Duration = "1/100", solver: str = "rk
     """A bouncing ball: dropped from 1 m, at rest after 2.56 s."""
     out = Scenario("ball", until=until)
     out.plant("ball", BALL, step=step, solver=solver)
+    out.plot("height [m]", "ball.height")
+    out.plot("speed [m/s]", "ball.speed")
+    out.plot("speed over height", "ball.speed", over="ball.height")
     return out

@@ -113,6 +113,9 @@ def scenario(
     )  # fmt: skip
     places = {f"{who}_{axis}": f"{who}.{axis}" for who in ("fox", "rabbit") for axis in "xy"}
     out.controller("judge", looks, on=("rabbit",), inputs=places)
+    out.plot("gap [m]", "judge.gap")
+    out.plot("path of the fox", "fox.y", over="fox.x")
+    out.plot("path of the rabbit", "rabbit.y", over="rabbit.x")
     if acausal:
         out.order("fox", "rabbit")
     return out

@@ -19,6 +19,7 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.discrete import Agenda, Processes
 from rtsim.equations.model import Guard, Model
+from rtsim.record.views import MOST_SIGNALS
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive
 
@@ -136,4 +137,8 @@ def scenario(furnaces: int = 2, hours: float = 24.0, step: Duration = 60) -> Sce
         out.plant(name, FURNACE, step=step, solver=Adaptive(rtol=1e-11, atol=1e-11), inputs=inputs)
         on.append(f"{name}.done")
     out.processes("shop", shop(furnaces), on=on)
+    out.plot("pieces waiting and present", "shop.waiting", "shop.present")
+    furnace = [f"furnace_{k}.temperature" for k in range(1, furnaces + 1)]
+    out.plot("temperature of the furnaces [degC]", *furnace[:MOST_SIGNALS])
+    out.plot("wait and heating of each piece [s]", "finished.wait", "finished.heating")
     return out

@@ -177,4 +177,8 @@ def scenario(weeks: float = 4.0) -> Scenario:
     until: Duration = weeks * WEEK
     out = Scenario("machine-shop", until=until)
     out.processes("shop", SHOP)
+    out.plot("machines that work", "shop.working")
+    out.plot("parts made by each machine", "shop.parts")
+    out.plot("parts and other jobs", "shop.total", "shop.other_jobs")
+    out.plot("time from breaking to working [s]", "repairs.down")
     return out

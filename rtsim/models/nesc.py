@@ -236,5 +236,13 @@ def scenario(case: str = "1", step: Duration = 0.005, until: Duration = 0) -> Sc
         inputs=dict(chosen.inputs),
         parameters=dict(chosen.parameters),
     )
+    out.plot("altitude [m]", "body.altitude")
+    out.plot("airspeed [m/s]", "body.airspeed")
+    names = ("velocity_north", "velocity_east", "velocity_down")
+    out.plot("velocity [m/s]", *(f"body.{name}" for name in names))
+    out.plot("attitude [rad]", "body.roll", "body.pitch", "body.yaw")
+    rates = ("roll_rate", "pitch_rate", "yaw_rate")
+    out.plot("body rates [rad/s]", *(f"body.{name}" for name in rates))
+    out.plot("place [rad]", "body.latitude", "body.longitude")
     out.show(drawn("body"))
     return out

@@ -46,4 +46,7 @@ def scenario(step: Duration = 0.1, solver: str = "rk4", until: Duration = 30) ->
     out = Scenario("orbit", until=until)
     out.plant("moon", ORBIT, step=step, solver=solver)
     out.show(scene="orbit", plant="moon")
+    out.plot("orbit", "moon.y", over="moon.x")
+    out.plot("position", "moon.x", "moon.y")
+    out.plot("velocity", "moon.vx", "moon.vy")
     return out

@@ -80,6 +80,8 @@ def scenario(
     out = Scenario("queue", until=until)
     rates = {"arrival_rate": arrival, "service_rate": service, "servers": servers}
     out.processes("queue", QUEUE, parameters=rates)
+    out.plot("customers waiting and served", "queue.waiting", "queue.served")
+    out.plot("wait and service of each customer [s]", "customers.wait", "customers.service")
     return out
 
 

@@ -61,4 +61,8 @@ def scenario(latency: Duration = 0, step: Duration = 0.01, until: Duration = 10)
         inputs={"x": "plant.x", "v": "plant.v"},
         transport=Fixed(latency),
     )
+    out.plot("position [m]", "plant.x")
+    out.plot("speed [m/s]", "plant.v")
+    out.plot("force [N/kg]", "plant.force", "controller.force")
+    out.plot("speed over position", "plant.v", over="plant.x")
     return out

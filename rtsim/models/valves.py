@@ -68,4 +68,7 @@ def scenario(until: Duration = 60, step: Duration = 0.01) -> Scenario:
             compute=Fixed(compute),
             transport=Fixed(0.005),
         )
+    out.plot("pressure [bar]", "tank.pressure")
+    for name in ("valve21", "valve22"):
+        out.plot(name, f"tank.{name}", f"{name}.open")
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,3 +33,9 @@ _SCENES: dict[str, Mapping[str, Any]] = {
 def default_scene(scenario: str) -> dict[str, Any]:
     """Return the viewer's description of a run whose recording names no scene."""
     return {"scenario": scenario, **_SCENES.get(scenario, {})}
+
+
+def with_views(shown: dict[str, Any], views: Sequence[object]) -> dict[str, Any]:
+    """Return the description ``shown`` of a window with ``views``, if its scene draws strips."""
+    strips = shown.get("scene", "") in ("", "strips")
+    return {**shown, "views": list(views)} if strips and views else shown

@@ -20,6 +20,7 @@ from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.pilot.cues import checked_cues
+from rtsim.pilot.flights import with_views
 from rtsim.pilot.orders import CHECKPOINT, QUIT, RETURN, order_to_command, reason_to_words
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.pictures import Pictures
@@ -218,7 +219,7 @@ def window_of(scenario: Scenario) -> dict[str, Any]:
     plants = list(scenario.of(PlantComponent))
     if "plant" in shown and shown["plant"] not in plants:
         raise UnknownName("plant", str(shown["plant"]), sorted(plants), f"scene {shown['scene']}")
-    return shown
+    return with_views(shown, [view.to_dict() for view in scenario.presentation.views])
 
 
 class Cockpit:

@@ -12,7 +12,7 @@ import numpy as np
 
 from rtsim.core.errors import RecordingError, RtsimError
 from rtsim.pilot.cues import checked_cues
-from rtsim.pilot.flights import default_scene
+from rtsim.pilot.flights import default_scene, with_views
 from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.record.reading import Recording, TrackData
@@ -73,9 +73,10 @@ def _about(header: Mapping[str, Any]) -> dict[str, Any]:
     """Return the description for a window; recordings of version 0.1 do not name their scene."""
     reference = str(header.get("scenario", {}).get("origin", {}).get("reference", ""))
     shown = header.get("shown")
-    if isinstance(shown, Mapping):
-        return {**shown, "scenario": reference}
-    return default_scene(reference)
+    found = dict(shown) if isinstance(shown, Mapping) else default_scene(reference)
+    views = header.get("views")
+    found = with_views(found, views if isinstance(views, list) else ())
+    return {**found, "scenario": reference} if isinstance(shown, Mapping) else found
 
 
 def _cues(recording: Recording, plants: Mapping[str, _Plant]) -> tuple[Cue, ...]:

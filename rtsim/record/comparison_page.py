@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from rtsim.record.charts import Chart, grid
 from rtsim.record.comparison import Comparison
 from rtsim.record.markup import table, text
 from rtsim.record.overlay import overlaid
@@ -20,10 +21,6 @@ _WORDS = {
     Outcome.FAILED: "The recordings differ",
     Outcome.UNDECIDED: "The comparison is undecided",
 }
-_STYLE = """
-.verdict { font-size: 20px; font-weight: 600; margin-top: 12px; }
-.passed { color: #1b7f3b; } .failed { color: #c62828; } .undecided { color: #b36b00; }
-"""
 
 
 def comparison_page(
@@ -41,7 +38,7 @@ def comparison_page(
         ("stamps", "Times and stamps of messages", _folded(stamps)),
         ("runs", "Runs", _runs(result, baseline, candidate)),
     ]
-    return page("Comparison", _head(result, baseline, candidate), sections, style=_STYLE)
+    return page("Comparison", _head(result, baseline, candidate), sections)
 
 
 def _head(result: Comparison, baseline: Recording, candidate: Recording) -> str:
@@ -84,14 +81,14 @@ def _plots(
     """Return plots of the signals that differ most, or of the first ones if none differs."""
     runs = [(f"A: {_name(baseline)}", baseline), (f"B: {_name(candidate)}", candidate)]
     drawn = [one for one in results if _column(one, baseline)][:MOST_PLOTS]
-    out = []
+    out: list[Chart] = []
     for number, one in enumerate(drawn, start=1):
         say(f"plot {number} of {len(drawn)}")
         track = one.name.rpartition(".")[0]
-        out.append(overlaid(runs, track, _column(one, baseline), one.tolerance))
+        out += overlaid(runs, track, _column(one, baseline), one.tolerance)
     left = len(results) - len(drawn)
     note = f"<p class=soft>The other {left} signals are in the table only.</p>" if left else ""
-    return "".join(out) + note if out else ""
+    return grid(out) + note if out else ""
 
 
 def _column(one: SignalResult, baseline: Recording) -> str:

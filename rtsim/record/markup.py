@@ -12,13 +12,26 @@ _LONGEST_WORD = 30
 _QUANTITY = re.compile(r"-?[0-9][0-9.,]*( \S{1,4})?\Z")
 """Matches a number with or without a unit."""
 
+PLOT = "<div class=plot>"
+"""Beginning of each plot by plotly; a page that contains it needs the script of plotly."""
 STYLE = """
-:root { --ink: #1c2430; --soft: #5b6675; --line: #dfe4ea; --back: #f6f7f9; --blue: #1f5fbf; }
+:root { color-scheme: light dark;
+        --ink: #1c2430; --soft: #5b6675; --line: #dfe4ea; --back: #f6f7f9; --blue: #1f5fbf;
+        --paper: #fff; --grey: #8a94a6; --warn: #fdf1d8; --edge: #f0d28a;
+        --good: #1b7f3b; --bad: #c62828; --open: #9a5b00;
+        --c0: #1f5fbf; --c1: #d97706; --c2: #2e7d32; --c3: #8e24aa; --c4: #c62828; --c5: #00838f; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e3e8ee; --soft: #a3afbd; --line: #333d49; --back: #12161b; --blue: #7fb0f5;
+          --paper: #1a2028; --grey: #8a94a6; --warn: #3a2f14; --edge: #6d5720;
+          --good: #6fd08c; --bad: #ff8a80; --open: #f0b860;
+          --c0: #6ea8fe; --c1: #f5a742; --c2: #7ccf82; --c3: #d59bea; --c4: #ff8a80;
+          --c5: #5fd0dc; }
+}
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--back); color: var(--ink);
        font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
-header { background: #fff; border-bottom: 1px solid var(--line); }
-header > div, main { max-width: 1240px; margin: 0 auto; padding: 0 24px; }
+header { background: var(--paper); border-bottom: 1px solid var(--line); }
+header > div, main { max-width: 1480px; margin: 0 auto; padding: 0 24px; }
 header > div { padding-top: 28px; padding-bottom: 20px; }
 h1 { margin: 0; font-size: 28px; }
 h2 { margin: 0 0 12px; font-size: 19px; }
@@ -27,8 +40,9 @@ h3 { margin: 20px 0 6px; font-size: 15px; }
 .facts { display: flex; flex-wrap: wrap; gap: 8px 28px; margin-top: 14px; }
 .facts div span { display: block; color: var(--soft); font-size: 12px; }
 nav { margin-top: 16px; display: flex; flex-wrap: wrap; gap: 4px 18px; }
-nav a { color: var(--blue); text-decoration: none; white-space: nowrap; }
-section { background: #fff; border: 1px solid var(--line); border-radius: 8px;
+a { color: var(--blue); }
+nav a { text-decoration: none; white-space: nowrap; }
+section { background: var(--paper); border: 1px solid var(--line); border-radius: 8px;
           padding: 20px 22px; margin: 18px 0; overflow-x: auto; }
 .columns { display: grid; gap: 4px 36px;
            grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); }
@@ -36,22 +50,44 @@ section { background: #fff; border: 1px solid var(--line); border-radius: 8px;
 .columns > .wide { grid-column: 1 / -1; }
 ul { margin: 4px 0; padding-left: 20px; }
 table { border-collapse: collapse; font-size: 13px; width: 100%; }
-th { text-align: left; color: var(--soft); font-weight: 500; background: #fff;
+th { text-align: left; color: var(--soft); font-weight: 500; background: var(--paper);
      border-bottom: 1px solid var(--line); }
 td, th { padding: 4px 12px 4px 0; vertical-align: top; }
 td.v { white-space: nowrap; }
 td.long { overflow-wrap: anywhere; min-width: 220px; }
-tr + tr td { border-top: 1px solid #eef1f4; }
+tr + tr td { border-top: 1px solid var(--line); }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .scroll { max-height: 420px; overflow-y: auto; }
 .scroll th { position: sticky; top: 0; }
-.plot { min-width: 720px; }
+.plot { min-width: 720px; background: #fff; }
+.charts { display: grid; gap: 14px 22px;
+          grid-template-columns: repeat(auto-fill, minmax(min(400px, 100%), 1fr)); }
+.charts > *, figure { min-width: 0; margin: 0; break-inside: avoid; }
+figcaption { font-weight: 600; font-size: 13px; overflow-wrap: anywhere; }
+figure .uplot { width: 100%; }
+figure .u-legend { font-size: 12px; text-align: left; color: var(--soft); margin: 0; }
+figure .u-legend th { font-weight: 400; }
+figure .u-legend th, figure .u-legend td { padding: 0 4px 0 0; border: 0; background: none; }
+figure .u-legend .u-value { display: inline-block; min-width: 58px;
+                            font-variant-numeric: tabular-nums; }
+.verdict { font-size: 20px; font-weight: 600; margin-top: 12px; }
+.verdict + .verdict { margin-top: 0; }
+.passed { color: var(--good); } .failed { color: var(--bad); } .undecided { color: var(--open); }
 summary { cursor: pointer; margin: 8px 0; }
-.warn { background: #fdf1d8; border: 1px solid #f0d28a; border-radius: 6px;
+.warn { background: var(--warn); border: 1px solid var(--edge); border-radius: 6px;
         padding: 8px 12px; margin-top: 14px; }
 @media (max-width: 700px) {
   header > div, main { padding-left: 10px; padding-right: 10px; }
   section { padding: 14px 12px; }
+}
+@media print {
+  :root { color-scheme: light; --ink: #1c2430; --soft: #5b6675; --line: #dfe4ea; --back: #fff;
+          --paper: #fff; --blue: #1f5fbf; --warn: #fdf1d8; --edge: #f0d28a;
+          --good: #1b7f3b; --bad: #c62828; --open: #9a5b00; }
+  nav { display: none; }
+  section { border: 0; padding: 0; overflow: visible; }
+  .scroll { max-height: none; overflow: visible; }
+  .charts { grid-template-columns: 1fr; }
 }
 """
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import plotly.offline
-
-from rtsim.record import figures
-from rtsim.record.markup import STYLE, text
+from rtsim.record import charts
+from rtsim.record.markup import PLOT, STYLE, text
 
 Section = tuple[str, str, str]
 """A section of a page: key of its link, title, and body as markup.  The page leaves out a section
@@ -30,7 +28,17 @@ def page(
         "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"{made_by}<title>{text(title)}</title><style>{STYLE}{style}</style>"
-        f"<script>{plotly.offline.get_plotlyjs()}</script></head><body>"
+        f"{_scripts(head + bodies)}</head><body>"
         f"<header><div>{head}<nav>{links}</nav></div></header>"
-        f"<main>{bodies}</main><script>{figures.DRAW_WHEN_OPENED}</script></body></html>\n"
+        f"<main>{bodies}</main></body></html>\n"
     )
+
+
+def _scripts(body: str) -> str:
+    """Return the scripts that draw the charts and plots of ``body``; none without them."""
+    out = charts.scripts() if charts.MARK in body else ""
+    if PLOT in body:
+        from rtsim.record import plotly_html  # plotly is large, and most pages need none of it
+
+        out += plotly_html.scripts()
+    return out

@@ -1,6 +1,7 @@
 """One self-contained HTML page about one run: it needs no network and no other files.
 
-All text from the recording is escaped.  Long traces are thinned for display, and the page says so.
+The verdict and the views of the scenario stand first, assumptions and limits last.  All text from
+the recording is escaped.  Long traces are thinned for display, and the page says so.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from rtsim.core.errors import RecordingError
 from rtsim.core.tag import Duration, Tag, to_ns
 from rtsim.record import fault_marks, figures, outputs
 from rtsim.record.atomic_write import write_whole
-from rtsim.record.ending import RunEnding
+from rtsim.record.charts import grid, page_marks
+from rtsim.record.ending import ERROR, UNKNOWN, RunEnding
 from rtsim.record.markup import block, duration, flat, mapping, table, text
 from rtsim.record.page import page
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.thinning import BUCKETS
+from rtsim.record.recorded_views import SAMPLED
+from rtsim.record.table import MESSAGES
+from rtsim.record.view_charts import ViewCharts, shown_views
+from rtsim.record.views import View, with_unit
 from rtsim.timing.frames import WorstFrame
 
 MOST_ROWS = 200
@@ -28,6 +33,18 @@ STATUS = {0: "", 1: "lost", 2: "second copy"}
 _UP_TO = ("min", "median", "p99", "p99_9", "max")
 _DOWN_TO = ("max", "median", "p1", "p0_1", "min")  # for a margin, the least value is the worst
 
+_WRONG = {
+    "Late": "late answers",
+    "Missed": "missed requests",
+    "Failed": "failed controllers",
+    "Overrun": "overruns",
+    "Unbounded": "solver steps without an error bound",
+}
+"""Kinds of events that the line of the verdict counts."""
+_THINNED = (
+    "Long traces are thinned for display: the time is divided into equal parts, and only the "
+    "first, least, greatest and last value of each part are drawn. The recording has all rows."
+)
 _STATED = ("assumptions", "limits", "name", "description")
 
 
@@ -35,12 +52,12 @@ Say = Callable[[str], None]
 """Function that is called with a progress text, because drawing many signals takes seconds."""
 
 
-def _unheard(_: str) -> None:
-    pass
+def unheard(_: str) -> None:
+    """Ignore a progress text."""
 
 
 def write_report(
-    recording: Recording, path: str | Path, say: Say = _unheard, after: Duration = 0
+    recording: Recording, path: str | Path, say: Say = unheard, after: Duration = 0
 ) -> None:
     """Write the page about ``recording`` to ``path``.
 
@@ -54,17 +71,17 @@ def write_report(
         raise RecordingError(f"cannot write the report {path}: {error.strerror}") from error
 
 
-def render(recording: Recording, say: Say = _unheard, after: Duration = 0) -> str:
+def render(recording: Recording, say: Say = unheard, after: Duration = 0) -> str:
     """Return the page as text; averages of discrete-event components begin at ``after`` s."""
     sections = [
-        ("stated", "Assumptions and limits", _stated(recording)),
+        ("views", "Views", _views(recording, say)),
         ("discrete", "Discrete events", outputs.section(recording, to_ns(after, "--after"))),
-        ("trajectories", "Trajectories", _trajectories(recording, say)),
         ("messages", "Messages", _messages(recording)),
         ("timing", "Timing", _timing(recording)),
         ("faults", "Faults", _faults(recording)),
         ("events", "Events", _events(recording)),
         ("setup", "Set-up", _setup(recording)),
+        ("stated", "Assumptions and limits", _stated(recording)),
     ]
     return page(_name(recording), _head(recording), sections)
 
@@ -89,10 +106,38 @@ def _head(recording: Recording) -> str:
     return (
         f"<h1>{text(_name(recording))}</h1>"
         f"<div class=soft>{text(scenario.get('description', ''))}</div>"
-        f"<div class=facts>{boxes}</div>"
+        f"{verdict(recording)}<div class=facts>{boxes}</div>"
         + (f"<div class=warn>The recording is incomplete: {text(cut)}</div>" if cut else "")
         + ("" if cut or ending.complete else f"<div class=warn>The run {text(str(ending))}</div>")
+        + _in_one_line(scenario)
     )
+
+
+def verdict(recording: Recording, run: str = "The run") -> str:
+    """Return one line on the end of the run and on what went wrong in it, as HTML.
+
+    The line begins with ``run``.  It is no verdict on the results: a run has no requirements.
+    """
+    ending = RunEnding.of(recording)
+    wrong = [
+        f"{count:,} {said}"
+        for kind, said in _WRONG.items()
+        if (count := sum(e.kind == kind for e in recording.events))
+    ]
+    faults = len({span.fault for span in _spans(recording)})
+    wrong += [f"{faults} injected fault{'s' * (faults > 1)} acted"] if faults else []
+    bad = ending.reason == ERROR
+    kind = "failed" if bad else "passed" if ending.complete and not wrong else "undecided"
+    if ending.reason == UNKNOWN and not wrong:
+        return ""
+    also = f": {', '.join(wrong)}" if wrong else ""
+    return f"<div class='verdict {kind}'>{text(f'{run} {ending.in_brief}{also}')}</div>"
+
+
+def _in_one_line(scenario: Mapping[str, Any]) -> str:
+    counts = [(key, len(scenario.get(key) or ())) for key in ("assumptions", "limits")]
+    said = " and ".join(f"{n} {key if n > 1 else key[:-1]}" for key, n in counts if n)
+    return f'<p class=soft><a href="#stated">{said}</a> apply to these results.</p>' if said else ""
 
 
 def _stated(recording: Recording) -> str:
@@ -162,45 +207,51 @@ def _more(count: int, what: str) -> str:
     )
 
 
-def _trajectories(recording: Recording, say: Say) -> str:
-    out = []
-    thinned = False
-    faults = _spans(recording)
-    # Draw states first, then sent messages, then the inputs that each controller sampled.
-    drawn = [
-        track
-        for track in sorted(recording.tracks.values(), key=_place)
-        if track.spec.deterministic and len(track) and track.signals.size
-    ]
-    for i, track in enumerate(drawn, start=1):
-        say(f"drawing {track.name} ({i} of {len(drawn)}) …")
-        sampled = track.name.startswith("messages/") and track.name.endswith(".inputs")
-        plot, less = figures.trajectories(track, recording.events, faults, when_opened=sampled)
-        thinned |= less
-        kind = "x- and x+" if "side" in track.integers else "each value holds until the next"
-        kind += ", from its arrival on" if "arrival" in track.integers else ""
-        rows = f"{len(track):,} rows, {kind}"
-        if sampled:  # the same values are shown above, at their source
-            title = f"{text(track.name)} <span class=soft>{rows}</span>"
-            out.append(f"<details><summary>{title}</summary>{plot}</details>")
-        else:
-            out.append(f"<h3>{text(track.name)}</h3><div class=soft>{rows}</div>{plot}")
-    if not out:
+def _views(recording: Recording, say: Say) -> str:
+    """Return the charts of the views, then folds with all other signals."""
+    shown = shown_views(recording)
+    tracks = recording.tracks.values()
+    sampled = sum(t.signals.size for t in tracks if t.name.endswith(SAMPLED))
+    columns = sum(len(v.signals) for v in (*shown.first, *shown.rest)) + sampled
+    drawer = ViewCharts(recording, columns)
+    say(f"drawing {len(shown.first) + len(shown.rest)} views …")
+    first = grid([c for v in shown.first if (c := drawer.chart(v))])
+    rest = grid([c for v in shown.rest if (c := drawer.chart(v))])
+    sampled_charts = _sampled(recording, drawer)
+    if not (first or rest or sampled_charts):
         return ""
-    notes = "Time in s. A vertical jump is a change from x- to x+. Dotted lines are events."
-    if faults:
-        notes += " Orange marks are faults."
-    if thinned:
-        notes += (
-            f" Long traces are thinned for display: the time is divided into {BUCKETS} equal parts,"
-            " and only the first, least, greatest and last value of each part are drawn."
-            " The recording contains all rows."
-        )
-    return f"<p class=soft>{notes}</p>{''.join(out)}"
+    events = figures.marked(recording.events, faults := _spans(recording))
+    notes = ["Time in s. A vertical jump is a change from x- to x+."]
+    if any(events):
+        notes.append("Dotted lines are events." + (" Orange bands are faults." if faults else ""))
+    notes.append("Drag across a chart to zoom all charts over time; a double click shows all.")
+    if drawer.thins:
+        notes.append(_THINNED)
+    if missing := drawer.missing((*shown.first, *shown.rest)):
+        notes.append(f"Not in this recording: {', '.join(dict.fromkeys(missing))}.")
+    if shown.left_out:
+        notes.append(f"{shown.left_out:,} more signals are not drawn; the recording has them.")
+    folds = _folded(f"{len(shown.rest)} more views", rest) if rest else ""
+    return (
+        f"{page_marks(*events)}{first}{folds}{sampled_charts}"
+        f"<p class=soft>{text(' '.join(notes))}</p>"
+    )
 
 
-def _place(track: TrackData) -> tuple[bool, bool]:
-    return "arrival" in track.integers, track.name.endswith(".inputs")
+def _sampled(recording: Recording, drawer: ViewCharts) -> str:
+    """Return folds with the inputs that each controller sampled."""
+    out = []
+    for track in recording.tracks.values():
+        if track.name.endswith(SAMPLED) and len(track) and track.signals.size:
+            owner = track.name.removeprefix(MESSAGES)
+            views = [View(with_unit(s.name, s.unit), (f"{owner}.{s.name}",)) for s in track.signals]
+            charts = [c for view in views if (c := drawer.chart(view))]
+            out.append(_folded(f"Inputs that {owner.removesuffix(SAMPLED)} sampled", grid(charts)))
+    return "".join(out)
+
+
+def _folded(title: str, body: str) -> str:
+    return f"<details><summary>{text(title)}</summary>{body}</details>"
 
 
 def _messages(recording: Recording) -> str:

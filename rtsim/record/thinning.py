@@ -38,18 +38,30 @@ class Thinning:
         """Return the times and values of ``y`` (n,) that are kept."""
         if not self.thins:
             return self._t, y
-        keep: list[int] = []
-        for rows in self._buckets:
-            part = y[rows]
-            finite = np.isfinite(part)
-            local = {0, len(part) - 1}
-            if finite.any():
-                inside = np.flatnonzero(finite)
-                local |= {int(inside[part[inside].argmin()]), int(inside[part[inside].argmax()])}
-            if not finite.all():
-                local.add(int(np.argmin(finite)))
-            keep += [rows.start + i for i in sorted(local)]
+        keep = self.kept(y)
         return self._t[keep], y[keep]
+
+    def kept(self, *columns: Vector) -> NDArray[np.intp]:
+        """Return the rows of ``columns``, each (n,), that are kept, in order."""
+        if not self.thins:
+            return np.arange(len(self._t))
+        keep: set[int] = set()
+        for y in columns:
+            for rows in self._buckets:
+                keep |= _of_bucket(rows, y[rows])
+        return np.array(sorted(keep), dtype=np.intp)
+
+
+def _of_bucket(rows: slice, part: Vector) -> set[int]:
+    """Return the rows of a bucket that are kept: first, last, least, greatest and one NaN."""
+    finite = np.isfinite(part)
+    local = {0, len(part) - 1}
+    if finite.any():
+        inside = np.flatnonzero(finite)
+        local |= {int(inside[part[inside].argmin()]), int(inside[part[inside].argmax()])}
+    if not finite.all():
+        local.add(int(np.argmin(finite)))
+    return {rows.start + i for i in local}
 
 
 def _bucket_of(t: Vector, edges: Vector) -> NDArray[np.intp]:

@@ -17,7 +17,7 @@ from rtsim.record.comparison import compare
 from rtsim.record.comparison_junit import comparison_junit
 from rtsim.record.comparison_page import MOST_PLOTS, comparison_page
 from rtsim.record.file import FileRecorder
-from rtsim.record.overlay import Line, _difference
+from rtsim.record.overlay import Values, _difference
 from rtsim.record.reading import Recording
 
 
@@ -110,7 +110,7 @@ def test_the_page_leads_with_the_verdict(both: tuple[Recording, Recording]) -> N
     assert "The recordings differ" in head
     assert "6 of " in head
     assert said[-1] == "plot 6 of 6"
-    assert rest.count("<div class=plot>") == 6
+    assert rest.count("<figure class=chart>") == 2 * 6, "values and differences"
     assert "src=" not in rest.replace("Plotly", ""), "the page needs no network"
     same = comparison_page(compare(both[0], both[0]), both[0], both[0])
     assert "The recordings agree" in same
@@ -130,16 +130,16 @@ def test_many_signals_are_not_all_drawn(tmp_path: Path) -> None:
     a = Recording.open(recorded(tmp_path / "a.mcap", 1.0, many=30))
     b = Recording.open(recorded(tmp_path / "b.mcap", 2.0, many=30))
     text = comparison_page(compare(a, b), a, b)
-    assert text.count("<div class=plot>") == MOST_PLOTS
+    assert text.count("<figure class=chart>") == 2 * MOST_PLOTS
     assert f"The other {33 - MOST_PLOTS} signals" in text
 
 
 def test_angles_differ_by_the_shorter_way() -> None:
     ns = np.array([1, 2, 5])
-    first = Line("a", ns, np.array([179.0, -170.0, 0.0]))
-    other = Line("b", np.array([1, 2, 4]), np.array([-179.0, 170.0, 0.0]))
+    first = Values("a", ns, np.array([179.0, -170.0, 0.0]))
+    other = Values("b", np.array([1, 2, 4]), np.array([-179.0, 170.0, 0.0]))
     at, gap = _difference(first, other, Signal("a", "deg", kind="angle"))
-    assert at.tolist() == [1, 2]
+    assert at.tolist() == [1e-9, 2e-9]
     assert gap.tolist() == [2.0, -20.0]
     assert _difference(first, other, Signal("a", "deg"))[1].tolist() == [-358.0, 340.0]
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,14 +21,12 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.record.event import Event
 from rtsim.record.fault_marks import Span
-from rtsim.record.figures import log_histogram, trajectories
+from rtsim.record.figures import MOST_LINES, log_histogram, marked
 from rtsim.record.markup import table
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.report import render, write_report
 from rtsim.record.thinning import thin
-from rtsim.runs.simulation import simulate
-from rtsim.scenario.loading import load_scenario
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 STAMPS = (
@@ -117,7 +113,6 @@ def test_text_of_the_recording_is_text() -> None:
     page = render(recorded(text=EVIL))
     assert EVIL not in page
     assert "<img" not in outside_scripts(page)
-    assert r"\u003cimg" not in page, "plotly would take it for its own markup"
     harmless = render(recorded(text="plain"))
     assert page.count("<script") == harmless.count("<script")
 
@@ -165,56 +160,34 @@ def test_a_damaged_certificate_costs_a_table_and_not_the_page(worst: object) -> 
     assert "<b>" not in page
 
 
-def test_what_controllers_sampled_is_drawn_when_its_fold_is_opened() -> None:
+def test_what_controllers_sampled_is_in_a_fold_of_its_own() -> None:
     page = render(certified())
     found = re.search(
-        r"<details><summary>messages/law\.inputs .*?<div class=plot></div>"
-        r'<script type="application/json" class="plot-data">(.*?)</script></details>',
+        r"<details><summary>Inputs that law sampled</summary>.*?"
+        r'<script type="application/json">(.*?)</script></figure></div></details>',
         page,
+        re.DOTALL,
     )
     assert found is not None
-    plot = json.loads(found[1])
-    assert set(plot) == {"data", "layout", "config"}
-    assert plot["data"][0]["name"] == "u [m]"
-    assert "script.plot-data" in page[found.end() :], "what draws it"
+    (line,) = json.loads(found[1])["lines"]
+    assert line["name"] == "law.inputs.u"
 
 
-def test_thirty_events_cost_no_more_calls_on_the_figure_than_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Plotly checks the whole figure at every call: the F-16's has a hundred plots."""
-    recorder = MemoryRecorder()
-    simulate(load_scenario("f16"), until=0.02, recorder=recorder)
-    track = recorder.recording().tracks["f16"]
-    calls: dict[str, int] = {}
-    for name in [n for n in dir(go.Figure) if n.startswith(("add_", "update_"))]:
-        monkeypatch.setattr(go.Figure, name, _counted(calls, getattr(go.Figure, name)))
-
-    def page(events: int) -> tuple[str, int]:
-        calls.clear()
-        marks = [Event(Tag(k * 100_000), "Overrun", "f16") for k in range(events)]
-        spans = [Span("f", k * 1e-4, k * 1e-4 + 5e-5, "") for k in range(events)]
-        return trajectories(track, marks, spans)[0], sum(calls.values())
-
-    once, few = page(1)
-    often, many = page(30)
-    assert few == many > 0
-    assert often.count('"dash":"dot"') == 30 * once.count('"dash":"dot"') > 0
-    assert often.count('"rect"') == 30 * once.count('"rect"') > 0
-
-
-def _counted(calls: dict[str, int], method: Callable[..., Any]) -> Callable[..., Any]:
-    def counting(*args: Any, **kwargs: Any) -> Any:
-        calls[method.__name__] = calls.get(method.__name__, 0) + 1
-        return method(*args, **kwargs)
-
-    return counting
+@pytest.mark.parametrize("count", [1, MOST_LINES, MOST_LINES + 1])
+def test_every_chart_marks_events_and_faults_unless_they_are_many(count: int) -> None:
+    events = [Event(Tag(k * 100_000_000), "Overrun", "f16") for k in range(count)]
+    spans = [Span("f", float(k), k + 0.5, "") for k in range(count)]
+    lines, bands = marked(events, spans)
+    assert len(lines) == len(bands) == (count if count <= MOST_LINES else 0)
+    if lines:
+        assert bands[-1] == (count - 1.0, count - 0.5)
+        assert lines[-1] == pytest.approx(0.1 * (count - 1))
 
 
 def test_what_is_being_drawn_is_told() -> None:
     said: list[str] = []
     render(recorded(), said.append)
-    assert said == ["drawing ball (1 of 2) …", "drawing messages/plain (2 of 2) …"]
+    assert said == ["drawing 3 views …"]
 
 
 def test_quantities_do_not_break_and_endless_words_do() -> None:

@@ -5,38 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import plotly.graph_objects as go
 import pytest
 
 from rtsim.core.errors import UnknownName
 from rtsim.core.tag import NS_PER_S
 from rtsim.models.ball import scenario as ball
 from rtsim.models.queues import scenario as queue
-from rtsim.record import figures
+from rtsim.record import charts
+from rtsim.record.charts import Line
 from rtsim.record.reading import Recording
 from rtsim.record.report import render
 from rtsim.testing.determinism import trace_of
 
-Drawn = Callable[[Recording, str], go.Scatter]
+Drawn = Callable[[Recording, str], Line]
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
-    """The trace by its title, out of the figures of a whole report."""
-    made: list[go.Figure] = []
-    as_html = figures.plot_html
+    """The line by its name, out of the charts of a whole report."""
+    made: list[Line] = []
+    plain = charts._plain
 
-    def keep(figure: go.Figure, **how: bool) -> str:
-        made.append(figure)
-        return as_html(figure, **how)
+    def keep(line: Line, path: bool) -> dict[str, Any]:
+        made.append(line)
+        return plain(line, path)
 
-    monkeypatch.setattr(figures, "plot_html", keep)
+    monkeypatch.setattr(charts, "_plain", keep)
 
-    def find(recording: Recording, title: str) -> go.Scatter:
+    def find(recording: Recording, name: str) -> Line:
         made.clear()
         render(recording)
-        (trace,) = [one for figure in made for one in figure.data if one.name == title]
-        return trace
+        return next(line for line in made if line.name == name)
 
     return find
 
@@ -49,7 +48,7 @@ def bounces(recording: Recording) -> list[int]:
 @pytest.mark.parametrize("step", ["1/100", "1/5000"], ids=["all-rows", "thinned"])
 def test_a_jump_is_drawn_from_before_to_after_at_one_time(step: str, drawn: Drawn) -> None:
     recording = trace_of(ball(until=2, step=step))
-    speed = drawn(recording, "speed [m/s]")
+    speed = drawn(recording, "ball.speed")
     hits = bounces(recording)
     assert len(hits) == 4
     for ns in hits:
@@ -61,16 +60,19 @@ def test_a_jump_is_drawn_from_before_to_after_at_one_time(step: str, drawn: Draw
 
 def test_what_flows_is_drawn_from_row_to_row_and_what_holds_in_stairs(drawn: Drawn) -> None:
     """Stairs between the rows of a plant would be jumps that it never made."""
-    assert drawn(trace_of(ball(until=1)), "height [m]").line.shape == "linear"
-    line = drawn(trace_of(queue(until=20)), "waiting")
-    assert line.line.shape == "hv"
+    assert not drawn(trace_of(ball(until=1)), "ball.height").stairs
+    assert drawn(trace_of(queue(until=20)), "queue.waiting").stairs
 
 
-def test_what_is_sent_is_drawn_from_its_arrival_on(drawn: Drawn) -> None:
+def test_what_is_sent_is_drawn_from_its_arrival_to_the_end(drawn: Drawn) -> None:
     recording = trace_of(queue(until=20))
-    line, track = drawn(recording, "served"), recording.track("messages/queue")
-    assert line.x.tolist() == (track.integer("arrival") / NS_PER_S).tolist()
-    assert line.y.tolist() == track.column("served").tolist()
+    line, track = drawn(recording, "queue.served"), recording.track("messages/queue")
+    arrivals = (track.integer("arrival") / NS_PER_S).tolist()
+    values = track.column("served").tolist()
+    assert line.x.tolist()[: len(arrivals)] == arrivals
+    assert line.y.tolist()[: len(values)] == values
+    assert line.x[-1] == recording.end_ns / NS_PER_S
+    assert line.y[-1] == values[-1]
 
 
 @pytest.mark.parametrize("side", ["before", "minus", "", "+-"])

@@ -80,4 +80,6 @@ def scenario(until: float = 2.4) -> Scenario:
     out.controller(
         "switch", design, period=PERIOD, inputs={"light": "room.light"}, compute=Fixed(0.01)
     )
+    out.plot("light [lx]", "room.light")
+    out.plot("lamp and shutter", "room.lamp", "switch.lamp", "room.shutter")
     return out

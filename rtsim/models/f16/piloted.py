@@ -96,6 +96,15 @@ def scenario(
     )
     out.external_input("stick", signals, Untouched())
     out.show(STALL, scene="f16", plant="f16")
+    out.plot("altitude [ft]", "f16.altitude_ft")
+    out.plot("equivalent airspeed [kt]", "f16.equivalent_airspeed_kt")
+    out.plot("roll and pitch [deg]", "f16.roll_deg", "f16.pitch_deg")
+    out.plot("angles of attack and sideslip [deg]", "f16.alpha_deg", "f16.beta_deg")
+    out.plot("load factor", "f16.load_factor")
+    out.plot("stick and pedals", *(f"stick.{name}" for name in STICK.names))
+    out.plot("surfaces [deg]", "f16.elevator", "f16.aileron", "f16.rudder")
+    out.plot("engine power [%]", "f16.power")
+    out.plot("ground track [deg]", "f16.latitude_deg", over="f16.longitude_deg")
     period = exact_seconds(rate, "rate")
     controller = PythonController(
         by_wire,

@@ -60,6 +60,12 @@ SENSORS = Signals(
 )
 """Inputs of the controller beside ``roll_rate``, ``pitch_rate`` and ``yaw_rate`` in rad/s."""
 
+LOAD_FACTOR = Signals(
+    Signal("load_factor", description="upward air load along the body's z axis over the weight")
+)
+STANDARD_GRAVITY = 9.80665
+"""m/s^2, exact (ISO 80000-3)."""
+
 
 def _parameters() -> Signals:
     figures = {
@@ -78,10 +84,12 @@ def _parameters() -> Signals:
 
 PARAMETERS = _parameters()
 _CG = PARAMETERS.slice("cg").start
+_MASS = PARAMETERS.slice("mass").start
 _GUST_Y, _GUST_Z, _GUST_START, _GUST_DURATION = range(_CG + 1, _CG + 5)
 _AIR = CONTROLS.size
 _THRUST = BODY_OUTPUTS.size
 _SENSORS = _THRUST + 1
+_LOAD_FACTOR = _SENSORS + SENSORS.size
 
 
 @compiled
@@ -134,14 +142,14 @@ def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector)
 
 
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Fill ``y`` with ``BODY_OUTPUTS``, the thrust (N) and ``SENSORS``."""
+    """Fill ``y`` with ``BODY_OUTPUTS``, thrust (N), ``SENSORS`` and the load factor."""
     describe(t, x, p, y)
-    vx, vy, vz = 0.0, 0.0, 0.0
+    vx, vy, vz, wp, wq, wr = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     if p[_GUST_Y] != 0.0 or p[_GUST_Z] != 0.0:
         shape = gust_shape(t, p[_GUST_START], p[_GUST_DURATION])
         vy, vz = shape * p[_GUST_Y], shape * p[_GUST_Z]
     if air_moves(u, _AIR):
-        ax, ay, az, _, _, _ = air_velocity(x, p, u, _AIR)
+        ax, ay, az, wp, wq, wr = air_velocity(x, p, u, _AIR)
         vx, vy, vz = vx + ax, vy + ay, vz + az
     if vx != 0.0 or vy != 0.0 or vz != 0.0:
         describe_in_air(x, p, vx, vy, vz, y)
@@ -155,13 +163,19 @@ def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> N
     y[_SENSORS + 6] = y[8] / DEG
     y[_SENSORS + 7] = y[1] / DEG
     y[_SENSORS + 8] = y[2] / DEG
+    _, _, _, _, _, _, _, _, _, ub, vb, wb, pr, qr, rr, altitude = air_flow(x, p)
+    _, _, fz, _, _, _ = loads(
+        ub - vx, vb - vy, wb - vz, pr - wp, qr - wq, rr - wr, altitude,
+        u[0], u[1], u[2], u[3], p[_CG],
+    )  # fmt: skip
+    y[_LOAD_FACTOR] = -fz / (p[_MASS] * STANDARD_GRAVITY)
 
 
 F16 = Model(
     name="f16",
     states=BODY_STATES,
     inputs=CONTROLS,
-    outputs=BODY_OUTPUTS + Signals(Signal("thrust", "N")) + SENSORS,
+    outputs=BODY_OUTPUTS + Signals(Signal("thrust", "N")) + SENSORS + LOAD_FACTOR,
     parameters=PARAMETERS,
     derivative=derivative,
     output=output,

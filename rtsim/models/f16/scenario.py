@@ -110,6 +110,7 @@ def scenario(
         "f16", model, step=step, states=states, inputs=inputs, parameters=dict(chosen.parameters)
     )
     out.show(drawn("f16", shape="aircraft", length=15.0), scene="f16", plant="f16")
+    _plot(out, augmented)
     if augmented:
         period = Period(1_000_000_000 / exact_seconds(rate, "rate"))
         _add_guidance(out, chosen, period, autopilot_on)
@@ -123,6 +124,28 @@ def scenario(
         )
         out.order("guidance", "autopilot")
     return out
+
+
+def _plot(out: Scenario, augmented: bool) -> None:
+    """Declare the views: flight path, attitude, loads, then surfaces with their commands."""
+
+    def commands(*names: str) -> tuple[str, ...]:
+        return names if augmented else ()
+
+    out.plot("altitude [ft]", "f16.altitude_ft", *commands("pilot.altitude_command"))
+    speed = commands("pilot.airspeed_command")
+    out.plot("equivalent airspeed [kt]", "f16.equivalent_airspeed_kt", *speed)
+    out.plot("heading [deg]", "f16.yaw_deg", *commands("guidance.base_course"))
+    out.plot("roll and pitch [deg]", "f16.roll_deg", "f16.pitch_deg")
+    out.plot("angles of attack and sideslip [deg]", "f16.alpha_deg", "f16.beta_deg")
+    out.plot("load factor", "f16.load_factor")
+    out.plot("elevator [deg]", "f16.elevator", *commands("autopilot.elevator"))
+    out.plot("aileron and rudder [deg]", "f16.aileron", "f16.rudder")
+    out.plot("engine power [%]", "f16.power", *commands("autopilot.power"))
+    out.plot("body rates [rad/s]", "f16.roll_rate", "f16.pitch_rate", "f16.yaw_rate")
+    if augmented:
+        out.plot("distance from the course [ft]", "guidance.lateral_deviation")
+    out.plot("ground track [deg]", "f16.latitude_deg", over="f16.longitude_deg")
 
 
 def _add_guidance(out: Scenario, chosen: F16Case, period: Period, autopilot_on: bool) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import numpy as np
 import pygame
 
+from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.pilot.scenes.past import PastStates
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.text import Colour, write
+from rtsim.record.views import View
 
 BACK, PAPER, RULE = (18, 22, 28), (26, 32, 40), (52, 62, 74)
 INK, FAINT = (220, 226, 232), (130, 142, 154)
@@ -31,30 +34,36 @@ _LABEL, _SCALE = 176, 70
 
 @dataclass(frozen=True)
 class Strip:
-    """One strip: elements of a plant's signal; ``columns`` are indices in the plant's vector."""
+    """One strip: elements of a plant's signals; ``columns`` are indices in the plant's vector.
+
+    ``signal`` has the unit and the kind of all of them.
+    """
 
     plant: str
     signal: Signal
     title: str
-    columns: range
+    columns: Sequence[int]
+    unit: bool = True
+    """Whether the unit is written after the title."""
 
 
 class StripScene:
     """Shows name, unit, values, trace and scale of each signal, on as many pages as needed."""
 
     def __init__(self, about: Mapping[str, Any] | None = None) -> None:
-        """``about`` can have the entry ``note``, a text at the beginning of the head line."""
+        """``about`` can have the entry ``note``, a text at the beginning of the head line.
+
+        Its entry ``views`` has the views of the scenario as plain data; they become the first
+        strips, without the signals that no plant has.
+        """
         self._pasts = PastStates()
         self._note = str((about or {}).get("note", ""))
+        self._views = readable_views((about or {}).get("views"))
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
         surface.fill(BACK)
         pasts = {name: self._pasts.of(moment, name) for name in moment.plants}
-        strips = [
-            strip
-            for name, plant in moment.plants.items()
-            for strip in strips_of(name, plant.signals, alone=len(moment.plants) == 1)
-        ]
+        strips = ordered_strips({n: p.signals for n, p in moment.plants.items()}, self._views)
         if not strips:
             write(surface, "this run has no plant to show", (16, 16), 22, INK)
             return
@@ -70,6 +79,48 @@ class StripScene:
         if self._note:
             head = f"{self._note}; {head}"
         write(surface, head, (12, _HEAD / 2), 20, FAINT)
+
+
+def ordered_strips(plants: Mapping[str, Signals], views: Sequence[View] = ()) -> list[Strip]:
+    """Return the strips of the views, then those of the signals that no view has."""
+    first = [strip for view in views for strip in _of_view(view, plants)]
+    shown = {(strip.plant, column) for strip in first for column in strip.columns}
+    rest = [
+        strip
+        for name, signals in plants.items()
+        for strip in strips_of(name, signals, alone=len(plants) == 1)
+        if not shown.issuperset((name, column) for column in strip.columns)
+    ]
+    return first + rest
+
+
+def readable_views(plain: object) -> list[View]:
+    """Return views from plain data, without those that are not valid."""
+    out = []
+    for one in plain if isinstance(plain, list) else ():
+        with suppress(ScenarioError):
+            out.append(View.from_dict(one))
+    return out
+
+
+def _of_view(view: View, plants: Mapping[str, Signals]) -> list[Strip]:
+    """Return a strip for each plant and each unit that has signals of ``view``."""
+    found: dict[tuple[str, str, str], tuple[Signal, list[int]]] = {}
+    for name in view.signals:
+        plant, _, column = name.rpartition(".")
+        for signal in plants.get(plant, ()):
+            places = range(plants[plant].size)[plants[plant].slice(signal.name)]
+            at = [
+                i for i, c in zip(places, signal.columns, strict=True) if column in (signal.name, c)
+            ]
+            if at:
+                key = (plant, signal.unit, signal.kind)
+                found.setdefault(key, (signal, []))[1].extend(at)
+    return [
+        Strip(plant, signal, view.title, columns[first : first + len(TRACES)], unit=False)
+        for (plant, _, _), (signal, columns) in found.items()
+        for first in range(0, len(columns), len(TRACES))
+    ]
 
 
 def strips_of(plant: str, signals: Signals, alone: bool) -> list[Strip]:
@@ -119,7 +170,7 @@ def draw_strip(
     surface.set_clip(place)
     surface.fill(PAPER, place)
     _label(surface, place, strip, plant.values)
-    values = past.values[:, strip.columns.start : strip.columns.stop]
+    values = past.values[:, list(strip.columns)]
     low, high = scale(values)
     for share in (0.0, 0.5, 1.0):
         y = area.bottom - 5 - round(share * (area.height - 10))
@@ -136,7 +187,7 @@ def draw_strip(
 
 
 def _label(surface: pygame.Surface, place: pygame.Rect, strip: Strip, values: Vector) -> None:
-    unit = "" if strip.signal.unit == "1" else f" [{strip.signal.unit}]"
+    unit = f" [{strip.signal.unit}]" if strip.unit and strip.signal.unit != "1" else ""
     write(surface, strip.title + unit, (place.left + 6, place.top + 10), 19, INK)
     across = 1 if len(strip.columns) == 1 else 2
     size = 24 if across == 1 else 18

@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 
 from rtsim.core.estimates import Estimate
 from rtsim.core.signals import Vector
-from rtsim.record.figures import BLUE, GREY, ORANGE, RED, plot_html
+from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, plot_html
 from rtsim.studies.designs.base import Indices
 from rtsim.studies.report.numbers import Convergence, Fan, Quantile, distribution, quantiles_of
 from rtsim.studies.report.runs import Runs, Series, numbers

@@ -1,0 +1,168 @@
+"""Charts of a page: lines as plain data, which uPlot draws in the browser.
+
+uPlot (MIT licence) is a script of 120 kB, so a page with it is much smaller than one with plotly
+(docs/decisions/147).  ``charts.js`` decodes the lines and gives them to uPlot.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import importlib.util
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.errors import RecordingError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
+
+RESPONSE, COMMAND = 0, 1
+"""Numbers of colours: of a first line, and of a second line, which is its command."""
+ALLOWED = -1
+"""Number of the grey colour of tolerances."""
+HEIGHT_PX = 190
+MARK = "<figure class=chart>"
+"""Beginning of each chart; a page that contains it needs :func:`scripts`."""
+_LARGEST = 1e30
+"""Values up to this magnitude are stored with 24 bits around the first value of their line."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a chart: ``x`` (n,), which does not decrease, and ``y`` (n,).
+
+    ``stairs``: each value holds until the next.  ``color`` is a number of the palette.
+    """
+
+    name: str
+    x: Vector
+    y: Vector
+    color: int = RESPONSE
+    stairs: bool = False
+    dashed: bool = False
+    points: bool = False
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines over a common axis.
+
+    ``rows``: names of the values 0, 1, 2 … of the vertical axis, for a timeline.  ``path``: the
+    lines join points in their order, whatever ``x`` does.  ``log``: both axes are logarithmic.
+    ``marks``: events and faults of the page are drawn.  ``timed``: the horizontal axis is the time
+    of the run, so all such charts of a page are zoomed together.  ``span``: the ends of the
+    horizontal axis.
+    """
+
+    title: str
+    lines: Sequence[Line]
+    x_label: str = "time [s]"
+    y_label: str = ""
+    rows: Sequence[str] = ()
+    path: bool = False
+    log: bool = False
+    marks: bool = True
+    timed: bool = True
+    span: tuple[float, float] | None = None
+    height: int = HEIGHT_PX
+
+    def html(self) -> str:
+        """Return the chart as HTML; the script of the page draws it when it comes into view."""
+        options = {
+            "x": self.x_label, "y": self.y_label, "rows": list(self.rows), "path": self.path,
+            "log": self.log, "marks": self.marks and self.timed, "timed": self.timed,
+            "span": self.span, "height": self.height,
+            "lines": [_plain(line, self.path) for line in self.lines],
+        }  # fmt: skip
+        said = html.escape(f"{self.title}: {', '.join(line.name for line in self.lines)}")
+        return (
+            f"{MARK}<figcaption>{html.escape(self.title)}</figcaption>"
+            f'<div role=img aria-label="{said}" style="min-height:{self.height}px"></div>'
+            f'<script type="application/json">{as_json(options)}</script></figure>'
+        )
+
+
+def grid(charts: Sequence[Chart]) -> str:
+    """Return charts side by side, as many in a row as the page is wide."""
+    return f"<div class=charts>{''.join(chart.html() for chart in charts)}</div>" if charts else ""
+
+
+def page_marks(lines: Sequence[float], spans: Sequence[tuple[float, float]]) -> str:
+    """Return the events (s) and the faults (from, to, s) that all charts of a page mark."""
+    data = as_json({"lines": list(lines), "spans": [list(span) for span in spans]})
+    return f'<script type="application/json" id="marks">{data}</script>'
+
+
+def as_json(data: object) -> str:
+    """Return JSON that can stand in a script element: it contains no end tag."""
+    return json.dumps(data, separators=(",", ":")).replace("<", r"\u003c")
+
+
+@cache
+def scripts() -> str:
+    """Return uPlot with its style and the script that draws the charts of a page.
+
+    Raises :class:`RecordingError` if uPlot is not installed.
+    """
+    found = importlib.util.find_spec("uplot")  # found without an import, which needs IPython
+    places = None if found is None else found.submodule_search_locations
+    try:
+        static = Path(next(iter(places or ()))) / "static"
+        library = (static / "uPlot.iife.js").read_text(encoding="utf-8")
+        style = (static / "uPlot.min.css").read_text(encoding="utf-8")
+    except (OSError, StopIteration) as error:
+        raise RecordingError(
+            "the charts of a page need uPlot, which is not installed; type: "
+            "pip install uplot-python"
+        ) from error
+    own = Path(__file__).with_name("charts.js").read_text(encoding="utf-8")
+    return f"<style>{style}</style><script>{library}</script><script>{own}</script>"
+
+
+def _plain(line: Line, path: bool) -> dict[str, Any]:
+    x, y = (line.x, line.y) if path else _needed(line.x, line.y, line.points or line.wide)
+    packed = _values(x) if path else _times(x)
+    kind = {name: True for name in ("stairs", "dashed", "points", "wide") if getattr(line, name)}
+    return {"name": line.name, "color": line.color, "t": packed, "v": _values(y), **kind}
+
+
+def _needed(x: Vector, y: Vector, points: bool) -> tuple[Vector, Vector]:
+    """Leave out values that are equal to both neighbours; the line without them is the same."""
+    if points or len(y) < 3:
+        return x, y
+    same = np.r_[False, (y[1:-1] == y[:-2]) & (y[1:-1] == y[2:]), False]
+    return x[~same], y[~same]
+
+
+def _times(x: Vector) -> Mapping[str, Any]:
+    """Return ``x`` as differences in a common unit, if whole ns allow it, else as doubles."""
+    ns = np.rint(x * NS_PER_S) if len(x) else x
+    whole = len(x) > 1 and bool(np.isfinite(ns).all()) and bool(np.abs(ns).max() < 2**53)
+    if whole and np.array_equal(ns / NS_PER_S, x):
+        gaps = np.diff(ns.astype(np.int64))
+        unit = int(np.gcd.reduce(gaps)) or 1
+        if gaps.min() >= 0 and gaps.max() // unit < 1 << 16:
+            counts = (gaps // unit).astype("<u2")
+            return {"first": int(ns[0]), "unit": unit, "gaps": _base64(counts)}
+    return {"all": _base64(x.astype("<f8"))}
+
+
+def _values(y: Vector) -> Mapping[str, Any]:
+    """Return ``y`` as distances from its first finite value, in single precision."""
+    finite = y[np.isfinite(y)]
+    if finite.size and np.abs(finite).max() < _LARGEST:
+        first = float(finite[0])
+        return {"first": first, "off": _base64((y - first).astype("<f4"))}
+    return {"all": _base64(y.astype("<f8"))}
+
+
+def _base64(values: NDArray[Any]) -> str:
+    return base64.b64encode(values.tobytes()).decode()

@@ -1,0 +1,143 @@
+"""One HTML page about several runs: their views over each other, and their differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rtsim.core.errors import RecordingError
+from rtsim.record.atomic_write import write_whole
+from rtsim.record.charts import Chart, Line, grid
+from rtsim.record.ending import RunEnding
+from rtsim.record.markup import table, text
+from rtsim.record.overlay import overlaid
+from rtsim.record.page import page
+from rtsim.record.reading import Recording
+from rtsim.record.report import Say, unheard, verdict
+from rtsim.record.view_charts import Shown, ViewCharts, shown_views
+from rtsim.record.views import View
+
+MOST_RUNS = 12
+"""Greatest number of runs of one page."""
+_HEAD = ("", "recording", "scenario", "seed", "pace", "end", "rows", "trace")
+
+
+def write_overlay(recordings: Sequence[Recording], path: str | Path, say: Say = unheard) -> None:
+    """Write a page about ``recordings`` to ``path``; the first one is the baseline.
+
+    ``say``: called with a progress text.  Raises :class:`RecordingError` if the page cannot be
+    written, or if there are more than :data:`MOST_RUNS` runs.
+    """
+    rendered = render_overlay(recordings, say)
+    try:
+        write_whole(Path(path), rendered)
+    except OSError as error:
+        raise RecordingError(f"cannot write the report {path}: {error.strerror}") from error
+
+
+def render_overlay(recordings: Sequence[Recording], say: Say = unheard) -> str:
+    """Return the page as text."""
+    if not 2 <= len(recordings) <= MOST_RUNS:
+        raise RecordingError(
+            f"{len(recordings)} recordings were given; a page shows 2 to {MOST_RUNS} runs"
+        )
+    runs = list(zip(_names(recordings), recordings, strict=True))
+    shown = shown_views(recordings[0])
+    drawn = _Overlay(runs, shown)
+    first = drawn.charts(shown.first, say)
+    rest = drawn.charts(shown.rest, say)
+    folded = f"<details><summary>{len(shown.rest)} more views</summary>{rest}</details>"
+    sections = [
+        ("views", "Views", f"{first}{folded if rest else ''}{drawn.notes()}"),
+        ("runs", "Runs", _runs(runs)),
+    ]
+    title = f"{len(runs)} runs"
+    return page(title, _head(runs), sections)
+
+
+class _Overlay:
+    """Draws the views of the first run with the signals of all runs."""
+
+    def __init__(self, runs: Sequence[tuple[str, Recording]], shown: Shown) -> None:
+        views = (*shown.first, *shown.rest)
+        columns = 2 * len(runs) * sum(len(v.signals) for v in views)
+        self._runs = runs
+        self._drawers = [ViewCharts(run, columns) for _, run in runs]
+
+    def charts(self, views: Sequence[View], say: Say) -> str:
+        """Return a chart of each view and one of the differences of its first signal."""
+        out: list[Chart] = []
+        for number, view in enumerate(views, start=1):
+            say(f"drawing view {number} of {len(views)} …")
+            chart = self._drawers[0].chart(view)
+            if chart is None:
+                continue
+            out += [chart] if view.over is not None else self._of(view, chart)
+        return grid(out)
+
+    def _of(self, view: View, chart: Chart) -> list[Chart]:
+        """Return the response of all runs beside the commands of the first, then differences."""
+        place = self._drawers[0].place(view.signals[0])
+        if place is None:
+            return [chart]
+        track, column = place
+        columns = track.signals[column].columns if column in track.signals else (column,)
+        out: list[Chart] = []
+        for one in columns:
+            values, *gaps = overlaid(self._runs, track.name, one, buckets=self._drawers[0].buckets)
+            lines = (*values.lines, *(self._others(view) if len(columns) == 1 else ()))
+            title = view.title if len(columns) == 1 else f"{view.title}: {one}"
+            out.append(Chart(title, lines, y_label=chart.y_label, span=values.span, marks=False))
+            if gaps:
+                name = f"{title}: difference from {self._runs[0][0]}"
+                out.append(Chart(name, gaps[0].lines, span=values.span, marks=False))
+        return out
+
+    def _others(self, view: View) -> list[Line]:
+        """Return the commands of a view, as the first run recorded them."""
+        color = len(self._runs)
+        return [
+            line
+            for k, name in enumerate(view.signals[1:])
+            for line in self._drawers[0].line(name, name, color + k)
+        ]
+
+    def notes(self) -> str:
+        said = (
+            "Commands are those of the first run. Differences are taken at the times that both "
+            "runs have. Drag across a chart to zoom all charts; a double click shows all."
+        )
+        return f"<p class=soft>{said}</p>"
+
+
+def _names(recordings: Sequence[Recording]) -> list[str]:
+    """Return short names that differ: the names of the files, with a letter if they are equal."""
+    names = [Path(one.source).stem for one in recordings]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{chr(ord('A') + k)}: {name}" for k, name in enumerate(names)]
+
+
+def _head(runs: Sequence[tuple[str, Recording]]) -> str:
+    lines = "".join(verdict(run, name) for name, run in runs)
+    first = runs[0][1].digest()
+    equal = [name for name, run in runs[1:] if run.digest() == first]
+    same = f"<p>Equal to {text(runs[0][0])} bit for bit: {text(', '.join(equal))}</p>"
+    cut = "".join(
+        f"<div class=warn>The recording {text(name)} is incomplete: {text(run.truncated)}</div>"
+        for name, run in runs
+        if run.truncated
+    )
+    return f"<h1>{len(runs)} runs</h1>{lines}{same if equal else ''}{cut}"
+
+
+def _runs(runs: Sequence[tuple[str, Recording]]) -> str:
+    rows = []
+    for name, run in runs:
+        scenario = run.header.get("scenario")
+        called = scenario.get("name", "") if isinstance(scenario, dict) else ""
+        rows.append(
+            (name, run.source, called, run.header.get("seed", ""), run.header.get("pace", ""),
+             RunEnding.of(run).in_brief, run.trace_rows, run.digest()[:16])
+        )  # fmt: skip
+    return table(_HEAD, rows)

@@ -1,0 +1,204 @@
+"""The views of a recording as charts: finds the rows of each signal, thins and draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.record.charts import ALLOWED, Chart, Line
+from rtsim.record.default_views import default_views
+from rtsim.record.reading import Recording, TrackData
+from rtsim.record.recorded_views import Place, places
+from rtsim.record.thinning import BUCKETS, Thinning
+from rtsim.record.views import View, views_of
+
+MOST_OPEN = 12
+"""Number of default views that are shown at once; the others are in a fold."""
+MOST_DRAWN = 400
+"""Number of views of a page that are drawn; the others are only named."""
+_MOST_POINTS = 300_000
+_FEWEST_BUCKETS = 40
+_PER_BUCKET = 3
+"""Rows that a bucket keeps on average."""
+
+
+class Shown(NamedTuple):
+    """The views of a page: those shown at once, those in a fold, and the number left out."""
+
+    first: tuple[View, ...]
+    rest: tuple[View, ...]
+    left_out: int
+
+
+def shown_views(recording: Recording) -> Shown:
+    """Return the declared views first, else the most useful default views, then all others."""
+    data = recording.viewed()
+    first = views_of(recording)
+    seen = {name for view in first for name in view.signals}
+    rest = [v for v in default_views(data) if not seen.issuperset(v.signals)]
+    if not data.declared:
+        first, rest = first[:MOST_OPEN], list(first[MOST_OPEN:])
+    kept = max(0, MOST_DRAWN - len(first))
+    return Shown(first, tuple(rest[:kept]), len(rest[kept:]))
+
+
+class ViewCharts:
+    """Draws views of one recording; ``columns`` is the number of lines that the page will have."""
+
+    def __init__(self, recording: Recording, columns: int) -> None:
+        self._recording = recording
+        self._places = places(recording.header, recording.tracks)
+        self._points: dict[str, _Points] = {}
+        most = _MOST_POINTS // (_PER_BUCKET * max(columns, 1))
+        self.buckets = int(np.clip(most, _FEWEST_BUCKETS, BUCKETS // 2))
+        """Number of parts of the time of which extremes are kept."""
+        self.thins = False
+        """True if a chart has left out points."""
+
+    def chart(self, view: View) -> Chart | None:
+        """Return the chart of ``view``; None if the recording has none of its signals."""
+        there = {name: self._places[name] for name in view.signals if self.place(name)}
+        if not there:
+            return None
+        if view.over is not None:
+            return self._over(view, there, self._places.get(view.over))
+        lines: list[Line] = []
+        for name, place in there.items():
+            lines += self._lines(name, place, first=len(lines))
+        lines += self._band(view, lines)
+        span = (self.start_s, self._recording.end_ns / NS_PER_S)
+        return Chart(
+            view.title, lines, y_label=self.unit(view), marks=view.marks,
+            span=span if span[0] < span[1] else None,
+        )  # fmt: skip
+
+    def missing(self, views: Iterable[View]) -> list[str]:
+        """Return the signals of ``views`` that the recording does not contain."""
+        return [n for view in views for n in view.names() if n not in self._places]
+
+    def unit(self, view: View) -> str:
+        """Return the text at the vertical axis; empty if the title already has it."""
+        if view.unit is not None:
+            return view.unit
+        found = [self._places[n] for n in view.signals if n in self._places]
+        units = [self._unit(place) for place in found]
+        units = [u for u in dict.fromkeys(units) if u not in ("", "1")]
+        return "" if f"[{', '.join(units)}]" in view.title else ", ".join(units)
+
+    @property
+    def start_s(self) -> float:
+        """Time of the first row, s; above 0 if the run continued from a checkpoint."""
+        firsts = [int(t.ns[0]) for t in self._recording.tracks.values() if len(t)]
+        return min(firsts, default=0) / NS_PER_S
+
+    def line(self, name: str, label: str, color: int) -> list[Line]:
+        """Return signal ``name`` with the text ``label`` in the legend; empty if it is missing."""
+        if self.place(name) is None:
+            return []
+        found = self._lines(name, self._places[name], first=color)
+        return [replace(one, name=label, dashed=False) for one in found]
+
+    def place(self, name: str) -> tuple[TrackData, str] | None:
+        """Return track and column of signal ``name``; None if it is missing or has no rows."""
+        found = self._places.get(name)
+        if found is None or not len(self._recording.tracks[found.track]):
+            return None
+        return self._recording.tracks[found.track], found.column
+
+    def _unit(self, place: Place) -> str:
+        return self._recording.tracks[place.track].spec.units[self._columns(place)[0]]
+
+    def _columns(self, place: Place) -> tuple[str, ...]:
+        signals = self._recording.tracks[place.track].signals
+        return signals[place.column].columns if place.column in signals else (place.column,)
+
+    def _of(self, track: str) -> _Points:
+        if track not in self._points:
+            recorded = self._recording
+            self._points[track] = _Points(recorded.tracks[track], recorded.end_ns, self.buckets)
+        return self._points[track]
+
+    def _lines(self, name: str, place: Place, first: int) -> list[Line]:
+        points = self._of(place.track)
+        self.thins |= points.thins
+        columns = self._columns(place)
+        owner = name.rpartition(".")[0]
+        return [
+            Line(
+                name if len(columns) == 1 else f"{owner}.{column}", *points.of(column), first + k,
+                stairs=points.stairs, dashed=points.stairs and first > 0,
+            )
+            for k, column in enumerate(columns)
+        ]  # fmt: skip
+
+    def _band(self, view: View, lines: Sequence[Line]) -> list[Line]:
+        """Return the limits of the tolerance around the last line, or around 0."""
+        if view.band is None or not lines:
+            return []
+        last = lines[-1]
+        middle = last.y if len(lines) > 1 else np.zeros(len(last.y))
+        grey = replace(last, color=ALLOWED, dashed=True)
+        return [
+            replace(grey, name=f"{sign}{view.band:g}", y=middle + change)
+            for sign, change in (("+", view.band), ("-", -view.band))
+        ]
+
+    def _over(self, view: View, there: Mapping[str, Place], over: Place | None) -> Chart | None:
+        if over is None or not len(self._recording.tracks[over.track]):
+            return None
+        lines: list[Line] = []
+        across = self._of(over.track)
+        for name, place in there.items():
+            points = self._of(place.track)
+            for column in self._columns(place):
+                y = points.all(column)
+                x = across.held(self._columns(over)[0], points.ns)
+                keep = Thinning(points.ns / NS_PER_S, self.buckets).kept(x, y)
+                label = f"{name.rpartition('.')[0]}.{column}"
+                lines.append(Line(label, x[keep], y[keep], len(lines)))
+        return Chart(
+            view.title, lines, x_label=view.over or "", y_label=self.unit(view), path=True,
+            marks=False, timed=False, height=320,
+        )  # fmt: skip
+
+
+class _Points:
+    """The times and values of one track, in the order in which they take effect."""
+
+    def __init__(self, track: TrackData, end_ns: int, buckets: int) -> None:
+        self._track, self._end_ns = track, end_ns
+        self.stairs = "side" not in track.integers
+        self._order: NDArray[np.intp] | slice = slice(None)
+        self.ns = np.asarray(track.ns)
+        if "arrival" in track.integers:  # a message takes effect when it arrives
+            arrival = track.integer("arrival")
+            order = np.argsort(arrival, kind="stable")
+            self._order = order[arrival[order] >= 0]
+            self.ns = arrival[self._order]
+        self._thinning = Thinning(self.ns / NS_PER_S, buckets)
+        self.thins = self._thinning.thins
+
+    def all(self, column: str) -> Vector:
+        """Return all values of ``column`` (n,)."""
+        found: Vector = self._track.column(column)[self._order]
+        return found
+
+    def of(self, column: str) -> tuple[Vector, Vector]:
+        """Return the thinned line of ``column``; stairs go on to the end of the run."""
+        x, y = self._thinning.of(self.all(column))
+        if self.stairs and len(x) and self.ns[-1] < self._end_ns:
+            return np.r_[x, self._end_ns / NS_PER_S], np.r_[y, y[-1]]
+        return x, y
+
+    def held(self, column: str, ns: NDArray[np.int64]) -> Vector:
+        """Return the last value of ``column`` at each of the times ``ns`` (k,); NaN before it."""
+        if ns is self.ns:
+            return self.all(column)
+        at = np.searchsorted(self.ns, ns, side="right") - 1
+        return np.where(at >= 0, self.all(column)[np.maximum(at, 0)], np.nan)

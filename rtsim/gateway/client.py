@@ -100,8 +100,11 @@ class Run:
         """Return the state of the run, the values of ``names``, and the latency counts by link."""
         said = self._asked("get", names=list(names))
         values = dict(zip(names, map(float, said["values"]), strict=True))
-        latency = dict(zip(self._run["links"], said["latency"], strict=True))
-        return Glance(self._state(said), values, latency)
+        links = self._run["links"]
+        latency = dict(zip(links, said["latency"], strict=True))
+        rows = zip(links, map(tuple, said["stamps"]), strict=True)
+        stamps = {link: row for link, row in rows if row[0] >= 0}
+        return Glance(self._state(said), values, latency, stamps)
 
     def watch(self, *names: str, rate: float = 10.0) -> Iterator[Sample]:
         """Yield samples of ``names``, ``rate`` per second, until the run ends or the caller stops.

@@ -1,0 +1,63 @@
+"""The data of a page about a run in progress: a client of the run's gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rtsim.gateway.client import Run
+from rtsim.gateway.web.source import About, History, Look, PageState, Past
+
+
+class LiveRun:
+    """A run in progress, through the Python client of its gateway.
+
+    There is one request at a time, and the gateway answers with the latest sample.  Nothing queues
+    up if this process is slow.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._leg = int(run.about["leg"])
+        self._history = History((), 1.0)
+        self._wanted: tuple[tuple[str, ...], float] = ((), 1.0)
+        self.about = _about(run)
+
+    def look(self, names: Sequence[str]) -> Look:
+        glance = self._run.glance(*names)
+        state = glance.state
+        if state.leg != self._leg:
+            self._leg, self.about = state.leg, _about(self._run)
+        self._history.add(state.ns, glance.values)
+        shown = PageState(
+            state.ns, state.rate, state.standing, state.late, state.missed, state.overruns,
+            state.overruns_compute, state.margin_ns, None, state.frames, state.leg,
+        )  # fmt: skip
+        return Look(shown, glance.values, glance.stamps)
+
+    def past(self, names: Sequence[str], span_s: float) -> Past:
+        if self._wanted != (tuple(names), span_s):
+            self._wanted = tuple(names), span_s
+            self._history = self._history.moved_to(*self._wanted)
+        return self._history.past(span_s)
+
+    def tell(self, kind: str, **arguments: Any) -> str:
+        return str(self._run.tell(kind, **arguments))
+
+    def close(self) -> None:
+        self._run.close()
+
+
+def _about(run: Run) -> About:
+    about = run.about
+    return About(
+        title=f"{run.scenario} ({run.pid})",
+        signals={row["name"]: row["unit"] for row in about["signals"]},
+        kinds={row["name"]: row["kind"] for row in about["signals"]},
+        parameters=about["parameters"],
+        topics=about["topics"],
+        faults=about["faults"],
+        bodies=about.get("scene", ()),
+        shown=about.get("shown", {}),
+        left_out=about["left_out"],
+    )

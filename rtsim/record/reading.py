@@ -23,6 +23,7 @@ from rtsim.core.tag import NS_PER_S, Duration, Tag, to_ns
 from rtsim.record.chunks import SMALL, Messages
 from rtsim.record.contents import declared_tracks, stored_events
 from rtsim.record.event import Event
+from rtsim.record.recorded_views import viewed_in
 from rtsim.record.salvage import Salvaged, salvage
 from rtsim.record.schema import FOOTER, HEADER, TrackSpec, unsealed
 from rtsim.record.stored import PIECE, StoredWords, Table, pieces
@@ -34,6 +35,7 @@ from rtsim.record.table import (
     message_table,
     signal_table,
 )
+from rtsim.record.views import Viewed
 
 
 class Rows(NamedTuple):
@@ -299,6 +301,10 @@ class Recording(Tabular):
     def large(self) -> bool:
         """True if the recording is too large to be kept in memory."""
         return sum(8 * len(t) * t.spec.width for t in self.tracks.values()) > SMALL
+
+    def viewed(self) -> Viewed:
+        """Return what :func:`rtsim.record.views.views_of` makes views from."""
+        return viewed_in(self.source, self.header, self.tracks)
 
     def digest(self) -> str:
         """Return the SHA-256 of all deterministic tracks: equal traces have equal digests."""

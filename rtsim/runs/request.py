@@ -163,7 +163,7 @@ class RunRequest:
 
     def header(self) -> dict[str, Any]:
         """Return the header of the recording: everything that is known before the run."""
-        scenario, pace = self.scenario, self.pace
+        scenario, pace, views = self.scenario, self.pace, self.scenario.presentation.views
         return {
             "rtsim": __version__,
             "scenario": scenario.describe(),
@@ -177,6 +177,7 @@ class RunRequest:
             "fingerprint": fingerprint(),
             **({"cues": [cue.to_plain() for cue in scenario.cues]} if scenario.cues else {}),
             **({"shown": shown} if (shown := scenario.presentation.window()) else {}),
+            **({"views": [v.to_dict() for v in views]} if views else {}),
             **({} if self.start is None else {"continues": self.start.reference()}),
         }
 

@@ -24,6 +24,7 @@ from rtsim.timing.certificate import Certificate
 if TYPE_CHECKING:
     from rtsim.record.event import Event
     from rtsim.record.reading import Recording
+    from rtsim.record.views import Viewed
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,6 +175,10 @@ class RunResult(Tabular):
     def messages(self) -> Mapping[str, SignalTable]:
         """All messages of each port with their three times in ns, by the name of the port."""
         return self._read.messages
+
+    def viewed(self) -> Viewed:
+        """Return what :func:`rtsim.record.views.views_of` makes views from."""
+        return self.recording().viewed()
 
     def checked(self) -> RunResult:
         """Return this result; raise the error of the run, or :class:`RecordingLost`."""

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.old_names import OldName
-from rtsim.scenario.component import Component, Settable, check_component
+from rtsim.core.signals import Signals
+from rtsim.scenario.component import Component, Settable, check_component, readable
 from rtsim.scenario.controller_component import ControllerComponent
 
 C = TypeVar("C", bound=Component)
@@ -54,6 +55,10 @@ class NamedComponents:
         if name not in self.components:
             raise UnknownName("component", name, sorted(self.components), f"scenario {self.name}")
         return self.components[name]
+
+    def readable(self) -> dict[str, Signals]:
+        """Return the signals of each component that inputs and views can read, by its name."""
+        return {name: readable(one, self.components) for name, one in self.components.items()}
 
     def controller_component(self, name: str, problem: str) -> ControllerComponent:
         """Return the declaration of controller ``name``.

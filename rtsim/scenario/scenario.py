@@ -30,6 +30,7 @@ from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import Model
+from rtsim.record.views import Viewed, check_views
 from rtsim.scenario.builder import Builder
 from rtsim.scenario.component import Values
 from rtsim.scenario.controller_component import ControllerComponent, taking_over
@@ -354,6 +355,8 @@ class Scenario(NamedComponents, Presented):
         In a replay ``external_inputs`` and ``controllers`` replace the declared ones by name, and
         ``inserted`` are the tags (ns) that event inputs inserted into the recorded run.
         """
+        if self.presentation.views:
+            check_views(self.presentation.views, self.readable())
         return Builder(
             self.components,
             self._orders,
@@ -370,6 +373,10 @@ class Scenario(NamedComponents, Presented):
         """Return all functions that compute the run, for the fingerprint."""
         components = [component for _, component in sorted(self.components.items())]
         return [function for component in components for function in component.functions()]
+
+    def viewed(self) -> Viewed:
+        """Return what :func:`rtsim.record.views.views_of` makes views from."""
+        return Viewed(self.presentation.views, self.describe()["parts"], self.readable())
 
     def describe(self) -> dict[str, Any]:
         """Return the scenario as plain data, for the recording."""

@@ -1,7 +1,6 @@
-"""The things that viewers of a run show: bodies, warnings, and the scene of the window.
+"""The things that viewers of a run show: plots, bodies, warnings, and the scene of the window.
 
-:meth:`Presented.show` declares these things for the window and for Foxglove.  They do not change a
-run.
+:meth:`Presented.show` and :meth:`Presented.plot` declare these things.  They do not change a run.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.record.views import View
 
 SHAPES = ("aircraft", "box")
 TAKEN = frozenset(("bodies", "cues", "pid", "scenario", "scene"))
@@ -30,7 +30,7 @@ class Displayed(Protocol):
 
 @dataclass(frozen=True)
 class Presentation:
-    """The bodies, warnings and scene that a scenario declares for its viewers."""
+    """The bodies, warnings, scene and views that a scenario declares for its viewers."""
 
     bodies: tuple[Body, ...] = ()
     """Bodies that Foxglove and some scenes draw."""
@@ -40,6 +40,8 @@ class Presentation:
     """Name of the window's scene; if empty, the window shows strips of all signals."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the scene, as plain data."""
+    views: tuple[View, ...] = ()
+    """The plots of reports and viewers; if empty, they show all signals in a default order."""
 
     def window(self) -> dict[str, Any]:
         """Return the scene and its options as plain data; empty if no scene is declared."""
@@ -59,6 +61,14 @@ class Presentation:
                 )
             out = item.added_to(out)
         return out
+
+    def with_view(self, view: View) -> Presentation:
+        """Return a copy with ``view``; raises :class:`ScenarioError` if its title is taken."""
+        if any(view.title == one.title for one in self.views):
+            raise ScenarioError(
+                f"plot {view.title!r} is declared twice; give one of the two another title"
+            )
+        return replace(self, views=(*self.views, view))
 
     def with_scene(self, name: str, options: Mapping[str, Any]) -> Presentation:
         """Return a copy with scene ``name``; raises :class:`ScenarioError` for a second scene."""
@@ -105,6 +115,28 @@ class Presented:
         Example: ``scenario.show(Body("boat", ...), Cue("fast", ...), scene="harbour", depth=4.0)``
         """
         self.presentation = self.presentation.with_items(items).with_scene(scene, options)
+
+    def plot(
+        self,
+        title: str,
+        *signals: str,
+        over: str | None = None,
+        band: float | None = None,
+        unit: str | None = None,
+        marks: bool = True,
+    ) -> None:
+        """Declare a view: a plot for the report, the browser, ``rtsim top`` and the window.
+
+        ``signals`` (``"component.signal"``) are drawn over time, or ``over`` another signal.  Give
+        a response first and then its command.  ``band`` is the tolerance around the last signal.
+        :class:`~rtsim.record.views.View` describes all arguments.  The call does not affect the
+        results of a run.  :meth:`build` checks that the signals exist.  Raises
+        :class:`ScenarioError`.
+
+        Example: ``out.plot("altitude [ft]", "f16.altitude_ft", "pilot.altitude_command", band=20)``
+        """
+        view = View(title, signals, over, band, unit, marks)
+        self.presentation = self.presentation.with_view(view)
 
     def warn(self, *cues: Cue) -> None:
         """Declare ``cues``; deprecated, use :meth:`show`."""

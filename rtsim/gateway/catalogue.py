@@ -25,10 +25,10 @@ under ``left_out``.
 """
 _MOST_BYTES = {"signals": 400_000, "parameters": 200_000, "topics": 100_000}
 _MOST_NAMED = 100
-_STATE = struct.Struct("<qqd?qqqqqqq")
+_STATE = struct.Struct("<qqd?qqqqqqqq")
 STATE = (
     "ns", "wall_ns", "rate", "standing", "late", "missed", "overruns_compute", "overruns_wake",
-    "margin_ns", "frames", "leg",
+    "margin_ns", "frames", "leg", "lateness_ns",
 )  # fmt: skip
 """Names of the fields at the beginning of each sample; ``rate`` is 0 if the run is not paced."""
 
@@ -163,6 +163,8 @@ class Counters:
     frames: int = 0
     leg: int = 1
     """Number of the segment of the run: 1 at first, and one more after each restore."""
+    lateness_ns: int = -1
+    """Lateness of the latest wake of a paced run; -1 if unknown."""
 
     @property
     def overruns(self) -> int:

@@ -43,7 +43,8 @@ class At(int):
 class StateTable:
     """The state of a run: ``ns`` is simulated time; ``rate`` is 0 if as fast as possible.
 
-    ``leg`` is the segment of the run: 1, and one more after each restore.
+    ``leg`` is the segment of the run: 1, and one more after each restore.  ``lateness_ns`` is the
+    lateness of the latest wake of a paced run, -1 if unknown.
     """
 
     ns: int
@@ -57,6 +58,7 @@ class StateTable:
     margin_ns: int
     frames: int
     leg: int
+    lateness_ns: int = -1
 
     @property
     def seconds(self) -> float:

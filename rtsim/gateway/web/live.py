@@ -31,7 +31,8 @@ class LiveRun:
         self._history.add(state.ns, glance.values)
         shown = PageState(
             state.ns, state.rate, state.standing, state.late, state.missed, state.overruns,
-            state.overruns_compute, state.margin_ns, None, state.frames, state.leg,
+            state.overruns_compute, state.margin_ns if state.rate else None,
+            state.lateness_ns if state.lateness_ns >= 0 else None, state.frames, state.leg,
         )  # fmt: skip
         return Look(shown, glance.values, glance.stamps)
 
@@ -57,6 +58,7 @@ def _about(run: Run) -> About:
         parameters=about["parameters"],
         topics=about["topics"],
         faults=about["faults"],
+        views=about.get("views", ()),
         bodies=about.get("scene", ()),
         shown=about.get("shown", {}),
         left_out=about["left_out"],

@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RecordingError, ScenarioError
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.web.source import MOST_POINTS, About, Look, PageState, Past
+from rtsim.gateway.web.source import MOST_POINTS, MOST_VIEWS, About, Look, PageState, Past
 from rtsim.record.reading import Recording, TrackData
+from rtsim.record.recorded_views import Place, places
+from rtsim.record.table import MESSAGES
+from rtsim.record.views import views_of
 
 LEAST_RATE, MOST_RATE = 0.001, 1000.0
-_MESSAGES, _INPUTS, _TIMING = "messages/", "inputs/", "timing"
+_TIMING = "timing"
 _REQUESTS = ".inputs"
 _BACK = 64
 """Number of messages before the present time among which the latest arrived one is looked for."""
@@ -32,14 +35,16 @@ class RecordedRun:
 
     def __init__(self, recording: Recording, now: Callable[[], int] = stopwatch) -> None:
         self._recording, self._now = recording, now
-        self._tracks = dict(_tracks(recording))
-        if not self._tracks:
-            raise RecordingError(f"{recording.source} cannot be shown, because it has no signals")
-        self._columns = {
-            f"{name}.{column}": (name, column)
-            for name, track in self._tracks.items()
-            for column in track.signals.columns
+        found = places(recording.header, recording.tracks)
+        self._places = {
+            name: place
+            for name, place in found.items()
+            if place.column in recording.tracks[place.track].signals.columns
+            and len(recording.tracks[place.track])
         }
+        if not self._places:
+            raise RecordingError(f"{recording.source} cannot be shown, because it has no signals")
+        self._tracks = {p.track: recording.tracks[p.track] for p in self._places.values()}
         self._times = {name: np.ascontiguousarray(t.ns) for name, t in self._tracks.items()}
         timing = recording.tracks.get(_TIMING)
         self._timing = timing if timing is not None and len(timing) else None
@@ -49,7 +54,7 @@ class RecordedRun:
             kind: np.array([e.tag.ns for e in recording.events if e.kind == kind], np.int64)
             for kind in ("Overrun", "Late", "Missed")
         }
-        self._begin = min(int(ns[0]) for ns in self._times.values() if len(ns))
+        self._begin = min(int(ns[0]) for ns in self._times.values())
         self._end = recording.end_ns
         self._rate, self._standing = 1.0, False
         self._at, self._since = self._begin, now()
@@ -59,21 +64,17 @@ class RecordedRun:
         header = self._recording.header
         shown = header.get("shown")
         shown = shown if isinstance(shown, Mapping) else {}
-        described = [
-            (f"{name}.{column}", signal)
-            for name, track in self._tracks.items()
-            for signal in track.signals
-            for column in signal.columns
-        ]
+        described = {name: _described(self._tracks[p.track], p) for name, p in self._places.items()}
         return About(
             title=self._recording.source,
-            signals={name: signal.unit for name, signal in described},
-            kinds={name: signal.kind for name, signal in described},
+            signals={name: signal.unit for name, signal in described.items()},
+            kinds={name: signal.kind for name, signal in described.items()},
             topics={
-                name: tuple(track.signals.columns)
+                name.removeprefix(MESSAGES): track.signals.columns
                 for name, track in self._tracks.items()
-                if "arrival" in track.integers
+                if name.startswith(MESSAGES) and not name.endswith(_REQUESTS)
             },
+            views=[view.to_dict() for view in views_of(self._recording)[:MOST_VIEWS]],
             bodies=shown.get("bodies") or header.get("bodies") or (),
             shown=shown,
             ends=(self._begin, self._end),
@@ -98,7 +99,8 @@ class RecordedRun:
         if ns >= self._end and not self._standing:
             self._standing, self._at = True, self._end
         values = self._values(names, ns)
-        stamps = {topic: s for topic in self.about.topics if (s := self._stamps(topic, ns))}
+        topics = self.about.topics
+        stamps = {t: found for t in topics if (found := self._stamps(MESSAGES + t, ns))}
         return Look(self._state(ns), values, stamps)
 
     def _state(self, ns: int) -> PageState:
@@ -119,12 +121,13 @@ class RecordedRun:
         rows: dict[str, tuple[Signals, Vector] | None] = {}
         out = {}
         for name in names:
-            track, column = self._columns.get(name, ("", ""))
-            if track and track not in rows:
-                rows[track] = self._row(track, ns)
-            if track and (found := rows[track]) is not None:
+            if (place := self._places.get(name)) is None:
+                continue
+            if place.track not in rows:
+                rows[place.track] = self._row(place.track, ns)
+            if (found := rows[place.track]) is not None:
                 signals, values = found
-                out[name] = float(values[signals.columns.index(column)])
+                out[name] = float(values[signals.columns.index(place.column)])
         return out
 
     def _row(self, track: str, ns: int) -> tuple[Signals, Vector] | None:
@@ -145,8 +148,8 @@ class RecordedRun:
         found = np.flatnonzero((arrival >= 0) & (arrival <= ns))
         return first + int(found[-1]) if len(found) else -1
 
-    def _stamps(self, topic: str, ns: int) -> tuple[int, int, int] | None:
-        data, row = self._tracks[topic], self._arrived(topic, ns)
+    def _stamps(self, track: str, ns: int) -> tuple[int, int, int] | None:
+        data, row = self._tracks[track], self._arrived(track, ns)
         if row < 0:
             return None
         words = data.words[row]
@@ -165,18 +168,16 @@ class RecordedRun:
 
     def _held(self, name: str, times: NDArray[np.int64]) -> Vector:
         out: Vector = np.full(len(times), np.nan)
-        track, column = self._columns.get(name, ("", ""))
-        if not track:
+        if (place := self._places.get(name)) is None:
             return out
-        data = self._tracks[track]
-        at = self._times[track]
+        data, at = self._tracks[place.track], self._times[place.track]
         first = max(0, int(np.searchsorted(at, times[0], "right")) - _BACK)
         last = int(np.searchsorted(at, times[-1], "right"))
         words = np.asarray(data.words[first:last])
         if not len(words):
             return out
         head = 1 + len(data.integers)
-        values = words[:, head + data.signals.columns.index(column)].copy().view(np.float64)
+        values = words[:, head + data.signals.columns.index(place.column)].copy().view(np.float64)
         since = words[:, 0]
         if "arrival" in data.integers:
             arrival = words[:, 1 + data.integers.index("arrival")]
@@ -216,16 +217,6 @@ class RecordedRun:
         """Do nothing, because the recording holds no open connection."""
 
 
-def _tracks(recording: Recording) -> Any:
-    """Yield the tracks with signals by the names that the components have in a run."""
-    for name, track in sorted(recording.tracks.items()):
-        if not len(track) or not track.signals.columns or name.endswith(_REQUESTS):
-            continue
-        if "side" in track.integers:
-            yield name, track
-        elif name.startswith(_MESSAGES):
-            yield name.removeprefix(_MESSAGES), track
-        elif name.startswith(_INPUTS):
-            yield name.removeprefix(_INPUTS), track
-
-
+def _described(track: TrackData, place: Place) -> Signal:
+    """Return the signal that has the column of ``place``."""
+    return next(signal for signal in track.signals if place.column in signal.columns)

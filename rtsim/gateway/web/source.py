@@ -17,12 +17,16 @@ MOST_POINTS = 600
 MOST_NAMES = 900
 """Limit of the number of signals that a page reads at a time."""
 
+MOST_VIEWS = 100
+"""Limit of the number of views of a page."""
+
 
 @dataclass(frozen=True)
 class PageState:
     """The state of a run or of a recording that is played, at simulated time ``ns``.
 
-    ``rate`` is 0 if as fast as possible.  ``lateness_ns`` is known in recordings only.
+    ``rate`` is 0 if as fast as possible.  ``margin_ns`` and ``lateness_ns`` are those of the latest
+    frame, ``None`` if the run is not paced.
     """
 
     ns: int
@@ -69,6 +73,8 @@ class About:
     parameters: Sequence[Mapping[str, Any]] = ()
     topics: Mapping[str, Sequence[str]] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
+    views: Sequence[Mapping[str, Any]] = ()
+    """The views as plain data, at most :data:`MOST_VIEWS`."""
     bodies: Sequence[Mapping[str, Any]] = ()
     shown: Mapping[str, Any] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -41,8 +42,9 @@ def web(shown: str, port: int | None, keys: Path | None, control: bool) -> None:
         for line in page.address.lines():
             click.echo(line)
         click.echo("Ctrl-C closes the page")
-        if why := page.wait():
-            click.echo(why)
+        with suppress(KeyboardInterrupt):
+            if why := page.wait():
+                click.echo(why)
 
 
 def _order(shown: str, keys: Path | None, control: bool) -> Order:

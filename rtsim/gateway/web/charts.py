@@ -30,6 +30,7 @@ class Chart:
     def __init__(self, gui: viser.GuiApi, view: View, names: Sequence[str], about: About) -> None:
         self.names = (*names, *([] if view.over is None else [view.over]))
         self._view, self._drawn, self._about = view, tuple(names), about
+        self._range: tuple[float, float] | None = None
         self._plot: Any
         if view.over is None:
             self._plot = self._curves(gui)
@@ -40,7 +41,9 @@ class Chart:
         if self._view.over is not None:
             self._plot.content = self._svg(past.values.get(self._view.over, np.zeros(0)), past.values)
         elif len(past.seconds):
-            self._plot.data = self._data(past)
+            data = self._data(past)
+            self._fix_range(data[1:])
+            self._plot.data = data
 
     def remove(self) -> None:
         self._plot.remove()
@@ -63,7 +66,8 @@ class Chart:
             series=tuple(series),
             bands=bands,
             title=self._view.title,
-            scales={"x": {"time": False}},
+            scales={"x": {"time": False}, "y": {"auto": True}},
+            axes=({}, {"size": 64}),
             legend={"show": len(self._drawn) > 1},
             height=_HEIGHT,
         )
@@ -74,6 +78,25 @@ class Chart:
             middle = curves[-1] if len(curves) > 1 else np.zeros(len(past.seconds))
             curves += [middle + self._view.band, middle - self._view.band]
         return (past.seconds, *curves)
+
+    def _fix_range(self, curves: Sequence[Vector]) -> None:
+        """Give the vertical range if a curve has gaps, because the chart library cannot find it.
+
+        The library loses the user's zoom at each new range, so a range is kept while it fits.
+        """
+        known = np.concatenate([c[np.isfinite(c)] for c in curves])
+        wanted: tuple[float, float] | None = None
+        if len(known) and len(known) < sum(map(len, curves)):
+            low, high = float(known.min()), float(known.max())
+            room = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
+            kept = self._range
+            if kept is not None and kept[0] <= low and high <= kept[1]:
+                return
+            wanted = low - room, high + room
+        if wanted != self._range:
+            self._range = wanted
+            y = {"auto": True} if wanted is None else {"range": wanted}
+            self._plot.scales = {"x": {"time": False}, "y": y}
 
     # -- over another signal
 

@@ -112,7 +112,6 @@ class WebPage:
     def _end(self) -> None:
         if self._pipe.fileno() < 0:
             return
-        lost = self._process.poll() is not None and "ended" not in self._said
         self._pipe.shutdown(socket.SHUT_WR)
         until = stopwatch() + round(_END_S * NS_PER_S)
         while stopwatch() < until and self._read(0.1):
@@ -123,7 +122,7 @@ class WebPage:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if lost or "ended" not in self._said:
+        if "ended" not in self._said:
             self._lost = self._how_it_ended()
 
     def _how_it_ended(self) -> str:

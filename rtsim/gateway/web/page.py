@@ -40,7 +40,8 @@ class Page:
         self._server, self._source, self._about = server, source, source.about
         self._commands = Commands()
         self._asked: dict[str, Callable[[], None]] = {}
-        self._said = "" if control else "read-only; start rtsim with --control to change this"
+        live = source.about.ends is None
+        self._said = "read-only; start rtsim with --control to change this" * (live and not control)
         self._rate_from: tuple[int, int] | None = None
         self._looks = 0
         gui = server.gui
@@ -66,8 +67,6 @@ class Page:
             follow.on_update(lambda event: self._follow(str(event.target.value)))
         if self.scene.wrong:
             gui.add_html(note_html(self.scene.wrong))
-        with gui.add_folder("Latest messages"):
-            self._messages: Any = gui.add_html("")
         self._parameters = Parameters(
             gui, self._about.parameters, self._commands if control else None
         )
@@ -98,6 +97,8 @@ class Page:
             add: Any = gui.add_button("Plot this signal")
             add.on_click(lambda _: self._ask("add", self._add))
             self._values: Any = gui.add_html("")
+        with self._panel.add_tab("Messages"):
+            self._messages: Any = gui.add_html("")
         self._sought.on_update(lambda _: self._ask("search", self._search))
         self._listed: list[str] = []
         self._search()

@@ -14,6 +14,7 @@ import numpy as np
 import viser
 
 from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Vector
 from rtsim.gateway.placing import Pose, World, placed_bodies
 from rtsim.gateway.shapes import BodyTrail, triangles
 from rtsim.gateway.web.source import About
@@ -22,10 +23,12 @@ from rtsim.scenario.shown import Body
 MOST_BODIES = 64
 NOBODY = "nothing"
 """The choice of a camera that does not follow a body."""
+_SEGMENTS = 500
+"""Number of segments of a track."""
 _WORLD = "/world"
 _UNIT = 0.5
 """Length of the first body in the units of the browser, whose camera is made for such sizes."""
-_GREY, _BLUE, _YELLOW, _MOON = (190, 198, 208), (66, 130, 220), (240, 170, 60), (215, 210, 200)
+_GREY, _BLUE, _ORANGE, _MOON = (105, 118, 135), (66, 130, 220), (235, 120, 20), (150, 145, 135)
 _GROUND, _LINES = (120, 140, 120), (150, 165, 180)
 _FLAT = (1.0, 0.0, 0.0, 0.0)
 
@@ -91,6 +94,25 @@ def placed_in(about: About) -> tuple[list[Placed], str]:
     return found, wrong
 
 
+def _segments(points: Vector) -> Any:
+    """Return the segments (:data:`_SEGMENTS`, 2, 3) between ``points`` (n, 3).
+
+    The browser draws a line whose number of segments changes only in part, so the number is
+    constant: the last segments have no length.
+    """
+    ends = np.full((_SEGMENTS + 1, 3), points[-1], np.float32)
+    ends[: len(points)] = points
+    return np.stack([ends[:-1], ends[1:]], axis=1)
+
+
+def _sky() -> Any:
+    """Return a picture of a clear sky, (64, 4, 3); a browser stretches it."""
+    share = np.linspace(0.0, 1.0, 64)[:, None, None]
+    top, horizon = np.array([172.0, 203.0, 236.0]), np.array([240.0, 246.0, 251.0])
+    row = top + (horizon - top) * share
+    return np.broadcast_to(row, (64, 4, 3)).astype(np.uint8)
+
+
 class PageScene:
     """The scene in the browsers of ``server``."""
 
@@ -103,13 +125,14 @@ class PageScene:
         self._ground: Any = None
         longest = max((one.length for one in self.placed), default=1.0)
         self._scale = _UNIT / longest
-        self._trails = [BodyTrail(one.length / 2) for one in self.placed]
+        self._trails = [BodyTrail(one.length / 2, _SEGMENTS) for one in self.placed]
         self._world = self._scene.add_frame(_WORLD, show_axes=False)
         self._frames = [self._add(one) for one in self.placed]
         self._tracks = [self._add_track(one) for one in self.placed]
         self._ns = -1
         if any(isinstance(one, _Moon) for one in self.placed):
             self._add_planet()
+        self._scene.set_background_image(_sky())
         self._aim()
 
     @property
@@ -121,7 +144,7 @@ class PageScene:
         if any(isinstance(one, _Moon) for one in self.placed):
             camera.position, self.followed = (0.0, -6.0, 9.0), NOBODY
         else:
-            camera.position = (-1.6, -1.1, 0.7)
+            camera.position = (-0.2, -1.2, 0.45)
         camera.look_at = (0.0, 0.0, 0.0)
         camera.far = 1e5
 
@@ -146,8 +169,8 @@ class PageScene:
 
     def _add_track(self, one: Placed) -> Any:
         return self._scene.add_line_segments(
-            f"{_WORLD}/{one.name}_track", np.zeros((1, 2, 3)), _YELLOW,
-            thickness=2.0, thickness_units="screen",
+            f"{_WORLD}/{one.name}_track", np.zeros((_SEGMENTS, 2, 3)), _ORANGE,
+            thickness=0.012, thickness_units="world",
         )  # fmt: skip
 
     def _add_planet(self) -> None:
@@ -205,7 +228,7 @@ class PageScene:
         for k, track in enumerate(self._tracks):
             position = np.array(self._frames[k].position) / self._scale
             points = np.array(self._trails[k].points(position)) * self._scale
-            if len(points) > 1 and np.isfinite(points).all():
-                track.points = np.stack([points[:-1], points[1:]], axis=1).astype(np.float32)
+            if np.isfinite(points).all():
+                track.points = _segments(points)
 
 

@@ -145,7 +145,8 @@ class History:
         """Return a history of other ``names``, with the past values of the names that stay."""
         out = History(names, span_s, len(self._ns))
         most = len(self._ns)
-        for k in range(max(0, self._count - most), self._count):
+        stays = set(self.names) & set(out.names)
+        for k in range(max(0, self._count - most), self._count) if stays else ():
             row = dict(zip(self.names, self._rows[k % most].tolist(), strict=True))
             out.add(int(self._ns[k % most]), row)
         return out

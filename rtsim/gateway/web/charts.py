@@ -18,7 +18,9 @@ MOST_CHARTS = 8
 """Charts on the page at a time; the others are on further pages."""
 MOST_CURVES = 6
 """Curves of one chart; of an array with more elements, only the first are drawn."""
-_HEIGHT, _WIDTH = 190, 400
+CHART_HEIGHT, TALL = 190, 270
+"""Heights of a chart beside a scene, and without a scene, pixels."""
+_WIDTH = 400
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
 _BAND = "rgba(214, 39, 40, 0.12)"
 _SQUARE = 320
@@ -27,9 +29,12 @@ _SQUARE = 320
 class Chart:
     """One view on the page; :meth:`show` draws the past values of its ``names``."""
 
-    def __init__(self, gui: viser.GuiApi, view: View, names: Sequence[str], about: About) -> None:
+    def __init__(
+        self, gui: viser.GuiApi, view: View, names: Sequence[str], about: About, height: int
+    ) -> None:
         self.names = (*names, *([] if view.over is None else [view.over]))
         self._view, self._drawn, self._about = view, tuple(names), about
+        self._height = height
         self._range: tuple[float, float] | None = None
         self._plot: Any
         if view.over is None:
@@ -69,7 +74,7 @@ class Chart:
             scales={"x": {"time": False}, "y": {"auto": True}},
             axes=({}, {"size": 64}),
             legend={"show": len(self._drawn) > 1},
-            height=_HEIGHT,
+            height=self._height,
         )
 
     def _data(self, past: Past) -> tuple[Vector, ...]:
@@ -129,8 +134,11 @@ class Chart:
 class Charts:
     """The charts of one page of views, and the choice of further signals."""
 
-    def __init__(self, gui: viser.GuiApi, about: About, views: Sequence[View]) -> None:
+    def __init__(
+        self, gui: viser.GuiApi, about: About, views: Sequence[View], height: int = CHART_HEIGHT
+    ) -> None:
         self._gui, self._about, self._views = gui, about, list(views)
+        self._height = height
         self._charts: list[Chart] = []
         self._page = 0
         self.span_s = 30.0
@@ -152,7 +160,8 @@ class Charts:
         with folder:
             for view in self._views[self._page * MOST_CHARTS :][:MOST_CHARTS]:
                 if names := self._expanded(view):
-                    self._charts.append(Chart(self._gui, view, names, self._about))
+                    chart = Chart(self._gui, view, names, self._about, self._height)
+                    self._charts.append(chart)
 
     def add(self, name: str) -> bool:
         """Put a view of the signal ``name`` first; return False if it is there already."""

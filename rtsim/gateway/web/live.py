@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rtsim.gateway.client import Run
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
+from rtsim.gateway.client import ControlError, Run
 from rtsim.gateway.web.source import About, History, Look, PageState, Past
+
+
+PATIENCE_S = 1.0
+"""How long a page waits for an answer, s."""
+_SILENT_NS = 600 * NS_PER_S
+"""A run on another machine that gives no answer for so long is considered to have ended."""
 
 
 class LiveRun:
@@ -20,11 +28,20 @@ class LiveRun:
         self._run = run
         self._leg = int(run.about["leg"])
         self._history = History((), 1.0)
+        self._silent_ns = 0
+        """When the first of the unanswered requests was sent; 0 if the last one was answered."""
         self._wanted: tuple[tuple[str, ...], float] = ((), 1.0)
         self.about = _about(run)
 
-    def look(self, names: Sequence[str]) -> Look:
-        glance = self._run.glance(*names)
+    def look(self, names: Sequence[str]) -> Look | None:
+        try:
+            glance = self._run.glance(*names)
+        except ControlError:
+            self._silent_ns = self._silent_ns or stopwatch()
+            if self._run.gone or stopwatch() - self._silent_ns > _SILENT_NS:
+                raise
+            return None  # the run compiles, or a step of it takes long
+        self._silent_ns = 0
         state = glance.state
         if state.leg != self._leg:
             self._leg, self.about = state.leg, _about(self._run)

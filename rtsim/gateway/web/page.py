@@ -16,7 +16,7 @@ import viser
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.web.charts import Charts, views_shown
+from rtsim.gateway.web.charts import CHART_HEIGHT, TALL, Charts, views_shown
 from rtsim.gateway.web.controls import Commands, Parameters, RunControls
 from rtsim.gateway.web.scene import PageScene
 from rtsim.gateway.web.source import MOST_NAMES, Look, Source
@@ -48,7 +48,8 @@ class Page:
         gui.configure_theme(show_logo=False, show_share_button=False, dark_mode=False)
         gui.set_panel_label("rtsim")
         self.scene = PageScene(server, self._about)
-        self.charts = Charts(gui, self._about, views_shown(self._about))
+        height = CHART_HEIGHT if self.scene.placed else TALL
+        self.charts = Charts(gui, self._about, views_shown(self._about), height)
         playable = control or self._about.ends is not None
         self._build_run(gui, playable, control)
         self._build_views(gui)
@@ -156,6 +157,9 @@ class Page:
         for kind, arguments in self._commands.take():
             self._tell(kind, arguments)
         look = self._source.look(self._names())
+        if look is None:
+            self.say("the run does not answer: it compiles, or a step of it takes long")
+            return
         self.scene.show(look.state.ns, look.values)
         if self._looks % _CHARTS_EVERY == 0:
             self._show_slowly(look)

@@ -16,14 +16,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
-from typing import IO, Any
+from typing import Any
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.client import ControlError, connect
 from rtsim.gateway.web.guard import Guard, guarded_server
-from rtsim.gateway.web.live import LiveRun
+from rtsim.gateway.web.live import PATIENCE_S, LiveRun
 from rtsim.gateway.web.page import Page
 from rtsim.gateway.web.recorded import RecordedRun
 from rtsim.gateway.web.source import Source
@@ -31,6 +31,7 @@ from rtsim.record.reading import Recording
 from rtsim.timing.background import step_back
 
 _AGAIN_S = 0.1
+_CHUNK = 1 << 12
 _LAST_S = 0.4
 """Time for the last messages to the browsers, s."""
 
@@ -45,7 +46,8 @@ def _source(order: Mapping[str, Any], ended: Event) -> Source | None:
     until = stopwatch() + round(order["wait_s"] * NS_PER_S)
     while not ended.is_set():
         try:
-            return LiveRun(connect(order["run"], order["keys"] or None))
+            run = connect(order["run"], order["keys"] or None, patience=PATIENCE_S)
+            return LiveRun(run)
         except RtsimError:
             if stopwatch() >= until:
                 raise
@@ -56,7 +58,9 @@ def _source(order: Mapping[str, Any], ended: Event) -> Source | None:
 class _Process:
     """Serves one page until the run or the pipe ends."""
 
-    def __init__(self, listener: socket.socket, pipe: IO[str], order: Mapping[str, Any]) -> None:
+    def __init__(
+        self, listener: socket.socket, pipe: socket.socket, order: Mapping[str, Any]
+    ) -> None:
         self._pipe, self._order, self._ended = pipe, order, Event()
         self._guard = Guard(str(order["token"]))
         self._browsers = 0
@@ -69,13 +73,14 @@ class _Process:
 
     def _listen(self) -> None:
         """Wait for the end of the pipe."""
-        with suppress(OSError, ValueError):
-            self._pipe.read()
+        with suppress(OSError):
+            while self._pipe.recv(_CHUNK):
+                pass
         self._ended.set()
 
     def tell(self, **what: Any) -> None:
-        with suppress(OSError, ValueError):
-            print(json.dumps(what), file=self._pipe, flush=True)
+        with suppress(OSError):
+            self._pipe.sendall(json.dumps(what).encode() + b"\n")
 
     def serve(self) -> None:
         late = bool(self._order["wait_s"])
@@ -110,13 +115,15 @@ def _carried(work: Callable[[], None], tell: Callable[..., None]) -> int:
 
 def main(arguments: list[str]) -> int:
     """Serve the page that the first line of the pipe orders."""
-    listener, end = (socket.socket(fileno=int(one)) for one in arguments)
+    listener, pipe = (socket.socket(fileno=int(one)) for one in arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other end of the pipe ends this process
     step_back()
-    pipe = end.makefile("rw", encoding="utf-8")
-    order = json.loads(pipe.readline() or "{}")
-    if not order:
-        return 0
+    said = b""
+    while not said.endswith(b"\n"):
+        if not (data := pipe.recv(_CHUNK)):
+            return 0
+        said += data
+    order = json.loads(said)
     process = _Process(listener, pipe, order)
     return _carried(process.serve, process.tell)
 

@@ -132,7 +132,8 @@ class PageScene:
         self._ns = -1
         if any(isinstance(one, _Moon) for one in self.placed):
             self._add_planet()
-        self._scene.set_background_image(_sky())
+        if self.placed:
+            self._scene.set_background_image(_sky())
         self._aim()
 
     @property

@@ -87,8 +87,8 @@ class Source(Protocol):
 
     about: About
 
-    def look(self, names: Sequence[str]) -> Look:
-        """Return the present state and the values of ``names``.
+    def look(self, names: Sequence[str]) -> Look | None:
+        """Return the present state and the values of ``names``; ``None`` without an answer.
 
         Raises :class:`RtsimError` at the end of the run.
         """

@@ -44,7 +44,9 @@ class Chart:
 
     def show(self, past: Past) -> None:
         if self._view.over is not None:
-            self._plot.content = self._svg(past.values.get(self._view.over, np.zeros(0)), past.values)
+            self._plot.content = self._svg(
+                past.values.get(self._view.over, np.zeros(0)), past.values
+            )
         elif len(past.seconds):
             data = self._data(past)
             self._fix_range(data[1:])
@@ -121,7 +123,8 @@ class Chart:
                     f'<polyline points="{points}" fill="none" stroke="{_COLOURS[k]}" '
                     'stroke-width="1.5"/>'
                 )
-            ranges = f"{over}: {whole.min():.4g} to {whole.max():.4g}; {high.min():.4g} to {high.max():.4g}"
+            x_range = f"{whole.min():.4g} to {whole.max():.4g}"
+            ranges = f"{over}: {x_range}; vertical: {high.min():.4g} to {high.max():.4g}"
         else:
             ranges = over
         return (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import viser
@@ -108,9 +109,11 @@ class RunControls:
             return
         chosen: Any = gui.add_dropdown("Fault", tuple(names), initial_value=names[0])
         for word in ("start", "clear"):
-            self._button(
-                gui, f"Fault: {word}", lambda w=word: self._commands.add("fault", name=chosen.value, do=w)  # type: ignore[misc]
-            )  # fmt: skip
+            then = partial(self._fault, chosen, word)
+            self._button(gui, f"Fault: {word}", then)
+
+    def _fault(self, chosen: Any, word: str) -> None:
+        self._commands.add("fault", name=str(chosen.value), do=word)
 
 
 class Parameters:

@@ -23,7 +23,6 @@ import viser
 import viser.infra._infra as infra
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers, MultipleValuesError
-
 from websockets.http11 import Request, Response
 
 from rtsim.core.errors import RtsimError
@@ -126,13 +125,6 @@ def _harden(headers: Headers, host: str) -> None:
     headers["Cross-Origin-Resource-Policy"] = "same-origin"
 
 
-class _Viser(viser.ViserServer):
-    """viser's server without the share button: it would serve the page to the internet."""
-
-    def request_share_url(self, verbose: bool = True) -> str | None:  # noqa: ARG002
-        return None
-
-
 def guarded_server(listener: socket.socket, guard: Guard, label: str) -> viser.ViserServer:
     """Return viser's server at ``listener``, behind ``guard``.
 
@@ -142,7 +134,8 @@ def guarded_server(listener: socket.socket, guard: Guard, label: str) -> viser.V
     """
     logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # refusals are no errors
     with _serve_at(listener, guard) as called:
-        server = _Viser(host="127.0.0.1", port=0, label=label, verbose=False)
+        server = viser.ViserServer(host="127.0.0.1", port=0, label=label, verbose=False)
+    server.request_share_url = _not_shared
     if not called:
         server.stop()
         raise RtsimError(
@@ -150,6 +143,10 @@ def guarded_server(listener: socket.socket, guard: Guard, label: str) -> viser.V
             "check who opens the page; install viser 1.1: pip install 'rtsim[web]'"
         )
     return server
+
+
+def _not_shared(verbose: bool = True) -> None:
+    """Do nothing in the place of viser's share button, which serves a page to the internet."""
 
 
 @contextmanager
@@ -167,7 +164,7 @@ def _serve_at(listener: socket.socket, guard: Guard) -> Any:
 
     known = infra.websockets
     server = types.SimpleNamespace(serve=ours, ServerConnection=ServerConnection)
-    infra.websockets = types.SimpleNamespace(  # type: ignore[assignment]
+    infra.websockets = types.SimpleNamespace(
         asyncio=types.SimpleNamespace(server=server),
         exceptions=known.exceptions,
         datastructures=known.datastructures,

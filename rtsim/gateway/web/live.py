@@ -10,7 +10,6 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.client import ControlError, Run
 from rtsim.gateway.web.source import About, History, Look, PageState, Past
 
-
 PATIENCE_S = 1.0
 """How long a page waits for an answer, s."""
 _SILENT_NS = 600 * NS_PER_S

@@ -212,5 +212,3 @@ class Page:
             due = max(due + round(LOOK_S * NS_PER_S), now)
             ended.wait(max(0.0, (due - now) / NS_PER_S))
         return ""
-
-

@@ -21,6 +21,8 @@ from rtsim.gateway.web.source import About
 from rtsim.scenario.shown import Body
 
 MOST_BODIES = 64
+BALL = "ball"
+"""The shape of bodies of the scene ``orbit``."""
 NOBODY = "nothing"
 """The choice of a camera that does not follow a body."""
 _SEGMENTS = 500
@@ -65,10 +67,12 @@ class _PlacedBody:
 class _Moon:
     """The moon of the scene ``orbit``: a point at ``x`` and ``y`` of a plant."""
 
-    shape, length = "ball", 0.12
+    length: float = 0.12
+    shape: str = BALL
 
     def __init__(self, plant: str) -> None:
-        self.name, self.names = plant, (f"{plant}.x", f"{plant}.y")
+        self.name = plant
+        self.names: tuple[str, ...] = (f"{plant}.x", f"{plant}.y")
 
     def pose(self, values: Mapping[str, float]) -> Pose | None:
         x, y = (values.get(name, math.nan) for name in self.names)
@@ -130,7 +134,7 @@ class PageScene:
         self._frames = [self._add(one) for one in self.placed]
         self._tracks = [self._add_track(one) for one in self.placed]
         self._ns = -1
-        if any(isinstance(one, _Moon) for one in self.placed):
+        if any(one.shape == BALL for one in self.placed):
             self._add_planet()
         if self.placed:
             self._scene.set_background_image(_sky())
@@ -142,7 +146,7 @@ class PageScene:
 
     def _aim(self) -> None:
         camera = self._server.initial_camera
-        if any(isinstance(one, _Moon) for one in self.placed):
+        if any(one.shape == BALL for one in self.placed):
             camera.position, self.followed = (0.0, -6.0, 9.0), NOBODY
         else:
             camera.position = (-0.2, -1.2, 0.45)
@@ -154,7 +158,7 @@ class PageScene:
         frame = self._scene.add_frame(
             name, axes_length=0.6 * size, axes_radius=0.008 * size, visible=False
         )
-        if one.shape == "ball":
+        if one.shape == BALL:
             self._scene.add_icosphere(f"{name}/shape", radius=size / 2, color=_MOON)
         else:
             corners = triangles(one.shape, one.length)
@@ -179,7 +183,7 @@ class PageScene:
         size = 4.0 * self._scale
         self._scene.add_grid(
             f"{_WORLD}/plane", size, size, cell_size=0.1 * self._scale,
-            section_size=0.5 * self._scale, cell_color=(228, 232, 236), section_color=(205, 212, 220),
+            section_size=0.5 * self._scale, cell_color=_LINES, section_color=_GROUND,
         )  # fmt: skip
 
     def _add_ground(self, pose: Pose) -> None:
@@ -221,7 +225,7 @@ class PageScene:
             self._trails[k].add(pose.position)
         if one.name == self.followed:
             self._world.position = tuple(-x for x in at)
-        if self._ground is None and not isinstance(one, _Moon):
+        if self._ground is None and one.shape != BALL:
             self._add_ground(pose)
 
     def show_tracks(self) -> None:
@@ -231,5 +235,3 @@ class PageScene:
             points = np.array(self._trails[k].points(position)) * self._scale
             if np.isfinite(points).all():
                 track.points = _segments(points)
-
-

@@ -6,7 +6,7 @@ All names are escaped, because a recording may come from somebody else.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from rtsim.core.tag import NS_PER_S
@@ -14,6 +14,7 @@ from rtsim.gateway.web.source import About, Look, PageState
 
 MOST_TOPICS = 40
 _MOST_VALUES = 4
+_PADDED = "padding:0 0.6em 0.6em 0.6em"
 _STYLE = "font-size:0.8em;font-variant-numeric:tabular-nums;border-spacing:0.5em 0;text-align:right"
 
 
@@ -35,10 +36,12 @@ def state_html(state: PageState, measured: float | None, title: str, said: str) 
     if state.segment > 1:
         rows.append(("segment of the run", str(state.segment)))
     cells = "".join(
-        f"<tr><td style='text-align:left'>{escape(a)}</td><td>{escape(b)}</td></tr>" for a, b in rows
+        f"<tr><td style='text-align:left'>{escape(a)}</td><td>{escape(b)}</td></tr>"
+        for a, b in rows
     )
     last = f"<div style='font-size:0.8em'>{escape(said)}</div>" if said else ""
-    return f"<b>{escape(title)}</b><table style='{_STYLE}'>{cells}</table>{last}"
+    table = f"<table style='{_STYLE};width:100%'>{cells}</table>"
+    return f"<div style='{_PADDED}'><b>{escape(title)}</b>{table}{last}</div>"
 
 
 def _overruns(state: PageState) -> str:
@@ -76,10 +79,10 @@ def values_html(about: About, values: Mapping[str, float]) -> str:
 
 def note_html(text: str) -> str:
     """Return a note, such as the reason why something is not shown."""
-    return f"<div style='font-size:0.8em'>{escape(text)}</div>"
+    return f"<div style='font-size:0.8em;{_PADDED}'>{escape(text)}</div>"
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     top = "".join(f"<th>{escape(one)}</th>" for one in head)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows

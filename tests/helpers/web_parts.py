@@ -16,12 +16,16 @@ from rtsim.gateway.web.guard import Guard, guarded_server
 from rtsim.gateway.web.source import About, Look, PageState, Past
 
 
+ANGLES = ("p.r", "p.p", "p.y")
+
+
 class Made:
     """A source whose values a test sets."""
 
     def __init__(self, names: Sequence[str], value: float = 1.0, **about: Any) -> None:
         kinds = dict.fromkeys(names, "state")
-        self.about = About("made", dict.fromkeys(names, "m"), kinds, **about)
+        units = {name: "rad" if name in ANGLES else "m" for name in names}
+        self.about = About("made", units, kinds, **about)
         self.ns, self.value, self.told = 0, value, list[Any]()
         self.asked: Sequence[str] = ()
         self.refused = ""
@@ -34,7 +38,7 @@ class Made:
 
     def past(self, names: Sequence[str], span_s: float) -> Past:
         seconds = np.linspace(0.0, span_s, 600)
-        values = np.sin(seconds) * self.value
+        values = np.where(seconds < span_s / 2, self.value, 1.0)
         return Past(seconds, dict.fromkeys(names, values))
 
     def tell(self, kind: str, **arguments: Any) -> str:

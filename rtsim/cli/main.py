@@ -28,6 +28,7 @@ COMMANDS = {
     "doctor": "rtsim.cli.doctor:doctor",
     "ctl": "rtsim.cli.ctl:ctl",
     "top": "rtsim.cli.top:top",
+    "web": "rtsim.cli.web:web",
     "keys": "rtsim.cli.keys:keys",
 }
 OLD_NAMES = {"bad-day": "overrun-replay"}

@@ -64,7 +64,8 @@ def run(
 
     The recording is written to runs/NAME-NNN.mcap, or to the file given with -o. --view shows the
     run in a window; the defaults are then --pace 1 and --overrun slip:100000. Closing the window
-    does not end the run; 'rtsim view' opens a new window.
+    does not end the run; 'rtsim view' opens a new window. --web shows the run on a page in the
+    browser, with the same defaults.
 
     \b
     Examples:
@@ -77,10 +78,10 @@ def run(
     was interrupted.
     """
     viewed = viewer(window, quiet)
-    if window is not None:
+    if window is not None or options.web is not None:
         pace = options.pace if typed("pace") else "1.0"
         overrun = options.overrun if typed("overrun") else FOR_A_PERSON
-        here = window.served is None
+        here = window is not None and window.served is None
         options = replace(options, pace=pace, overrun=overrun, watched=here)
     if start is None and anything_given():
         raise ScenarioError(

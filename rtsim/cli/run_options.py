@@ -25,10 +25,12 @@ from rtsim.cli.telemetry import (
     told,
     unencrypted_option,
 )
+from rtsim.cli.web_page import web_option, web_page
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled.stretch import AUTO
 from rtsim.equations.compiling import CHECKED, Compilation
+from rtsim.gateway.web.address import check_installed
 from rtsim.runs.pace import MAX, Pace
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import OWN_POLICIES, POLICIES, parse_policy
@@ -72,6 +74,7 @@ class RunOptions:
     foxglove_origin: tuple[str, ...] = ()
     telemetry: tuple[str, ...] = ()
     rewind: str | None = None
+    web: int | None = None
     watched: bool = field(default=False, metadata={"typed": False})
     """True if the run has a window on this machine; commands set this value, users do not type
     it."""
@@ -90,7 +93,8 @@ class RunOptions:
     def reachable(self) -> bool:
         """True if clients can observe or command the run while it is in progress."""
         viewed = self.plotjuggler or self.foxglove
-        return bool(self.control or self.bind or viewed or self.rewind is not None)
+        kept = self.rewind is not None or self.web is not None
+        return bool(self.control or self.bind or viewed or kept)
 
     @contextmanager
     def gateway(self, scenario: Scenario, path: Path | None) -> Iterator[Inbox | None]:
@@ -108,7 +112,8 @@ class RunOptions:
         glove = None
         if self.foxglove:
             glove = listen(self.foxglove, unencrypted=self.foxglove_unencrypted)
-        with Gateway(about, self.bind, self.control_keys, plot, glove) as inbox:
+        gateway = Gateway(about, self.bind, self.control_keys, plot, glove)
+        with gateway as inbox, web_page(self.web, self.control, inbox):
             yield inbox
 
     @property
@@ -121,6 +126,8 @@ class RunOptions:
     def check(self) -> None:
         given = self.foxglove, self.foxglove_unencrypted, self.telemetry, self.foxglove_origin
         check_telemetry(self.plotjuggler, *given)
+        if self.web is not None:
+            check_installed()
         if not self.scenario:
             raise click.UsageError("Missing argument 'SCENARIO'.")
         if self.bind:
@@ -200,6 +207,7 @@ _OPTIONS = (
         help="Key file for --control-at, which 'rtsim keys' wrote for the run.",
     ),
     rewind_option,
+    web_option,
     plotjuggler_option,
     foxglove_option,
     unencrypted_option,

@@ -14,10 +14,12 @@ from rtsim.cli.faults import faults_to_json, print_faults
 from rtsim.cli.strict import print_strict, strict_to_json
 from rtsim.cli.tables import console
 from rtsim.cli.telemetry import telemetry_line, telemetry_to_json
+from rtsim.cli.web_page import page_to_json
 from rtsim.core.clock import age_ns
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
+from rtsim.gateway.web.launching import page_line
 from rtsim.runs.result import RunResult
 
 
@@ -58,7 +60,8 @@ class RunSummary:
             out["earlier"] = [self._summary(segment) for segment in self.result.earlier]
         if self.lost is not None:
             out["error"] = {"type": "RecordingLost", "message": explain(self.lost)}
-        return out | {"total_s": self.total_ns / NS_PER_S} | telemetry_to_json(self.inbox)
+        told = {**telemetry_to_json(self.inbox), **page_to_json(self.inbox)}
+        return out | {"total_s": self.total_ns / NS_PER_S} | told
 
     def _summary(self, result: RunResult) -> dict[str, Any]:
         saved = [str(path) for path in result.checkpoints]
@@ -113,6 +116,8 @@ class RunSummary:
             click.echo(f"remote control was lost during the run: {self.inbox.trouble}")
         if viewed := telemetry_to_json(self.inbox):
             click.echo(telemetry_line(viewed["telemetry"], viewed["looks_lost"]))
+        if page := page_to_json(self.inbox):
+            click.echo(page_line(page["web"]))
         _print_files(result)
         if result.path is not None:
             typed = f'"{result.path}"' if " " in str(result.path) else result.path

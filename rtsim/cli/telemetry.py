@@ -10,6 +10,8 @@ import click
 from rtsim.core.errors import ScenarioError
 from rtsim.gateway.listening import FOXGLOVE, UNENCRYPTED, check_foxglove, listen, read_address
 from rtsim.gateway.origins import OPTION, read_origins
+from rtsim.gateway.web.source import MOST_VIEWS
+from rtsim.record.views import views_of
 from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -99,11 +101,13 @@ def check_telemetry(
 
 
 def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what the gateway needs for telemetry: scene, rates and allowed origins."""
+    """Return what the gateway needs for viewers: scene, views, rates and allowed origins."""
     from rtsim.gateway.publishing import read_rates
 
     return {
         "scene": [body.to_plain() for body in scenario.bodies],
+        "shown": scenario.presentation.window(),
+        "views": [view.to_dict() for view in views_of(scenario)[:MOST_VIEWS]],
         "telemetry": read_rates(rates),
         "origins": list(origins),
     }

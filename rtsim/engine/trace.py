@@ -140,7 +140,9 @@ class Trace:
     def message(self, message: Message) -> None:
         """Record a message with its time stamps."""
         if self.tally is not None and message.status != LOST:
-            self.tally.add(message.topic, message.arrival.ns - message.initiated.ns)
+            began, done, arrival = message.initiated.ns, message.completed.ns, message.arrival.ns
+            self.tally.add(message.topic, arrival - began)
+            self.tally.stamp(message.topic, began, done, arrival)
         track = self._topics[message.topic]
         track.append(message.initiated.ns, message.stamps(), message.payload)
 

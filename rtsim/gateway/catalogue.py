@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rtsim.core.net.messagepack import pack
 from rtsim.core.signals import Signal, Vector
 from rtsim.engine.system import Changeable, System
-from rtsim.timing.tally import CLASSES, Tally
+from rtsim.timing.tally import CLASSES, STAMPS, Tally
 
 MOST_VALUES = 8_000
 """Limit of the number of values in each list of a catalogue.
@@ -25,10 +25,10 @@ under ``left_out``.
 """
 _MOST_BYTES = {"signals": 400_000, "parameters": 200_000, "topics": 100_000}
 _MOST_NAMED = 100
-_STATE = struct.Struct("<qqd?qqqqqqq")
+_STATE = struct.Struct("<qqd?qqqqqqqq")
 STATE = (
     "ns", "wall_ns", "rate", "standing", "late", "missed", "overruns_compute", "overruns_wake",
-    "margin_ns", "frames", "leg",
+    "margin_ns", "frames", "leg", "lateness_ns",
 )  # fmt: skip
 """Names of the fields at the beginning of each sample; ``rate`` is 0 if the run is not paced."""
 
@@ -163,6 +163,8 @@ class Counters:
     frames: int = 0
     leg: int = 1
     """Number of the segment of the run: 1 at first, and one more after each restore."""
+    lateness_ns: int = -1
+    """Lateness of the latest wake of a paced run; -1 if unknown."""
 
     @property
     def overruns(self) -> int:
@@ -170,23 +172,26 @@ class Counters:
 
 
 class Sampler:
-    """Copies the state of a run, its latency counts and all values into one buffer.
+    """Copies the state of a run, its latency counts, stamps and all values into one buffer.
 
     A copy takes some microseconds, whatever the length of the run.
     """
 
     def __init__(self, system: System, tally: Tally) -> None:
         self._vectors = [vector for vector, _ in _vectors(system)[0]]
-        self._counted = tally.counts.ravel()
-        counts, size = self._counted.size, sum(v.size for v in self._vectors)
-        self._buffer = bytearray(_STATE.size + 8 * (counts + size))
-        self._counts = np.frombuffer(self._buffer, np.int64, counts, _STATE.size)
-        self._values = np.frombuffer(self._buffer, np.float64, size, _STATE.size + 8 * counts)
+        self._counted, self._stamped = tally.counts.ravel(), tally.latest.ravel()
+        counts, stamps = self._counted.size, self._stamped.size
+        size = sum(v.size for v in self._vectors)
+        self._buffer = bytearray(_STATE.size + 8 * (counts + stamps + size))
+        words = np.frombuffer(self._buffer, np.int64, counts + stamps, _STATE.size)
+        self._counts, self._stamps = words[:counts], words[counts:]
+        at = _STATE.size + 8 * (counts + stamps)
+        self._values = np.frombuffer(self._buffer, np.float64, size, at)
 
     def take(self, counters: Counters) -> bytes:
         """Return one sample as bytes; :func:`decode_sample` decodes it."""
         _STATE.pack_into(self._buffer, 0, *(getattr(counters, name) for name in STATE))
-        self._counts[:] = self._counted
+        self._counts[:], self._stamps[:] = self._counted, self._stamped
         at = 0
         for vector in self._vectors:
             self._values[at : at + vector.size] = vector
@@ -194,17 +199,36 @@ class Sampler:
         return bytes(self._buffer)
 
 
-def decode_sample(data: bytes, links: int) -> tuple[Counters, NDArray[np.int64], Vector]:
-    """Decode a sample: the state, the latency counts and the values in the catalogue's order.
+class DecodedSample(NamedTuple):
+    """One sample: the state, latency counts, stamps of the latest messages, and all values.
 
-    The latency counts have the shape (``links``, CLASSES). Raises :class:`ValueError` if the length
-    of ``data`` is wrong.
+    ``counts`` is (links, CLASSES), ``stamps`` (links, STAMPS) in ns, and ``values`` has the order
+    of the catalogue.
     """
-    begin = _STATE.size + 8 * links * CLASSES
+
+    counters: Counters
+    counts: NDArray[np.int64]
+    stamps: NDArray[np.int64]
+    values: Vector
+
+
+def decode_sample(data: bytes, links: int) -> DecodedSample:
+    """Decode a sample of a run with ``links`` links.
+
+    Raises :class:`ValueError` if the length of ``data`` is wrong.
+    """
+    counted, stamped = links * CLASSES, links * STAMPS
+    begin = _STATE.size + 8 * (counted + stamped)
     if len(data) < begin or (len(data) - begin) % 8:
         raise ValueError(
             f"a sample has {len(data)} bytes; expected {begin} bytes plus a multiple of 8"
         )
     counters = Counters(*_STATE.unpack_from(data))
-    counts = np.frombuffer(data, np.int64, links * CLASSES, _STATE.size).reshape(links, CLASSES)
-    return counters, counts, np.frombuffer(data, np.float64, offset=begin)
+    words = np.frombuffer(data, np.int64, counted + stamped, _STATE.size)
+    counts, stamps = words[:counted], words[counted:]
+    return DecodedSample(
+        counters,
+        counts.reshape(links, CLASSES),
+        stamps.reshape(links, STAMPS),
+        np.frombuffer(data, np.float64, offset=begin),
+    )

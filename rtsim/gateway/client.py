@@ -91,6 +91,12 @@ class Run:
         """When and why the recording failed; empty if it has not failed."""
         return str(self._asked("status").get("unrecorded", ""))
 
+    @property
+    def gone(self) -> bool:
+        """True if the run has ended: a gateway on this machine removes its socket at the end."""
+        scheme, _, path = self._caller.endpoint.partition("://")
+        return scheme == "ipc" and not Path(path).exists()
+
     def get(self, *names: str) -> float | list[float]:
         """Return the present value of one signal, or a list of values for several names."""
         values = [float(v) for v in self._asked("get", names=list(names))["values"]]
@@ -100,8 +106,11 @@ class Run:
         """Return the state of the run, the values of ``names``, and the latency counts by link."""
         said = self._asked("get", names=list(names))
         values = dict(zip(names, map(float, said["values"]), strict=True))
-        latency = dict(zip(self._run["links"], said["latency"], strict=True))
-        return Glance(self._state(said), values, latency)
+        links = self._run["links"]
+        latency = dict(zip(links, said["latency"], strict=True))
+        rows = zip(links, map(tuple, said["stamps"]), strict=True)
+        stamps = {link: row for link, row in rows if row[0] >= 0}
+        return Glance(self._state(said), values, latency, stamps)
 
     def watch(self, *names: str, rate: float = 10.0) -> Iterator[Sample]:
         """Yield samples of ``names``, ``rate`` per second, until the run ends or the caller stops.
@@ -131,7 +140,7 @@ class Run:
                     pairs = zip(names, row["values"], strict=True)
                     values = {n: float(v) for n, v in pairs}
                     yield Sample(self._state(row), values, int(row["lost"]))
-                elif self._gone:
+                elif self.gone:
                     return
                 elif now - heard > patience_ns:
                     raise ControlError(
@@ -236,7 +245,7 @@ class Run:
         until = stopwatch() + self._patience_ns
         while (rest := until - stopwatch()) > 0:
             said = self._hear(min(max(1, rest // 1_000_000), _LOOK_MS))
-            if said is None and self._gone:
+            if said is None and self.gone:
                 raise ControlError("the run has ended")
             if said is not None and said.get("id") == number:
                 if not said.get("ok"):
@@ -247,12 +256,6 @@ class Run:
             f"{self._patience_ns / NS_PER_S:g} s; rtsim ctl runs shows whether the run has "
             "ended"
         )
-
-    @property
-    def _gone(self) -> bool:
-        """True if the run has ended: a gateway on this machine removes its socket at the end."""
-        scheme, _, path = self._caller.endpoint.partition("://")
-        return scheme == "ipc" and not Path(path).exists()
 
     def _hear(self, milliseconds: int) -> dict[str, Any] | None:
         data = self._caller.receive(milliseconds)
@@ -304,13 +307,17 @@ def _plain(value: float | Sequence[float]) -> float | list[float]:
 
 
 def connect(
-    which: str | int = "", keys: str | os.PathLike[str] | None = None, *, wait: float = 0.0
+    which: str | int = "",
+    keys: str | os.PathLike[str] | None = None,
+    *,
+    wait: float = 0.0,
+    patience: float = PATIENCE_S,
 ) -> Run:
     """Connect to a run by its process id, scenario or ``tcp://`` address.
 
     By default, connect to the only run.  ``keys`` is the file of the client's keys, for a
-    ``tcp://`` address.  ``wait`` is how long to wait for a run that has not started yet, s.
-    Raises :class:`RtsimError` if no run is found.
+    ``tcp://`` address.  ``wait`` is how long to wait for a run that has not started yet, s, and
+    ``patience`` how long to wait for an answer, s.  Raises :class:`RtsimError` if no run is found.
 
     Example:
         run = connect("f16", wait=5.0)
@@ -319,14 +326,14 @@ def connect(
     until = stopwatch() + round(wait * NS_PER_S)
     while True:
         try:
-            return _connect(str(which), keys)
+            return _connect(str(which), keys, patience)
         except RtsimError:
             if stopwatch() >= until:
                 raise
         Event().wait(_LOOK_AGAIN_S)
 
 
-def _connect(text: str, keys: str | os.PathLike[str] | None) -> Run:
+def _connect(text: str, keys: str | os.PathLike[str] | None, patience: float) -> Run:
     held = None if keys is None else Keys.load(Path(keys))
     if text.startswith("tcp://"):
         if held is None:
@@ -334,8 +341,8 @@ def _connect(text: str, keys: str | os.PathLike[str] | None) -> Run:
                 f"{text} needs the client keys of the run; give --keys run.keys{CLIENT} (rtsim "
                 "keys run.keys writes this file)"
             )
-        return Run(text, held)
-    return Run(find(text).endpoint)
+        return Run(text, held, patience)
+    return Run(find(text).endpoint, None, patience)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.placing import placed_bodies
 from rtsim.gateway.publishing import check_rates
 from rtsim.scenario.shown import Body
+from rtsim.timing.frames import NO_SAMPLE
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.tally import Tally
 
@@ -44,6 +45,8 @@ class PipedInbox(Inbox):
         """Number of samples that were dropped because the pipe was full."""
         self.telemetry: dict[str, dict[str, int]] = {}
         """Numbers of messages ``sent`` and ``lost`` by plotting tool, known after the run."""
+        self.page: dict[str, Any] = {}
+        """The figures of the page in the browser, known after the run; empty without a page."""
         self._pipe, self._about, self._leg = pipe, about, 0
         self.period_ns = self._next_ns = 0
         self._pacer: Pacer | None = None
@@ -135,6 +138,8 @@ class PipedInbox(Inbox):
         rate = getattr(pacer.clock, "rate", 0.0) if pacer.clock.paced else 0.0
         counters.ns, counters.wall_ns, counters.rate = ns, now, float(rate)
         counters.standing, counters.margin_ns = standing, pacer.margin_ns
+        lateness = pacer.log.last[0]
+        counters.lateness_ns = -1 if lateness == NO_SAMPLE else lateness
         counters.late = sum(c.lates for c in self._system.controllers)
         counters.missed = sum(c.missed for c in self._system.controllers)
         counters.overruns_compute = pacer.overruns["compute"]

@@ -17,18 +17,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, UnknownName
 from rtsim.core.net.keys import Keys
 from rtsim.core.net.messagepack import pack
 from rtsim.core.net.sockets import ListeningSocket
-from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import read_command
-from rtsim.gateway.catalogue import Counters, decode_sample
+from rtsim.gateway.catalogue import DecodedSample, decode_sample
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.publishing import PlotJuggler, SamplePublisher, Viewer
 from rtsim.gateway.registry import RegisteredRun, enter
@@ -110,7 +106,7 @@ class GatewayProcess:
             for action in self.on_run:
                 action(self._run)
         elif "look" in message:
-            self._on_sample(*decode_sample(message["look"], len(self._run["links"])))
+            self._on_sample(decode_sample(message["look"], len(self._run["links"])))
         elif "answer" in message:
             place, who, theirs = self._asked.pop(message["answer"], (0, b"", -1))
             if message["wrong"]:
@@ -123,15 +119,17 @@ class GatewayProcess:
             self.ended = str(message["ended"])
             self._pipe.send({"published": self._publisher.counts})
 
-    def _on_sample(self, counters: Counters, counts: NDArray[np.int64], values: Vector) -> None:
+    def _on_sample(self, sample: DecodedSample) -> None:
+        counters, values = sample.counters, sample.values
         self._publisher.publish(counters, values)
         waiting, self._waiting = self._waiting, []
-        latency = counts.tolist() if waiting else []
+        latency = sample.counts.tolist() if waiting else []
+        stamps = sample.stamps.tolist() if waiting else []
         for place, who, request in waiting:
             found = [float(values[self._index[n]]) for n in request.names]
             what = {
                 "values": found, "state": asdict(counters), "latency": latency,
-                "telemetry": self._publisher.counts,
+                "stamps": stamps, "telemetry": self._publisher.counts,
                 **({"unrecorded": self._unrecorded} if self._unrecorded else {}),
             }  # fmt: skip
             self._reply(place, who, request.number, **what)
@@ -139,9 +137,9 @@ class GatewayProcess:
         for (place, who), client in list(self._clients.items()):
             if client.rate_hz and now >= client.next_ns:
                 client.next_ns = now + round(NS_PER_S / client.rate_hz)
-                sample = {"v": VERSION, "state": asdict(counters), "lost": client.lost,
-                          "values": [float(values[k]) for k in client.indices]}  # fmt: skip
-                if not self._listeners[place].send(who, pack({"sample": sample})):
+                what = {"v": VERSION, "state": asdict(counters), "lost": client.lost,
+                        "values": [float(values[k]) for k in client.indices]}  # fmt: skip
+                if not self._listeners[place].send(who, pack({"sample": what})):
                     client.lost += 1
 
     def _request_samples(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
@@ -43,7 +43,8 @@ class At(int):
 class StateTable:
     """The state of a run: ``ns`` is simulated time; ``rate`` is 0 if as fast as possible.
 
-    ``leg`` is the segment of the run: 1, and one more after each restore.
+    ``leg`` is the segment of the run: 1, and one more after each restore.  ``lateness_ns`` is the
+    lateness of the latest wake of a paced run, -1 if unknown.
     """
 
     ns: int
@@ -57,6 +58,7 @@ class StateTable:
     margin_ns: int
     frames: int
     leg: int
+    lateness_ns: int = -1
 
     @property
     def seconds(self) -> float:
@@ -102,12 +104,15 @@ class Sample:
 class Glance:
     """The state of the run, values by name, and a histogram of message latencies by link.
 
-    :mod:`rtsim.timing.tally` defines the classes of the histogram.
+    :mod:`rtsim.timing.tally` defines the classes of the histogram.  ``stamps`` has the times at
+    which the latest message of each link was initiated, was completed and arrives, ns; a link
+    without messages is left out.
     """
 
     state: StateTable
     values: Mapping[str, float]
     latency: Mapping[str, list[int]]
+    stamps: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
         return f"{escape(str(self.state))}{_values(self.values)}"

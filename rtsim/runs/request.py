@@ -176,7 +176,7 @@ class RunRequest:
             "source_hash": source_hash(*scenario.functions()),
             "fingerprint": fingerprint(),
             **({"cues": [cue.to_plain() for cue in scenario.cues]} if scenario.cues else {}),
-            **({"shown": shown} if (shown := scenario.presentation.window()) else {}),
+            **scenario.presentation.recorded(),
             **({"views": [v.to_dict() for v in views]} if views else {}),
             **({} if self.start is None else {"continues": self.start.reference()}),
         }

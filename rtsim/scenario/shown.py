@@ -50,6 +50,12 @@ class Presentation:
         bodies = [body.to_plain() for body in self.bodies]
         return {"scene": self.scene, **self.options, **({"bodies": bodies} if bodies else {})}
 
+    def recorded(self) -> dict[str, Any]:
+        """Return what a recording's header keeps: the scene as ``shown``, or else the bodies."""
+        if self.scene:
+            return {"shown": self.window()}
+        return {"bodies": [body.to_plain() for body in self.bodies]} if self.bodies else {}
+
     def with_items(self, items: Sequence[Displayed]) -> Presentation:
         """Return a copy with ``items``; raises :class:`ScenarioError` for a wrong item."""
         out = self

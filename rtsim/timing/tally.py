@@ -1,4 +1,4 @@
-"""Live counts of message latencies for each link, for display during a run.
+"""Live counts of message latencies and the latest time stamps of each link, for display.
 
 Each class is a factor of two wide, so that counting costs a shift and an addition.  The recording
 holds the exact values.
@@ -15,13 +15,28 @@ MOST_LINKS = 64
 """The most links; further links are not counted."""
 
 
+STAMPS = 3
+"""Number of time stamps of a message: initiated, completed, arrival."""
+
+
 class Tally:
-    """Counts of durations; ``counts`` is (links, :data:`CLASSES`)."""
+    """Counts of durations, (links, :data:`CLASSES`), and the stamps of the latest messages.
+
+    ``latest`` is (links, :data:`STAMPS`), ns of simulated time; -1 before the first message.
+    """
 
     def __init__(self, links: list[str]) -> None:
         self.links = links[:MOST_LINKS]
         self.counts: NDArray[np.int64] = np.zeros((len(self.links), CLASSES), dtype=np.int64)
+        self.latest: NDArray[np.int64] = np.full((len(self.links), STAMPS), -1, dtype=np.int64)
         self._rows = dict(zip(self.links, self.counts, strict=True))
+        self._stamps = dict(zip(self.links, self.latest, strict=True))
+
+    def stamp(self, link: str, initiated: int, completed: int, arrival: int) -> None:
+        """Keep the stamps [ns] of the latest message of ``link``; other links are ignored."""
+        row = self._stamps.get(link)
+        if row is not None:
+            row[0], row[1], row[2] = initiated, completed, arrival
 
     def add(self, link: str, ns: int) -> None:
         """Count a duration [ns] of ``link``; a link that is not counted is ignored."""

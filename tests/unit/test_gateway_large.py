@@ -72,7 +72,7 @@ def test_what_is_listed_is_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) ->
     assert list(listed["left_out"]) == ["s2.v", "s0", "s2"]
     assert [row["name"] for row in listed["signals"]] == [
         "plant.x_0", "plant.x_1", "plant.x_2", "s1.v_0", "s1.v_1"]  # fmt: skip
-    _, _, values = decode_sample(Sampler(system, Tally([])).take(Counters()), 0)
+    values = decode_sample(Sampler(system, Tally([])).take(Counters()), 0).values
     assert values.tolist() == [1.0, 1.0, 1.0, 1.0, 1.0]
     assert [row["name"] for row in listed["parameters"]] == ["s0.v", "s1.v"]
     monkeypatch.setitem(catalogues._MOST_BYTES, "signals", 150)

@@ -18,7 +18,7 @@ from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.table import Row, Table
 from rtsim.record.memory_recorder import Track
 
-_INITIATED, _ARRIVAL, _STATUS = 2, 6, 8
+_INITIATED, _COMPLETED, _ARRIVAL, _STATUS = 2, 4, 6, 8
 """Columns of a message's row."""
 
 # -- calls
@@ -135,7 +135,10 @@ def _count(table: Table, track: Track, rows: int, rolled: bool) -> None:
     for words in (lent.block[lent.row : end], lent.spare[: rows * rolled]):
         arrived = words[words[:, _STATUS] != LOST]
         assert table.tally is not None
-        table.tally.add_many(table.links[track.name], arrived[:, _ARRIVAL] - arrived[:, _INITIATED])
+        link = table.links[track.name]
+        table.tally.add_many(link, arrived[:, _ARRIVAL] - arrived[:, _INITIATED])
+        if len(arrived):
+            table.tally.stamp(link, *arrived[-1, [_INITIATED, _COMPLETED, _ARRIVAL]].tolist())
 
 
 def _lend(table: Table, row: Row, track: Track) -> None:

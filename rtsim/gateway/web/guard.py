@@ -1,0 +1,175 @@
+"""Admits browsers to a page: the token in the address, ``Host`` and ``Origin``, and a limit.
+
+viser's server checks none of these, and it listens at a port that every user of this machine can
+reach.  :func:`guarded_server` therefore has viser serve at a socket of ours, with the check of
+:class:`Guard` before each request.  There is no second port and no unchecked path to viser's
+server (docs/decisions/148).
+"""
+
+from __future__ import annotations
+
+import hmac
+import http
+import ipaddress
+import logging
+import socket
+import types
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import viser
+import viser.infra._infra as infra
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.datastructures import Headers, MultipleValuesError
+from websockets.http11 import Request, Response
+
+from rtsim.core.errors import RtsimError
+
+MOST_VIEWERS = 64
+MOST_ASKED = 1 << 20
+"""Limit of the size of a message from a browser, bytes."""
+_WRITE_LIMIT = 1 << 18
+"""Bytes that may wait for one browser; beyond them, its older updates are replaced by newer."""
+_CLOSED_S = 1.0
+Answering = Callable[[ServerConnection, Request], Response | None]
+
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' 'wasm-unsafe-eval' blob:; "
+    "worker-src blob:; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
+    "connect-src 'self' data: blob: ws://{host}; frame-ancestors 'none'; base-uri 'none'; "
+    "form-action 'none'"
+)
+"""The page may contact this server only; no other page may show it in a frame."""
+
+
+class Guard:
+    """Checks each request before viser answers it; ``token`` is the first part of each path."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+        self.refused = 0
+        """Number of refused requests."""
+
+    def objection(self, request: Request) -> str:
+        """Return why ``request`` is refused, or an empty text.
+
+        A browser tells the site of a page by ``Origin``.  A page of another site that resolves its
+        own name to this machine would have the right origin, but not a loopback ``Host``.
+        """
+        try:
+            host = request.headers.get("Host", "")
+            origin = request.headers.get("Origin")
+        except MultipleValuesError:
+            return "the request repeats a header"
+        if not _is_loopback(host):
+            return f"{host[:100]!r} is not an address of this machine"
+        if origin is not None and origin.lower() != f"http://{host.lower()}":
+            return f"a page of {origin[:100]!r} may not open this page"
+        given = request.path.partition("?")[0].strip("/").partition("/")[0]
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), self._token):
+            return "the address has no valid token; open the address that rtsim printed"
+        return ""
+
+    def admit(self, answer: Answering, server: Server) -> Answering:
+        """Return ``answer``, a handler of requests without tokens, behind this check."""
+
+        def checked(connection: ServerConnection, request: Request) -> Response | None:
+            if why := self.objection(request):
+                self.refused += 1
+                return _response(http.HTTPStatus.FORBIDDEN, f"rtsim: {why}\n")
+            path, mark, query = request.path.partition("?")
+            inner = path.removeprefix(f"/{self._token.decode()}")
+            opens = request.headers.get("Upgrade", "").lower() == "websocket"
+            if opens and len(server.connections) >= MOST_VIEWERS:
+                self.refused += 1
+                why = f"rtsim: {MOST_VIEWERS} browsers show this page already\n"
+                return _response(http.HTTPStatus.SERVICE_UNAVAILABLE, why)
+            if not opens and not inner:
+                return _response(http.HTTPStatus.FOUND, "", Location=f"{path}/{mark}{query}")
+            request.path = f"{inner or '/'}{mark}{query}"
+            response = answer(connection, request)
+            if response is not None:
+                _harden(response.headers, request.headers["Host"])
+            return response
+
+        return checked
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _response(status: http.HTTPStatus, text: str, **headers: str) -> Response:
+    body = text.encode("ascii", "replace")
+    more = {**headers, "Content-Type": "text/plain", "Content-Length": str(len(body))}
+    return Response(status, status.phrase, Headers(**more), body)
+
+
+def _harden(headers: Headers, host: str) -> None:
+    """Add headers: no other site gets the address, the page or a connection from the page."""
+    headers["Content-Security-Policy"] = _POLICY.format(host=host)
+    headers["Referrer-Policy"] = "no-referrer"
+    headers["X-Content-Type-Options"] = "nosniff"
+    headers["Cache-Control"] = "no-store"
+    headers["Cross-Origin-Resource-Policy"] = "same-origin"
+
+
+def guarded_server(listener: socket.socket, guard: Guard, label: str) -> viser.ViserServer:
+    """Return viser's server at ``listener``, behind ``guard``.
+
+    viser passes its handlers to ``websockets.asyncio.server.serve``; while its server starts, it
+    finds :func:`_serve_at` in the place of this function.  Raises :class:`RtsimError` if viser did
+    not call it, because the server would then be open to every user of this machine.
+    """
+    logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # refusals are no errors
+    with _serve_at(listener, guard) as called:
+        server = viser.ViserServer(host="127.0.0.1", port=0, label=label, verbose=False)
+    server.request_share_url = _not_shared
+    if not called:
+        server.stop()
+        raise RtsimError(
+            f"viser {viser.__version__} starts its server in an unknown way, so that rtsim cannot "
+            "check who opens the page; install viser 1.1: pip install 'rtsim[web]'"
+        )
+    return server
+
+
+def _not_shared(verbose: bool = True) -> None:
+    """Do nothing in the place of viser's share button, which serves a page to the internet."""
+
+
+@contextmanager
+def _serve_at(listener: socket.socket, guard: Guard) -> Any:
+    """Context in which viser's servers listen at ``listener``, behind ``guard``."""
+    called: list[bool] = []
+
+    def ours(handler: Any, host: Any, port: Any, **options: Any) -> serve:  # noqa: ARG001
+        called.append(True)
+        answer: Answering = options["process_request"]
+        options |= {"max_size": MOST_ASKED, "write_limit": _WRITE_LIMIT, "close_timeout": _CLOSED_S}
+        out = serve(handler, sock=listener, **options)
+        out.server.process_request = guard.admit(answer, out.server)
+        return out
+
+    known = infra.websockets
+    server = types.SimpleNamespace(serve=ours, ServerConnection=ServerConnection)
+    infra.websockets = types.SimpleNamespace(
+        asyncio=types.SimpleNamespace(server=server),
+        exceptions=known.exceptions,
+        datastructures=known.datastructures,
+    )
+    try:
+        yield called
+    finally:
+        infra.websockets = known

@@ -1,0 +1,214 @@
+"""A page in the browser: it asks a source for the present state, and shows it to all browsers.
+
+All browsers show the same page: what one user chooses, all users see.  One thread builds and
+updates the page.  viser sends each browser the latest state of each part, so that a slow browser
+skips states and delays nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+import viser
+
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError
+from rtsim.core.tag import NS_PER_S
+from rtsim.gateway.web.charts import CHART_HEIGHT, TALL, Charts, views_shown
+from rtsim.gateway.web.controls import Commands, Parameters, RunControls
+from rtsim.gateway.web.scene import PageScene
+from rtsim.gateway.web.source import MOST_NAMES, Look, Source
+from rtsim.gateway.web.texts import MOST_TOPICS, messages_html, note_html, state_html, values_html
+
+LOOK_S = 0.05
+"""Interval between two looks at the source, s."""
+_CHARTS_EVERY = 4
+"""Charts, texts and tracks are drawn at every fourth look only."""
+_MOST_FOUND = 30
+_SPANS = {"5 s": 5.0, "30 s": 30.0, "2 min": 120.0, "10 min": 600.0}
+_VIEWS_WIDTH, _RUN_WIDTH = 430.0, 330.0
+_WIDE = 900.0
+"""Width of the charts if there is no scene beside them, pixels."""
+
+
+class Page:
+    """A page that shows ``source`` to the browsers of ``server``; ``control`` adds commands."""
+
+    def __init__(self, server: viser.ViserServer, source: Source, control: bool) -> None:
+        self._server, self._source, self._about = server, source, source.about
+        self._commands = Commands()
+        self._asked: dict[str, Callable[[], None]] = {}
+        live = source.about.ends is None
+        self._said = "read-only; start rtsim with --control to change this" * (live and not control)
+        self._rate_from: tuple[int, int] | None = None
+        self._looks = 0
+        gui = server.gui
+        gui.configure_theme(show_logo=False, show_share_button=False, dark_mode=False)
+        gui.set_panel_label("rtsim")
+        self.scene = PageScene(server, self._about)
+        height = CHART_HEIGHT if self.scene.placed else TALL
+        self.charts = Charts(gui, self._about, views_shown(self._about), height)
+        playable = control or self._about.ends is not None
+        self._build_run(gui, playable, control)
+        self._build_views(gui)
+
+    # -- building
+
+    def _build_run(self, gui: viser.GuiApi, playable: bool, control: bool) -> None:
+        gui.main_panel.dock_right()
+        gui.main_panel.set_width(_RUN_WIDTH)
+        self._state: Any = gui.add_html("")
+        self._controls = RunControls(gui, self._about, self._commands) if playable else None
+        if self.scene.placed:
+            follow: Any = gui.add_dropdown(
+                "Camera follows", self.scene.choices, initial_value=self.scene.followed
+            )
+            follow.on_update(lambda event: self._follow(str(event.target.value)))
+        if self.scene.wrong:
+            gui.add_html(note_html(self.scene.wrong))
+        self._parameters = Parameters(
+            gui, self._about.parameters, self._commands if control else None
+        )
+        if self._about.parameters:
+            folder = gui.add_folder("Parameters", expand_by_default=False)
+            with folder:
+                sought: Any = gui.add_text("Filter", "")
+            self._parameters.open(folder)
+            sought.on_update(
+                lambda event: self._ask(
+                    "parameters", lambda: self._parameters.open(folder, str(event.target.value))
+                )
+            )
+
+    def _build_views(self, gui: viser.GuiApi) -> None:
+        self._panel = gui.add_panel()
+        tab = self._panel.add_tab("Views")
+        with tab:
+            span: Any = gui.add_dropdown("Time span", tuple(_SPANS), initial_value="30 s")
+            span.on_update(lambda event: self._span(str(event.target.value)))
+            self._page: Any = gui.add_dropdown("Page", self._pages(), initial_value="1")
+            self._page.on_update(lambda event: self._turn(str(event.target.value)))
+        self._tab: Any = tab
+        self.charts.open(tab)
+        with self._panel.add_tab("Signals"):
+            self._sought: Any = gui.add_text("Filter", "")
+            self._found: Any = gui.add_dropdown("Signal", ("",), initial_value="")
+            add: Any = gui.add_button("Plot this signal")
+            add.on_click(lambda _: self._ask("add", self._add))
+            self._values: Any = gui.add_html("")
+        with self._panel.add_tab("Messages"):
+            self._messages: Any = gui.add_html("")
+        self._sought.on_update(lambda _: self._ask("search", self._search))
+        self._listed: list[str] = []
+        self._search()
+        self._panel.dock_left()
+        self._panel.set_width(_VIEWS_WIDTH if self.scene.placed else _WIDE)
+
+    def _pages(self) -> tuple[str, ...]:
+        return tuple(str(k + 1) for k in range(self.charts.pages))
+
+    # -- what users choose; viser calls these in threads of its own
+
+    def _ask(self, what: str, then: Callable[[], None]) -> None:
+        self._asked[what] = then
+
+    def _follow(self, name: str) -> None:
+        if name in self.scene.choices:
+            self.scene.followed = name
+
+    def _span(self, text: str) -> None:
+        self.charts.span_s = _SPANS.get(text, self.charts.span_s)
+
+    def _turn(self, text: str) -> None:
+        if text.isdecimal():
+            self._ask("page", lambda: self.charts.open(self._tab, int(text) - 1))
+
+    # -- in the thread of the page
+
+    def _search(self) -> None:
+        part = str(self._sought.value).lower()[:200]
+        known = self._about.signals
+        found = [name for name in known if part in name.lower()]
+        self._listed = found[:_MOST_FOUND]
+        self._found.options = tuple(self._listed) or ("",)
+
+    def _add(self) -> None:
+        if self.charts.add(str(self._found.value)):
+            self._page.options = self._pages()
+            self.charts.open(self._tab, 0)
+
+    def _names(self) -> list[str]:
+        topics = list(self._about.topics.items())[:MOST_TOPICS]
+        carried = [f"{topic}.{column}" for topic, columns in topics for column in columns[:4]]
+        wanted = (*self.scene.names, *self.charts.names, *self._listed, *carried,
+                  *self._parameters.names)  # fmt: skip
+        known = self._about.signals
+        return [n for n in dict.fromkeys(wanted) if n in known][:MOST_NAMES]
+
+    def update(self) -> None:
+        """Give the commands of the users, and show the present state once.
+
+        Raises :class:`RtsimError` at the end of the run.
+        """
+        for then in [self._asked.pop(key) for key in list(self._asked)]:
+            then()
+        for kind, arguments in self._commands.take():
+            self._tell(kind, arguments)
+        look = self._source.look(self._names())
+        if look is None:
+            self.say("the run does not answer: it compiles, or a step of it takes long")
+            return
+        self.scene.show(look.state.ns, look.values)
+        if self._looks % _CHARTS_EVERY == 0:
+            self._show_slowly(look)
+        self._looks += 1
+
+    def _tell(self, kind: str, arguments: dict[str, Any]) -> None:
+        words = " ".join([kind, *(str(v) for v in arguments.values())])
+        try:
+            self._said = f"{words}: {self._source.tell(kind, **arguments)}"
+        except RtsimError as error:
+            self._said = f"{words} was refused: {error}"
+
+    def _show_slowly(self, look: Look) -> None:
+        state = look.state
+        past = self._source.past(self.charts.names, self.charts.span_s)
+        with self._server.atomic():
+            self.charts.show(past)
+            self._state.content = state_html(
+                state, self._measured(state.ns), self._about.title, self._said
+            )
+            self._messages.content = messages_html(self._about, look)
+            listed = {n: look.values[n] for n in self._listed if n in look.values}
+            self._values.content = values_html(self._about, listed)
+            if self._controls is not None:
+                self._controls.show(state)
+            self._parameters.show(look.values)
+        self.scene.show_tracks()
+
+    def _measured(self, ns: int) -> float | None:
+        """Return simulated seconds per second since the last call."""
+        before, self._rate_from = self._rate_from, (ns, stopwatch())
+        if before is None or self._rate_from[1] <= before[1] or ns < before[0]:
+            return None
+        return (ns - before[0]) / (self._rate_from[1] - before[1])
+
+    def say(self, text: str) -> None:
+        """Show ``text``, such as the reason why a run ended, instead of the state."""
+        self._state.content = note_html(text)
+
+    def serve(self, ended: Event) -> str:
+        """Update the page until ``ended`` is set or the run ends; return why."""
+        due = stopwatch()
+        while not ended.is_set():
+            try:
+                self.update()
+            except RtsimError as error:
+                self.say(str(error))
+                return str(error)
+            now = stopwatch()
+            due = max(due + round(LOOK_S * NS_PER_S), now)
+            ended.wait(max(0.0, (due - now) / NS_PER_S))
+        return ""

@@ -1,0 +1,240 @@
+"""The page of a run: bounded with many signals, calm with NaN, escaped, read-only unless allowed."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("viser")
+
+from web_parts import NOT_FINITE, Made, browser, handles, served
+
+from rtsim.gateway.web.charts import MOST_CHARTS, MOST_CURVES, Charts, views_shown
+from rtsim.gateway.web.controls import MOST_PARAMETERS, Commands
+from rtsim.gateway.web.page import Page
+from rtsim.gateway.web.scene import MOST_BODIES, NOBODY
+from rtsim.gateway.web.source import MOST_NAMES, MOST_POINTS, MOST_VIEWS, About, History
+
+MASS = {
+    "name": "plane.mass", "unit": "kg", "value": [9.0], "low": 1.0, "high": 10.0,
+    "description": "all of it", "shape": [],
+}  # fmt: skip
+BODY = {
+    "name": "plane", "north_east_down": ["p.n", "p.e", "p.d"], "euler": ["p.r", "p.p", "p.y"],
+    "shape": "aircraft", "length": 10.0,
+}  # fmt: skip
+SIX = ("p.n", "p.e", "p.d", "p.r", "p.p", "p.y")
+
+
+def _click(page: Page, label: str, value: Any = None, who: int | None = 1) -> None:
+    """Do what viser does when a browser clicks or types."""
+    handle = handles(page)[label]
+    if value is not None:
+        handle._impl.value = value
+    for callback in handle._impl.update_cb:
+        callback(SimpleNamespace(target=handle, client_id=who, client=None))
+
+
+def test_ten_thousand_signals_leave_the_page_small() -> None:
+    names = [f"many.x_{k}" for k in range(10_000)]
+    source = Made(names, topics={f"t{k}": names[:50] for k in range(200)})
+    with served() as (server, address, _):
+        page = Page(server, source, control=False)
+        for _ in range(5):
+            page.update()
+        assert len(source.asked) <= MOST_NAMES
+        assert len(page.charts.names) <= MOST_CHARTS * MOST_CURVES
+        assert len(page._found.options) == 30
+        buffer = server._websock_server._broadcast_buffer
+        assert len(buffer.message_from_id) < 400
+        with browser(address) as one:
+            assert len(one.recv(10)) < 1_000_000
+        _click(page, "Filter", "x_9999")
+        page.update()
+        assert page._found.options == ("many.x_9999",)
+        _click(page, "Signal", "many.x_9999")
+        _click(page, "Plot this signal")
+        page.update()
+        assert page.charts.names[0] == "many.x_9999"
+
+
+@pytest.mark.parametrize("value", NOT_FINITE)
+def test_numbers_that_are_not_finite_leave_gaps(value: float) -> None:
+    names = [f"a.x_{k}" for k in range(3)]
+    view = {"title": "both", "signals": ["a.x_0"], "over": "a.x_1"}
+    band = {"title": "band", "signals": ["a.x_0", "a.x_1"], "band": 2.0}
+    source = Made(
+        [*names, *SIX], value, bodies=[BODY], parameters=[{**MASS, "value": [value]}],
+        views=[view, band, {"title": "one", "signals": ["a.x_2"]}],
+    )  # fmt: skip
+    with served() as (server, _, _):
+        page = Page(server, source, control=True)
+        page.update()
+        assert not page.scene._frames[0].visible
+        source.value = 1.0
+        page._looks = 0
+        page.update()
+        assert page.scene._frames[0].visible
+        for chart in page.charts._charts:
+            data = getattr(chart._plot, "data", ())
+            assert not any(np.isinf(curve).any() for curve in data)
+
+
+def test_a_chart_with_a_gap_has_a_range_of_its_own() -> None:
+    with served() as (server, _, _):
+        about = About("a", {"a.x": "m"}, {"a.x": "state"})
+        charts = Charts(server.gui, about, views_shown(about))
+        charts.open(server.gui.add_folder("x"))
+        seconds = np.arange(4.0)
+        past = SimpleNamespace(seconds=seconds, values={"a.x": np.array([1.0, np.nan, 3.0, 2.0])})
+        charts.show(past)  # type: ignore[arg-type]
+        plot = charts._charts[0]._plot
+        assert plot.scales["y"] == {"range": (0.8, 3.2)}
+        past.values["a.x"] = np.array([1.0, 2.0, 3.0, 2.0])
+        charts.show(past)  # type: ignore[arg-type]
+        assert plot.scales["y"] == {"auto": True}
+
+
+def test_names_from_a_recording_are_text_and_no_markup() -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    source = Made([f"{evil}.{evil}"], topics={evil: [evil]}, left_out={evil: 3})
+    source.about = About(evil, source.about.signals, source.about.kinds, topics={evil: [evil]})
+    with served() as (server, _, _):
+        page = Page(server, source, control=False)
+        page.update()
+        page.say(evil)
+        for shown in (page._state, page._messages, page._values):
+            assert "<img" not in shown.content
+        assert "&lt;img" in page._messages.content
+
+
+def test_a_page_gives_no_commands_unless_it_may() -> None:
+    with served() as (server, _, _):
+        page = Page(server, Made(["a.x"], parameters=[MASS]), control=False)
+        page.update()
+        assert "Pause or resume" not in handles(page)
+        field = handles(page)["plane.mass [kg]"]
+        assert field.disabled
+        assert not field._impl.update_cb
+        assert "--control" in page._state.content
+
+
+def test_buttons_and_fields_give_commands() -> None:
+    source = Made(["a.x"], parameters=[MASS], faults={"stuck": "sensor"})
+    with served() as (server, _, _):
+        page = Page(server, source, control=True)
+        page.update()
+        for label, value in [
+            ("Pause or resume", None), ("Step", None), ("Rate", "faster"),
+            ("Back to the last checkpoint", None), ("Save a checkpoint", None),
+            ("Fault: start", None), ("Fault: clear", None),
+        ]:  # fmt: skip
+            _click(page, label, value)
+        for mass in (3.0, 4.0, 5.0):
+            _click(page, "plane.mass [kg]", mass)
+        _click(page, "plane.mass [kg]", 6.0, who=None)  # this process showed the value
+        page.update()
+        assert source.told == [
+            ("pause", {}), ("step", {}), ("rate", {"rate": 2.0}), ("restore", {}),
+            ("checkpoint", {}), ("fault", {"name": "stuck", "do": "start"}),
+            ("fault", {"name": "stuck", "do": "clear"}),
+            ("set", {"target": "plane.mass", "value": 5.0}),
+        ]  # fmt: skip
+        source.refused = "mass is outside its range"
+        _click(page, "plane.mass [kg]", 7.0)
+        page._looks = 0
+        page.update()
+        assert "refused: mass is outside its range" in page._state.content
+
+
+def test_fields_show_unit_and_range_and_are_bounded() -> None:
+    rows = [{**MASS, "name": f"plane.m{k}"} for k in range(200)]
+    wide = {**MASS, "name": "plane.big", "value": [0.0] * 500}
+    free = {**MASS, "name": "plane.free", "low": None, "high": None}
+    with served() as (server, _, _):
+        page = Page(server, Made(["a.x"], parameters=[wide, free, *rows]), control=True)
+        assert len(page._parameters._fields) == MOST_PARAMETERS
+        assert page._parameters._fields["plane.big"] == []
+        slider, number = page._parameters._fields["plane.m0"][0], handles(page)["plane.free [kg]"]
+        assert (slider.min, slider.max, slider.label) == (1.0, 10.0, "plane.m0 [kg]")
+        assert "range -inf to inf" in number.hint
+        page._parameters.open(server.gui.add_folder("x"), "M199")
+        assert list(page._parameters._fields) == ["plane.m199"]
+        page._parameters.show({"plane.m199": 2.5})
+        assert page._parameters._fields["plane.m199"][0].value == 2.5
+
+
+def test_bodies_follow_and_are_bounded() -> None:
+    bodies = [{**BODY, "name": f"b{k}"} for k in range(MOST_BODIES + 5)]
+    with served() as (server, _, _):
+        page = Page(server, Made(SIX, 2.0, bodies=[*bodies, {"name": "wrong"}]), control=False)
+        assert len(page.scene.placed) == MOST_BODIES
+        assert f"only {MOST_BODIES}" in page.scene.wrong
+        page.update()
+        here, world = page.scene._frames[0].position, page.scene._world.position
+        assert np.allclose(here + world, 0.0)
+        assert np.abs(here).max() > 0
+        _click(page, "Camera follows", NOBODY)
+        page.update()
+        assert np.allclose(page.scene._world.position, 0.0)
+
+
+def test_a_body_of_a_wrong_unit_is_named() -> None:
+    source = Made(SIX, bodies=[{**BODY, "north_east_down": ["p.n", "p.e", "p.gone"]}])
+    with served() as (server, _, _):
+        page = Page(server, source, control=False)
+        assert "p.gone" in page.scene.wrong
+        page.update()
+
+
+def test_a_run_that_does_not_answer_is_waited_for() -> None:
+    class Silent(Made):
+        def look(self, names: Any) -> None:
+            pass
+
+    with served() as (server, _, _):
+        page = Page(server, Silent(["a.x"]), control=False)
+        page.update()
+        assert "does not answer" in page._state.content
+
+
+def test_commands_are_bounded_and_the_last_value_counts() -> None:
+    commands = Commands()
+    for k in range(1000):
+        commands.add("set", once="set a", value=k)
+    assert commands.take() == [("set", {"value": 999})]
+    for _ in range(1000):
+        commands.add("step")
+    assert len(commands.take()) == 100
+    assert commands.dropped == 900
+    assert commands.take() == []
+
+
+def test_a_history_keeps_a_span_in_bounded_memory() -> None:
+    history = History(("a", "b"), 10.0, most=100)
+    for k in range(5000):
+        history.add(k * 10_000_000, {"a": float(k)})
+    past = history.past(10.0)
+    assert 99 <= len(past.seconds) <= 100
+    assert past.seconds[-1] == pytest.approx(49.9, abs=0.1)
+    assert np.isnan(past.values["b"]).all()
+    moved = history.moved_to(("a", "c"), 10.0).past(10.0)
+    assert moved.values["a"].tolist() == past.values["a"].tolist()
+    assert len(history.past(1.0).seconds) <= 11
+    history.add(5, {"a": 7.0})
+    assert history.past(10.0).values["a"].tolist() == [7.0], "the run went back"
+    assert MOST_POINTS * 8 * MOST_CURVES * MOST_CHARTS < 1_000_000
+    assert MOST_VIEWS < 1000
+
+
+def test_steps_of_fields_suit_the_value() -> None:
+    from rtsim.gateway.web.controls import _step
+
+    assert [_step(v) for v in (0.0, 9200.0, 0.25)] == [0.001, 1.0, pytest.approx(1e-4)]
+    assert math.isfinite(_step(1e-300))
+
+

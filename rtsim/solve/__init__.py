@@ -28,6 +28,8 @@ from rtsim.solve.midpoint import MIDPOINT
 from rtsim.solve.multistep import ABM4
 from rtsim.solve.rk4 import RK4
 from rtsim.solve.rkn4 import RKN4, Nystrom
+from rtsim.solve.rosenbrock import RODAS5P, Rosenbrock
+from rtsim.solve.rosenbrock_tableaus import RosenbrockTableau
 from rtsim.solve.scipy_solvers import BDF, DOP853, LSODA, RADAU, SciPy
 from rtsim.solve.semi_implicit import SEMI_IMPLICIT_EULER
 from rtsim.solve.sundials import CVODE, IDA, Sundials
@@ -65,6 +67,7 @@ SOLVERS: ExtensionPoint[Solver] = ExtensionPoint(
         for s in (
             *(EULER, SEMI_IMPLICIT_EULER, MIDPOINT, RK4, RKN4, ABM4),
             *(BS32, DP54),
+            RODAS5P,
             *(DOP853, RADAU, BDF, LSODA),
             *(CVODE, IDA),
         )
@@ -90,6 +93,7 @@ __all__ = [
     "RADAU",
     "RK4",
     "RKN4",
+    "RODAS5P",
     "SEMI_IMPLICIT_EULER",
     "SOLVERS",
     "TOO_MANY",
@@ -99,6 +103,8 @@ __all__ = [
     "ExplicitRungeKutta",
     "Nystrom",
     "NystromTableau",
+    "Rosenbrock",
+    "RosenbrockTableau",
     "SciPy",
     "Solver",
     "Stall",

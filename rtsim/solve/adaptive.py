@@ -188,13 +188,12 @@ class Adaptive(StepTolerance):
         settings[EXPONENT], settings[STOPS] = 1 / (table.lower + 1), self.fallback == "stop"
         settings[BUDGET] = math.inf if self.budget is None else self.budget
         settings[MOST_STEPS] = self.most_steps
-        off = weights(tuple(b - hat for b, hat in zip(table.b, table.hat, strict=True)))
         k, now = np.zeros((len(table.b), n)), np.zeros(n)
         dense = np.array([[float(w) for w in row] for row in table.dense])
         own = {
             "a": lower_triangle(table.a),
             "c": weights(table.c),
-            "error": off,
+            "error": table.error_weights,
             "atol": self.of_states(bound),
             "settings": settings,
             "k": k,

@@ -59,7 +59,7 @@ error estimate; ``atol``: the absolute tolerance of each state; ``k``: derivativ
 AT = LAYOUT.at
 _SHRINK, _GROW = 0.2, 10.0
 """Least and greatest ratio of the length of a step to the length of the step before it."""
-_CLOSE = 1.01
+CLOSE = 1.01
 """A step ends at the tag if the rest of the interval is at most this multiple of its length."""
 
 
@@ -164,7 +164,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
         spent = after[EVALUATIONS] + 2 * cost > enough
         if spent and settings[STOPS] != 0.0 and after[EVALUATIONS] + stages - 1 > enough:
             return failed(out, OUT_OF_BUDGET) if rejected else OUT_OF_BUDGET
-        last = spent or _CLOSE * taken >= rest
+        last = spent or CLOSE * taken >= rest
         if last:
             taken = rest
         notes[TAKEN] = taken

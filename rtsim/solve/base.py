@@ -35,6 +35,8 @@ PAUSED = -5
 """Result of a paused advance: the same call continues it (:mod:`rtsim.solve.legs`).
 
 ``Stepper.advance`` never returns it."""
+WRONG_JACOBIAN = -7
+"""Result of a step if the derivative disagrees with the declared or probed Jacobian."""
 HISTORY_FULL = -6
 """Result of a step if the past of a model with delays has no room; the plant makes room."""
 
@@ -162,6 +164,11 @@ class EmbeddedTableau(Tableau):
             raise ScenarioError(
                 f"tableau {self.name}: each row of dense must sum to its weight in b"
             )
+
+    @property
+    def error_weights(self) -> Vector:
+        """Return the weights (s,) of the stages in the error estimate."""
+        return weights(tuple(b - hat for b, hat in zip(self.b, self.hat, strict=True)))
 
 
 @dataclass(frozen=True)

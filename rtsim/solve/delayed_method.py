@@ -14,7 +14,7 @@ from rtsim.equations.history import Function
 from rtsim.equations.model import BoundModel
 from rtsim.solve.delayed_step import BUDGETED, KEPT, delayed_leg, delayed_retake, delayed_step
 from rtsim.solve.look import NOTES
-from rtsim.solve.method import STEP_LAYOUT, Inner, Method, address_of, model_sizes
+from rtsim.solve.method import STEP_LAYOUT, Inner, Method, address_of, functions_of, model_sizes
 
 CUBIC = 3
 """Degree of the dense output of a solver that has none of its own."""
@@ -65,7 +65,7 @@ def with_history(method: Method, bound: BoundModel) -> Method:
         vectors = {name: given[name] for name in ("z", "u", "p", "out")}
         memory = {"memory": own, "after": own_after, "notes": inner_notes}
         inside = {**vectors, "x": began, **memory, **method.own}
-        functions = (bound.derivative.handle, bound.project.handle)
+        functions = functions_of(bound)
         found: dict[str, Function]
         alive: Any = None
         if bound.compiled:

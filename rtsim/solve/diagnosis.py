@@ -92,8 +92,8 @@ def _looks(trouble: Trouble) -> str:
     if not tolerance.implicit and _is_stiff(slope, trouble, tolerance, atol, found):
         return (
             "the equations are stiff: from there radau covers more than "
-            f'{_MUCH:g} times the time with as many steps; use solver="radau", or "bdf" for loose '
-            "tolerances"
+            f'{_MUCH:g} times the time with as many steps; use solver="rodas5p", or "bdf" '
+            "for loose tolerances"
         )
     return ""
 

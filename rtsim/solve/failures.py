@@ -9,8 +9,18 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.equations.model import BoundModel
 from rtsim.solve.adaptive import StepTolerance
-from rtsim.solve.base import OUT_OF_BUDGET, TOO_MANY, TOO_SMALL, Solver, Stall, Stepper
+from rtsim.solve.base import (
+    OUT_OF_BUDGET,
+    TOO_MANY,
+    TOO_SMALL,
+    WRONG_JACOBIAN,
+    Solver,
+    Stall,
+    Stepper,
+)
 from rtsim.solve.diagnosis import Trouble, what_it_looks_like
+from rtsim.solve.exploring import slope_of
+from rtsim.solve.jacobians import Jacobian
 
 _SHOWN = 6
 """A message shows at most this many states."""
@@ -45,6 +55,8 @@ def why_it_failed(
     t, end = (ns / NS_PER_S for ns in ends)
     tolerance = solver if isinstance(solver, StepTolerance) else None
     trouble = Trouble(bound, vectors[1:4], (t, x), stall or Stall(t, end - t, x, 1), end, tolerance)
+    if result == WRONG_JACOBIAN and tolerance is not None:
+        return _disagreement(trouble, tolerance, name)
     looks = what_it_looks_like(trouble)
     if result == TOO_SMALL:
         said = (
@@ -64,6 +76,29 @@ def why_it_failed(
         rest = f"{smaller}correct the equations"
     where = "" if stall is None else f"; {_place(bound, stall, result)}"
     return ModelError(f"{said}{where}; {looks or rest}")
+
+
+def _disagreement(trouble: Trouble, tolerance: StepTolerance, name: str) -> ModelError:
+    """Return the error for a Jacobian that disagrees with the derivative at the failed step."""
+    bound, (t, x) = trouble.bound, (trouble.stall.t, trouble.stall.x)
+    matrix = Jacobian(bound, tolerance.of_states(bound) / tolerance.rtol)
+    matrix.bind(*trouble.vectors)
+    slope = slope_of(bound, trouble.vectors)
+    try:
+        if matrix.begin(slope, t, x):
+            matrix.at(slope, t, x)
+    except ModelError as error:
+        return error
+    if matrix.declared:
+        return ModelError(
+            f"the Jacobian that {name} declares disagrees with the difference quotients at "
+            f"{t:.9g} s; correct its sparsity or its function jacobian"
+        )
+    return ModelError(
+        f"derivatives of {name} depend at {t:.9g} s on states on which they did not depend at the "
+        "initial values; declare the sparsity of the model (docs/sparse.md), or use radau or bdf, "
+        "which add such elements"
+    )
 
 
 def _not_finite(bound: BoundModel, bad: int, name: str, within: str, x: Vector, out: Vector) -> str:

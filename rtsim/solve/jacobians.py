@@ -31,11 +31,11 @@ _NARROW = 32
 """From this number of diagonals on, LAPACK's band solver is used."""
 _SMALL = 32
 """A matrix with fewer rows is solved as a dense array."""
-_CHANGE = 1.5e-8
+CHANGE = 1.5e-8
 """Change of a state in a difference quotient, in units of the state's size."""
 _PROBE = 1e-3
 """Change of a state in probing, in units of the state's size."""
-_ROW_ERROR, _ROUNDING, _NEGLIGIBLE = 1e-3, 1e-7, 1e-9
+ROW_ERROR, ROUNDING, NEGLIGIBLE = 1e-3, 1e-7, 1e-9
 """A row may disagree by this part of its terms, of its derivative, and of the fastest row."""
 
 Slope = Callable[[float, Vector], Vector]
@@ -47,6 +47,13 @@ def wanted(bound: BoundModel) -> bool:
     model = bound.model
     declared = model.sparsity is not None or model.jacobian is not None
     return declared or model.states.size >= PROBED_FROM
+
+
+def spread(n: int) -> Vector:
+    """Return a vector (n,) without structure, so that a missing element changes its product."""
+    part: Vector = np.arange(1, n + 1, dtype=np.float64) * ((math.sqrt(5.0) - 1.0) / 2.0) % 1.0
+    signs: Vector = np.where(np.arange(n) % 2, -1.0, 1.0)
+    return (0.5 + part) * signs
 
 
 class Jacobian:
@@ -70,9 +77,12 @@ class Jacobian:
         self._settled = np.zeros(n, dtype=bool)
         """Rows whose disagreement in this advance was found to be no error of the pattern."""
         self._values: Callable[[float, Vector], Vector] | None = None
-        spread = np.arange(1, n + 1) * ((math.sqrt(5.0) - 1.0) / 2.0) % 1.0
-        self._weights = (0.5 + spread) * np.where(np.arange(n) % 2, -1.0, 1.0)
-        """A vector without structure, so that a missing element changes its product."""
+        self._weights = spread(n)
+
+    @property
+    def declared(self) -> bool:
+        """True if the model declares its sparsity or its Jacobian."""
+        return self._declared is not None
 
     def bind(self, z: Vector, u: Vector, p: Vector) -> None:
         """Use the arrays z, u and p in the model's function ``jacobian``."""
@@ -181,14 +191,14 @@ class Jacobian:
             if not np.all(np.isfinite(values)):
                 raise ValueError("an element of the Jacobian is not finite")
             matrix = self.sparsity.matrix(values)
-            along = _CHANGE * sizes * self._weights
+            along = CHANGE * sizes * self._weights
             moved = x + along
             seen = slope(t, moved) - base
             terms = abs(matrix) @ sizes
             fastest = float(np.max(terms / sizes, initial=0.0))
-            allowed = _ROW_ERROR * terms + _ROUNDING * np.abs(base)
-            allowed += _NEGLIGIBLE * fastest * sizes
-            wrong = np.abs(seen - matrix @ (moved - x)) > _CHANGE * allowed
+            allowed = ROW_ERROR * terms + ROUNDING * np.abs(base)
+            allowed += NEGLIGIBLE * fastest * sizes
+            wrong = np.abs(seen - matrix @ (moved - x)) > CHANGE * allowed
             if not np.any(wrong & ~self._settled):
                 return self._as_solved(matrix)
             self._correct(slope, t, x, base, values, wrong, allowed)
@@ -203,7 +213,7 @@ class Jacobian:
         """Return the difference quotients of the elements, one evaluation for each group."""
         assert self.sparsity is not None
         out, starts = np.empty(self.sparsity.count), self.sparsity.starts
-        changed = x + _CHANGE * self._sizes(x)
+        changed = x + CHANGE * self._sizes(x)
         change = changed - x
         for group in self.sparsity.groups:
             moved = x.copy()
@@ -228,7 +238,7 @@ class Jacobian:
         rows, columns = [], []
         for j in range(x.size):
             moved = x.copy()
-            moved[j] += _CHANGE * sizes[j]
+            moved[j] += CHANGE * sizes[j]
             rise = slope(t, moved) - base
             given, inside = np.zeros(x.size), slice(starts[j], starts[j + 1])
             given[elements[inside]] = values[inside]

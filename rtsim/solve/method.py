@@ -19,7 +19,7 @@ from rtsim.solve.look import NOTES
 
 STEP_LAYOUT = Layout(
     "a step",
-    ("f", "project"),
+    ("f", "project", "jacobian", "leg", "retake"),
     {
         "x": ("states",),
         "z": ("discrete",),
@@ -33,7 +33,10 @@ STEP_LAYOUT = Layout(
 )
 """The first functions and arrays of every method's argument table, which adds arrays of its own.
 
-- ``f``, ``project``: derivative and projection of the model; ``project`` is 0 if there is none.
+- ``f``, ``project``, ``jacobian``: derivative, projection and Jacobian of the model; the last two
+  are 0 if the model has none.
+- ``leg``, ``retake``: the method's own functions for internal steps, if they call each other by
+  address, else 0.  A function that is called by address is compiled once.
 - ``x``: state at the beginning of the step; ``out``: state at its end.
 - ``memory``: the solver memory after the last committed step; ``after``: the solver memory that
   becomes valid once the step is committed.  Zeros mean that nothing is known of earlier steps.
@@ -76,8 +79,16 @@ class Method:
     """A function that is called with the memory when a solver frame begins."""
     inner: Inner | None = None
     """The method's internal steps; ``None`` if the method reaches each tag in a single step."""
+    by_address: bool = False
+    """True if ``step`` calls the functions of ``inner`` by their addresses in the argument table.
+    """
     settle: Callable[[Mapping[str, NDArray[np.float64]]], None] | None = None
     """A function that is called with the arrays of the argument table before it is made."""
+
+
+def functions_of(bound: BoundModel, leg: Any = 0, retake: Any = 0) -> tuple[Any, ...]:
+    """Return the functions of :data:`STEP_LAYOUT` as their addresses, or as plain Python."""
+    return bound.derivative.handle, bound.project.handle, bound.jacobian.handle, leg, retake
 
 
 def model_sizes(bound: BoundModel) -> dict[str, int]:

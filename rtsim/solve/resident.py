@@ -33,6 +33,7 @@ from rtsim.solve.method import STEP_LAYOUT as STEP_LAYOUT
 from rtsim.solve.method import Inner as Inner
 from rtsim.solve.method import Method as Method
 from rtsim.solve.method import address_of as address_of
+from rtsim.solve.method import functions_of as functions_of
 from rtsim.solve.method import model_sizes as model_sizes
 from rtsim.solve.method import native_step
 
@@ -142,7 +143,10 @@ class _Plain:
         self.meanwhile: Callable[[], object] = nothing
         self._method = method
         self._bound = bound  # keeps the machine code of these functions alive
-        self._functions = (bound.derivative.handle, bound.project.handle)
+        steps: tuple[Callable[..., int], ...] = ()
+        if method.by_address and method.inner is not None:
+            steps = method.inner.leg, method.inner.retake
+        self._functions = functions_of(bound, *map(self._called, steps))
         self._sizes = model_sizes(bound)
         self._memory = method.layout.zeros("memory", self._sizes)
         self._after = method.layout.zeros("after", self._sizes)

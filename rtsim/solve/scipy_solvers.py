@@ -208,7 +208,9 @@ class SciPyStepper:
         if any(a is not b for a, b in zip_longest(vectors, self._vectors)):
             given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
             memory = {"memory": np.zeros(0), "after": np.zeros(0), "notes": self._notes}
-            STEP_LAYOUT.check((0, 0), {**dict(given), **memory}, self._sizes)
+            STEP_LAYOUT.check(
+                (0,) * len(STEP_LAYOUT.functions), {**dict(given), **memory}, self._sizes
+            )
             self._derivative = self._native.on(self._at, *vectors[1:-1], self._slope)
             if self._jacobian is not None:
                 self._jacobian.bind(*vectors[1:-1])

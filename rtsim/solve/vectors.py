@@ -33,6 +33,19 @@ def moved(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
     out += now
 
 
+def add_part(into: Any, start: int, factor: float, of: Any, begin: int, count: int) -> None:
+    """Add ``factor`` times ``count`` elements of ``of`` to elements of ``into``.
+
+    They begin at ``begin`` in ``of``, and at ``start`` in ``into``.
+    """
+    into[start : start + count] += factor * of[begin : begin + count]
+
+
+def add(into: Any, factor: float, of: Any) -> None:
+    """Add ``factor`` times the vector ``of`` (n,) to ``into`` (n,)."""
+    into += factor * of
+
+
 def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float) -> float:
     """Return the root mean square of ``difference`` (n,), each element divided by its tolerance.
 
@@ -81,6 +94,24 @@ def _loops() -> None:
                 for m in range(count):
                     total += row[m] * k[m, j]
                 out[j] = now[j] + h * total
+
+        return loop
+
+    @overload(add_part, jit_options=INLINED)
+    def _(into: Any, start: Any, factor: Any, of: Any, begin: Any, count: Any) -> Any:  # noqa: ARG001
+        def loop(into: Any, start: Any, factor: Any, of: Any, begin: Any, count: Any) -> None:
+            # unsigned, because a negative index would count from the end, which costs half the time
+            here, there = np.uint64(start), np.uint64(begin)
+            for i in range(np.uint64(count)):
+                into[here + i] += factor * of[there + i]
+
+        return loop
+
+    @overload(add, jit_options=INLINED)
+    def _(into: Any, factor: Any, of: Any) -> Any:  # noqa: ARG001
+        def loop(into: Any, factor: Any, of: Any) -> None:
+            for j in range(into.size):
+                into[j] += factor * of[j]
 
         return loop
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Guard, Model, bind
-from rtsim.solve import GOOD, Adaptive, Solver, Stepper
+from rtsim.solve import GOOD, Solver, Stepper
 from rtsim.solve.adaptive import StepTolerance
 from rtsim.testing.allocations import allocations
-from rtsim.testing.pairs import check_pair, one_step
+from rtsim.testing.pairs import Pair, check_pair, one_step, without_budget
 from rtsim.testing.problems import END_NS, FORCED, NONE, exact
 
 __all__ = [
@@ -59,15 +59,15 @@ def _off(solver: Solver, steps: int, compile: bool) -> float:
 def check_solver(solver: Solver, *, compile: bool = True) -> None:
     """Assert the contract of :class:`rtsim.solve.base.Stepper`, and the solver's declarations.
 
-    The declared order is checked in equal steps. For an :class:`Adaptive` solver, the embedded pair
-    and the tolerance are checked too. For another solver with a :class:`StepTolerance`, only the
-    tolerance is checked.
+    The declared order is checked in equal steps. For an :class:`Adaptive` or :class:`Rosenbrock`
+    solver, the embedded method and the tolerance are checked too. For another solver with a
+    :class:`StepTolerance`, only the tolerance is checked.
     """
     check_contract(solver, compile=compile)
     check_memory(solver, compile=compile)
-    if isinstance(solver, Adaptive):
+    if isinstance(solver, Pair):
         check_pair(solver)
-        check_tolerance(replace(solver, budget=None), compile=compile)
+        check_tolerance(without_budget(solver), compile=compile)
         check_order(one_step(solver), compile=compile)
     elif isinstance(solver, StepTolerance):
         check_tolerance(solver, compile=compile)

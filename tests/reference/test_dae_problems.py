@@ -12,7 +12,7 @@ from constraint_parts import last
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-from rtsim.solve import RADAU
+from rtsim.solve import RADAU, RODAS5P
 from tools.bench.constraint_problems import (
     AKZO,
     AKZO_END,
@@ -41,6 +41,8 @@ def test_akzo_nobel_agrees_with_the_test_set() -> None:
     assert last(AKZO, "0.05", "rk4", 180) == pytest.approx(AKZO_END, rel=1e-6)
     solver = replace(RADAU, rtol=1e-9, atol=1e-12)
     assert last(AKZO, "180", solver, 180, compile=False) == pytest.approx(AKZO_END, rel=1e-8)
+    fast = replace(RODAS5P, rtol=1e-8, atol=1e-12)
+    assert last(AKZO, "180", fast, 180) == pytest.approx(AKZO_END, rel=1e-8)
 
 
 @pytest.mark.parametrize("solver", ["rk4", "dp54", "radau"])

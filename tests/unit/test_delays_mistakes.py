@@ -93,8 +93,8 @@ def test_a_lag_that_leaves_its_bounds(compile: bool) -> None:
         ran(single(model(late), 2), compile=compile)
 
 
-@pytest.mark.parametrize("solver", ["lsoda", "radau", "bdf", "dop853"])
-def test_solvers_of_scipy_are_refused_by_name(solver: str) -> None:
+@pytest.mark.parametrize("solver", ["lsoda", "radau", "bdf", "dop853", "rodas5p"])
+def test_other_solvers_are_refused_by_name(solver: str) -> None:
     with pytest.raises(ScenarioError, match=f"solver {solver} cannot integrate model m, which has"):
         ran(single(model(Delayed("x", 1.0)), 2, solver))
 

@@ -9,8 +9,10 @@ scikit-sundae gets what its users write, and the compiled derivative.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from time import process_time_ns
+from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -18,7 +20,7 @@ from scipy.integrate import solve_ivp
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.model import bind
-from rtsim.solve import GOOD, SOLVERS, Solver, Stepper
+from rtsim.solve import GOOD, SOLVERS, Stepper
 from tools.bench.equations_problems import NONE, Stiff, problems
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns
@@ -27,7 +29,7 @@ TIMES = 10.0
 """How many times faster than SciPy's Radau the fastest implicit solver has to be."""
 ACCURACIES = (1e-4, 1e-6)
 LADDER = tuple(10.0 ** (-k / 2) for k in range(5, 20))
-IMPLICIT = ("radau", "bdf", "lsoda", "cvode")
+IMPLICIT = ("rodas5p", "radau", "bdf", "lsoda", "cvode")
 Solve = Callable[[float], Vector]
 """Solves a problem with a relative tolerance, and returns the state at its end."""
 
@@ -76,8 +78,9 @@ def ours(problem: Stiff, name: str) -> Solve:
     def made(rtol: float) -> Stepper:
         sizes = problem.sizes[:1] if shared else problem.sizes
         atol = dict(zip(columns, map(float, rtol * sizes), strict=True))
-        solver: Solver = type(SOLVERS[name])(**_method(name), rtol=rtol, atol=atol)  # type: ignore[call-arg]
-        return solver.stepper(bound)
+        solver: Any = SOLVERS[name]
+        stepper: Stepper = replace(solver, rtol=rtol, atol=atol).stepper(bound)
+        return stepper
 
     steppers: dict[float, Stepper] = {}
     end = np.empty(x.size)
@@ -90,10 +93,6 @@ def ours(problem: Stiff, name: str) -> Solve:
         return end.copy() if answer == GOOD else np.full(x.size, np.nan)
 
     return solve
-
-
-def _method(name: str) -> dict[str, str]:
-    return {"method": getattr(SOLVERS[name], "method")}  # noqa: B009
 
 
 def contenders(problem: Stiff) -> dict[str, Solve]:

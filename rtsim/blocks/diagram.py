@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from rtsim.blocks.wiring import WiredBlocks
 from rtsim.equations.model import Model
+from rtsim.record.drawing import Drawing
 
 
 class Diagram(WiredBlocks):
@@ -35,14 +36,19 @@ class Diagram(WiredBlocks):
 
         return generate(self)
 
+    def draw(self) -> Drawing:
+        """Return a drawing of the diagram, which a notebook shows; its ``svg`` is a picture."""
+        from rtsim.blocks.drawing import graph
+
+        return Drawing(graph(self))
+
     def mermaid(self) -> str:
         """Return a drawing of the diagram as Mermaid text for Markdown pages."""
-        from rtsim.blocks.drawing import mermaid
-
-        return mermaid(self)
+        return self.draw().mermaid
 
     def dot(self) -> str:
         """Return a drawing of the diagram as Graphviz text; ``dot -Tsvg`` makes a picture of it."""
-        from rtsim.blocks.drawing import dot
+        return self.draw().dot
 
-        return dot(self)
+    def _repr_html_(self) -> str:
+        return self.draw().html()

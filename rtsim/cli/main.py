@@ -24,6 +24,7 @@ COMMANDS = {
     "study": "rtsim.cli.study:study",
     "linearise": "rtsim.cli.linearise:linearise",
     "scenarios": "rtsim.cli.scenarios:scenarios",
+    "draw": "rtsim.cli.draw:draw",
     "doctor": "rtsim.cli.doctor:doctor",
     "ctl": "rtsim.cli.ctl:ctl",
     "top": "rtsim.cli.top:top",

@@ -33,6 +33,7 @@ from rtsim.equations.model import Model
 from rtsim.scenario.builder import Builder
 from rtsim.scenario.component import Values
 from rtsim.scenario.controller_component import ControllerComponent, taking_over
+from rtsim.scenario.drawn import Drawn
 from rtsim.scenario.named_components import NamedComponents
 from rtsim.scenario.shown import Presented
 from rtsim.scenario.standard_components import (
@@ -48,7 +49,7 @@ from rtsim.scenario.standard_components import (
 from rtsim.solve import Solver, solver_named
 
 
-class Scenario(NamedComponents, Presented):
+class Scenario(NamedComponents, Presented, Drawn):
     """One experiment: its components, their links, and what changes during a run.
 
     :meth:`build` makes a new system each time.  ``until``: end of a run, s.  ``assumptions`` and

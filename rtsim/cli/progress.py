@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 
-from rtsim.core.clock import stopwatch
-from rtsim.core.tag import NS_PER_S
+from rtsim.runs.progress import Pulse, RunText, TerminalLine
 from rtsim.runs.request import Progress
-
-_EVERY_NS = 200_000_000
 
 
 class ProgressLine:
@@ -28,9 +24,8 @@ class ProgressLine:
         """True if at least one frame has been computed."""
         self._name = name
         self._enabled, self._noted = enabled, noted and not enabled
-        self._next = 0
-        self._shown = (0, 0)
-        """Wall-clock and simulated time [ns] of the last line, from which the rate is computed."""
+        self._texts = RunText(Pulse(first_ns=0))
+        self._line = TerminalLine()
 
     def compiling(self, what: str) -> None:
         """Report that ``what`` is compiled, which takes seconds; the result is cached."""
@@ -43,20 +38,8 @@ class ProgressLine:
 
     def show(self, progress: Progress) -> None:
         self.begun = True
-        now = stopwatch()
-        if not self._enabled or now < self._next:
-            return
-        self._next = now + _EVERY_NS
-        pacer = progress.pacer
-        then, ns = self._shown
-        self._shown = (now, progress.ns)
-        rate = (progress.ns - ns) / (now - then) if then else 0.0
-        text = f"{progress.ns / NS_PER_S:9.2f} / {progress.until_ns / NS_PER_S:g} s  x{rate:<8.4g}"
-        if pacer.clock.paced:
-            text += (
-                f" slack {pacer.margin_ns / 1e6:7.3f} ms  overruns {sum(pacer.overruns.values())}"
-            )
-        self._write(text)
+        if self._enabled and (text := self._texts.due(progress)):
+            self._write(text)
 
     def say(self, text: str) -> None:
         """Show ``text`` as the present line, for work other than a run."""
@@ -82,6 +65,4 @@ class ProgressLine:
             self._write("")
 
     def _write(self, text: str) -> None:
-        with suppress(OSError):  # a terminal that is gone
-            sys.stderr.write(f"\r{text}\x1b[K")
-            sys.stderr.flush()
+        self._line.write(text, 0.0)

@@ -26,6 +26,7 @@ from rtsim.equations.compiling import Compilation
 from rtsim.record.ending import ERROR, RunEnding
 from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder, Recorder
 from rtsim.runs.pace import MAX, Pace
+from rtsim.runs.progress import progress_shown
 from rtsim.runs.request import (
     ConnectionKeywords,
     Connections,
@@ -59,6 +60,7 @@ def simulate(
     checkpoints: Taking | None = None,
     on_recorder_death: str = "continue",
     engine: str = AUTO,
+    progress: bool | None = None,
     **live: Unpack[ConnectionKeywords],
 ) -> RunResult:
     """Run ``scenario`` once, record it, and return the result.
@@ -70,7 +72,9 @@ def simulate(
     inputs.  ``start``: the checkpoint to continue from.  ``checkpoints``: the checkpoints to save.
     If the recording fails, the run
     continues; with ``on_recorder_death="end"`` the run ends.  ``engine``: ``"auto"``,
-    ``"compiled"`` or ``"interpreted"``; the results are equal (docs/performance.md).  ``live`` are
+    ``"compiled"`` or ``"interpreted"``; the results are equal (docs/performance.md).  A run that
+    takes longer than 1 s shows its progress in a notebook and on a terminal; ``progress=False``:
+    nowhere; ``progress=True``: always, also with an ``observe`` of your own.  ``live`` are
     the fields of :class:`Connections`: ``publisher``, ``observe``, ``inbox``, ``clock`` and
     ``tell``.
 
@@ -87,7 +91,9 @@ def simulate(
         scenario, seed, Pace.of(pace), until, compile, start, stop_ns, fed or FedInputs(),
         Output(recorder, checkpoints, on_recorder_death), Connections(**live), engine,
     )  # fmt: skip
-    return run(request).checked()
+    with progress_shown(progress, request.live.observe) as observe:
+        shown = replace(request, live=replace(request.live, observe=observe))
+        return run(shown).checked()
 
 
 def run(request: RunRequest) -> RunResult:
@@ -305,8 +311,7 @@ def _observer(
 ) -> Callable[[int], None] | None:
     if observe is None:
         return None
-    shown = Progress(0, until_ns, pacer)
-    return lambda ns: observe(replace(shown, ns=ns))
+    return lambda ns: observe(Progress(ns, until_ns, pacer))
 
 
 def shortest_period(system: System) -> int:

@@ -19,6 +19,7 @@ from rtsim.studies.looks import needed
 from rtsim.studies.one_run import Live, Runner
 from rtsim.studies.plan import Plan, find_study, ordered
 from rtsim.studies.pools import InProcess, Pool
+from rtsim.studies.progress import study_shown
 from rtsim.studies.rows import Row
 from rtsim.studies.searching import Searching
 from rtsim.studies.study import Study
@@ -30,13 +31,19 @@ Keeping = Callable[[int, int], object]
 
 
 def start(
-    scenario: str, folder: str | Path, study: Study | None = None, *, workers: int | None = 0
+    scenario: str,
+    folder: str | Path,
+    study: Study | None = None,
+    *,
+    workers: int | None = 0,
+    progress: bool | None = None,
 ) -> Folder:
     """Run a study of ``scenario`` and return its folder.
 
     ``scenario``: a name, or ``FILE.py[:FUNCTION]``, as :func:`find_study` takes it.  ``study``: the
     study, if the file has none.  ``workers``: number of processes; 0: this process; ``None``: one
     for each CPU.  A program that asks for processes needs ``if __name__ == "__main__":``.
+    ``progress``: whether the progress is shown; ``None``: in a notebook and on a terminal.
 
         folder = start("tank.py", "runs/tank-study")
         print(folder.table().to_pandas())
@@ -48,8 +55,8 @@ def start(
         )
     where = Where(workers)
     out = begin(scenario, study, Path(folder), where)
-    with out.removed_if_refused(), out.locked():
-        carry_out(out, where, named=True)
+    with out.removed_if_refused(), out.locked(), study_shown(progress) as show:
+        carry_out(out, where, show, named=True)
     return out
 
 
@@ -74,11 +81,11 @@ def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL
     return Folder.new(next(path for path in numbered if not path.exists()), plan)
 
 
-def resume(folder: str | Path, *, workers: int | None = 0) -> Folder:
+def resume(folder: str | Path, *, workers: int | None = 0, progress: bool | None = None) -> Folder:
     """Run what is missing in ``folder``, and return it; arguments as in :func:`start`."""
     out = Folder.open(Path(folder))
-    with out.locked():
-        carry_out(out, Where(workers))
+    with out.locked(), study_shown(progress) as show:
+        carry_out(out, Where(workers), show)
     return out
 
 

@@ -1,0 +1,169 @@
+"""Where the progress of a run or of a study appears: in a notebook, or on a terminal.
+
+A notebook shows a bar of its own (``<progress>``) that IPython replaces in place, so no widgets are
+needed and an exported notebook needs no network.  Nothing appears within the first second.
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
+from rtsim.runs.request import Progress
+
+FIRST_NS, EVERY_NS = 1_000_000_000, 200_000_000
+"""Wall-clock time until progress appears, and from one text to the next."""
+
+
+class Display(Protocol):
+    """A place where one text is shown, and replaced by the next one."""
+
+    def write(self, text: str, share: float) -> None:
+        """Show ``text``; ``share`` is how much of the work is done, 0 to 1."""
+
+    def close(self) -> None:
+        """Remove the text."""
+
+
+class TerminalLine:
+    """The present line of the terminal of stderr."""
+
+    _written = False
+
+    def write(self, text: str, share: float) -> None:  # noqa: ARG002
+        self._written = True
+        with suppress(OSError):  # a terminal that is gone
+            sys.stderr.write(f"\r{text}\x1b[K")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        if self._written:
+            self.write("", 1.0)
+
+
+class _Markup:
+    """HTML that a notebook shows, with the text for one that shows no HTML."""
+
+    def __init__(self, text: str, share: float) -> None:
+        self._text, self._share = text, share
+
+    def _repr_html_(self) -> str:
+        if not self._text:
+            return ""
+        bar = f"<progress value='{self._share:.4f}' max='1'></progress>"
+        return f"{bar} <code>{html.escape(self._text)}</code>"
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+class NotebookBar:
+    """A bar in the output of the present cell of a notebook."""
+
+    def __init__(self, display: Callable[..., Any]) -> None:
+        """Prepare the bar; ``display`` is ``IPython.display.display``."""
+        self._display = display
+        self._handle: Any = None
+
+    def write(self, text: str, share: float) -> None:
+        markup = _Markup(text, share)
+        if self._handle is None:
+            self._handle = self._display(markup, display_id=True)
+        else:
+            self._handle.update(markup)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._handle.update(_Markup("", 1.0))
+
+
+def display_of(wanted: bool | None) -> Display | None:
+    """Return where progress appears; ``None`` if it appears nowhere.
+
+    ``wanted``: ``None`` for a notebook or a terminal, ``True`` for stderr even if it is neither.
+    """
+    if wanted is False:
+        return None
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if getattr(shell, "kernel", None) is not None:
+        from IPython.display import display
+
+        return NotebookBar(display)
+    return TerminalLine() if wanted or sys.stderr.isatty() else None
+
+
+class Pulse:
+    """Says when it is time for the next text; ``first_ns`` is the time until the first one."""
+
+    def __init__(self, first_ns: int = FIRST_NS, every_ns: int = EVERY_NS) -> None:
+        self._next = stopwatch() + first_ns
+        self._every = every_ns
+
+    def due(self) -> int:
+        """Return the wall-clock time, ns, if it is time for a text, and 0 if it is not."""
+        now = stopwatch()
+        if now < self._next:
+            return 0
+        self._next = now + self._every
+        return now
+
+
+class RunText:
+    """The progress of a run as a text: times, rate, and for a paced run its slack."""
+
+    def __init__(self, pulse: Pulse) -> None:
+        self._pulse = pulse
+        self._shown = (0, 0)
+        """Wall-clock and simulated time, ns, of the last text, from which the rate is computed."""
+
+    def due(self, progress: Progress) -> str:
+        """Return the text, or an empty one if it is not time for it."""
+        now = self._pulse.due()
+        if not now:
+            return ""
+        pacer = progress.pacer
+        then, ns = self._shown
+        self._shown = (now, progress.ns)
+        rate = (progress.ns - ns) / (now - then) if then else 0.0
+        text = f"{progress.ns / NS_PER_S:9.2f} / {progress.until_ns / NS_PER_S:g} s  x{rate:<8.4g}"
+        if pacer.clock.paced:
+            text += (
+                f" slack {pacer.margin_ns / 1e6:7.3f} ms  overruns {sum(pacer.overruns.values())}"
+            )
+        return text
+
+
+Observe = Callable[[Progress], None]
+
+
+@contextmanager
+def progress_shown(wanted: bool | None, observe: Observe | None) -> Iterator[Observe | None]:
+    """Give an observer of a run that shows its progress, as :func:`display_of` says.
+
+    ``observe`` is the caller's own observer, which is called too; a run with one shows no progress
+    unless ``wanted`` is True.
+    """
+    if observe is not None and not wanted:
+        yield observe
+        return
+    display = display_of(wanted)
+    if display is None:
+        yield observe
+        return
+    texts = RunText(Pulse())
+
+    def show(progress: Progress) -> None:
+        if text := texts.due(progress):
+            display.write(text, progress.ns / progress.until_ns)
+        if observe is not None:
+            observe(progress)
+
+    try:
+        yield show
+    finally:
+        display.close()

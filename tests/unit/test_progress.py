@@ -1,0 +1,166 @@
+"""Progress of runs and studies: where it appears and when; no effect on the rows."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import rtsim.runs.progress as progress_module
+from rtsim import simulate
+from rtsim.runs.progress import NotebookBar, TerminalLine, display_of
+from rtsim.runs.request import Progress
+from rtsim.scenario.loading import load_scenario
+from rtsim.studies import Max, MonteCarlo, Study, start
+
+
+class Terminal(io.StringIO):
+    """A stderr that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Handle:
+    """What IPython returns for a display that can be updated."""
+
+    def __init__(self, shown: list[Any]) -> None:
+        self.update = shown.append
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    out = Terminal()
+    monkeypatch.setattr(progress_module, "sys", SimpleNamespace(stderr=out, modules=sys.modules))
+    return out
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Let each look at the stopwatch take so many seconds."""
+
+    def every(seconds: float) -> None:
+        now = [0]
+
+        def stopwatch() -> int:
+            now[0] += int(seconds * 1e9)
+            return now[0]
+
+        monkeypatch.setattr(progress_module, "stopwatch", stopwatch)
+
+    return every
+
+
+def run(**options: Any) -> Any:
+    return simulate(load_scenario("unstable"), until=1, compile=False, **options)
+
+
+def test_a_long_run_shows_its_progress_on_a_terminal(
+    terminal: Terminal, passes: Callable[[float], None]
+) -> None:
+    passes(0.3)
+    run()
+    lines = terminal.getvalue().split("\r")
+    assert "/ 1 s  x" in lines[1]
+    assert lines[-1] == "\x1b[K"  # removed at the end
+    assert len(lines) > 5
+
+
+def test_a_short_run_shows_nothing(terminal: Terminal, passes: Callable[[float], None]) -> None:
+    passes(1e-6)
+    run()
+    assert terminal.getvalue() == ""
+
+
+def test_nothing_is_shown_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]
+) -> None:
+    passes(0.3)
+    out = io.StringIO()
+    monkeypatch.setattr(progress_module, "sys", SimpleNamespace(stderr=out, modules=sys.modules))
+    run()
+    assert out.getvalue() == ""
+    run(progress=True)
+    assert "/ 1 s" in out.getvalue()
+
+
+def test_progress_can_be_refused(terminal: Terminal, passes: Callable[[float], None]) -> None:
+    passes(0.3)
+    run(progress=False)
+    run(observe=lambda _: None)  # an observer of the caller's own shows it
+    assert terminal.getvalue() == ""
+
+
+def test_an_own_observer_is_called_too(terminal: Terminal, passes: Callable[[float], None]) -> None:
+    passes(0.3)
+    seen: list[Progress] = []
+    run(progress=True, observe=seen.append)
+    assert len(seen) > 50
+    assert "/ 1 s" in terminal.getvalue()
+
+
+def test_progress_changes_no_row(terminal: Terminal, passes: Callable[[float], None]) -> None:
+    quiet = run(progress=False).recording().digest()
+    passes(0.3)
+    assert run().recording().digest() == quiet
+    assert terminal.getvalue()
+
+
+def test_a_failed_run_removes_its_progress(
+    terminal: Terminal, passes: Callable[[float], None]
+) -> None:
+    passes(0.3)
+
+    def fail(progress: Progress) -> None:
+        if progress.ns > 500_000_000:
+            raise ValueError("observer")
+
+    with pytest.raises(ValueError, match="observer"):
+        run(progress=True, observe=fail)
+    assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_a_notebook_gets_one_bar(
+    monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]
+) -> None:
+    passes(0.3)
+    shown: list[Any] = []
+
+    def display(markup: Any, display_id: bool) -> Handle:
+        assert display_id
+        shown.append(markup)
+        return Handle(shown)
+
+    monkeypatch.setattr(progress_module, "display_of", lambda _: NotebookBar(display))
+    run()
+    assert "<progress value='0." in shown[0]._repr_html_()
+    assert " / 1 s" in repr(shown[0])
+    assert shown[-1]._repr_html_() == ""
+
+
+def test_a_notebook_is_recognized_by_its_kernel(
+    monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+) -> None:
+    pytest.importorskip("IPython")
+    shell = type("Shell", (), {"kernel": object()})()
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    assert isinstance(display_of(None), NotebookBar)
+    assert display_of(False) is None
+    shell.kernel = None  # IPython on a terminal
+    assert isinstance(display_of(None), TerminalLine)
+    assert terminal.getvalue() == ""
+
+
+def test_a_study_shows_its_progress(
+    tmp_path: Path, terminal: Terminal, passes: Callable[[float], None]
+) -> None:
+    passes(0.3)
+    study = Study({"plant.x": (0.5, 1.0)}, MonteCarlo(4), {"top": Max("plant.x")}, until=0.1)
+    start("unstable", tmp_path / "study", study)
+    assert " / 4 runs" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.linear.state_space import StateSpace
+from rtsim.record import notebook
 
 _POINTS = 4000
 _NEAR = np.array([0.9, 0.97, 0.99, 0.997, 1.0, 1.003, 1.01, 1.03, 1.1])
@@ -46,6 +47,15 @@ class Margins:
     def phase_deg(self) -> float:
         """Return the phase margin in deg."""
         return math.degrees(self.phase)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "stable": "yes" if self.stable else "no",
+            "gain": f"{self.gain_low:.6g} to {self.gain_high:.6g}",
+            "phase [deg]": self.phase_deg, "delay [s]": self.delay,
+            "crossover [rad/s]": self.crossover,
+        }  # fmt: skip
+        return notebook.shown("Margins", facts)
 
 
 def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> Margins:

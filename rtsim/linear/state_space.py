@@ -24,6 +24,7 @@ from rtsim.linear.foreign import (
     period_of,
     polynomials,
 )
+from rtsim.linear.notebook import shown_system
 from rtsim.linear.python_control import to_control
 
 Matrix = NDArray[np.float64]
@@ -269,6 +270,9 @@ class StateSpace:
         shifted = points[:, None, None] * np.eye(n) - self.a
         solved = np.linalg.solve(shifted, np.broadcast_to(self.b, (omega.size, *self.b.shape)))
         return np.asarray(self.c @ solved + self.d, dtype=np.complex128)
+
+    def _repr_html_(self) -> str:
+        return shown_system(self)
 
     def __eq__(self, other: object) -> bool:
         """Return whether matrices, names, units and period are equal, exactly."""

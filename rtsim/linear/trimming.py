@@ -24,6 +24,7 @@ from rtsim.linear.points import (
 )
 from rtsim.linear.solving import Solution, solve
 from rtsim.linear.trim_equations import Free, Residual, TrimEquations, free_values
+from rtsim.record import notebook
 from rtsim.scenario.scenario import Scenario
 
 _SAME = 1e-6
@@ -67,6 +68,13 @@ class Trim:
     def unique(self) -> bool:
         """Return whether the solution is locally unique, and no other one was found."""
         return not self.undetermined and not self.others
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "model": self.model, "residual": self.residual, "condition": self.condition,
+            "unique": "yes" if self.unique else "no", "at bounds": ", ".join(self.at_bounds),
+        }  # fmt: skip
+        return notebook.shown("Trim", facts, ("free value", "found"), self.free.items())
 
     def __str__(self) -> str:
         lines = [f"{self.model}: residual {self.residual:.2g}, condition {self.condition:.3g}"]

@@ -31,11 +31,20 @@ from typing import NamedTuple
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.core.tag import NS_PER_S, Tag
+from rtsim.record import notebook
 from rtsim.record.ending import RunEnding
 from rtsim.record.exact import Difference, compare_exact
 from rtsim.record.pairing import KEYS, ComparisonWindow, Paired, Pairing, paired
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.verdict import EXACT, ComparedSignal, Outcome, SignalResult, Tolerance, Values
+from rtsim.record.verdict import (
+    CELLS,
+    EXACT,
+    ComparedSignal,
+    Outcome,
+    SignalResult,
+    Tolerance,
+    Values,
+)
 
 __all__ = [
     "EXACT",
@@ -113,6 +122,11 @@ class Comparison:
         if self.undecided:
             return "; ".join(self.undecided)
         return "there was no value to compare" if self.outcome is Outcome.UNDECIDED else ""
+
+    def _repr_html_(self) -> str:
+        facts = {"outcome": self.outcome.name.lower(), "why": self.why, "compared": self.covered}
+        rows = [one.cells() for one in self.worst_first() if not one.stamp]
+        return notebook.shown("Comparison", facts, CELLS, rows)
 
     def to_json(self) -> dict[str, object]:
         """Return plain data; an infinite or undefined difference is null."""

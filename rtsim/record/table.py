@@ -21,7 +21,7 @@ from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.extras import extra
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Duration, to_ns
-from rtsim.record import markup
+from rtsim.record import notebook
 
 if TYPE_CHECKING:
     from rtsim.record.event import Event
@@ -101,7 +101,7 @@ class Tabular(ABC):
         return f"<{type(self).__name__}: {said}>"
 
     def _repr_html_(self) -> str:
-        return markup.table(["", type(self).__name__], self.facts().items())
+        return notebook.shown(type(self).__name__, self.facts())
 
     def to_arrow(self, *names: str, **how: Unpack[TableKeywords]) -> Any:
         """Return :meth:`table` as a ``pyarrow.Table`` with the time in ns."""

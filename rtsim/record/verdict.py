@@ -59,6 +59,8 @@ class Tolerance(NamedTuple):
 
 
 EXACT = Tolerance()
+CELLS = ("signal", "unit", "rows", "largest difference", "relative", "first differs", "verdict")
+"""Titles of the cells of :meth:`SignalResult.cells`."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
@@ -149,6 +149,9 @@ def _function(module: ModuleType, name: str) -> Maker:
     return maker  # type: ignore[no-any-return]
 
 
+Settings = Mapping[str, str | float | Sequence[float]]
+
+
 class ScenarioMaker:
     """The function that makes a scenario, loaded once; each call makes another scenario."""
 
@@ -159,12 +162,12 @@ class ScenarioMaker:
         self._maker = find_maker(reference)
         self._parameters = _parameters(self._maker, reference)
 
-    def make(self, settings: Mapping[str, str] | None = None) -> Scenario:
+    def make(self, settings: Settings | None = None) -> Scenario:
         """Return a scenario; arguments and errors as in :func:`load_scenario`."""
         reference, parameters = self.reference, self._parameters
-        settings = dict(settings or {})
+        texts = {key: _as_text(value) for key, value in (settings or {}).items()}
         arguments: dict[str, Any] = {}
-        for key, text in settings.items():
+        for key, text in texts.items():
             if "." not in key:
                 if key not in parameters:
                     raise UnknownName("argument", key, parameters, f"scenario {reference}")
@@ -177,20 +180,21 @@ class ScenarioMaker:
                 f"{reference} returned a {type(scenario).__name__}, not a Scenario; return a "
                 "Scenario, or name the function that does: FILE.py:FUNCTION"
             )
-        for key, text in settings.items():
+        for key, text in texts.items():
             if "." in key:
                 scenario.set(key, _numbers(key, text))
-        origin = {"reference": from_anywhere(reference), "settings": settings}
+        origin = {"reference": from_anywhere(reference), "settings": texts}
         scenario.origin = {**origin, **self._hashed}
         return scenario
 
 
-def load_scenario(reference: str, settings: Mapping[str, str] | None = None) -> Scenario:
+def load_scenario(reference: str, settings: Settings | None = None) -> Scenario:
     """Return the scenario that ``reference`` names: a name, or ``path/to/file.py[:function]``.
 
-    ``settings`` gives arguments of its function (``case``) and initial values (``f16.cg``) as text.
-    An argument is converted to the type of its default.  A value is a number, or several numbers
-    separated by commas.  Raises :class:`ScenarioError`.
+    ``settings`` gives arguments of its function (``case``) and initial values (``f16.cg``): texts,
+    numbers, or sequences of numbers.  An argument is converted to the type of its default.  A text
+    of a value is a number, or several numbers separated by commas.  Raises
+    :class:`ScenarioError`.
     """
     return ScenarioMaker(reference).make(settings)
 
@@ -232,6 +236,13 @@ def _check_complete(
             f"{reference} needs a value for {', '.join(missing)}; give --set NAME=VALUE, or name "
             "the function that makes the scenario: FILE.py:FUNCTION"
         )
+
+
+def _as_text(value: object) -> str:
+    """Return a value as the command line gives it; a number keeps all its digits."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(map(str, value))
+    return str(value)
 
 
 def _typed(key: str, text: str, default: object) -> object:

@@ -15,10 +15,11 @@ from click.testing import CliRunner, Result
 from study_commands import parsed, rtsim
 
 from rtsim.cli.main import main
-from rtsim.cli.study_progress import StudyLine, text_of
+from rtsim.cli.study_progress import StudyLine
 from rtsim.studies.folder import Folder
 from rtsim.studies.plan import Ordered
 from rtsim.studies.pools import InProcess
+from rtsim.studies.progress import text_of
 from rtsim.studies.rows import Row
 from rtsim.studies.tally import Tally
 from rtsim.testing.commands import check_command

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from study_commands import parsed, rtsim
 
-from rtsim.cli.study_progress import StudyLine, text_of
+from rtsim.cli.study_progress import StudyLine
 from rtsim.studies.folder import Folder
 from rtsim.studies.plan import Ordered
+from rtsim.studies.progress import text_of
 from rtsim.studies.rows import Row
 from rtsim.studies.tally import Tally
 

@@ -13,7 +13,6 @@ from search_parts import BROKEN, FACTORS, study
 from study_commands import parsed, rtsim
 
 from rtsim.cli.main import main
-from rtsim.cli.study_progress import text_of
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.campaign import Campaign
 from rtsim.studies.designs import Search, Space
@@ -22,6 +21,7 @@ from rtsim.studies.folder import ENDED, Folder, StudyError
 from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Ordered, find_study
 from rtsim.studies.pools import Batch, InProcess, Outcome
+from rtsim.studies.progress import text_of
 from rtsim.studies.rows import Row
 from rtsim.studies.running import begin, carry_out, repeat, resume, start
 from rtsim.studies.searching import Searching

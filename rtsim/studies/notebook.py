@@ -1,0 +1,37 @@
+"""What a notebook shows of a study: how its runs ended, and the range of each result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rtsim.record import notebook
+from rtsim.studies.measures import margin_name
+from rtsim.studies.rows import STATES
+
+if TYPE_CHECKING:
+    from rtsim.studies.folder import Folder
+
+
+def shown_folder(folder: Folder) -> str:
+    """Return a study as HTML: counts and ranges, which are facts of any design."""
+    plan, columns = folder.plan, folder.columns()
+    states = columns["state"]
+    counts = {state: int((states == state).sum()) for state in STATES}
+    facts: dict[str, object] = {
+        "folder": folder.path,
+        "design": plan.design["design"],
+        "runs": f"{len(states)} of {plan.runs}",
+        "states": ", ".join(f"{count} {state}" for state, count in counts.items() if count),
+    }
+    for one in plan.job.required:
+        met = columns[margin_name(one)].astype(np.float64) >= 0.0  # False for NaN
+        facts[str(one)] = f"met in {int(met.sum())} of {len(met)} runs"
+    rows = []
+    for name in plan.results:
+        values = columns[name].astype(np.float64)
+        finite = values[np.isfinite(values)]
+        ends = (float(finite.min()), float(finite.max())) if len(finite) else ("", "")
+        rows.append([name, len(finite), *ends])
+    return notebook.shown("Study", facts, ("result", "finite values", "least", "greatest"), rows)

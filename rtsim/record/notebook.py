@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from rtsim.record import markup
@@ -21,12 +22,18 @@ def shown(
     All texts are escaped, and nothing has a colour of its own, so that dark themes apply.
     """
     listed = list(rows)
-    out = markup.table(["", name], [[key, _cut(value)] for key, value in facts.items()])
+    out = table(["", name], [[key, _cut(value)] for key, value in facts.items()]) if facts else ""
     if listed:
-        out += markup.table(head, [[_cut(cell) for cell in row] for row in listed[:MOST_ROWS]])
+        out += table(head, [[_cut(cell) for cell in row] for row in listed[:MOST_ROWS]])
     if len(listed) > MOST_ROWS:
         out += f"<p>{MOST_ROWS} of {len(listed)} rows are shown.</p>"
     return out
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table whose cells begin at the left, which those of notebooks do not."""
+    made = markup.table(head, rows)
+    return re.sub(r"<(t[dh])\b[^>]*>", r"<\1 style='text-align:left'>", made)
 
 
 def _cut(value: object) -> str:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from rtsim.core.graph import Edge, Graph, Node
-from rtsim.record import markup
+from rtsim.record import markup, notebook
 from rtsim.record.drawing import Drawing
 from rtsim.record.markup import mapping
 
@@ -51,7 +51,7 @@ def component_table(scenario: object) -> str:
         reads = {source.partition(".")[0]: None for _, source, _ in _sources(part)}
         cells = _what(part), _times(part), _latency(part), ", ".join(reads)
         rows.append([_cut(text) for text in (str(name), *cells)])
-    return markup.table(("component", "what", "time", "latency", "reads"), rows)
+    return notebook.table(("component", "what", "time", "latency", "reads"), rows)
 
 
 def _node(name: str, part: Mapping[str, Any]) -> Node:

@@ -32,5 +32,6 @@ def plotted(time: Vector, columns: Mapping[str, Vector], units: Mapping[str, str
     figure.update_layout(
         height=80 + _ROW_PX * len(groups), template="plotly_white", font_color=_GREY,
         paper_bgcolor=_CLEAR, plot_bgcolor=_CLEAR, margin={"t": 40},
+        modebar={"bgcolor": _CLEAR, "color": _GREY},
     )  # fmt: skip
     return figure

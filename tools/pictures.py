@@ -278,6 +278,7 @@ def draw_examples(folder: Path) -> None:
 DRAWN: dict[str, Callable[[Path], None]] = {
     "example.svg": draw_example,
     "sparse.png": draw_sparse,
+    "wiring.svg": load_scenario("f16").draw().save,
     "latency.svg": draw_latency,
     "wind.svg": lambda path: draw_wind(path, save),
     "bode-nichols.svg": lambda path: draw_bode_nichols(path, save),

@@ -11,7 +11,7 @@ from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.tables import console
 from rtsim.core.errors import RecordingError, ScenarioError
-from rtsim.core.tag import NS_PER_S
+from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.record.export import EXPORTS
 from rtsim.record.export import export as write
 from rtsim.record.reading import Recording
@@ -79,16 +79,27 @@ def export(
     EXPORTS.get_or_raise(output.suffix.removeprefix("."), f"the suffix of {output.name}")
     if output.is_file() and not force:
         raise RecordingError(f"{output} exists; give another -o PATH, or --force to overwrite it")
-    if messages is not None and (names or rate is not None or own):
-        raise ScenarioError("--messages writes all messages; leave --signals, --rate and --own out")
+    if messages is not None and (names or rate is not None or own or side != "plus"):
+        raise ScenarioError(
+            "--messages writes all messages; leave --signals, --rate, --side and --own out"
+        )
     recorded = Recording.open(recording)
-    span = (first, Fraction(recorded.end_ns, NS_PER_S) if last is None else last)
+    end = Fraction(recorded.end_ns, NS_PER_S)
+    if to_ns(first, "--from") > recorded.end_ns:
+        raise RecordingError(
+            f"--from {first}: {recording} ends at {float(end):g} s; give an earlier time"
+        )
+    span = (first, end if last is None else last)
     if messages is None:
         table = recorded.table(*names, side=_SIDES[side], rate=rate, own=own, span=span)
     else:
         table = message_table(recorded, messages, span)
     if not len(table):
-        raise RecordingError(f"{recording} has no rows from {first} s to {last or 'its end'}")
+        until = "its end" if last is None else f"{last} s"
+        raise RecordingError(
+            f"{recording} has no rows from {first} s to {until}; choose a longer time, or give "
+            "--rate for values between the rows"
+        )
     write(table, output)
     _show(table, output, recorded, as_json)
 

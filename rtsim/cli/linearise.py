@@ -103,14 +103,17 @@ def linearise(
         loaded, plant=plant, start=start, end=end, time=time, slow=slow, compile=not plain
     )
     if path is not None:
-        from rtsim.linear.pages import write_page
+        from rtsim.linear.pages import Table, write_page
 
         if not report.scalar_loops:
             raise ScenarioError(
                 f"-o {path}: there is no open loop with one signal to draw; give --from SIGNAL"
             )
         title = f"{scenario}: {report.plant_name} at {time} s"
-        write_page(path, title, _about(report), report.plant, report.scalar_loops)
+        margins = Table([one.name for one in _LOOPS], [_loop(one) for one in report.loops])
+        poles = Table([one.name for one in _POLES], [_pole(one) for one in report.plant.poles])
+        plant_loops = report.plant, report.scalar_loops
+        write_page(path, title, _about(report), *plant_loops, margins, poles, slow)
     if as_json:
         show_result({**report.to_json(), "page": None if path is None else str(path)})
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,53 +14,81 @@ from plotly.subplots import make_subplots
 from rtsim.core.errors import RecordingError
 from rtsim.linear.crossings import frequencies, return_ratio
 from rtsim.linear.state_space import StateSpace
-from rtsim.record.markup import text
+from rtsim.record.markup import table, text
 from rtsim.record.page import page
 from rtsim.record.plotly_html import BLUE, GREY, RED, plot_html
 
+_STYLE = """
+.plot { min-width: 0; background: none; }
+@media (prefers-color-scheme: dark) {
+  .plot text { fill: #c3cad4 !important; }
+  .plot .gridlayer path, .plot .zerolinelayer path { stroke: #39414d !important; }
+  .plot .scatterlayer { filter: brightness(1.6); }
+}
+"""
+"""The plots fit into a phone, and their texts can be read on a dark page."""
+_CLEAR = "rgba(0,0,0,0)"
 _GAIN_RANGE = 60.0
 """Gains (dB) that the Nichols plot shows above and below 0."""
 _RINGS = (0.5, 1.0, 3.0, 6.0, 12.0)
 """Closed-loop gains (dB) of the contours in a Nichols plot."""
 
 
+class Table(NamedTuple):
+    """A table of the page; ``rows`` are texts below the titles ``head``."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def html(self) -> str:
+        return table(self.head, self.rows, numeric=1) if self.rows else ""
+
+
 def write_page(
     path: Path, title: str, head: str, plant: StateSpace, loops: Mapping[str, StateSpace],
-    tables: Sequence[tuple[str, str]] = (),
+    margins: Table, poles: Table, slow: float = 0.0,
 ) -> None:  # fmt: skip
-    """Write the page.  ``loops`` are open loops with one signal, by its name.
+    """Write the page: first the margins, then the plots of each loop, then the poles.
 
-    ``head`` is text below the title; ``tables`` are titles and preformatted texts.
+    ``loops`` are open loops with one signal, by its name.  ``head`` is text below the title.  The
+    plots begin at the frequency ``slow``, rad/s, below which the margins disregard everything.
     """
-    sections = [
-        (f"table-{i}", text(name), f"<pre>{text(body)}</pre>")
-        for i, (name, body) in enumerate(tables)
-    ]
-    sections.append(("poles", "Poles", _poles(plant)))
+    sections = [("margins", "Margins", margins.html())]
     for i, (name, loop) in enumerate(loops.items()):
-        sections.append((f"bode-{i}", f"Bode: {text(name)}", _bode(loop)))
-        sections.append((f"nichols-{i}", f"Nichols: {text(name)}", _nichols(loop)))
-    made = page(title, f"<h1>{text(title)}</h1><p>{text(head)}</p>", sections, generator="rtsim")
+        sections.append((f"bode-{i}", f"Bode: {text(name)}", _bode(loop, slow)))
+        sections.append((f"nichols-{i}", f"Nichols: {text(name)}", _nichols(loop, slow)))
+    sections.append(("poles", "Poles of the plant", _poles(plant) + poles.html()))
+    top = f"<h1>{text(title)}</h1><p>{text(head)}</p>"
+    made = page(title, top, sections, style=_STYLE, generator="rtsim")
     try:
         path.write_text(made, encoding="utf-8")
     except OSError as error:
         raise RecordingError(f"cannot write {path}: {error.strerror}") from error
 
 
-def bode_data(loop: StateSpace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _drawn(figure: go.Figure) -> str:
+    """Return a plot that shows the page behind it."""
+    figure.update_layout(paper_bgcolor=_CLEAR, plot_bgcolor=_CLEAR, modebar_bgcolor=_CLEAR)
+    return plot_html(figure)
+
+
+def bode_data(loop: StateSpace, slow: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return frequency (rad/s), gain (dB) and phase (deg) of the return ratio, each (k,).
+
+    The frequencies begin at ``slow`` rad/s.
 
     The phase is continuous, and between -360 and 0 deg at the lowest frequency.
     """
     omega = frequencies(loop, 1200)
+    omega = omega[omega >= min(slow, omega[-1] / 10.0)]
     values = return_ratio(loop, omega, 1.0)
     phase = np.degrees(np.unwrap(np.angle(values)))
     phase -= 360.0 * np.ceil((phase[0] - 1e-6) / 360.0)
     return omega, 20.0 * np.log10(np.maximum(np.abs(values), 1e-300)), phase
 
 
-def _bode(loop: StateSpace) -> str:
-    omega, gain, phase = bode_data(loop)
+def _bode(loop: StateSpace, slow: float) -> str:
+    omega, gain, phase = bode_data(loop, slow)
     figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.08)
     for row, (values, name) in enumerate(((gain, "gain [dB]"), (phase, "phase [deg]")), start=1):
         line = {"color": BLUE, "width": 1.5}
@@ -71,11 +100,11 @@ def _bode(loop: StateSpace) -> str:
     figure.update_xaxes(type="log", exponentformat="power")
     figure.update_xaxes(title="frequency [rad/s]", row=2, col=1)
     figure.update_layout(height=460)
-    return plot_html(figure)
+    return _drawn(figure)
 
 
-def _nichols(loop: StateSpace) -> str:
-    _, gain, phase = bode_data(loop)
+def _nichols(loop: StateSpace, slow: float) -> str:
+    _, gain, phase = bode_data(loop, slow)
     shown = np.abs(gain) <= _GAIN_RANGE
     figure = go.Figure()
     turns = sorted({float(np.floor(p / 360.0)) for p in phase[shown]}) or [-1.0]
@@ -105,7 +134,7 @@ def _nichols(loop: StateSpace) -> str:
     figure.update_xaxes(title="phase [deg]", dtick=45)
     figure.update_yaxes(title="gain [dB]")
     figure.update_layout(height=460)
-    return plot_html(figure)
+    return _drawn(figure)
 
 
 def _contour(ring: float) -> tuple[np.ndarray, np.ndarray]:
@@ -132,4 +161,4 @@ def _poles(plant: StateSpace) -> str:
     figure.update_xaxes(title=f"real part of {label}")
     figure.update_yaxes(title=f"imaginary part of {label}")
     figure.update_layout(height=380)
-    return plot_html(figure)
+    return _drawn(figure)

@@ -54,7 +54,7 @@ class Drawing:
         Raises :class:`ScenarioError` if the extra ``draw`` is not installed, or if the graph is too
         large for a picture.
         """
-        return _svg(self._laid_out, _ALONE)
+        return _svg(self._laid_out, f" xmlns='{_SVG}'", _ALONE)
 
     def html(self) -> str:
         """Return the drawing as HTML for a page or a notebook, in the colour of the text there.
@@ -122,7 +122,7 @@ def laid_out(dot: str) -> bytes:
     return made
 
 
-def _svg(made: bytes, style: str = "") -> str:
+def _svg(made: bytes, name_space: str = "", style: str = "") -> str:
     """Return Graphviz' picture in the colour of the text around it, with names in bold."""
     top = ElementTree.fromstring(made)
     drawn = top.find(f"{{{_SVG}}}g")
@@ -130,7 +130,7 @@ def _svg(made: bytes, style: str = "") -> str:
     size = "".join(f" {name}='{top.get(name)}'" for name in ("width", "height", "viewBox"))
     place = "" if drawn is None else str(drawn.get("transform")).partition(") ")[2]
     return (
-        f"<svg xmlns='{_SVG}' role='img'{size}>{style}<g transform='{place}' fill='currentColor' "
+        f"<svg{name_space} role='img'{size}>{style}<g transform='{place}' fill='currentColor' "
         f"text-anchor='middle' font-family='{_FONTS}'>{''.join(parts)}</g></svg>"
     )
 

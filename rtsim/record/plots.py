@@ -11,6 +11,8 @@ from plotly.subplots import make_subplots
 from rtsim.core.signals import Vector
 
 _ROW_PX = 220
+_CLEAR, _FAINT, _GREY = "rgba(0,0,0,0)", "rgba(128,128,128,0.3)", "#808080"
+"""Colours that can be read on the page of a light and of a dark notebook."""
 
 
 def plotted(time: Vector, columns: Mapping[str, Vector], units: Mapping[str, str]) -> go.Figure:
@@ -25,5 +27,11 @@ def plotted(time: Vector, columns: Mapping[str, Vector], units: Mapping[str, str
             figure.add_trace(line, row, 1)
         figure.update_yaxes(title=html.escape(unit) if unit not in ("", "1") else None, row=row)
     figure.update_xaxes(title="time [s]", row=len(groups))
-    figure.update_layout(height=80 + _ROW_PX * len(groups), template="plotly_white")
+    figure.update_xaxes(gridcolor=_FAINT, zerolinecolor=_FAINT)
+    figure.update_yaxes(gridcolor=_FAINT, zerolinecolor=_FAINT)
+    figure.update_layout(
+        height=80 + _ROW_PX * len(groups), template="plotly_white", font_color=_GREY,
+        paper_bgcolor=_CLEAR, plot_bgcolor=_CLEAR, margin={"t": 40},
+        modebar={"bgcolor": _CLEAR, "color": _GREY},
+    )  # fmt: skip
     return figure

@@ -15,7 +15,7 @@ import numpy as np
 
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import Duration, Tag, to_ns
-from rtsim.record import fault_marks, figures, outputs
+from rtsim.record import fault_marks, figures, outputs, set_up
 from rtsim.record.atomic_write import write_whole
 from rtsim.record.charts import grid, page_marks
 from rtsim.record.ending import ERROR, UNKNOWN, RunEnding
@@ -157,7 +157,8 @@ def _setup(recording: Recording) -> str:
     rest = {**{k: v for k, v in scenario.items() if k not in _STATED}, **header}
     plain = {k: v for k, v in rest.items() if not isinstance(v, (list, Mapping))}
     blocks = "".join(block(k, v) for k, v in rest.items() if k not in plain)
-    return f"{folds}<div class=columns>{block('settings', plain)}{blocks}</div>"
+    drawing = set_up.drawn(recording.header.get("scenario")).html()
+    return f"{drawing}{folds}<div class=columns>{block('settings', plain)}{blocks}</div>"
 
 
 def _fold(name: str, part: Mapping[str, Any]) -> str:

@@ -378,7 +378,7 @@ def _times(chosen: list[_Chosen], rate: float | None, limits: tuple[int, int]) -
     """Return the common times within ``limits``, ns."""
     ns = np.unique(np.concatenate([np.empty(0, np.int64), *(one.ns for one in chosen)]))
     if rate is not None and not 0.0 < rate <= NS_PER_S:
-        raise ScenarioError(f"a rate of {rate:g} Hz is impossible; give a number from 0 to 1e9")
+        raise ScenarioError(f"a rate of {rate:g} Hz is impossible; give more than 0, at most 1e9")
     if rate is not None and len(ns):
         first, last = max(int(ns[0]), limits[0]), min(int(ns[-1]), limits[1])
         count = int(max(-1, last - first) * rate / NS_PER_S) + 1

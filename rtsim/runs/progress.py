@@ -118,18 +118,21 @@ class RunText:
 
     def __init__(self, pulse: Pulse) -> None:
         self._pulse = pulse
-        self._shown = (0, 0)
-        """Wall-clock and simulated time, ns, of the last text, from which the rate is computed."""
+        self._shown: tuple[int, int] | None = None
+        """Wall-clock and simulated time, ns, of the last text, or of the first call, from which
+        the rate is computed."""
 
     def due(self, progress: Progress) -> str:
         """Return the text, or an empty one if it is not time for it."""
+        if self._shown is None:
+            self._shown = (stopwatch(), progress.ns)
         now = self._pulse.due()
         if not now:
             return ""
         pacer = progress.pacer
         then, ns = self._shown
         self._shown = (now, progress.ns)
-        rate = (progress.ns - ns) / (now - then) if then else 0.0
+        rate = (progress.ns - ns) / (now - then) if now > then else 0.0
         text = f"{progress.ns / NS_PER_S:9.2f} / {progress.until_ns / NS_PER_S:g} s  x{rate:<8.4g}"
         if pacer.clock.paced:
             text += (

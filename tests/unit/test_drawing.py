@@ -16,6 +16,8 @@ from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.graph import Edge, Graph, Node
 from rtsim.record.drawing import MOST_BOXES, Drawing
 from rtsim.record.file import FileRecorder
+from rtsim.record.reading import Recording
+from rtsim.record.report import render
 from rtsim.record.set_up import component_table, drawn
 from rtsim.scenario.loading import BUILT_IN, load_scenario
 
@@ -105,9 +107,11 @@ def test_a_scenario_that_is_not_complete_is_drawn() -> None:
 
 def test_a_recording_is_drawn_as_its_scenario(tmp_path: Path) -> None:
     scenario = load_scenario("unstable")
-    simulate(scenario, until=0.1, recorder=FileRecorder(tmp_path / "run.mcap"))
+    recorder = FileRecorder(tmp_path / "run.mcap")
+    simulate(scenario, until=0.1, compile=False, recorder=recorder)
     told = CliRunner().invoke(main, ["draw", str(tmp_path / "run.mcap")])
     assert (told.exit_code, told.output) == (0, scenario.draw().mermaid)
+    assert scenario.draw().html() in render(Recording.open(tmp_path / "run.mcap"))
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,20 @@ def test_the_page(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert f"page: {page}" in result.output
     text = page.read_text(encoding="utf-8")
-    for name in ("Poles", "Bode: controller.force", "Nichols: controller.force"):
-        assert f"<h2>{name}</h2>" in text
+    names = ("Margins", "Bode: controller.force", "Nichols: controller.force", "Poles of the plant")
+    places = [text.index(f"<h2>{name}</h2>") for name in names]
+    assert places == sorted(places)  # the result comes first
+    for shown in ("236.1627 ms", "49.72 deg", "0.435418 to 5.00833", "-1.41421"):
+        assert shown in text
     assert "complex step" in text
+
+
+def test_the_plots_begin_at_the_frequency_below_which_margins_see_nothing() -> None:
+    loop = open_loop(unstable(), "controller.force").system
+    omega, gain, phase = bode_data(loop, slow=0.5)
+    assert 0.5 <= omega[0] < 0.52
+    assert len(omega) == len(gain) == len(phase) > 100
+    assert len(bode_data(loop, slow=1e9)[0]) > 10  # some of the plot remains
 
 
 def test_the_drawn_loop_crosses_where_the_margins_are() -> None:

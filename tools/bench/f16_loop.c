@@ -12,7 +12,7 @@
 #include "f16_control.c"
 #include "f16_step.c"
 
-enum { OUTPUTS = 35, COURSE_INPUTS = 4, COURSE_OUTPUTS = 2, LAW_INPUTS = 20 };
+enum { OUTPUTS = 36, COURSE_INPUTS = 4, COURSE_OUTPUTS = 2, LAW_INPUTS = 20 };
 enum { TRACKS = 5, ROW_HEAD = 9, BUFFER_WORDS = 1 << 15 };
 enum { PLANT, AUTOPILOT, GUIDANCE, AUTOPILOT_INPUTS, GUIDANCE_INPUTS };
 static const int widths[TRACKS] = {
@@ -159,6 +159,9 @@ static void f16_outputs(double t, const double x[STATES], const double u[CONTROL
         y[30 + i] = y[6 + i] / DEG;
     y[33] = y[1] / DEG;
     y[34] = y[2] / DEG;
+    const struct loads l = loads_on(body[0], body[1], body[2], relative[0], relative[1],
+                                    relative[2], y[0], u, p->cg);
+    y[35] = -l.fz / (p->mass * 9.80665);
 }
 
 /* rtsim/models/f16/guidance.py: the deviation from a line of constant course, and the course. */

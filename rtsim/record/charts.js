@@ -68,9 +68,9 @@
 
   const number = v => (v == null ? "–" : String(+v.toPrecision(7)));
 
-  function room(u, texts, side) {
+  function room(u, texts) {
     const longest = Math.max(0, ...(texts || []).map(t => (t || "").length));
-    return side === 2 ? 34 : Math.max(34, 18 + 7 * longest);
+    return Math.max(34, 18 + 7 * longest);
   }
 
   // -- options of uPlot
@@ -101,12 +101,13 @@
         size: () => 20 + 6.2 * Math.max(...chart.rows.map(r => r.length)),
       });
     }
-    return chart.log ? logarithmic(chart.y) : axis(chart.y, {});
+    return chart.log ? logarithmic(chart.y, {}) : axis(chart.y, {});
   }
 
-  function logarithmic(label) {
+  function logarithmic(label, more) {
     const power = v => Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9;
-    return axis(label, {values: (u, splits) => splits.map(v => (power(v) ? String(+v) : ""))});
+    const values = (u, splits) => splits.map(v => (power(v) ? String(+v) : ""));
+    return axis(label, {values, ...more});
   }
 
   function series(line, chart) {
@@ -210,7 +211,7 @@
       },
       legend: {show: !chart.path && !rows, live: true},
       scales: {x: {time: false, ...log, ...(chart.span ? {range: () => zoom || chart.span} : {})}, y},
-      axes: [chart.log ? logarithmic(chart.x) : axis(chart.x, {size: 30}), vertical(chart)],
+      axes: [(chart.log ? logarithmic : axis)(chart.x, {size: 30}), vertical(chart)],
       series: [{label: chart.timed ? "t" : chart.x, value: (u, v) => number(v)},
                ...lines.map(line => series(line, chart))],
       hooks: {drawAxes: chart.marks ? [marks] : [], draw, setSelect: chart.timed ? [chosen] : []},

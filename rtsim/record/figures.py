@@ -31,14 +31,18 @@ def marked(
 ) -> tuple[list[float], list[tuple[float, float]]]:
     """Return the times (s) of events and the spans (s) of faults that every chart marks.
 
-    If there are too many of them, only the timeline shows them.
+    Kinds of events with few events come first; the others, and faults that are too many, are in
+    the timeline only.
     """
-    seconds = sorted({e.tag.seconds for e in events if e.kind not in _FAULTS})
+    kinds: dict[str, set[float]] = {}
+    for event in events:
+        if event.kind not in _FAULTS:
+            kinds.setdefault(event.kind, set()).add(event.tag.seconds)
+    seconds: set[float] = set()
+    for times in sorted(kinds.values(), key=len):
+        seconds |= times if len(seconds | times) <= MOST_LINES else set()
     spans = [(began, ended) for _, began, ended, _ in faults]
-    return (
-        seconds if len(seconds) <= MOST_LINES else [],
-        spans if len(spans) <= MOST_LINES else [],
-    )
+    return sorted(seconds), spans if len(spans) <= MOST_LINES else []
 
 
 def timeline(events: Sequence[Event], end_ns: int, faults: Sequence[Span] = ()) -> str:

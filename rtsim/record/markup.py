@@ -60,7 +60,7 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space:
 .scroll { max-height: 420px; overflow-y: auto; }
 .scroll th { position: sticky; top: 0; }
 .plot { min-width: 720px; background: #fff; }
-.charts { display: grid; gap: 14px 22px;
+.charts { display: grid; gap: 14px 22px; margin: 12px 0;
           grid-template-columns: repeat(auto-fill, minmax(min(400px, 100%), 1fr)); }
 .charts > *, figure { min-width: 0; margin: 0; break-inside: avoid; }
 figcaption { font-weight: 600; font-size: 13px; overflow-wrap: anywhere; }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rtsim.core.errors import RecordingError
 from rtsim.record.atomic_write import write_whole
-from rtsim.record.charts import Chart, Line, grid
+from rtsim.record.charts import Chart, grid
 from rtsim.record.ending import RunEnding
 from rtsim.record.markup import table, text
 from rtsim.record.overlay import overlaid
@@ -76,31 +77,38 @@ class _Overlay:
         return grid(out)
 
     def _of(self, view: View, chart: Chart) -> list[Chart]:
-        """Return the response of all runs beside the commands of the first, then differences."""
-        place = self._drawers[0].place(view.signals[0])
-        if place is None:
-            return [chart]
-        track, column = place
-        columns = track.signals[column].columns if column in track.signals else (column,)
+        """Return charts of each response, with all runs and the commands of the first run."""
+        held = {line.name for line in chart.lines if line.stairs}
+        commands = [name for name in view.signals[1:] if name in held]
+        responses = [name for name in view.signals if name not in commands]
+        single = len(responses) == 1
         out: list[Chart] = []
-        for one in columns:
-            values, *gaps = overlaid(self._runs, track.name, one, buckets=self._drawers[0].buckets)
-            lines = (*values.lines, *(self._others(view) if len(columns) == 1 else ()))
-            title = view.title if len(columns) == 1 else f"{view.title}: {one}"
-            out.append(Chart(title, lines, y_label=chart.y_label, span=values.span, marks=False))
-            if gaps:
-                name = f"{title}: difference from {self._runs[0][0]}"
-                out.append(Chart(name, gaps[0].lines, span=values.span, marks=False))
-        return out
+        for name in responses:
+            place = self._drawers[0].place(name)
+            if place is None:
+                continue
+            track, column = place
+            columns = track.signals[column].columns if column in track.signals else (column,)
+            for one in columns:
+                title = view.title if single and len(columns) == 1 else f"{view.title}: {one}"
+                drawn = self._drawn(title, track.name, one, commands if single else [])
+                out += [replace(one_chart, y_label=chart.y_label) for one_chart in drawn]
+        return out or [chart]
 
-    def _others(self, view: View) -> list[Line]:
-        """Return the commands of a view, as the first run recorded them."""
+    def _drawn(self, title: str, track: str, column: str, commands: Sequence[str]) -> list[Chart]:
+        """Return the chart of one column of all runs, and that of the differences."""
+        values, *gaps = overlaid(self._runs, track, column, buckets=self._drawers[0].buckets)
         color = len(self._runs)
-        return [
+        lines = [
             line
-            for k, name in enumerate(view.signals[1:])
+            for k, name in enumerate(commands)
             for line in self._drawers[0].line(name, name, color + k)
         ]
+        charts = [Chart(title, (*values.lines, *lines), span=values.span, marks=False)]
+        if gaps:
+            name = f"{title}: difference from {self._runs[0][0]}"
+            charts.append(Chart(name, gaps[0].lines, span=values.span, marks=False))
+        return charts
 
     def notes(self) -> str:
         said = (

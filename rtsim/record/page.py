@@ -23,22 +23,24 @@ def page(
     shown = [(key, name, body) for key, name, body in sections if body]
     links = "".join(f'<a href="#{key}">{name}</a>' for key, name, _ in shown)
     bodies = "\n".join(f'<section id="{k}"><h2>{t}</h2>{b}</section>' for k, t, b in shown)
+    first, last = _scripts(head + bodies)
     made_by = f"<meta name='generator' content='{text(generator)}'>" if generator else ""
     return (
         "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"{made_by}<title>{text(title)}</title><style>{STYLE}{style}</style>"
-        f"{_scripts(head + bodies)}</head><body>"
+        f"{first}</head><body>"
         f"<header><div>{head}<nav>{links}</nav></div></header>"
-        f"<main>{bodies}</main></body></html>\n"
+        f"<main>{bodies}</main>{last}</body></html>\n"
     )
 
 
-def _scripts(body: str) -> str:
-    """Return the scripts that draw the charts and plots of ``body``; none without them."""
-    out = charts.scripts() if charts.MARK in body else ""
-    if PLOT in body:
-        from rtsim.record import plotly_html  # plotly is large, and most pages need none of it
+def _scripts(body: str) -> tuple[str, str]:
+    """Return the scripts that ``body`` needs, for the head of the page and for its end."""
+    first = charts.scripts() if charts.MARK in body else ""
+    if PLOT not in body:
+        return first, ""
+    from rtsim.record import plotly_html  # plotly is large, and most pages need none of it
 
-        out += plotly_html.scripts()
-    return out
+    plotly, last = plotly_html.scripts()
+    return first + plotly, last

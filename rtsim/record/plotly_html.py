@@ -44,6 +44,12 @@ def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
     return f"{PLOT}{plot}</div>"
 
 
-def scripts() -> str:
-    """Return plotly (5 MB), and the script that draws a plot when its fold is first opened."""
-    return f"<script>{plotly.offline.get_plotlyjs()}</script><script>{_DRAW_WHEN_OPENED}</script>"
+def scripts() -> tuple[str, str]:
+    """Return plotly (5 MB) for the head of a page, and a script for the end of its body.
+
+    The second one draws a plot when the fold around it is first opened.
+    """
+    return (
+        f"<script>{plotly.offline.get_plotlyjs()}</script>",
+        f"<script>{_DRAW_WHEN_OPENED}</script>",
+    )

@@ -162,6 +162,17 @@ def test_runs_are_drawn_over_each_other_with_their_differences(tmp_path: Path) -
     assert "Equal to A: 0 bit for bit: B: 0" in same
 
 
+def test_every_response_of_a_view_is_drawn_for_all_runs() -> None:
+    scenario = unstable(until=0.3)
+    scenario.plot("both", "plant.x", "plant.v", "controller.force")
+    one = simulate(scenario, compile=False).recording()
+    page = render_overlay([one, one])
+    for title in ("both: x", "both: v", "both: x: difference from A: "):
+        assert f"<figcaption>{title}" in page
+    forces = [f for f in decoded(page) if f["lines"][-1]["name"] == "controller.force"]
+    assert [len(found["lines"]) for found in forces] == [3], "both runs, and the command"
+
+
 @pytest.mark.parametrize("count", [1, 13])
 def test_a_page_of_runs_has_from_2_to_12(count: int) -> None:
     one = Recording("x.mcap", {}, None, {})

@@ -177,6 +177,8 @@ def test_what_controllers_sampled_is_in_a_fold_of_its_own() -> None:
 def test_every_chart_marks_events_and_faults_unless_they_are_many(count: int) -> None:
     events = [Event(Tag(k * 100_000_000), "Overrun", "f16") for k in range(count)]
     spans = [Span("f", float(k), k + 0.5, "") for k in range(count)]
+    rare = Event(Tag(7_000_000_000), "Change", "f16")
+    assert marked([*events, rare], spans)[0][-1:] == [7.0], "many events of another kind hide none"
     lines, bands = marked(events, spans)
     assert len(lines) == len(bands) == (count if count <= MOST_LINES else 0)
     if lines:

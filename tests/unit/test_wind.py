@@ -119,6 +119,8 @@ def test_air_that_turns_with_the_body_does_not_damp_it(name: str, axis: str) -> 
     steady, _ = evaluated(name, still, inputs(model))
     np.testing.assert_allclose(carried[10:] - steady[10:], 0.0, atol=0.003)
     assert np.abs(damped[10:] - carried[10:]).max() > 0.01
+    for found in (outputs, same):
+        found.pop("load_factor", None)  # the load is that of the air, as the moment is
     assert outputs == same, "rates and flow that sensors measure are those of the body"
 
 

@@ -17,7 +17,7 @@ from pilot_parts import flight, watched
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.ball import scenario as ball
-from rtsim.models.f16.piloted import STALL
+from rtsim.models.f16.piloted import PUSHED, STALL
 from rtsim.pilot.cues import PULSE_NS, Cues, Shaker
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.scenes.cues import draw_cues
@@ -181,17 +181,28 @@ def test_quiet(horn: Horn) -> None:
     assert (hand.felt, horn.said) == ([], [])
 
 
-def test_the_aircraft_warns_before_its_limit_and_flies_the_same(
+@pytest.mark.parametrize(
+    ("pitch", "cue", "shaken", "sounded"),
+    [(1.0, STALL, (15.9, 16.5), (18.9, 19.5)), (-1.0, PUSHED, (-6.5, -5.9), (-7.5, -6.9))],
+    ids=["aft", "forward"],
+)
+def test_the_aircraft_warns_before_both_its_limits_and_flies_the_same(
     tmp_path: Path,
+    pitch: float,
+    cue: Cue,
+    shaken: tuple[float, float],
+    sounded: tuple[float, float],
 ) -> None:
-    """Full aft stick, no throttle: by the model's own angle of attack."""
-    scenario = flight([(0.2, (1.0, 0.0, 0.0, 0.0))])
-    assert scenario.cues == (STALL,)
+    """Full stick, no throttle: by the model's own angle of attack."""
+    script = [(0.2, (pitch, 0.0, 0.0, 0.0))]
+    scenario = flight(script, speed_kt=200.0)
+    assert scenario.cues == (STALL, PUSHED)
+    plain = [STALL.to_plain(), PUSHED.to_plain()]
     signals: list[Signals] = []
     recorder = FileRecorder(tmp_path / "warned.mcap", lambda: 0)
 
     def see(cockpit: Cockpit) -> None:
-        assert cockpit.shared.schema.about["cues"] == [STALL.to_plain()]
+        assert cockpit.shared.schema.about["cues"] == plain
         signals.append(dict(cockpit.shared.schema.plants)["f16"])
 
     _, pairs = watched(scenario, 6.0, recorder, on=see)
@@ -200,18 +211,19 @@ def test_the_aircraft_warns_before_its_limit_and_flies_the_same(
     for pair in pairs:
         found = cues.look({"f16": Shown(signals[0], pair.next, pair.next, pair.next_ns)})
         seen.append((math.degrees(pair.next[alpha]), bool(found), bool(found) and found[0].horn))
+        assert all(warned.text == (cue.text or "STALL") for warned in found)
     shakes = [degrees for degrees, on, _ in seen if on]
     horns = [degrees for degrees, _, on in seen if on]
-    assert 15.9 < shakes[0] < 16.5
-    assert 18.9 < horns[0] < 19.5
+    assert shaken[0] < shakes[0] < shaken[1]
+    assert sounded[0] < horns[0] < sounded[1]
     assert seen[0][1:] == (False, False)
 
-    silent = flight([(0.2, (1.0, 0.0, 0.0, 0.0))])
+    silent = flight(script, speed_kt=200.0)
     silent.presentation = replace(silent.presentation, cues=())
     watched(silent, 6.0, FileRecorder(tmp_path / "silent.mcap", lambda: 0))
     warned = Recording.open(tmp_path / "warned.mcap")
     assert warned.digest() == Recording.open(tmp_path / "silent.mcap").digest()
-    assert warned.header["cues"] == [STALL.to_plain()]
+    assert warned.header["cues"] == plain
 
 
 def test_the_picture_shows_it_and_shakes() -> None:

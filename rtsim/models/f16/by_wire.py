@@ -1,9 +1,21 @@
 """A fly-by-wire controller: the stick commands load factor and roll rate, not surface angles.
 
 NASA's controller is not suitable for a pilot, because it works against the stick and returns the
-aircraft to the trim.  The gains are designed for 335 kt at 10,000 ft and vary with the inverse of
-dynamic pressure.  The structure is that of Stevens, Lewis and Johnson, "Aircraft Control and
-Simulation", section 4.5 (normal acceleration command augmentation).  With the stick centred, the
+aircraft to the trim.  This controller has three parts:
+
+- **Load factor.**  The wanted pitch acceleration is ``CAP (n_c - n) + (L - 2 zeta omega) da/dt``.
+  With ``dn/dt = n_alpha da/dt`` and ``omega**2 = CAP n_alpha``, the load factor ``n`` follows the
+  command ``n_c`` as a second-order system of frequency ``omega`` and damping ``zeta``.  ``CAP`` is
+  the control anticipation parameter of MIL-F-8785C.  ``L = n_alpha g / V``.
+- **Angle of attack.**  Two second-order laws of the same form lead to the upper and the lower limit
+  of the angle of attack.  They bound the wanted pitch acceleration from above and below.
+- **Surfaces.**  Elevator and aileron change by the difference between the wanted and the filtered
+  angular acceleration, divided by the effectiveness of the surface.  The starting point is the
+  measured angle of the surface behind the same filter (incremental dynamic inversion).  The law
+  therefore has integral action, and no integrator that could wind up at a limit.
+
+The stick's roll command is a rate about the direction of flight.  It is reduced at large angles of
+attack of both signs, so that the pitch axis keeps its control power.  With the stick centred, the
 aircraft flies straight, and it holds its altitude in turns up to 45 deg of bank.
 """
 
@@ -14,7 +26,9 @@ import math
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 from rtsim.models.f16.controller import PILOT, limited
-from rtsim.models.f16.plant import CONTROLS, F16
+from rtsim.models.f16.flown import FLOWN
+from rtsim.models.f16.plant import CONTROLS
+from rtsim.models.f16.stevens_lewis import throttle_gearing
 from rtsim.models.units import DEG
 
 STICK = Signals(
@@ -25,32 +39,51 @@ STICK = Signals(
 )
 FEEDBACK = Signals(
     *(
-        F16.outputs[name]
+        FLOWN.outputs[name]
         for name in (
             "airspeed", "dynamic_pressure", "alpha", "beta", "roll", "pitch",
-            "roll_rate", "pitch_rate", "yaw_rate",
+            "roll_rate", "pitch_rate", "yaw_rate", "load_factor",
         )
-    )
+    ),
+    *(Signal(f"{name}_angle", "deg") for name in ("elevator", "aileron")),
 )  # fmt: skip
 BY_WIRE_INPUTS = STICK.prefixed("stick_") + FEEDBACK
 BY_WIRE_OUTPUTS = Signals(*(Signal(s.name, s.unit, low=s.low, high=s.high) for s in CONTROLS))
-BY_WIRE_MEMORY = Signals(Signal("elevator_integral", "deg"))
+BY_WIRE_MEMORY = Signals(
+    Signal("elevator", "deg", description="filtered angle"),
+    Signal("aileron", "deg", description="filtered angle"),
+    Signal("pitch_rate", "rad/s", description="filtered"),
+    Signal("roll_rate", "rad/s", description="filtered"),
+    Signal("expected", "g", initial=1.0, description="load factor that should be reached now"),
+    Signal("correction", "g", description="added to the command, from its integrated error"),
+)
 BY_WIRE_PARAMETERS = Signals(
     Signal("period", "s", initial=0.01, low=1e-6, description="of its ticks"),
-    Signal("elevator_trim", "deg"),
     Signal("pull", initial=6.0, description="g beyond 1 at full aft stick"),
     Signal("push", initial=2.5, description="g below 1 at full forward stick"),
+    Signal("load_highest", "g", initial=7.0),
+    Signal("load_lowest", "g", initial=-2.5),
     Signal("roll_rate_full", "rad/s", initial=3.0, description="at full stick"),
-    Signal("alpha_limit", "deg", initial=22.0),
+    Signal("alpha_highest", "deg", initial=22.0),
+    Signal("alpha_lowest", "deg", initial=-8.0),
+    Signal("weight", "g", initial=1.0, description="load factor that carries the aircraft"),
 )
 
 _G = 9.80665
-_PRESSURE = 13400.0  # dynamic pressure for which the gains are designed, Pa
-_LEAST, _MOST = 0.25, 3.0
-_Q, _Q_INTEGRAL, _Q_FASTEST = 28.0, 50.0, 0.6
-_P, _P_AHEAD = 3.0, 4.9
-_R, _SIDESLIP = 20.0, 40.0
-_ALPHA_BAND = 9.0
+_PRESSURE = 13400.0  # dynamic pressure of the effectiveness of the surfaces below, Pa
+_LEAST, _MOST = 0.2, 4.0
+_ELEVATOR_PER_DEG, _AILERON_PER_DEG = -0.177, -0.686  # rad/s2 per deg at _PRESSURE
+_LIFT = 16.0  # n_alpha at _PRESSURE, g/rad
+_OMEGA, _ZETA = 4.0, 0.85
+_CORRECTS, _CORRECTION = 1.5, 0.4  # 1/s, g
+_ALPHA_OMEGA, _ALPHA_ZETA = 3.0, 0.9
+_FILTER = 0.1  # time constant of the filters, s
+_ROLL_TIME = 0.3  # time constant of the roll rate, s
+_ROLL_ALPHA, _ROLL_ALPHA_BAND, _ROLL_LEAST = 10.0, 12.0, 0.25
+_ROLL_BELOW, _ROLL_BELOW_BAND = -2.0, 6.0
+_ROLL_PRESSURE, _ROLL_SLOW = 10_000.0, 0.3
+_ROLL_PITCHING = 0.4
+_R, _SIDESLIP, _AILERON_YAW, _COUPLED = 36.0, 40.0, -0.5, 11.7
 _ELEVATOR, _AILERON, _RUDDER = 24.0, 21.5, 30.0
 _BANKED = 0.7
 _SLOWEST = 30.0
@@ -67,30 +100,70 @@ def level_load(roll: float, pitch: float) -> float:
     return c * math.cos(pitch)
 
 
+@compiled
+def roll_share(alpha: float, pressure: float, stick: float) -> float:
+    """Return the share of the full roll rate that the pitch axis can bear.
+
+    ``alpha`` is in deg, ``pressure`` the dynamic pressure in Pa, ``stick`` the pitch stick.
+    """
+    above = (alpha - _ROLL_ALPHA) / _ROLL_ALPHA_BAND
+    below = (_ROLL_BELOW - alpha) / _ROLL_BELOW_BAND
+    slow = limited(pressure / _ROLL_PRESSURE, _ROLL_SLOW, 1.0)
+    pitching = 1.0 - _ROLL_PITCHING * abs(stick)
+    return pitching * slow * limited(1.0 - max(above, below), _ROLL_LEAST, 1.0)
+
+
 def by_wire(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Compute surface angles (deg) and power (%); the step function of the controller.
 
-    ``u`` (13,) is ``BY_WIRE_INPUTS``, ``s`` (1,) ``BY_WIRE_MEMORY``, ``p`` (6,)
+    ``u`` (16,) is ``BY_WIRE_INPUTS``, ``s`` (6,) ``BY_WIRE_MEMORY``, ``p`` (9,)
     ``BY_WIRE_PARAMETERS``, ``y`` (4,) ``BY_WIRE_OUTPUTS``.
     """
     speed, alpha, beta, roll, pitch = max(u[4], _SLOWEST), u[6], u[7], u[8], u[9]
+    roll_rate, pitch_rate, load = u[10], u[11], u[13]
     share = limited(_PRESSURE / max(u[5], 1.0), _LEAST, _MOST)
+    sine, cosine = math.sin(alpha), math.cos(alpha)
 
-    load = level_load(roll, pitch) + u[0] * (p[2] if u[0] > 0.0 else p[3])
-    rate = _G / speed * (load - math.cos(pitch) * math.cos(roll))
-    highest = _Q_FASTEST * limited((p[5] - alpha / DEG) / _ALPHA_BAND, -1.0, 1.0)
-    error = u[11] - limited(rate, -_Q_FASTEST, highest)
-    wanted = p[1] + share * (_Q * error + s[0])
-    elevator = limited(wanted, -_ELEVATOR, _ELEVATOR)
-    if elevator == wanted or wanted * error < 0.0:  # anti-windup at the elevator's limit
-        s[0] += p[0] * _Q_INTEGRAL * error
+    level = math.cos(pitch) * math.cos(roll)
+    lift = _LIFT / share
+    fall = lift * _G / speed
+    weight = (level - load) * cosine + math.sin(pitch) * sine
+    alpha_rate = pitch_rate - beta * roll_rate + _G / speed * weight
+    wanted = p[8] * level_load(roll, pitch) + u[0] * (p[1] if u[0] > 0.0 else p[2])
+    wanted = limited(wanted, p[4], p[3])
+    error = limited(wanted + s[5], p[4], p[3]) - load
+    omega = _OMEGA / math.sqrt(math.sqrt(share))
+    turn_up = omega * omega / lift * error + (fall - 2.0 * _ZETA * omega) * alpha_rate
+    slow = (fall - 2.0 * _ALPHA_ZETA * _ALPHA_OMEGA) * alpha_rate
+    stiff = _ALPHA_OMEGA * _ALPHA_OMEGA
+    highest = stiff * (p[6] * DEG - alpha) + slow
+    lowest = stiff * (p[7] * DEG - alpha) + slow
+    allowed = limited(turn_up, lowest, highest)
+    pitch_up = (pitch_rate - s[2]) / _FILTER
+    elevator = s[0] + share / _ELEVATOR_PER_DEG * (allowed - pitch_up)
+    y[0] = limited(elevator, -_ELEVATOR, _ELEVATOR)
+    if allowed == turn_up and y[0] == elevator:
+        s[4] += min(1.0, p[0] * omega / (2.0 * _ZETA)) * (wanted - s[4])
+        s[5] = limited(s[5] + p[0] * _CORRECTS * (s[4] - load), -_CORRECTION, _CORRECTION)
+    else:
+        s[4] = load
 
-    roll_rate = u[1] * p[4]
-    aileron = share * (_P * (u[10] - roll_rate) - _P_AHEAD * roll_rate)
-    turn = _G / speed * math.sin(roll) * math.cos(pitch)
-    rudder = share * (_R * (u[12] - turn) - _SIDESLIP * beta) - _RUDDER * u[2]
+    asked = u[1] * p[5] * roll_share(alpha / DEG, u[5], u[0])
+    turn_right = (asked * cosine - roll_rate) / _ROLL_TIME
+    roll_up = (roll_rate - s[3]) / _FILTER
+    aileron = s[1] + share / _AILERON_PER_DEG * (turn_right - roll_up)
+    aileron = limited(aileron, -_AILERON, _AILERON)
 
-    y[0] = elevator
-    y[1] = limited(aileron, -_AILERON, _AILERON)
+    yaw_rate = roll_rate * sine / max(cosine, 0.2) + _G / speed * math.sin(roll) * math.cos(pitch)
+    rudder = math.sqrt(share) * _R * (u[12] - yaw_rate) - share * _SIDESLIP * beta
+    rudder -= _RUDDER * u[2]
+    rudder += _AILERON_YAW * aileron - share * _COUPLED * roll_rate * pitch_rate
+
+    part = min(1.0, p[0] / _FILTER)
+    s[0] += part * (u[14] - s[0])
+    s[1] += part * (u[15] - s[1])
+    s[2] += part * (pitch_rate - s[2])
+    s[3] += part * (roll_rate - s[3])
+    y[1] = aileron
     y[2] = limited(rudder, -_RUDDER, _RUDDER)
-    y[3] = 100.0 * limited(u[3], 0.0, 1.0)
+    y[3] = throttle_gearing(limited(u[3], 0.0, 1.0))

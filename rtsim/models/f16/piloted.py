@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from rtsim.components.controller import PythonController
-from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration, Period, exact_seconds
+from rtsim.equations.compiling import plainly
 from rtsim.models.f16.by_wire import (
     BY_WIRE_INPUTS,
     BY_WIRE_MEMORY,
@@ -16,7 +22,9 @@ from rtsim.models.f16.by_wire import (
     STICK,
     by_wire,
 )
+from rtsim.models.f16.flown import ACTUATORS, FLOWN, output
 from rtsim.models.f16.plant import F16
+from rtsim.models.f16.stevens_lewis import throttle_for
 from rtsim.models.f16.trim import trim
 from rtsim.models.units import DEG, FT, KT
 from rtsim.scenario.scenario import Scenario
@@ -27,19 +35,46 @@ RUNWAY = (36.0176, -75.6713, 45.0)
 of First Flight Airport; the direction is not that of its runway."""
 _BEFORE_M = 9000.0
 _EARTH_M = 6371000.0
-_LIMIT = float(BY_WIRE_PARAMETERS["alpha_limit"].initial) * DEG  # type: ignore[arg-type]
+_STALL, _PUSHED = (
+    float(BY_WIRE_PARAMETERS[name].initial) * DEG  # type: ignore[arg-type]
+    for name in ("alpha_highest", "alpha_lowest")
+)
 STALL = Cue(
     "stall",
     "f16.alpha",
-    shaker=(_LIMIT - 6.0 * DEG, _LIMIT - 1.0 * DEG),
-    horn=_LIMIT - 3.0 * DEG,
+    shaker=(_STALL - 6.0 * DEG, _STALL - 1.0 * DEG),
+    horn=_STALL - 3.0 * DEG,
     band=0.5 * DEG,
 )
-"""The stall warning; it begins at an angle of attack below the controller's limit."""
+"""The warning of a large angle of attack; it begins below the controller's limit."""
+PUSHED = Cue(
+    "pushed",
+    "f16.alpha",
+    shaker=(_PUSHED + 2.0 * DEG, _PUSHED + 0.5 * DEG),
+    horn=_PUSHED + 1.0 * DEG,
+    text="NEGATIVE ALPHA",
+    below=True,
+    band=0.5 * DEG,
+)
+"""The warning of a negative angle of attack near the controller's lower limit."""
 
 
 _TRIM = (0.04349688689658624, -3.1539943399830195, 10.628757254039504)
 """The result of :func:`rtsim.models.f16.trim.trim` for the default altitude and speed."""
+
+
+def _beginning_with(signals: Signals, **values: float) -> Signals:
+    """Return ``signals`` with other initial values."""
+    return Signals(*(replace(s, initial=values.get(s.name, s.initial)) for s in signals))
+
+
+def _weight(states: Mapping[str, Any], controls: Vector) -> float:
+    """Return the load factor (g) of level flight, with the share of the Earth's curvature."""
+    x, y = FLOWN.states.initial(states), FLOWN.outputs.initial()
+    with plainly():
+        output(0.0, x, np.zeros(0), controls, FLOWN.parameters.initial(), y)
+    outputs = dict(zip(FLOWN.outputs.names, map(float, y), strict=True))
+    return outputs["load_factor"] / math.cos(outputs["pitch"])
 
 
 class Untouched:
@@ -76,34 +111,31 @@ def scenario(
         until=until,
         limits=("there is no ground: below 0 m the aircraft flies on",),
     )
-    states = {s.name: found.state[F16.states.slice(s.name)] for s in F16.states}
+    angles = (found.inputs["elevator"], 0.0, 0.0, found.inputs["power"])
+    states = {
+        **{s.name: found.state[F16.states.slice(s.name)] for s in F16.states},
+        **dict(zip(ACTUATORS.names, angles, strict=True)),
+    }
     controls = BY_WIRE_OUTPUTS.names
     out.plant(
         "f16",
-        F16,
+        FLOWN,
         step=step,
         states=states,
         inputs={name: f"by_wire.{name}" for name in controls},
     )
-    lever = found.inputs["power"] / 100.0
-    signals = Signals(
-        *(
-            Signal(s.name, s.unit, initial=lever, low=s.low, high=s.high)
-            if s.name == "throttle"
-            else s
-            for s in STICK
-        )
-    )
+    lever = throttle_for(found.inputs["power"])
+    signals = _beginning_with(STICK, throttle=lever)
     out.external_input("stick", signals, Untouched())
-    out.show(STALL, scene="f16", plant="f16")
+    out.show(STALL, PUSHED, scene="f16", plant="f16")
     period = exact_seconds(rate, "rate")
     controller = PythonController(
         by_wire,
         BY_WIRE_INPUTS,
         BY_WIRE_OUTPUTS,
         parameters=BY_WIRE_PARAMETERS,
-        memory=BY_WIRE_MEMORY,
-        values={"period": 1.0 / rate, "elevator_trim": found.inputs["elevator"]},
+        memory=_beginning_with(BY_WIRE_MEMORY, elevator=found.inputs["elevator"]),
+        values={"period": 1.0 / rate, "weight": _weight(states, found.controls)},
         compile=True,
         name="by_wire",
     )

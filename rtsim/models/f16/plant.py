@@ -84,6 +84,13 @@ _THRUST = BODY_OUTPUTS.size
 _SENSORS = _THRUST + 1
 
 
+AirLoads = tuple[
+    float, float, float, float, float, float, float, float, float,
+    float, float, float, float, float, float,
+]  # fmt: skip
+"""Nine direction cosines from ECI to body, three forces (N) and three moments (N m)."""
+
+
 @compiled
 def loads(
     ub: float, vb: float, wb: float, pr: float, qr: float, rr: float, altitude: float,
@@ -118,8 +125,15 @@ def loads(
     )
 
 
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fill ``dx`` by the equations of motion; air loads are those of the motion through the air."""
+@compiled
+def loads_in_air(
+    t: float, x: Vector, u: Vector, p: Vector,
+    elevator: float, aileron: float, rudder: float, power: float,
+) -> AirLoads:  # fmt: skip
+    """Return the direction cosines, and forces (N) and moments (N m) of the motion through the air.
+
+    ``x`` begins with ``BODY_STATES`` and ``u`` with ``CONTROLS``; surfaces in deg, power in %.
+    """
     c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = air_flow(x, p)
     if p[_GUST_Y] != 0.0 or p[_GUST_Z] != 0.0:
         shape = gust_shape(t, p[_GUST_START], p[_GUST_DURATION])
@@ -129,12 +143,23 @@ def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector)
         vx, vy, vz, wp, wq, wr = air_velocity(x, p, u, _AIR)
         ub, vb, wb = ub - vx, vb - vy, wb - vz
         pr, qr, rr = pr - wp, qr - wq, rr - wr
-    fx, fy, fz, mx, my, mz = loads(ub, vb, wb, pr, qr, rr, altitude, u[0], u[1], u[2], u[3], p[_CG])
+    fx, fy, fz, mx, my, mz = loads(
+        ub, vb, wb, pr, qr, rr, altitude, elevator, aileron, rudder, power, p[_CG]
+    )
+    return c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz
+
+
+def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """Fill ``dx`` by the equations of motion; air loads are those of the motion through the air."""
+    c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz = loads_in_air(
+        t, x, u, p, u[0], u[1], u[2], u[3]
+    )
     accelerate(x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz, dx)
 
 
-def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Fill ``y`` with ``BODY_OUTPUTS``, the thrust (N) and ``SENSORS``."""
+@compiled
+def sense(t: float, x: Vector, u: Vector, p: Vector, power: float, y: Vector) -> None:
+    """Fill ``y`` with ``BODY_OUTPUTS``, the thrust (N) at ``power`` (%), and ``SENSORS``."""
     describe(t, x, p, y)
     vx, vy, vz = 0.0, 0.0, 0.0
     if p[_GUST_Y] != 0.0 or p[_GUST_Z] != 0.0:
@@ -145,7 +170,7 @@ def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> N
         vx, vy, vz = vx + ax, vy + ay, vz + az
     if vx != 0.0 or vy != 0.0 or vz != 0.0:
         describe_in_air(x, p, vx, vy, vz, y)
-    y[_THRUST] = LBF * thrust_lbf(u[3], y[0] / FT, y[12])
+    y[_THRUST] = LBF * thrust_lbf(power, y[0] / FT, y[12])
     y[_SENSORS] = y[0] / FT
     y[_SENSORS + 1] = y[14] / KT
     y[_SENSORS + 2] = y[10] / DEG
@@ -155,6 +180,11 @@ def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> N
     y[_SENSORS + 6] = y[8] / DEG
     y[_SENSORS + 7] = y[1] / DEG
     y[_SENSORS + 8] = y[2] / DEG
+
+
+def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """Fill ``y`` with ``BODY_OUTPUTS``, the thrust (N) and ``SENSORS``."""
+    sense(t, x, u, p, u[3], y)
 
 
 F16 = Model(

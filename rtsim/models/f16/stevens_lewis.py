@@ -36,6 +36,14 @@ def throttle_gearing(throttle: float) -> float:
 
 
 @compiled
+def throttle_for(power: float) -> float:
+    """Return the throttle position 0..1 that commands ``power`` in %."""
+    if power <= 50.0:
+        return power / 64.94
+    return (power + 117.38) / 217.38
+
+
+@compiled
 def power_rate(power: float, command: float) -> float:
     """Return the rate of the engine's power, %/s; the lag differs with and without afterburner."""
     if command >= 50.0:

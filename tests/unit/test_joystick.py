@@ -337,7 +337,7 @@ def test_what_moves_a_value_is_told_from_the_mapping() -> None:
     }  # fmt: skip
     flown = Controls(mapping_of(tables, stick, "here"), stick)
     rows = dict(strip.help_rows(flown.movers))
-    assert rows["push"] == "a (-), left shift (+); mouse (M)"
+    assert rows["push"] == "left shift: +, a: -; mouse (M)"
     assert rows["lift"] == "joystick (not plugged in)"
     assert rows["flaps"] == "nothing: see --mapping"
     assert not any("rudder" in says for says in rows.values())

@@ -94,6 +94,7 @@ def test_the_written_file_flies_over_the_whole_range_and_is_still_at_rest(tmp_pa
         stick = {9: Stick("joystick", "Extreme 3D", (0.0, pitch, 0.0, lever))}
         return [round(value, 6) for value in controls.update(DeviceSample(stick), 0).tolist()]
 
+    flown(-0.8, 0.9)  # the lever passes the value, and has it from then on
     assert flown(-0.8, -0.9) == [1.0, 1.0]
     assert flown(0.9, 0.9) == [-1.0, 0.0]
     for k in range(-10, 11):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,98 @@ def test_keys_move_a_spring_and_a_lever() -> None:
 
 def test_the_mouse_while_it_flies() -> None:
     flown = controls(pitch={"mouse": {"axis": "y"}})
-    assert flown.update(DeviceSample(mouse=(0.9, -0.3)), 0)[0] == -0.3
-    assert flown.update(DeviceSample(), 1)[0] == -0.3
+    places = (0.9, -0.7), (0.9, -1.0), (0.0, 3.0), (0.0, 2.5)
+    moved = [flown.update(DeviceSample(mouse=place), k)[0] for k, place in enumerate(places)]
+    assert moved == pytest.approx([0.0, -0.3, 1.0, 0.5])  # relative, and within the bounds
+    assert flown.update(DeviceSample(), 1)[0] == pytest.approx(0.5)
+
+
+def test_the_mouse_takes_a_value_where_the_keys_left_it() -> None:
+    """Through dead zone, curve, inversion and trim, there is no jump."""
+    keys = {"minus": "a", "plus": "d", "rate": 2.0, "spring": False}
+    shape = {"dead_zone": 0.1, "curve": 0.5, "invert": True, "trim": 0.05}
+    flown = controls(pitch={"mouse": {"axis": "x"}, "keyboard": keys, **shape})
+    for k in range(11):
+        flown.update(DeviceSample(keys=frozenset("d")), k * 20 * MS)
+    before = float(flown.values[0])
+    assert flown.update(DeviceSample(mouse=(7.0, 7.0)), 10**9)[0] == pytest.approx(before)
+    assert flown.update(DeviceSample(mouse=(6.9, 7.0)), 10**9 + 1)[0] > before
+
+
+def test_a_key_needs_no_opposite_and_goes_back_to_the_rest_value() -> None:
+    """A brake pedal rests at 0, not in the middle of its range."""
+    signals = Signals(Signal("brake", low=0.0, high=1.0), Signal("flap", low=0, high=1, initial=1))
+    tables: dict[str, Any] = {
+        "brake": {"keyboard": {"plus": "k", "rate": 4.0}, "safe": 1.0},
+        "flap": {"keyboard": {"minus": "f", "rate": 4.0}, "rest": 0.25},
+    }
+    flown = Controls(mapping_of(tables, signals, "here"), signals)
+    for k in range(6):
+        flown.update(DeviceSample(keys=frozenset("kf")), k * 100 * MS)
+    assert flown.values.tolist() == [1.0, 0.0]
+    for k in range(6, 12):
+        flown.update(DeviceSample(), k * 100 * MS)
+    assert flown.values.tolist() == pytest.approx([0.0, 0.25])
+    assert [m.by_hand for m in flown.movers.values()] == ["k: +", "f: -"]
+
+
+def test_a_lever_takes_over_when_it_passes_the_value() -> None:
+    """Otherwise the throttle would jump to the lever as soon as the window opens."""
+    lever = {"joystick": {"axis": 0}, "keyboard": {"minus": "a", "plus": "d", "spring": False}}
+    flown = controls(throttle={**lever, "pickup": True})
+    values = [flown.update(joystick(x), k)[1] for k, x in enumerate((1.0, 0.9, 0.2))]
+    assert values == [0.25] * 3
+    assert flown.asked == ["throttle: move Extreme 3D through 25 % to take over"]
+    assert flown.update(joystick(-0.8), 4)[1] == pytest.approx(0.1)  # it went past -0.5
+    assert flown.asked == []
+    assert flown.update(joystick(1.0), 5)[1] == 1.0
+    again = Stick("joystick", "other", (0.0,))
+    assert flown.update(DeviceSample({8: again}), 6)[1] == 1.0  # another lever: again no jump
+    assert flown.update(DeviceSample({8: Stick("joystick", "other", (0.98,))}), 7)[1] == 0.99
+
+
+QUADRANT = Stick("joystick", "Throttle Quadrant", (-1.0, -1.0, -1.0, -1.0))
+YOKE = Stick("joystick", "Yoke", (0.5, 0.25))
+TWO = {
+    "pitch": {"joystick": {"axis": 1}},
+    "throttle": {"joystick": {"axis": 3}, "invert": True},
+}
+
+
+def test_several_devices_wait_until_a_button_says_which_one_flies() -> None:
+    """A throttle quadrant that is found before the stick gives no axis to pitch."""
+    flown = controls(**TWO)
+    toggled = replace(QUADRANT, buttons=frozenset({"button4"}))  # a switch that is always on
+    for k in range(3):
+        values = flown.update(DeviceSample({1: toggled, 2: YOKE}), k)
+    assert values.tolist() == [0.0, 1.0]  # only the quadrant has the axis of the throttle
+    (asked,) = flown.asked
+    assert "press a button on the joystick that flies: Throttle Quadrant or Yoke" in asked
+    pressed = replace(YOKE, buttons=frozenset({"button0"}))
+    assert flown.update(DeviceSample({1: toggled, 2: pressed}), 4).tolist() == [0.25, 1.0]
+    assert flown.asked == []
+    assert flown.update(DeviceSample({1: QUADRANT, 2: YOKE}), 5).tolist() == [0.25, 1.0]
+    # without the stick, the quadrant does not take its place
+    flown.update(DeviceSample({1: QUADRANT}), 6)
+    assert flown.update(DeviceSample({1: QUADRANT}), 6 + 3 * HOLD_NS)[0] == 0.0
+    assert flown.lost[0].startswith("Yoke was unplugged: pitch")
+    # plugged in again, it has another number
+    back = flown.update(DeviceSample({1: QUADRANT, 3: YOKE}), 7 + 3 * HOLD_NS)
+    assert (back.tolist(), flown.asked) == ([0.25, 1.0], [])
+
+
+def test_names_decide_between_several_devices_and_a_late_one_takes_nothing() -> None:
+    named = controls(
+        pitch={"joystick": {"axis": 1, "name": "yoke"}},
+        throttle={"joystick": {"axis": 3, "name": "quadrant"}},
+    )
+    assert named.update(DeviceSample({1: QUADRANT, 2: YOKE}), 0).tolist() == [0.25, 0.0]
+    assert named.asked == []
+    flown = controls(**TWO)
+    flown.update(DeviceSample({2: YOKE}), 0)
+    values = flown.update(DeviceSample({2: YOKE, 3: QUADRANT}), 1)
+    assert values[0] == 0.25  # the yoke keeps it, and the window asks
+    assert len(flown.asked) == 1
 
 
 def test_a_device_that_goes_is_held_then_safe() -> None:
@@ -156,7 +247,10 @@ def test_a_key_takes_over_from_a_device_that_is_gone() -> None:
         ({"pitch": {"joystick": {"axis": 900}}}, "0 to 63"),
         ({"pitch": {"joystick": {"axis": 1, "rat": 1}}}, "unknown key 'rat'"),
         ({"pitch": {"gamepad": {"axis": "left"}}}, "unknown axis 'left'.*lefty"),
-        ({"pitch": {"keyboard": {"minus": "a"}}}, "plus = None; expected a name"),
+        ({"pitch": {"keyboard": {"rate": 1}}}, "neither minus nor plus"),
+        ({"pitch": {"rest": 2}}, "pitch.rest = 2 is outside the range"),
+        ({"pitch": {"ends": ["up"]}}, "two texts"),
+        ({"throttle": {"pickup": 1}}, "true or false"),
         ({"pitch": {"keyboard": {"minus": "a", "plus": "d", "spring": 1}}}, "true or false"),
         ({"pitch": keys("upp", "down")}, r"unknown key 'upp' in my\.toml: pitch.*mean up"),
         ({"pitch": keys("Up", "down")}, "write 'up'"),

@@ -4,7 +4,8 @@ The module uses no SDL and no clock: the input is a :class:`DeviceSample` and it
 is the values.
 
 The first available source moves a value: its joystick axis, its gamepad axis, or mouse, keys and
-buttons. After a device is unplugged, SDL reports 0.0 for its axes, which is the middle of a
+buttons. A lever takes over a value only when it has reached it, and the mouse moves a value from
+where it is, so that no value jumps. After a device is unplugged, SDL reports 0.0 for its axes, which is the middle of a
 throttle. This module holds the value for one second instead, and then moves it to its fail-safe
 value within another second. The value stays there until a device, a key or the mouse moves it.
 """
@@ -18,7 +19,9 @@ import numpy as np
 
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
+from rtsim.pilot.devices.choosing import Choice
 from rtsim.pilot.devices.mapping import AxisSource, KeySource, Value
+from rtsim.pilot.devices.taking_over import Lever, Pointer
 
 HOLD_NS = NS_PER_S
 FADE_NS = NS_PER_S
@@ -46,7 +49,8 @@ class DeviceSample:
     """Joysticks and gamepads by instance id; a device keeps its id while it is plugged in."""
     keys: frozenset[str] = frozenset()
     mouse: tuple[float, float] | None = None
-    """Mouse position, -1 to 1 across the window; ``None`` if the mouse does not move the stick."""
+    """The sum of the mouse's movements, in halves of the window, to the right and down; ``None`` if
+    the mouse does not move the stick."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,9 @@ class Controls:
 
     def __init__(self, mapping: Sequence[Value], stick: Signals) -> None:
         self.signals = stick
-        self._movers = [_Mover(v, *_range(stick, v.name)) for v in mapping]
+        self._choice = Choice()
+        self._sticks: Mapping[int, Stick] = {}
+        self._movers = [_Mover(v, self._choice, *_range(stick, v.name)) for v in mapping]
         self.values: Vector = stick.initial()
         self._before: int | None = None
 
@@ -74,6 +80,8 @@ class Controls:
         """Return the stick's values (n,) at ``ns``, a time of any clock that does not go back."""
         elapsed = 0.0 if self._before is None else (ns - self._before) / NS_PER_S
         self._before = ns
+        self._sticks = look.sticks
+        self._choice.look(look.sticks)
         for k, mover in enumerate(self._movers):
             self.values[k] = mover.update(look, min(elapsed, _LONGEST_LOOK_S), ns)
         return self.values
@@ -89,6 +97,14 @@ class Controls:
             f"{device} was unplugged: {', '.join(names)} "
             + ("at fail-safe values" if safe else "held")
             for (device, safe), names in found.items()
+        ]
+
+    @property
+    def asked(self) -> list[str]:
+        """What the person must do: choose a device, or move a lever to the present value."""
+        return [
+            *self._choice.question(self._sticks),
+            *(mover.to_reach for mover in self._movers if mover.to_reach),
         ]
 
     @property
@@ -118,13 +134,19 @@ def _range(stick: Signals, name: str) -> tuple[float, float, float]:
 class _Mover:
     """One value of the stick; ``position`` is its deflection -1 to 1, before scaling."""
 
-    def __init__(self, value: Value, low: float, high: float, initial: float) -> None:
+    def __init__(
+        self, value: Value, choice: Choice, low: float, high: float, initial: float
+    ) -> None:
         self.value = value
+        self._choice = choice
         self.by = ""
         self.lost = ""
         self.safe = False
         self._middle, self._half = (low + high) / 2.0, (high - low) / 2.0
         self._position = (initial - self._middle) / self._half
+        self._rest = (value.rest - self._middle) / self._half
+        self._lever = Lever()
+        self._pointer = Pointer()
         self._initial: float | None = initial
         """The exact initial value until something moves the value; scaling changes the last bit."""
         self.device = -1
@@ -133,6 +155,14 @@ class _Mover:
         self._lost_ns = 0
         self._held = 0.0
 
+    @property
+    def to_reach(self) -> str:
+        """How to take over the value with a lever, or an empty text if the lever has it."""
+        if not self._lever.device:
+            return ""
+        share = round(50.0 * (self._position + 1.0))
+        return f"{self.value.name}: move {self._lever.device} through {share} % to take over"
+
     def update(self, look: DeviceSample, elapsed: float, ns: int) -> float:
         moved = self._by_stick(look, elapsed)
         if not moved and self.device >= 0 and self.device not in look.sticks:
@@ -140,6 +170,8 @@ class _Mover:
         if not moved:
             moved = self._by_hand(look, elapsed)
         if moved:
+            if self.device < 0 or self.device != self._lever.held_by:
+                self._lever.release()
             self._initial = None
             self.lost, self.safe = "", False
         elif self.lost:
@@ -152,21 +184,29 @@ class _Mover:
         for kind, source in (("joystick", self.value.joystick), ("gamepad", self.value.gamepad)):
             if source is None:
                 continue
-            for number in sorted(look.sticks):
-                stick = look.sticks[number]
-                fits = stick.kind == kind and source.axis < len(stick.axes)
-                if fits and source.name.lower() in stick.name.lower():
-                    self.device, self.by = number, stick.name
-                    self._follow(source, stick.axes[source.axis], elapsed)
-                    return True
+            number = self._choice.device(kind, source, self.device, look.sticks)
+            if number is None:
+                continue
+            stick = look.sticks[number]
+            shaped = self.value.shape(stick.axes[source.axis], source)
+            if self.value.lever and not source.rate:
+                if not self._lever.reaches(number, stick.name, shaped, self._position):
+                    continue
+            self.device, self.by = number, stick.name
+            self._follow(source, shaped, elapsed)
+            return True
+        self._lever.look(look.sticks)
         return False
 
     def _by_hand(self, look: DeviceSample, elapsed: float) -> bool:
         """Move the value by mouse, keys or buttons; return whether one of them moved it."""
         mouse, keys = self.value.mouse, self.value.keyboard
         if mouse is not None and look.mouse is not None:
+            if self.by != "mouse":
+                self._pointer.take(self.value.raw(self._position, mouse), look.mouse[mouse.axis])
             self.device, self.by, self._keys = -1, "mouse", keys
-            self._follow(mouse, look.mouse[mouse.axis], elapsed)
+            raw = self._pointer.moved(look.mouse[mouse.axis])
+            self._follow(mouse, self.value.shape(raw, mouse), elapsed)
             return True
         if keys is not None and self._turn(keys, look.keys, elapsed):
             self.device, self.by = -1, "keyboard"
@@ -180,20 +220,20 @@ class _Mover:
                     self.device, self.by = number, stick.name
                     return True
         if self._keys is not None and self._keys.spring and self.by:
-            way = self.value.trim - self._position
+            way = _limited(self._rest + self.value.trim) - self._position
             step = 2.0 * self._keys.rate * elapsed
             self._position += max(-step, min(step, way))
         return False
 
     def _turn(self, keys: KeySource, held: frozenset[str], elapsed: float) -> bool:
+        held = held - {""}
         turn = (keys.plus in held) - (keys.minus in held)
         if turn:
             self._keys = keys
             self._position = _limited(self._position + turn * keys.rate * elapsed)
         return bool(turn)
 
-    def _follow(self, source: AxisSource, raw: float, elapsed: float) -> None:
-        shaped = self.value.shape(raw, source)
+    def _follow(self, source: AxisSource, shaped: float, elapsed: float) -> None:
         if source.rate:
             self._position = _limited(self._position + shaped * source.rate * elapsed)
         else:

@@ -12,7 +12,13 @@ The file has one table for each value of the run's stick::
     curve = 0.3             # 0: linear; 1: cubic, fine around the middle
     invert = false
     trim = 0.0              # added, in half travels
+    rest = 0.0              # value to which keys with a spring return; default: the initial value
     safe = 0.0              # fail-safe value, used after the device was unplugged
+    pickup = true           # a lever must reach the value before it moves it
+    ends = ["nose down", "nose up"]     # what both ends do, for the help
+
+A key needs no opposite: ``keyboard = { plus = "b" }`` moves the value up, and with ``spring`` the
+value goes back to ``rest``.
 
 The range of a value is the range of its signal. With ``rate``, an axis moves the value by this
 number of half travels per second at full deflection, and the value stays where it is at rest. A
@@ -67,7 +73,8 @@ class AxisSource:
 
     If ``rate`` is 0, the position of the axis is the deflection of the value.  ``span`` has the raw
     positions of the low end, the middle and the high end.  ``invert`` and ``dead_zone``, if given,
-    replace those of the value.
+    replace those of the value.  If the name is empty and several devices have the axis, a person
+    chooses one (:mod:`rtsim.pilot.devices.choosing`).
     """
 
     axis: int
@@ -86,7 +93,7 @@ class AxisSource:
 
 @dataclass(frozen=True)
 class KeySource:
-    """Two keys or buttons that move a value while one of them is held.
+    """Two keys or buttons that move a value while one of them is held; one of them may be empty.
 
     ``rate`` is in half travels per second. With ``spring``, the value moves back after the key is
     released. ``name`` is a part of the name of the device that has the buttons.
@@ -116,14 +123,20 @@ class Value:
     curve: float = 0.0
     invert: bool = False
     trim: float = 0.0
+    rest: float = 0.0
     safe: float = 0.0
+    lever: bool = False
+    """True if an axis must reach the value before it moves it."""
+    ends: tuple[str, str] = ("-", "+")
+    """What the low and the high end do, for the help."""
 
     @property
     def by_hand(self) -> str:
         """The keys and the mouse that can move the value, as text; empty if there are none."""
         told = []
         if self.keyboard is not None:
-            told.append(f"{self.keyboard.minus} (-), {self.keyboard.plus} (+)")
+            keys = (self.keyboard.plus, self.ends[1]), (self.keyboard.minus, self.ends[0])
+            told += [", ".join(f"{key}: {end}" for key, end in keys if key)]
         if self.mouse is not None:
             told.append("mouse (M)")
         return "; ".join(told)
@@ -143,6 +156,18 @@ class Value:
         x = (1.0 - self.curve) * x + self.curve * x * x * x
         return max(-1.0, min(1.0, x + self.trim))
 
+    def raw(self, position: float, source: AxisSource = _ANY_AXIS) -> float:
+        """Return the raw position, -1 to 1, for which :meth:`shape` returns ``position``."""
+        if self.shape(0.0, source) == position:
+            return 0.0
+        low, high = -1.0, 1.0
+        rises = self.shape(high, source) >= self.shape(low, source)
+        for _ in range(40):
+            middle = (low + high) / 2.0
+            below = self.shape(middle, source) < position
+            low, high = (middle, high) if below is rises else (low, middle)
+        return (low + high) / 2.0
+
 
 _BOUNDS = {
     "dead_zone": (0.0, 0.9),
@@ -151,6 +176,7 @@ _BOUNDS = {
     "rate": (-100.0, 100.0),
     "range": (-1.0, 1.0),
     "safe": (-math.inf, math.inf),
+    "rest": (-math.inf, math.inf),
 }
 _KEYS = ("minus", "plus", "rate", "spring")
 _AXIS = ("axis", "name", "rate", "range", "invert", "dead_zone")
@@ -199,21 +225,32 @@ def _value(name: str, table: Any, stick: Signals, where: str) -> Value:
     for key, value in table.items():
         if key in _SOURCES:
             given[key] = _source(key, value, f"{where}.{key}")
-        elif key == "invert":
+        elif key in ("invert", "pickup"):
             given[key] = _flag(value, f"{where}.{key}")
-        elif key in ("dead_zone", "curve", "trim", "safe"):
+        elif key == "ends":
+            given[key] = _ends(value, f"{where}.{key}")
+        elif key in ("dead_zone", "curve", "trim", "rest", "safe"):
             given[key] = _number(key, value, where)
         else:
-            known = [*_SOURCES, "dead_zone", "curve", "invert", "trim", "safe"]
-            raise UnknownName("key", key, known, where)
+            own = ("dead_zone", "curve", "invert", "trim", "rest", "safe", "pickup", "ends")
+            raise UnknownName("key", key, [*_SOURCES, *own], where)
     signal = stick[name]
-    safe = given.setdefault("safe", float(stick.initial()[stick.slice(name)][0]))
-    if not signal.low <= safe <= signal.high:
-        raise MappingError(
-            f"{where}.safe = {safe:g} is outside the range of the signal, {signal.low:g} to "
-            f"{signal.high:g}"
-        )
-    return Value(name, **given)
+    given.setdefault("rest", float(stick.initial()[stick.slice(name)][0]))
+    given.setdefault("safe", given["rest"])
+    for key in ("rest", "safe"):
+        if not signal.low <= given[key] <= signal.high:
+            raise MappingError(
+                f"{where}.{key} = {given[key]:g} is outside the range of the signal, "
+                f"{signal.low:g} to {signal.high:g}"
+            )
+    return Value(name, lever=given.pop("pickup", False), **given)
+
+
+def _ends(value: Any, where: str) -> tuple[str, str]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise MappingError(f"{where} = {value!r}; expected two texts, for the low and the high end")
+    low, high = (_text(text, where) for text in value)
+    return low, high
 
 
 def _source(kind: str, table: Any, where: str) -> AxisSource | KeySource:
@@ -226,7 +263,12 @@ def _source(kind: str, table: Any, where: str) -> AxisSource | KeySource:
     name = _text(table["name"], f"{where}.name") if "name" in table else ""
     if kind in ("keyboard", "buttons"):
         of = _button if kind == "buttons" else _key
-        minus, plus = (of(table.get(side), f"{where}.{side}") for side in ("minus", "plus"))
+        minus, plus = (
+            of(table[side], f"{where}.{side}") if side in table else ""
+            for side in ("minus", "plus")
+        )
+        if not (minus or plus):
+            raise MappingError(f"{where} has neither minus nor plus; give one of them or both")
         if minus == plus:
             raise MappingError(
                 f"{where}: minus and plus are both {plus!r}; give two different names"

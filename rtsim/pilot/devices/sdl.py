@@ -48,7 +48,9 @@ class Devices:
 
     def __init__(self, handle: Callable[[Any], object] | None = None) -> None:
         """Find all devices; ``handle`` gets each window event: keys, clicks, resize, close."""
-        self.mouse_flies = False
+        self._mouse_flies = False
+        self._mouse = (0.0, 0.0)
+        """The sum of the mouse's movements since it flies, in halves of the window."""
         self.news: list[str] = []
         """Messages about devices that were plugged in or unplugged; the reader clears this list."""
         self._handle = handle
@@ -69,7 +71,20 @@ class Devices:
             self._came = False
             pygame.event.pump()
         sticks = {number: _read(plugged) for number, plugged in self._plugged.items()}
-        return DeviceSample(sticks, frozenset(self._keys), self._mouse())
+        mouse = self._mouse if self._mouse_flies else None
+        return DeviceSample(sticks, frozenset(self._keys), mouse)
+
+    @property
+    def mouse_flies(self) -> bool:
+        """True if the mouse moves the stick; the pointer is then hidden and stays in the window."""
+        return self._mouse_flies
+
+    @mouse_flies.setter
+    def mouse_flies(self, flies: bool) -> None:
+        self._mouse_flies = flies
+        if pygame.display.get_init() and pygame.display.get_surface() is not None:
+            pygame.mouse.set_visible(not flies)
+            pygame.event.set_grab(flies)  # with a hidden pointer, SDL reports relative movements
 
     def rumble(self, low: float, high: float, milliseconds: int, only: AbstractSet[int]) -> bool:
         """Shake the devices ``only`` (instance ids); return whether one of them can rumble.
@@ -92,6 +107,7 @@ class Devices:
         return [_described(n, plugged) for n, plugged in sorted(self._plugged.items())]
 
     def close(self) -> None:
+        self.mouse_flies = False
         self._plugged.clear()
         if gamepads is not None:
             gamepads.quit()
@@ -106,6 +122,8 @@ class Devices:
             self._keys.add(pygame.key.name(event.key))
         elif event.type == pygame.KEYUP:
             self._keys.discard(pygame.key.name(event.key))
+        elif event.type == pygame.MOUSEMOTION and self._mouse_flies:
+            self._mouse_moved(*event.rel)
         elif event.type == pygame.WINDOWFOCUSLOST:
             self._keys.clear()  # another window gets the events of their release
         if self._handle is not None:
@@ -132,13 +150,12 @@ class Devices:
         if plugged is not None:
             self.news.append(f"{plugged.name} was unplugged")
 
-    def _mouse(self) -> tuple[float, float] | None:
-        surface = pygame.display.get_surface() if pygame.display.get_init() else None
-        if not self.mouse_flies or surface is None:
-            return None
-        x, y = pygame.mouse.get_pos()
-        width, height = surface.get_size()
-        return 2.0 * x / max(1, width) - 1.0, 2.0 * y / max(1, height) - 1.0
+    def _mouse_moved(self, across: float, down: float) -> None:
+        surface = pygame.display.get_surface()
+        if surface is not None:
+            width, height = surface.get_size()
+            x, y = self._mouse
+            self._mouse = x + 2.0 * across / max(1, width), y + 2.0 * down / max(1, height)
 
 
 def _read(plugged: _Plugged) -> Stick:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pygame
 
+from rtsim.core.signals import Vector
 from rtsim.pilot.scenes.camera import Camera
 from rtsim.pilot.scenes.flight import FT, KT, FlightScene
 from rtsim.pilot.scenes.text import Colour, shade, write
@@ -110,13 +111,18 @@ class HeadUp:
     def _flight_path(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, size: int
     ) -> None:
-        """Draw the direction of flight, which differs from the direction of the nose."""
-        at = camera.direction(flight.velocity)
-        if at is None or float(np.abs(flight.velocity).max()) < 1.0:
+        """Draw the direction of flight, which differs from the direction of the nose.
+
+        If the direction is outside the picture, the marker is at the edge, and a cross marks it.
+        """
+        if float(np.abs(flight.velocity).max()) < 1.0:
             return
-        x, y = at
         r = 0.4 * size
-        pygame.draw.circle(surface, GREEN, at, r, 2)
+        x, y, outside = pegged(camera, flight.velocity, surface.get_size(), 3.0 * r)
+        pygame.draw.circle(surface, GREEN, (x, y), r, 2)
+        if outside:
+            pygame.draw.line(surface, GREEN, (x - r, y - r), (x + r, y + r), 2)
+            pygame.draw.line(surface, GREEN, (x - r, y + r), (x + r, y - r), 2)
         pygame.draw.line(surface, GREEN, (x - 2.4 * r, y), (x - r, y), 2)
         pygame.draw.line(surface, GREEN, (x + r, y), (x + 2.4 * r, y), 2)
         pygame.draw.line(surface, GREEN, (x, y - 2.2 * r), (x, y - r), 2)
@@ -147,7 +153,7 @@ class HeadUp:
         left, right, middle = 0.17 * width, 0.83 * width, 0.46 * height
         self._box(surface, f"{figures.airspeed / KT:.0f}", (left, middle), big)
         self._box(surface, f"{flight.height / FT:.0f}", (right, middle), big)
-        write(surface, "kt", (left + 2.0 * big, middle), size, GREEN)
+        write(surface, "KEAS", (left + 2.0 * big, middle), size, GREEN)
         write(surface, "ft", (right + 2.0 * big, middle), size, GREEN)
         alpha = math.degrees(figures.alpha)
         rows = [
@@ -171,3 +177,25 @@ class HeadUp:
         shade(surface, area, SHADE)
         pygame.draw.rect(surface, GREEN, area, 2)
         write(surface, text, area.center, size, GREEN, "centre")
+
+
+def pegged(
+    camera: Camera, direction: Vector, picture: tuple[int, int], margin: float
+) -> tuple[float, float, bool]:
+    """Return where a marker of ``direction`` (3,) is drawn, and whether it is held at the edge.
+
+    ``margin`` is the least distance from the sides of the ``picture`` (width, height), in pixels;
+    the heading above and the status line below need more.
+    """
+    width, height = picture
+    least = np.array([margin, _HEADING_SIZES * margin])
+    most = np.array([width - margin, height - 2.0 * margin])
+    at = camera.direction(direction)
+    if at is not None and (least <= at).all() and (at <= most).all():
+        return at[0], at[1], False
+    middle = np.array([width / 2.0, height / 2.0])
+    _, right, down = camera.axes @ direction
+    way = np.array([right, down]) if right or down else np.array([0.0, 1.0])
+    room = np.where(way > 0.0, most - middle, middle - least)
+    x, y = middle + way * (room / np.maximum(np.abs(way), 1e-9)).min()
+    return float(x), float(y), True

@@ -26,7 +26,6 @@ _NOTE_NS = 4 * NS_PER_S
 _FIGURES = 30
 """Number of frames between two reports of the viewer's figures."""
 _LEAD_SHARE = 0.02
-_HELP_AT_FIRST_NS = 8 * NS_PER_S
 _HEARD_NS = 5 * NS_PER_S
 """Time for which the window stays open after Esc if the run does not read the order, ns."""
 DARK = (18, 26, 38)
@@ -64,8 +63,8 @@ class Display:
         self._offset = getattr(clock, "offset_ns", 0)
         self._devices = Devices(self._handle)
         self._cueing = cueing or Cueing(())
-        self._help_until: int | None = None
-        """Time until which the window first shows the help; ``None`` before the first state."""
+        self._waits = True
+        """True until the first state, while the picture is free for the help."""
         self._lead = 0.0
         """Mean time from the deadline of a frame to its appearance on the screen, ns, filtered."""
         self._view = COCKPIT
@@ -102,8 +101,7 @@ class Display:
         if not self._picture.complete:
             self._wait()
             return False
-        if self._help_until is None:
-            self._help_until = stopwatch() + _HELP_AT_FIRST_NS
+        self._waits = False
         standing = bool(self._said["standing"] or self._said["ended"])
         ahead = 0 if standing else int(self._frames.period.ns)
         plants = self._picture.at(due + round(self._lead), ahead)
@@ -159,7 +157,9 @@ class Display:
         if self._help_shown():
             draw_help(self._surface, self._controls.movers)
         watches = [] if self._telling.flies else [WATCHES]
-        draw_notes(self._surface, [*watches, *self._controls.lost, *notes])
+        controls = self._controls
+        asked = controls.asked if self._telling.flies else []
+        draw_notes(self._surface, [*watches, *controls.lost, *asked, *notes])
 
     def _follow(self, now: int, due: int) -> None:
         self._done.append(now)
@@ -218,13 +218,12 @@ class Display:
 
     def _toggle_help(self) -> None:
         self._help = not self._help_shown()
-        self._help_until = 0
+        self._waits = False
 
     def _help_shown(self) -> bool:
-        """Return whether to show the help: on request, or in the first seconds with a stick."""
-        until = self._help_until
+        """Return whether to show the help: on request, or with a stick before the first state."""
         flies = bool(self._controls.movers) and self._telling.flies
-        return self._help or (flies and (until is None or stopwatch() < until))
+        return self._help or (flies and self._waits)
 
     def _next_view(self) -> None:
         self._view = VIEWS[(VIEWS.index(self._view) + 1) % len(VIEWS)]

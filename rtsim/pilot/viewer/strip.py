@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from textwrap import wrap
@@ -15,6 +16,9 @@ INK: Colour = (226, 232, 238)
 WARN: Colour = (255, 190, 60)
 _BACK = (12, 16, 22, 205)
 _SIZE = 20
+_WIDE, _LINE = 30, 1.25
+"""Width of a column of the help and distance of its lines, in letter sizes."""
+_SMALLEST = 7
 _NOTE_WIDTH = 80
 """Number of characters in a line of a note."""
 _HANDS = ("", "keyboard", "mouse")
@@ -93,18 +97,36 @@ def _moved_by(moved: Moved) -> str:
 
 
 def draw_help(surface: pygame.Surface, movers: Mapping[str, Moved], keys: Keys = KEYS) -> None:
-    """Draw the rows of :func:`help_rows`; ``movers`` is empty if the run has no stick."""
-    page = _help_page(tuple(help_rows(movers, keys)))
-    surface.blit(page, page.get_rect(center=surface.get_rect().center))
+    """Draw the rows of :func:`help_rows`; ``movers`` is empty if the run has no stick.
+
+    The help is as large as fits above the status line: it has one column, or two in a low window.
+    """
+    width, height = surface.get_size()
+    rows = tuple(help_rows(movers, keys))
+    page = max(
+        (_fitted(rows, columns, width, height - _SIZE - 6) for columns in (1, 2)),
+        key=lambda fitted: fitted[0],
+    )
+    drawn = _help_page(rows, *page)
+    surface.blit(drawn, drawn.get_rect(center=(width // 2, (height - _SIZE - 6) // 2)))
+
+
+def _fitted(rows: Keys, columns: int, width: int, height: int) -> tuple[int, int]:
+    """Return the size of letters with which the help fits, at most ``_SIZE``, and ``columns``."""
+    deep = math.ceil(len(rows) / columns) * _LINE + 1.0
+    return max(_SMALLEST, min(_SIZE, int(height / deep), int(width / (_WIDE * columns)))), columns
 
 
 @lru_cache(maxsize=4)
-def _help_page(rows: Keys) -> pygame.Surface:
+def _help_page(rows: Keys, size: int, columns: int) -> pygame.Surface:
     """Return a surface with the help; it is cached, because many pictures show the same help."""
-    page = pygame.Surface((560, round(1.25 * _SIZE * len(rows)) + 24), pygame.SRCALPHA)
+    deep = math.ceil(len(rows) / columns)
+    wide = _WIDE * size
+    page = pygame.Surface((columns * wide, round((_LINE * deep + 1.0) * size)), pygame.SRCALPHA)
     page.fill(_BACK)
     for k, (key, says) in enumerate(rows):
-        y = 12 + (k + 0.5) * 1.25 * _SIZE
-        write(page, key, (180, y), _SIZE + 2, WARN, "right")
-        write(page, says, (200, y), _SIZE + 2, INK)
+        column, row = divmod(k, deep)
+        y = (0.5 + (row + 0.5) * _LINE) * size
+        write(page, key, (column * wide + 9 * size, y), size + 2, WARN, "right")
+        write(page, says, (column * wide + 10 * size, y), size + 2, INK)
     return page

@@ -132,6 +132,24 @@ def from_outside(error: BaseException) -> bool:
     return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def interrupted(error: BaseException) -> bool:
+    """Return whether ``error`` is an interrupt, or was raised because of one.
+
+    A compiler and an extension module can replace an interrupt by an error of their own.
+    """
+    seen: set[int] = set()
+    found: list[BaseException | None] = [error]
+    while found:
+        one = found.pop()
+        if one is None or id(one) in seen:
+            continue
+        if isinstance(one, Interrupted):
+            return True
+        seen.add(id(one))
+        found += [one.__cause__, one.__context__]
+    return False
+
+
 def blame(
     what: str,
     when: object,

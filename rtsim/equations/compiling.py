@@ -27,6 +27,7 @@ import numpy as np
 
 from rtsim.core.cache import cache_folder, not_kept, prune
 from rtsim.core.errors import ModelError
+from rtsim.core.raised import Interrupted, interrupted
 from rtsim.equations.addresses import (
     ARRAYS,
     INLINED,
@@ -274,6 +275,8 @@ def _found(plain: Callable[..., Any], signature: Signature, what: str, checked: 
         place = _place(plain, signature, checked)
         return _ready(_Wanted(place, plain, signature, what, checked))
     except Exception as error:  # the compiler raises errors of many classes
+        if interrupted(error):
+            raise Interrupted from None
         raise ModelError(
             f"{what} does not compile: {advice(plain, str(error))}; or run it uncompiled, with "
             "compile=False or rtsim run --plain (docs/compiling.md lists the functions that "

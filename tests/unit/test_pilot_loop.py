@@ -132,11 +132,11 @@ def test_both_ends_of_a_step_and_when_they_are_due() -> None:
 def test_outputs_at_the_end_of_a_step_are_there_before_it_happens() -> None:
     """Inputs are held over a step, so that what is published is what is then computed."""
     _, pairs = watched(flight([(0.05, (0.3, 0.2, 0.0, 0.4))]), 0.3)
-    names = 13 + 4  # states and inputs
+    names = 17 + 4  # states and inputs
     same = [
         before.next[names:].tobytes() == after.last[names:].tobytes()
         for before, after in itertools.pairwise(pairs)
-        if (before.next[13:17] == after.last[13:17]).all()  # the law has not moved a surface
+        if (before.next[17:21] == after.last[17:21]).all()  # the law has not moved a surface
     ]
     assert len(same) > 20
     assert all(same)

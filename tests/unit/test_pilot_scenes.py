@@ -12,7 +12,7 @@ from pilot_parts import flight, watched
 from rtsim.core.signals import Vector
 from rtsim.equations import earth
 from rtsim.models.f16.piloted import RUNWAY, scenario
-from rtsim.models.f16.plant import F16
+from rtsim.models.f16.flown import FLOWN as F16
 from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.scenes import flight as flat
 from rtsim.pilot.scenes.camera import Camera, axes_of, cut_lines, cut_polygon

@@ -10,6 +10,7 @@ import argparse
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,15 +53,21 @@ def _show(path: Path, window: Window) -> int:
     over = input_closed()
     try:
         shared = Shared.open(path)
-        why = watch(shared, window, over, lambda: print(READY, flush=True))
+        why = watch(shared, window, over, lambda: _say(READY))
         if over.is_set():  # a killed simulation has not removed the file
             shared.remove()
     except RtsimError as error:
-        print(error, flush=True)
+        _say(error)
         return 2
     if why in _LAST_WORDS:
         print(f"\n{_LAST_WORDS[why]}", file=sys.stderr, flush=True)
     return 0
+
+
+def _say(what: object) -> None:
+    """Print a line for the process that started the viewer, if that process still exists."""
+    with suppress(BrokenPipeError):
+        print(what, flush=True)
 
 
 def watch(

@@ -18,7 +18,7 @@ _BACK = (12, 16, 22, 205)
 _SIZE = 20
 _WIDE, _LINE = 30, 1.25
 """Width of a column of the help and distance of its lines, in letter sizes."""
-_SMALLEST = 7
+_SMALLEST = 5
 _NOTE_WIDTH = 80
 """Number of characters in a line of a note."""
 _HANDS = ("", "keyboard", "mouse")

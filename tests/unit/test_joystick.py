@@ -29,7 +29,6 @@ from rtsim.pilot.devices.controls import Controls, DeviceSample, Moved, Stick
 from rtsim.pilot.devices.mapping import mapping_of, read_mapping
 from rtsim.pilot.devices.missing import why_none
 from rtsim.pilot.devices.sdl import Devices
-from rtsim.pilot.devices.writing import own_mapping
 from rtsim.pilot.viewer import strip
 
 
@@ -327,31 +326,6 @@ def test_who_flies_by_keys_reads_where_to_ask_for_a_joystick(
     monkeypatch.setattr(strip, "write", lambda _, text, *__: said.append(text))
     strip.draw_help(pygame.Surface((640, 600)), movers)
     assert any("rtsim joystick" in text for text in said) == asks
-
-
-@pytest.mark.parametrize("size", [(1280, 720), (640, 360), (320, 180), (360, 720)])
-def test_the_help_is_whole_in_a_window_of_any_size(size: tuple[int, int]) -> None:
-    areas: list[pygame.Rect] = []
-
-    class Page:
-        """Notes where the help is drawn."""
-
-        def get_size(self) -> tuple[int, int]:
-            return size
-
-        def blit(self, _: pygame.Surface, area: pygame.Rect) -> None:
-            areas.append(area)
-
-    strip.draw_help(Page(), Controls(own_mapping(STICK), STICK).movers)  # type: ignore[arg-type]
-    (area,) = areas
-    assert pygame.Rect(0, 0, *size).contains(area)
-    assert area.height > 0.5 * min(size[1], 450)
-
-
-def test_the_help_of_the_aircraft_reads_as_a_pilot_reads_it() -> None:
-    rows = dict(strip.help_rows(Controls(own_mapping(STICK), STICK).movers))
-    assert rows["pitch"] == "down: nose up, up: nose down; mouse (M)"
-    assert rows["throttle"] == "w: more, s: less"
 
 
 def test_what_moves_a_value_is_told_from_the_mapping() -> None:

@@ -162,6 +162,11 @@ class Screen:
         self._test.XTestFakeMotionEvent(self._display, -1, x, y, 0)
         self._x.XFlush(self._display)
 
+    def slide(self, x: int, y: int) -> None:
+        """The mouse moves by that, farther than the screen goes; nothing is asked first."""
+        self._test.XTestFakeRelativeMotionEvent(self._display, x, y, 0)
+        self._x.XFlush(self._display)
+
     def press(self, key: str, seconds: float = 0.05) -> None:
         """By its name in X: ``h``, ``Escape``, ``F12``, ``Left``."""
         code = self._x.XKeysymToKeycode(self._display, self._x.XStringToKeysym(key.encode()))
@@ -220,5 +225,6 @@ def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
     x.XSetInputFocus.argtypes = (pointer, id_, ctypes.c_int, id_)
     x.XSetErrorHandler.argtypes = (_Handler,)
     test.XTestFakeMotionEvent.argtypes = (pointer, ctypes.c_int, ctypes.c_int, ctypes.c_int, id_)
+    test.XTestFakeRelativeMotionEvent.argtypes = (pointer, ctypes.c_int, ctypes.c_int, id_)
     test.XTestFakeKeyEvent.argtypes = (pointer, ctypes.c_uint, ctypes.c_int, id_)
     return x, test

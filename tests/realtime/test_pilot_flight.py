@@ -30,8 +30,8 @@ def script(seconds: float) -> list[tuple[float, tuple[float, ...]]]:
     """Turns, climbs and descents, rudder and lever: another place of the stick 4 times a second."""
     t = np.arange(0.0, seconds, EVERY_S)
     axes = np.column_stack([
-        0.5 * np.sin(2.0 * t), 0.35 * np.sin(1.1 * t + 1.0), 0.3 * np.sin(0.4 * t),
-        -0.2 + 0.3 * np.sin(0.3 * t),
+        0.7 * np.sin(2.0 * t), 0.35 * np.sin(1.1 * t + 1.0), 0.3 * np.sin(0.4 * t),
+        0.6 - 0.3 * np.sin(1.3 * t),  # through the value, so that the lever takes over
     ])  # fmt: skip
     return [(float(at), tuple(row)) for at, row in zip(t, axes.tolist(), strict=True)]
 

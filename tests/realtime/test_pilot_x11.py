@@ -107,11 +107,12 @@ def drawn(picture: Picture) -> bool:
 
 
 def test_the_f16_is_flown_by_keys_and_mouse(screen: Screen, tmp_path: Path) -> None:
-    """The help goes, the mouse banks, the view changes, a picture is what is seen, Escape ends."""
+    """Help, a mouse that banks, views, a picture of what is seen; Escape ends it."""
     with opened(screen, tmp_path, "fly", "f16", "-o", "run.mcap", "--overrun", "slip") as flight:
         help_ = flight.picture()
         flight.changed("h", 0.05)
         assert np.abs(help_.astype(np.int64) - flight.picture()).mean() > 5
+        flight.changed("h", 0.05)
         whole = screen.picture()  # of the screen, not of the window
         left, top, width, height = screen.place(flight.window)
         assert (width, height) == SIZE

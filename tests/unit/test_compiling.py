@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rtsim.core.raised import Interrupted, interrupt
 from rtsim.core.signals import Signals
 from rtsim.equations import compiling
 from rtsim.equations.addresses import EQUATION
@@ -98,3 +99,19 @@ def test_what_an_equation_raises_comes_through_the_solver() -> None:
     assert stepper.advance(0, 10**9, x, none, none, none, out) == GOOD
     with pytest.raises(ValueError, match="beyond its table"):
         stepper.advance(2 * 10**9, 3 * 10**9, x, none, none, none, out)
+
+
+def test_an_interrupted_compilation_is_no_error_of_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A compiler can turn the interrupt into an error of its own."""
+
+    def killed(_: object) -> object:
+        try:
+            interrupt()
+        except KeyboardInterrupt as error:
+            raise SystemError("a built-in function returned with an exception set") from error
+
+    monkeypatch.setattr(compiling, "_ready", killed)
+    with pytest.raises(Interrupted):
+        compile_function(print, EQUATION, "derivative of model mine")

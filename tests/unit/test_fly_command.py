@@ -67,6 +67,29 @@ def test_an_external_input_that_no_stick_can_move(signal: str, told: str) -> Non
     assert told in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("third", "told"),
+    [
+        ("ball.heigth", "unknown signal 'ball.heigth' in body rock; did you mean ball.height"),
+        ("ball.speed", "body rock: signal ball.speed has the unit [m/s]; expected one of m"),
+    ],
+)
+def test_a_body_with_a_wrong_signal_is_refused_before_it_is_compiled(third: str, told: str) -> None:
+    """As with --foxglove, which shows the bodies too."""
+    shown = f"""
+    from rtsim import Body
+    turned = ("ball.height",) * 4
+    out.show(Body("rock", north_east_down=("ball.height", "ball.height", "{third}"),
+                  quaternion=turned))
+    return out
+"""
+    mine = EXTERNAL_INPUT.format(signal="Signal('push')").replace("\n    return out\n", shown)
+    Path("mine.py").write_text(mine)
+    result = CliRunner().invoke(main, ["fly", "mine.py", "--no-record", "--headless"])
+    assert result.exit_code == 2
+    assert told in result.stderr.replace("\n", " ")
+
+
 def test_help_says_what_flies() -> None:
     result = CliRunner().invoke(main, ["fly", "--help"])
     assert result.exit_code == 0

@@ -186,10 +186,13 @@ def test_every_event_is_handed_on_and_the_mouse_flies_when_told(window: pygame.S
     assert devices.look().mouse is None
     assert pygame.KEYDOWN in events
     devices.mouse_flies = True
-    mouse = devices.look().mouse
-    assert mouse is not None
-    assert all(-1.0 <= position <= 1.0 for position in mouse)
+    assert devices.look().mouse == (0.0, 0.0)  # wherever the pointer is
+    assert not pygame.mouse.get_visible()
+    moved = {"pos": (60, 10), "rel": (50, -10), "buttons": (0, 0, 0), "touch": False}
+    pygame.event.post(pygame.event.Event(pygame.MOUSEMOTION, moved))
+    assert devices.look().mouse == pytest.approx((0.5, -0.2))  # in halves of 200 by 100 pixels
     devices.close()
+    assert pygame.mouse.get_visible()
 
 
 def test_buttons_and_hats_of_a_joystick(devices: Devices) -> None:

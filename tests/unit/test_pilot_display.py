@@ -127,6 +127,32 @@ def test_a_virtual_stick_moves_the_external_input_of_the_run(viewer: Viewer) -> 
     assert viewer.display._controls.lost
 
 
+def test_the_window_asks_which_of_two_devices_flies(
+    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[list[str]] = []
+    frames = "rtsim.pilot.viewer.frames.draw_notes"
+    monkeypatch.setattr(frames, lambda _, notes: noted.append(list(notes)))
+    quadrant = VirtualJoystick(name="Quadrant")
+    stick = VirtualJoystick(name="Stick")
+    for axis in range(4):
+        quadrant.move(axis, -1.0)
+    stick.move(1, 0.5)
+    viewer.publish()
+    controls = viewer.display._controls
+    for _ in range(3):
+        viewer.display.frame()
+    assert controls.values[:3].tolist() == [0.0, 0.0, 0.0]
+    assert any("the joystick that flies: Quadrant or Stick" in note for note in noted[-1])
+    stick.press(0)
+    for _ in range(3):
+        viewer.display.frame()
+    assert controls.values[:3].tolist() == pytest.approx([0.35, 0.0, 0.0], abs=0.05)
+    assert not any("press a button" in note for note in noted[-1])
+    quadrant.unplug()
+    stick.unplug()
+
+
 def test_keys_fly_too(viewer: Viewer) -> None:
     stick = viewer.cockpit.stick
     assert stick is not None

@@ -6,19 +6,22 @@ an airplane of class IV (a fighter) in flight phase category A (air combat, grou
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from pilot_parts import Script, flight
 from scipy.optimize import least_squares
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Vector
 from rtsim.linear import margins, open_loop
+from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 
@@ -42,14 +45,17 @@ criteria are about the load factor there."""
 SPEEDS = [(250.0, 0.1), (250.0, 0.3), (335.0, 0.3), (335.0, -0.5), (450.0, 0.5)]
 
 
-class Flown(NamedTuple):
+@dataclass
+class Flown:
+    """A flight, with one row for each time."""
+
     time: Vector
-    last: Vector
+    last: NDArray[np.intp]
     """The number of the last row of each time."""
     rec: Recording
 
     def __getitem__(self, name: str) -> Vector:
-        return np.asarray(self.rec[f"f16.{name}"], dtype=float)[self.last]
+        return np.array(self.rec[f"f16.{name}"][self.last], dtype=float)
 
     def at(self, name: str, seconds: float) -> float:
         return float(np.interp(seconds, self.time, self[name]))
@@ -92,7 +98,7 @@ def test_the_load_factor_follows_the_stick_as_level_1_demands(fly, knots, stick)
 
     def off(guess: Vector) -> Vector:
         gain, *figures = guess
-        return gain * second_order(after[moved], *figures) - reached[moved]
+        return np.array(gain * second_order(after[moved], *figures) - reached[moved])
 
     gain, omega, zeta, delay = least_squares(off, (1.0, 4.0, 0.8, 0.05)).x
     cap = (pitch[moved] / asked).max() / gain
@@ -171,11 +177,11 @@ def test_a_stick_at_its_stop_stays_within_the_limits(fly, way: str, knots: float
 
 
 def test_the_lowest_angle_of_attack_holds_for_half_a_minute(fly) -> None:  # type: ignore[no-untyped-def]
-    flown = fly([(0.5, (-1.0, 0.0, 0.0, 0.3))], 30.0, altitude_ft=10_000.0)
+    flown = fly([(0.5, (-1.0, 0.0, 0.0, 0.3))], 30.0, altitude_ft=10_000.0, speed_kt=180.0)
     assert np.degrees(flown["alpha"]).min() > -8.5
 
 
-@pytest.mark.parametrize("seed", [1, 7, pytest.param(11, marks=pytest.mark.full)])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(k, marks=pytest.mark.full) for k in (7, 11))])
 def test_a_stick_thrown_about_does_not_leave_controlled_flight(fly, seed: int) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(seed)
     script = [
@@ -187,3 +193,12 @@ def test_a_stick_thrown_about_does_not_leave_controlled_flight(fly, seed: int) -
     assert -9.0 < alpha.min() <= alpha.max() < 24.0
     assert -5.0 < flown["load_factor"].min() <= flown["load_factor"].max() < 9.0
     assert np.abs(np.degrees(flown["beta"])).max() < 11.0
+
+
+@pytest.mark.full  # another aircraft to compile
+def test_in_severe_turbulence_the_stick_at_rest_holds_the_altitude(fly) -> None:  # type: ignore[no-untyped-def]
+    flown = fly([], 10.0, turbulence=1e-5)
+    assert 0.1 < flown["load_factor"].std() < 1.0
+    assert np.abs(np.degrees(flown["roll"])).max() < 20.0
+    assert np.ptp(flown["altitude"]) < 40.0
+    assert compare_exact(flown.rec, rerun(flown.rec)) is None

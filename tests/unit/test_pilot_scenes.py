@@ -11,14 +11,14 @@ from pilot_parts import flight, watched
 
 from rtsim.core.signals import Vector
 from rtsim.equations import earth
-from rtsim.models.f16.piloted import RUNWAY, scenario
 from rtsim.models.f16.flown import FLOWN as F16
+from rtsim.models.f16.piloted import RUNWAY, scenario
 from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.scenes import flight as flat
 from rtsim.pilot.scenes.camera import Camera, axes_of, cut_lines, cut_polygon
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.flight import FlightScene, Ground, geodetic
-from rtsim.pilot.scenes.hud import GREEN, HeadUp, HudFigures
+from rtsim.pilot.scenes.hud import GREEN, HeadUp, HudFigures, pegged
 from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown
 from rtsim.pilot.scenes.strips import StripScene
@@ -361,3 +361,26 @@ def test_the_earth_turns_below() -> None:
     ground = Ground(RUNWAY[0], RUNWAY[1])
     wanted = ground.place(body["latitude"], body["longitude"], body["altitude"])
     assert ground.flight(body).place == pytest.approx(wanted, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("nose", "sides"),
+    [
+        ((0.0, 0.0, 0.0), (0, 0)),  # in the picture
+        ((0.0, 0.0, 1.2), (-1, 0)),  # the path is far to the left of the nose
+        ((0.0, 0.9, 0.0), (0, 1)),  # far below
+        ((0.0, 0.0, math.pi - 0.1), (-1, 0)),  # behind
+        ((0.0, 0.0, math.pi), (0, 1)),  # exactly behind
+    ],
+)
+def test_the_flight_path_marker_stays_at_the_edge(
+    nose: tuple[float, float, float], sides: tuple[int, int]
+) -> None:
+    camera = Camera(np.zeros(3), axes_of(*nose), 640, 360)
+    x, y, outside = pegged(camera, np.array([200.0, 0.0, 0.0]), (640, 360), 12.0)
+    assert outside == (sides != (0, 0))
+    assert 12.0 <= x <= 628.0
+    assert 12.0 * 3.8 - 1e-9 <= y <= 336.0
+    if outside:
+        assert x == pytest.approx({-1: 12.0, 0: 320.0}[sides[0]], abs=30.0)
+        assert y == pytest.approx({0: 180.0, 1: 336.0}[sides[1]], abs=30.0)

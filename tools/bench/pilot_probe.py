@@ -39,8 +39,8 @@ class Probe:
     def __init__(self, screen: Screen, window: int) -> None:
         self.looks: list[int] = []
         self._screen, self._window = screen, window
-        left, top, width, height = screen.place(window)
-        self._sides = [(left + round(s * width), top + height // 2) for s in (0.03, 0.97)]
+        _, _, width, _ = screen.place(window)
+        self._ways = [-round(1.2 * width), round(1.2 * width)]  # from any place to one stop
         self._side = 0
         self._at, self._colour = (0, 0), (0, 0, 0)
 
@@ -84,7 +84,7 @@ class Probe:
 
     def _go(self, side: int) -> None:
         self._side = side
-        self._screen.move(*self._sides[side])
+        self._screen.slide(self._ways[side], 0)
 
 
 def telling(one: Picture, other: Picture) -> tuple[int, int]:
@@ -116,8 +116,7 @@ def measure(title: str, count: int) -> dict[str, object]:
     window = screen.window(title)
     screen.focus(window)
     screen.point(window, 5, 5)
-    for key in ("h", "m"):  # the help goes, the mouse flies
-        screen.press(key)
+    screen.press("m")  # the mouse flies
     probe, gaps = Probe(screen, window), random.Random(1)
     probe.find()
     found = []

@@ -13,6 +13,7 @@ from rtsim.components.controller import PythonController
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration, Period, exact_seconds
 from rtsim.equations.compiling import plainly
+from rtsim.models.dryden import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden
 from rtsim.models.f16.by_wire import (
     BY_WIRE_INPUTS,
     BY_WIRE_MEMORY,
@@ -27,12 +28,15 @@ from rtsim.models.f16.plant import F16
 from rtsim.models.f16.stevens_lewis import throttle_for
 from rtsim.models.f16.trim import trim
 from rtsim.models.units import DEG, FT, KT
+from rtsim.models.wind import in_moving_air
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue
 
 RUNWAY = (36.0176, -75.6713, 45.0)
 """Latitude and longitude of the middle of the runway, and its direction, deg.  The position is that
 of First Flight Airport; the direction is not that of its runway."""
+GUSTS_S = 0.01
+"""The period of the turbulence, s."""
 _BEFORE_M = 9000.0
 _EARTH_M = 6371000.0
 _STALL, _PUSHED = (
@@ -90,11 +94,13 @@ def scenario(
     rate: float = 100.0,
     altitude_ft: float = 1500.0,
     speed_kt: float = 300.0,
+    turbulence: float = 0.0,
 ) -> Scenario:
     """Fly the F-16 with a stick: level flight, 9 km from a runway; controller at ``rate`` Hz.
 
     ``altitude_ft`` (ft) and ``speed_kt`` (kt) are the initial altitude and speed.  The stick is the
-    external input ``stick``.
+    external input ``stick``.  ``turbulence`` is the probability of exceedance of the Dryden gusts
+    of MIL-F-8785C: 1e-2 light, 1e-3 moderate, 1e-5 severe, 0 none.
     """
     latitude, longitude, course = RUNWAY
     along = -_BEFORE_M / _EARTH_M
@@ -116,14 +122,7 @@ def scenario(
         **{s.name: found.state[F16.states.slice(s.name)] for s in F16.states},
         **dict(zip(ACTUATORS.names, angles, strict=True)),
     }
-    controls = BY_WIRE_OUTPUTS.names
-    out.plant(
-        "f16",
-        FLOWN,
-        step=step,
-        states=states,
-        inputs={name: f"by_wire.{name}" for name in controls},
-    )
+    _add_aircraft(out, states, step, turbulence)
     lever = throttle_for(found.inputs["power"])
     signals = _beginning_with(STICK, throttle=lever)
     out.external_input("stick", signals, Untouched())
@@ -134,8 +133,8 @@ def scenario(
     out.plot("angles of attack and sideslip [deg]", "f16.alpha_deg", "f16.beta_deg")
     out.plot("load factor", "f16.load_factor")
     out.plot("stick and pedals", *(f"stick.{name}" for name in STICK.names))
-    out.plot("surfaces [deg]", "f16.elevator", "f16.aileron", "f16.rudder")
-    out.plot("engine power [%]", "f16.power")
+    out.plot("surfaces [deg]", *(f"f16.{name}_angle" for name in ("elevator", "aileron", "rudder")))
+    out.plot("engine power [%]", "f16.engine_power", "f16.power")
     out.plot("ground track [deg]", "f16.latitude_deg", over="f16.longitude_deg")
     period = exact_seconds(rate, "rate")
     controller = PythonController(
@@ -158,3 +157,17 @@ def scenario(
         },
     )
     return out
+
+
+def _add_aircraft(
+    out: Scenario, states: Mapping[str, Any], step: Duration, turbulence: float
+) -> None:
+    """Add the plant ``f16``, and the plant ``air`` if there is turbulence."""
+    model, inputs = FLOWN, {name: f"by_wire.{name}" for name in BY_WIRE_OUTPUTS.names}
+    if turbulence != 0.0:
+        model = in_moving_air(FLOWN)
+        inputs |= {name: f"air.{name}" for name in DRYDEN_OUTPUTS.names}
+        wires = {name: f"f16.{name}" for name in DRYDEN_INPUTS.names}
+        gusts = {"exceedance": turbulence}
+        out.plant("air", dryden(GUSTS_S), step=GUSTS_S, inputs=wires, parameters=gusts)
+    out.plant("f16", model, step=step, states=states, inputs=inputs)

@@ -104,6 +104,4 @@ def _first(current: int, fitting: Sequence[int]) -> int | None:
 def _named(numbers: Sequence[int], sticks: Mapping[int, Stick]) -> list[str]:
     """Return the names of devices, with a number where two names are equal."""
     names = [sticks[n].name for n in numbers if n in sticks]
-    return [
-        f"{name} ({k + 1})" if names.count(name) > 1 else name for k, name in enumerate(names)
-    ]
+    return [f"{name} ({k + 1})" if names.count(name) > 1 else name for k, name in enumerate(names)]

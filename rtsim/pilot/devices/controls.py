@@ -5,9 +5,10 @@ is the values.
 
 The first available source moves a value: its joystick axis, its gamepad axis, or mouse, keys and
 buttons. A lever takes over a value only when it has reached it, and the mouse moves a value from
-where it is, so that no value jumps. After a device is unplugged, SDL reports 0.0 for its axes, which is the middle of a
-throttle. This module holds the value for one second instead, and then moves it to its fail-safe
-value within another second. The value stays there until a device, a key or the mouse moves it.
+where it is, so that no value jumps. After a device is unplugged, SDL reports 0.0 for its axes,
+which is the middle of a throttle. This module holds the value for one second instead, and then
+moves it to its fail-safe value within another second. The value stays there until a device, a key
+or the mouse moves it.
 """
 
 from __future__ import annotations
@@ -189,9 +190,10 @@ class _Mover:
                 continue
             stick = look.sticks[number]
             shaped = self.value.shape(stick.axes[source.axis], source)
-            if self.value.lever and not source.rate:
-                if not self._lever.reaches(number, stick.name, shaped, self._position):
-                    continue
+            reaches = self._lever.reaches
+            waits = self.value.lever and not source.rate
+            if waits and not reaches(number, stick.name, shaped, self._position):
+                continue
             self.device, self.by = number, stick.name
             self._follow(source, shaped, elapsed)
             return True

@@ -195,7 +195,7 @@ def pegged(
         return at[0], at[1], False
     middle = np.array([width / 2.0, height / 2.0])
     _, right, down = camera.axes @ direction
-    way = np.array([right, down]) if right or down else np.array([0.0, 1.0])
+    way = np.array([right, down] if math.hypot(right, down) > 1e-6 else [0.0, 1.0])
     room = np.where(way > 0.0, most - middle, middle - least)
     x, y = middle + way * (room / np.maximum(np.abs(way), 1e-9)).min()
     return float(x), float(y), True

@@ -1,0 +1,36 @@
+"""The help of a window: whole in a window of any size, and in a pilot's words."""
+
+from __future__ import annotations
+
+import pygame
+import pytest
+
+from rtsim.models.f16.by_wire import STICK
+from rtsim.pilot.devices.controls import Controls
+from rtsim.pilot.devices.writing import own_mapping
+from rtsim.pilot.viewer import strip
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (640, 360), (320, 180), (360, 720)])
+def test_the_help_is_whole_in_a_window_of_any_size(size: tuple[int, int]) -> None:
+    areas: list[pygame.Rect] = []
+
+    class Page:
+        """Notes where the help is drawn."""
+
+        def get_size(self) -> tuple[int, int]:
+            return size
+
+        def blit(self, _: pygame.Surface, area: pygame.Rect) -> None:
+            areas.append(area)
+
+    strip.draw_help(Page(), Controls(own_mapping(STICK), STICK).movers)  # type: ignore[arg-type]
+    (area,) = areas
+    assert pygame.Rect(0, 0, *size).contains(area)
+    assert area.height > 0.5 * min(size[1], 450)
+
+
+def test_the_help_of_the_aircraft_reads_as_a_pilot_reads_it() -> None:
+    rows = dict(strip.help_rows(Controls(own_mapping(STICK), STICK).movers))
+    assert rows["pitch"] == "down: nose up, up: nose down; mouse (M)"
+    assert rows["throttle"] == "w: more, s: less"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from hitl.boards import BoardError, node
+from hitl.boards.pico import PICO
 from hitl.worker.links import LINKS, SHM, chosen_link
 
 # A red build is the fault of the change, so `make test` draws the same examples each time;
@@ -26,9 +27,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def emulator() -> None:
-    """Skips where set-up could not fetch the emulated board; a continuous integration has to."""
+    """Skips where set-up could not fetch the emulated Uno; a continuous integration has to."""
+    _fetched(node.command)
+
+
+@pytest.fixture(scope="session")
+def pico() -> None:
+    """Skips where set-up could not fetch the emulated Pico; a continuous integration has to."""
+    _fetched(PICO.emulators["rp2040js"].command)
+
+
+def _fetched(command: Callable[[], object]) -> None:
     try:
-        node.command()
+        command()
     except BoardError as error:
         if os.environ.get("RTSIM_STRICT"):
             pytest.fail(str(error), pytrace=False)

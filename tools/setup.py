@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCK = ROOT / "hitl" / "boards" / "avr8js" / "package-lock.json"
+LOCKS = sorted((ROOT / "hitl" / "boards").glob("*/package-lock.json"))
 GROUPS = {
     "run": (), "fly": ("pilot",), "dev": ("dev",), "bench": ("dev", "bench"),
     "mutants": ("dev", "mutants"), "docs": ("docs",),
@@ -89,7 +89,7 @@ def main(what: str) -> int:
         print(f"setup: unknown group {what!r}; expected one of {', '.join(GROUPS)}")
         return 2
     text = (ROOT / "pyproject.toml").read_bytes()
-    about = text + LOCK.read_bytes() + f"{ROOT} {sys.version}".encode()
+    about = text + b"".join(lock.read_bytes() for lock in LOCKS) + f"{ROOT} {sys.version}".encode()
     seen = hashlib.sha256(about).hexdigest()
     stamp = Path(sys.prefix, f".rtsim-{what}")
     if stamp.is_file() and stamp.read_text() == seen:
@@ -113,7 +113,7 @@ def main(what: str) -> int:
         return status
     fetch = "import sys; from hitl.boards import node; sys.exit(node.main())"
     if "dev" in extras and subprocess.call([sys.executable, "-c", fetch], cwd=ROOT):
-        print("setup: tests of the emulated board are skipped; the next call tries again")
+        print("setup: tests of emulated boards are skipped; the next call tries again")
     else:
         stamp.write_text(seen)
     print(f"Installed. The command is {Path(sys.prefix, 'bin', 'rtsim')}", flush=True)

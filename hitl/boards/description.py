@@ -8,6 +8,7 @@ by its name.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from hitl.boards.contract import BoardError, Pwm
 from hitl.interface.targets import Target, processor
 
+_IN_A_PACKAGE = {"gcc": "cc", "g++": "c++", "gcc-ar": "ar"}
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}\Z")
 
 
@@ -71,9 +73,10 @@ class ArduinoCore:
 
 @dataclass(frozen=True)
 class Compiler:
-    """A gcc compiler and its flags.
+    """A compiler that takes gcc's options, and its flags.
 
-    ``{hal}`` in the flags ``link`` is replaced by the folder of the HAL's files.
+    The compiler is installed on the system (``prefix``) or comes with a Python package
+    (``package``).  ``{hal}`` in the flags ``link`` is replaced by the folder of the HAL's files.
     """
 
     prefix: str
@@ -87,13 +90,27 @@ class Compiler:
     c: tuple[str, ...] = ("-std=gnu11",)
     cpp: tuple[str, ...] = ("-std=gnu++11", "-fno-exceptions")
     link: tuple[str, ...] = ("-Wl,--gc-sections",)
+    libraries: tuple[str, ...] = ("-lm",)
+    """Linker flags after all objects."""
     hex: tuple[str, ...] = ("-O", "ihex")
-    """Arguments of objcopy that make an Intel HEX file."""
+    """Arguments of objcopy that make an Intel HEX file, in Makefiles."""
     core: ArduinoCore | None = None
+    package: str = ""
+    """Python package that contains the compiler, such as ``ziglang``; ``""`` for a system's."""
+    headers: tuple[str, ...] = ()
+    """Folders of C headers in the package, which the compiler does not find by itself."""
 
     def tool(self, name: str) -> str:
-        """Return the board's program for ``name``, such as avr-gcc for gcc."""
+        """Return the board's program for ``name``, such as avr-gcc for gcc, as in a Makefile."""
+        if self.package:
+            return f"python3 -m {self.package} {_IN_A_PACKAGE[name]}"
         return self.prefix + name
+
+    def command(self, name: str) -> tuple[str, ...]:
+        """Return the program for ``name`` and its first arguments, to run it from this process."""
+        if self.package:
+            return sys.executable, "-m", self.package, _IN_A_PACKAGE[name]
+        return (self.prefix + name,)
 
 
 @dataclass(frozen=True)

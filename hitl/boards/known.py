@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hitl.boards.contract import BoardError
 from hitl.boards.description import NAME, BoardDescription
+from hitl.boards.pico import PICO
 from hitl.boards.uno import UNO
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
@@ -31,7 +32,7 @@ def _usable(name: str, made: object) -> BoardDescription:
 
 
 BOARDS: ExtensionPoint[BoardDescription] = ExtensionPoint(
-    "rtsim.boards", "board", {DEFAULT_BOARD.name: DEFAULT_BOARD}, _usable
+    "rtsim.boards", "board", {board.name: board for board in (DEFAULT_BOARD, PICO)}, _usable
 )
 """All boards by name.  A package adds a board by an entry point in the group ``rtsim.boards``."""
 

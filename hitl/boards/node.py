@@ -1,4 +1,4 @@
-"""Find Node.js and the emulators that run on it, and download the emulator avr8js once.
+"""Find Node.js and the emulators that run on it, and download each emulator once.
 
 The folder of an adapter has the name of its npm package, and contains ``board.cjs``,
 ``package.json`` and ``package-lock.json``.
@@ -165,9 +165,13 @@ def _fetch(npm: list[str], folder: Path) -> None:
 
 
 def main() -> str | None:
-    """Install avr8js and print its folder; return an error text for :func:`sys.exit`, or None."""
+    """Install rtsim's emulators from npm and print their folders.
+
+    Return an error text for :func:`sys.exit`, or None.
+    """
     try:
-        print(f"avr8js is in {install()}")
+        for locked in sorted(Path(__file__).parent.glob("*/package-lock.json")):
+            print(f"{locked.parent.name} is in {install(locked.parent)}")
     except BoardError as error:
-        return f"The emulated board could not be set up: {error}"
+        return f"The emulated boards could not be set up: {error}"
     return None

@@ -156,6 +156,16 @@ def find_toolchain() -> Toolchain:
     raise CannotBuild(f"no C compiler was found; type: {_INSTALL}")
 
 
+def in_package(package: str) -> Toolchain:
+    """Return the compiler of the installed Python package ``package``, which must be ziglang.
+
+    Raises :class:`CannotBuild` for another package.
+    """
+    if package != "ziglang":
+        raise CannotBuild(f"the compiler of the package {package} is unknown; use ziglang")
+    return Toolchain((sys.executable, "-m", package, "cc"), _version_of_ziglang())
+
+
 def _named(wanted: str) -> Toolchain:
     try:
         command = tuple(shlex.split(wanted))

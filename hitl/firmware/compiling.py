@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,20 +12,18 @@ from hitl.boards.description import BoardDescription
 from hitl.building import store
 from hitl.building.arguments import check_arguments
 from hitl.building.complaints import in_few_words, no_c
-from hitl.building.toolchain import BuildError, CompilerOutput, Toolchain, named
+from hitl.building.toolchain import BuildError
 from hitl.building.unit import SUPPORT
 from hitl.firmware.flags import linker_flags
+from hitl.firmware.program import Program
 from hitl.firmware.sketch import SHARED_FOLDER, Sketch
+from hitl.firmware.tools import NoTools, Tools, key_of
 
-_TOOLS = ("gcc", "g++", "gcc-ar", "objcopy", "size")
+__all__ = ["FirmwareImage", "NoTools", "compiled", "overflow_error"]
+
 _COMPILED = (".c", ".cpp", ".ino")
 _WARNINGS = ("-Wall", "-Wextra")
 IMAGE, PROGRAM, ABOUT = "firmware.hex", "firmware.elf", "about.json"
-_CORE = "core.a"
-
-
-class NoTools(BoardError):
-    """The tools that build firmware are not installed; the error says nothing about the C code."""
 
 
 @dataclass(frozen=True)
@@ -52,75 +47,14 @@ def compiled(sketch: Sketch) -> FirmwareImage:
     return _Job(sketch).image()
 
 
-class _Tools:
-    """The installed compiler of a board, and the Arduino core if the board needs one."""
-
-    def __init__(self, name: str, board: BoardDescription) -> None:
-        self.how = how = board.compiler
-        absent = [how.tool(t) for t in _TOOLS if shutil.which(how.tool(t)) is None]
-        self.core = Path()
-        self.include: tuple[str, ...] = ()
-        self.files: list[Path] = []
-        if how.core is not None:
-            core = Path(os.environ.get(how.core.variable) or how.core.folder)
-            self.core, variant = (core / part for part in how.core.parts)
-            if not (self.core / "Arduino.h").is_file():
-                absent.append(f"Arduino's core in {core}")
-        if absent:
-            raise NoTools(
-                f"cannot build the firmware of {name} without {', '.join(absent)}; type: "
-                f"{how.install}"
-            )
-        self.gcc = named(how.tool("gcc"))
-        self.identity: list[object] = [self.gcc.identity()]
-        if how.core is not None:
-            self.include = (f"-I{self.core}", f"-I{variant}")
-            self.files = [p for p in self.core.iterdir() if p.is_file()]
-            self.files += variant.glob("*.h")
-            self.identity.append(str(core))
-
-    def run(self, tool: str, *arguments: str | Path, folder: Path) -> CompilerOutput:
-        """Run the program of the board's compiler that ``tool`` names, such as gcc."""
-        return Toolchain((self.how.tool(tool),), self.gcc.version).run(arguments, folder)
-
-    def compile(self, source: Path, into: Path, *more: str | Path) -> str:
-        """Compile ``source`` and return the warnings."""
-        how = self.how
-        tool, dialect = ("gcc", how.c) if source.suffix == ".c" else ("g++", how.cpp)
-        common = (*how.machine, *how.defines, *how.flags, *dialect, *self.include, *more)
-        return self.run(tool, *common, "-c", source, "-o", into, folder=into.parent).warnings
-
-    def archive(self) -> Path | None:
-        """Return the compiled core of Arduino, which all sketches share; ``None`` without one."""
-        how = self.how
-        if how.core is None:
-            return None
-        flags = (how.machine, how.defines, how.flags, how.c, how.cpp)
-        stem = f"arduino-core-{_key(self.identity, *flags)}"
-        if kept := store.find(stem, (_CORE,)):
-            return kept / _CORE
-        with store.workshop() as work:
-            snapshot = store.Snapshot.of(self.files)
-            made = work / "made"
-            made.mkdir()
-            objects = []
-            for source in sorted(p for p in self.files if p.suffix in (".c", ".cpp")):
-                objects.append(work / f"{source.name}.o")
-                self.compile(source, objects[-1], "-w")
-            self.run("gcc-ar", "rcs", made / _CORE, *objects, folder=work)
-            folder = store.root() / f"{stem}-{snapshot.digest}"
-            store.settle(made, folder, snapshot, (_CORE,))
-        return folder / _CORE
-
-
 class _Job:
     def __init__(self, sketch: Sketch) -> None:
         self.sketch, self.board = sketch, sketch.board
-        self.tools = _Tools(sketch.name, sketch.board)
+        self.tools = Tools(sketch.name, sketch.board)
 
     def image(self) -> FirmwareImage:
         sketch, contents = self.sketch, (IMAGE, PROGRAM, ABOUT)
-        key = _key(self.tools.identity, sketch.key, _WARNINGS)
+        key = key_of(self.tools.identity, sketch.key, _WARNINGS)
         stem = f"{sketch.name}-{self.board.name}-{key}"
         folder = store.find(stem, contents)
         if folder is None:
@@ -160,14 +94,16 @@ class _Job:
         link = (*how.machine, *how.flags, *self.sketch.flags, *linker_flags(self.board, hal))
         parts = objects if core is None else [*objects, core]
         try:
-            self.tools.run("gcc", *link, "-o", program, *parts, "-lm", folder=work)
+            self.tools.run("gcc", *link, "-o", program, *parts, *how.libraries, folder=work)
         except BuildError as error:
             if refusal := overflow_error(self.board, self.sketch.name, str(error)):
                 raise refusal from error
             raise
-        self.tools.run("objcopy", *how.hex, program, made / IMAGE, folder=work)
-        said = self.tools.run("size", "-A", program, folder=work).output
-        flash, ram = _sizes(self.board, said)
+        linked, memory = Program(program.read_bytes()), self.board.memory
+        flash, ram = linked.size(memory.flash_sections), linked.size(memory.ram_sections)
+        (made / IMAGE).write_text(
+            linked.hex(memory.flash_begins, memory.flash), encoding="ascii", newline=""
+        )
         about = {"flash": flash, "ram": ram, "warnings": warnings}
         (made / ABOUT).write_text(json.dumps(about), encoding="utf-8")
         return made
@@ -183,7 +119,14 @@ class _Job:
         interface = self.sketch.interface
         folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]
         how = self.board.compiler
-        flags = [*how.machine, *how.defines, *how.c, *folders, *interface.flags]
+        flags = [
+            *how.machine,
+            *how.defines,
+            *how.c,
+            *self.tools.include,
+            *folders,
+            *interface.flags,
+        ]
         check_arguments(interface, self.tools.gcc, flags)
 
     def _compile(self, source: Path, into: Path, *more: str) -> str:
@@ -195,17 +138,6 @@ class _Job:
             name = rf"^{re.escape(path.name)}:"
             said = re.sub(name, lambda _: f"{path}:", str(error), flags=re.M)
             raise BuildError(said) from error
-
-
-def _sizes(board: BoardDescription, said: str) -> tuple[int, int]:
-    """Return the bytes of flash and of static data."""
-    found = {name: int(size) for name, size in re.findall(r"^\.(\S+)\s+(\d+)", said, re.M)}
-    memory = board.memory
-    flash, ram = (
-        sum(found.get(name, 0) for name in names)
-        for names in (memory.flash_sections, memory.ram_sections)
-    )
-    return flash, ram
 
 
 def _check_room(board: BoardDescription, name: str, flash: int, ram: int) -> None:
@@ -246,7 +178,3 @@ def _too_much_ram(board: BoardDescription, name: str, ram: int) -> BoardError:
         f"and needs at least {memory.least_stack} of them for the stack; make the static objects "
         "smaller"
     )
-
-
-def _key(*parts: object) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]

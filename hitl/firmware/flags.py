@@ -30,10 +30,19 @@ objects := $(addprefix build/,$(addsuffix .o,$(own)) {main}.o)
 include :={include}
 
 {name}.hex: build/{name}.elf
+{image}build/{name}.elf: $(objects){archive}
+\t{gcc} $(FLAGS) {link} -o $@ $^{libraries}
+"""
+_IMAGE = """\
 \t{objcopy} {hex} $< $@
 \t{size} -A $< | grep -E '^.({sections}) '
-build/{name}.elf: $(objects){archive}
-\t{gcc} $(FLAGS) {link} -o $@ $^ -lm
+"""
+_IMAGE_BY_RTSIM = """\
+\tpython3 -m hitl.firmware.program {board} $< $@
+"""
+_HEADERS = """\
+PACKAGE := $(shell python3 -c 'import {package}; print({package}.__path__[0])')
+FLAGS   += {headers}
 """
 _CORE_RULES = """\
 build/core.a: $(patsubst $(ARDUINO)/{cores}/%,build/core/%.o,$(core))
@@ -80,12 +89,12 @@ def makefile(board: BoardDescription, name: str, main: str, flags: Iterable[str]
     core = gcc.core
     cores, variant = core.parts if core else ("", "")
     parts = [
-        _START, _CORE if core else "", _NAMES, _CORE_FILES if core else "", _FILES,
-        _CORE_RULES if core else "", _RULES, _SKETCH_RULE if main.endswith(".ino") else "",
+        _START, _CORE if core else "", _NAMES, _HEADERS if gcc.headers else "",
+        _CORE_FILES if core else "", _FILES, _CORE_RULES if core else "", _RULES,
+        _SKETCH_RULE if main.endswith(".ino") else "",
         _FLASH if flasher else "", _END,
     ]  # fmt: skip
     command = flasher.command("$<", "$(PORT)", flasher.baud) if flasher else []
-    sections = dict.fromkeys((*board.memory.flash_sections, *board.memory.ram_sections))
     return "".join(parts).format(
         name=name, main=main, phrase=board.titled,
         writes=", `make flash PORT=/dev/ttyACM0` writes it" if flasher else "",
@@ -93,10 +102,23 @@ def makefile(board: BoardDescription, name: str, main: str, flags: Iterable[str]
         include=f" -I$(ARDUINO)/{cores} -I$(ARDUINO)/{variant}" if core else "",
         archive=" build/core.a" if core else "",
         flags=shlex.join([*gcc.machine, *gcc.defines, *flags]),
-        c=shlex.join(gcc.c), cpp=shlex.join(gcc.cpp), hex=shlex.join(gcc.hex),
-        link=shlex.join(linker_flags(board, hal)), sections="|".join(sections),
+        c=shlex.join(gcc.c), cpp=shlex.join(gcc.cpp),
+        link=shlex.join(linker_flags(board, hal)), image=_image(board),
         flash=" ".join(command), gcc=gcc.tool("gcc"), cxx=gcc.tool("g++"), ar=gcc.tool("gcc-ar"),
-        objcopy=gcc.tool("objcopy"), size=gcc.tool("size"),
+        package=gcc.package, libraries="".join(f" {flag}" for flag in gcc.libraries),
+        headers=" ".join(f"-isystem$(PACKAGE)/{folder}" for folder in gcc.headers),
+    )  # fmt: skip
+
+
+def _image(board: BoardDescription) -> str:
+    """Return the commands that make the Intel HEX file from the linked program."""
+    gcc, memory = board.compiler, board.memory
+    if gcc.package:
+        return _IMAGE_BY_RTSIM.format(board=board.name)
+    sections = dict.fromkeys((*memory.flash_sections, *memory.ram_sections))
+    return _IMAGE.format(
+        objcopy=gcc.tool("objcopy"), hex=shlex.join(gcc.hex), size=gcc.tool("size"),
+        sections="|".join(sections),
     )  # fmt: skip
 
 

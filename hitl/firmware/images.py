@@ -28,6 +28,7 @@ class Shipped:
     ram_bytes: int
     compiler: str
     key: str
+    board: str
 
     @property
     def path(self) -> Path:

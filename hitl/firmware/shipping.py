@@ -9,12 +9,13 @@ import json
 import shutil
 from dataclasses import asdict
 
+from hitl.boards.known import DEFAULT_BOARD, board_named
 from hitl.firmware.compiling import compiled
 from hitl.firmware.images import FOLDER, MANIFEST, Shipped
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import load_interface
 
-SHIPPED = (
+_UNO = (
     ("firmware/core/f16_control.toml:single", 500_000),
     ("firmware/core/f16_control.toml:single", 115_200),
     ("firmware/core/pid.toml:single", 500_000),
@@ -26,20 +27,28 @@ SHIPPED = (
         for name in ("level", "position", "position_float", "busy", "deep")
     ),
 )
-"""Interface file and baud rate of each shipped image."""
+SHIPPED = (
+    *((reference, baud, DEFAULT_BOARD.name) for reference, baud in _UNO),
+    ("firmware/core/f16_control.toml", 2_000_000, "pico"),
+    ("firmware/core/f16_control.toml:single", 2_000_000, "pico"),
+    ("firmware/core/pid.toml:single", 2_000_000, "pico"),
+)
+"""Interface file, baud rate and board of each shipped image."""
 
 
 def build_all() -> list[Shipped]:
     """Build all images, write the manifest, and remove images that no longer ship."""
     rows = []
-    for reference, baud in SHIPPED:
-        interface = load_interface(reference)
-        sketch = sketch_of(interface, baud)
+    for reference, baud, name in SHIPPED:
+        interface, board = load_interface(reference), board_named(name)
+        sketch = sketch_of(interface, baud, board)
         image = compiled(sketch)
-        file = "_".join(filter(None, (interface.name, interface.variant, f"{baud}.hex")))
+        prefix = "" if board is DEFAULT_BOARD else name
+        words = (prefix, interface.name, interface.variant, f"{baud}.hex")
+        file = "_".join(filter(None, words))
         shutil.copyfile(image.path, FOLDER / file)
         sizes = image.flash_bytes, image.ram_bytes
-        row = Shipped(file, reference, baud, sketch.build, *sizes, image.compiler, sketch.key)
+        row = Shipped(file, reference, baud, sketch.build, *sizes, image.compiler, sketch.key, name)
         rows.append(row)
     for path in FOLDER.glob("*.hex"):
         if path.name not in {row.file for row in rows}:

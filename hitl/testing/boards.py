@@ -145,7 +145,7 @@ def _check_sketch(board: BoardDescription, controller: str | Path) -> None:
 
 def _check_types(board: BoardDescription) -> tuple[str, ...]:
     """Check the sizes of C types by the compiler; return the reason if there is no compiler."""
-    gcc = Toolchain((board.compiler.tool("gcc"),), "")
+    gcc = Toolchain(board.compiler.command("gcc"), "")
     with TemporaryDirectory() as folder:
         source = Path(folder) / "sizes.c"
         source.write_text(_SIZES.format(board.types), encoding="utf-8")

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from hitl.boards import BoardError, node, open_board, simavr
+from hitl.boards import BoardError, open_board
+from hitl.boards.description import Emulator
 from hitl.boards.emulated import EmulatedBoard
+from hitl.boards.known import BOARDS, board_named
 
 IMAGES = Path(__file__).parents[2] / "firmware" / "tests"
 BACKENDS = ("avr8js", "simavr")
@@ -24,7 +26,10 @@ on_each = pytest.mark.parametrize("backend", ["avr8js", pytest.param("simavr", m
 def missing(backend: str) -> str:
     """Why ``backend`` cannot run here; empty where it can."""
     try:
-        (node if backend == "avr8js" else simavr).command()
+        emulators: dict[str, Emulator] = {}
+        for name in BOARDS:
+            emulators |= board_named(name).emulators
+        emulators[backend].command()
     except BoardError as error:
         return str(error)
     return ""

@@ -77,9 +77,12 @@ class Talk:
 
 
 @contextmanager
-def talk(made: Firmware, backend: str = "avr8js", path: Path | None = None) -> Iterator[Talk]:
+def talk(made: Firmware, backend: str = "", path: Path | None = None) -> Iterator[Talk]:
+    """On the first emulator of the firmware's board, if ``backend`` names none."""
+    backend = backend or next(iter(made.board.emulators))
     need(backend)
-    board = open_board(f"board:uno?backend={backend}&baud={made.baud}", path or made.path)
+    url = f"{made.board.url}?backend={backend}&baud={made.baud}"
+    board = open_board(url, path or made.path)
     try:
         yield Talk(board, Session(made.interface, build=made.build))
     finally:
@@ -87,7 +90,7 @@ def talk(made: Firmware, backend: str = "avr8js", path: Path | None = None) -> I
 
 
 @contextmanager
-def started(made: Firmware, backend: str = "avr8js", path: Path | None = None) -> Iterator[Talk]:
+def started(made: Firmware, backend: str = "", path: Path | None = None) -> Iterator[Talk]:
     """Connected, and the controller started with its own parameters."""
     with talk(made, backend, path) as out:
         event = out.connect()

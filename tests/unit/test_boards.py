@@ -183,9 +183,9 @@ def test_what_cannot_be_registered_says_why() -> None:
         ScenarioError, match="registered as 'other' has the attribute name = 'mega'"
     ):
         BOARDS.add("other", MEGA)
-    with pytest.raises(BoardError, match="unknown board 'mega'; known: uno"):
+    with pytest.raises(BoardError, match="unknown board 'mega'; known: uno, "):
         board_named("mega")
-    with pytest.raises(BoardError, match="no board has the processor 'vax'; known boards: uno"):
+    with pytest.raises(BoardError, match="no board has the processor 'vax'; known boards: uno, "):
         board_of("vax")
     add_board(replace(MEGA, name="other", processor="vax"))
     assert board_of("vax").name == "other"

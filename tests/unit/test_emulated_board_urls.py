@@ -146,9 +146,9 @@ def test_urls_are_understood() -> None:
             "serial://[::1",
             r"'serial://\[::1' is not a board URL; expected board:uno, serial:///dev",
         ),
-        ("board:mega", "unknown board 'mega'; known: uno$"),
-        ("board:", "unknown board ''; known: uno$"),
-        ("serial://COM3?board=mega", "unknown board 'mega'; known: uno$"),
+        ("board:mega", "unknown board 'mega'; known: uno, "),
+        ("board:", "unknown board ''; known: uno, "),
+        ("serial://COM3?board=mega", "unknown board 'mega'; known: uno, "),
         ("board:uno?backend=simvr", "unknown back end 'simvr'; did you mean simavr"),
         ("board:uno?backed=simavr", "unknown option 'backed'; did you mean backend"),
         (
@@ -261,8 +261,8 @@ def test_rtsim_board_install(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_set_up_goes_on_without_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> Path:
-        raise BoardError("no network")
+    def fails(files: Path) -> Path:
+        raise BoardError(f"no network for {files.name}")
 
     monkeypatch.setattr(node, "install", fails)
-    assert node.main() == "The emulated board could not be set up: no network"
+    assert node.main() == ("The emulated boards could not be set up: no network for avr8js")

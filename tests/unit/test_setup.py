@@ -41,7 +41,7 @@ def setup(lock: Path | None = None) -> Callable[[str], int]:
     """Its ``main``, with another lock file of the emulator."""
     main: Callable[[str], int] = runpy.run_path(str(SETUP))["main"]
     if lock is not None:
-        main.__globals__["LOCK"] = lock
+        main.__globals__["LOCKS"] = [lock]
     return main
 
 

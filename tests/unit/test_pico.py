@@ -92,8 +92,8 @@ CYCLES = {
     "DMB; DSB; ISB": ([0xF3BF, 0x8F5F, 0xF3BF, 0x8F4F, 0xF3BF, 0x8F6F], 9),
     "CPSID i; CPSIE i; NOP": ([0xB672, 0xB662, 0xBF00], 3),
 }
-"""Sequences, and their cycles by the Cortex-M0+ Technical Reference Manual (ARM DDI 0484, table 3-1)
-without wait states, with the multiplier of the RP2040 that takes one cycle."""
+"""Sequences, and their cycles by the Cortex-M0+ Technical Reference Manual (ARM DDI 0484), table
+3-1, without wait states, with the multiplier of the RP2040 that takes one cycle."""
 
 
 @pytest.mark.parametrize("name", CYCLES)

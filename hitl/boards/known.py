@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hitl.boards.contract import BoardError
 from hitl.boards.description import NAME, BoardDescription
+from hitl.boards.mega import MEGA
+from hitl.boards.nano import NANO
 from hitl.boards.pico import PICO
 from hitl.boards.uno import UNO
 from rtsim.core.errors import ScenarioError
@@ -32,7 +34,10 @@ def _usable(name: str, made: object) -> BoardDescription:
 
 
 BOARDS: ExtensionPoint[BoardDescription] = ExtensionPoint(
-    "rtsim.boards", "board", {board.name: board for board in (DEFAULT_BOARD, PICO)}, _usable
+    "rtsim.boards",
+    "board",
+    {board.name: board for board in (DEFAULT_BOARD, NANO, MEGA, PICO)},
+    _usable,
 )
 """All boards by name.  A package adds a board by an entry point in the group ``rtsim.boards``."""
 

@@ -1,11 +1,12 @@
 """The Arduino Uno R3 with the ATmega328P: its description, and the registers of its emulators.
 
-Source of registers and modes: data sheet of the ATmega328P, DS40002061B, tables 14-8, 15-5, 17-8.
+Source of registers: data sheet of the ATmega328P, DS40002061B.
 """
 
 from __future__ import annotations
 
 from hitl.boards import node, simavr
+from hitl.boards.avr import CLOCK_HZ, TIMER_0, TIMER_1, TIMER_2, UART, pwm_of
 from hitl.boards.contract import Pwm
 from hitl.boards.description import (
     ArduinoCore,
@@ -17,12 +18,10 @@ from hitl.boards.description import (
     Flasher,
     Line,
     Memory,
-    Uart,
     Window,
 )
 from hitl.interface.shipped import FIRMWARE
 
-CLOCK_HZ = 16_000_000
 PORT_B, PORT_C, PORT_D = 0, 8, 16
 NUMBERS = (
     {f"D{i}": PORT_D + i for i in range(8)}
@@ -33,20 +32,11 @@ NUMBERS = (
 REGISTERS = (0x44, 0x79)
 """First address and number of the registers that :func:`pwm` needs: Timer 0 to Timer 2."""
 
-_FIRST = 0x44
-_TCCR0A, _TCCR1A, _TCCR2A = 0x44, 0x80, 0xB0
-_ICR1 = 0x86
-_OUTPUTS = {  # TCCRnA, shift of COMnx, OCRnx
-    "D6": (_TCCR0A, 6, 0x47), "D5": (_TCCR0A, 4, 0x48),
-    "D9": (_TCCR1A, 6, 0x88), "D10": (_TCCR1A, 4, 0x8A),
-    "D11": (_TCCR2A, 6, 0xB3), "D3": (_TCCR2A, 4, 0xB4),
+_OUTPUTS = {
+    "D6": (TIMER_0, 6, 0x47), "D5": (TIMER_0, 4, 0x48),
+    "D9": (TIMER_1, 6, 0x88), "D10": (TIMER_1, 4, 0x8A),
+    "D11": (TIMER_2, 6, 0xB3), "D3": (TIMER_2, 4, 0xB4),
 }  # fmt: skip
-_DIVIDERS = (0, 1, 8, 64, 256, 1024, 0, 0)
-_DIVIDERS_2 = (0, 1, 8, 32, 64, 128, 256, 1024)
-_FAST_8 = {3: 0xFF, 7: None}
-_CENTRED_8 = {1: 0xFF, 5: None}
-_FAST_16 = {5: 0xFF, 6: 0x1FF, 7: 0x3FF, 14: "icr", 15: "ocr"}
-_CENTRED_16 = {1: 0xFF, 2: 0x1FF, 3: 0x3FF, 8: "icr", 9: "ocr", 10: "icr", 11: "ocr"}
 
 
 def pwm(name: str, registers: bytes) -> Pwm | None:
@@ -54,48 +44,22 @@ def pwm(name: str, registers: bytes) -> Pwm | None:
 
     ``registers`` are the bytes of :data:`REGISTERS`.
     """
-    if name not in _OUTPUTS:
-        return None
-
-    def at(address: int, size: int = 1) -> int:
-        start = address - _FIRST
-        return int.from_bytes(registers[start : start + size], "little")
-
-    control, shift, compare = _OUTPUTS[name]
-    connected = at(control) >> shift & 3
-    wide = control == _TCCR1A
-    divider = (_DIVIDERS_2 if control == _TCCR2A else _DIVIDERS)[at(control + 1) & 7]
-    mode = (at(control) & 3) | (at(control + 1) >> 3 & (3 if wide else 1)) << 2
-    if connected < 2 or divider == 0:
-        return None
-    fast, centred = (_FAST_16, _CENTRED_16) if wide else (_FAST_8, _CENTRED_8)
-    if mode not in fast and mode not in centred:
-        return None
-    top = (fast | centred)[mode]
-    if top == "icr":
-        top = at(_ICR1, 2)
-    elif not isinstance(top, int):
-        top = at(0x88, 2) if wide else at(control + 3)
-    value = min(at(compare, 2 if wide else 1), top)
-    period = top + 1 if mode in fast else 2 * top
-    if period == 0:
-        return None
-    high = (value + 1) / period if mode in fast else 2 * value / period
-    return Pwm(high if connected == 2 else 1.0 - high, CLOCK_HZ / divider / period)
+    return pwm_of(_OUTPUTS, name, registers)
 
 
-def _uart_on(registers: bytes) -> bool:
-    """Return True if the receiver or the transmitter is on (UCSR0B)."""
-    return bool(registers[1] & 0x18)
-
-
-def _rate(registers: bytes, clock_hz: int) -> float:
-    """Return the rate that UBRR0 and U2X0 set, bit/s."""
-    status, _, _, _, low, high = registers
-    divisor = (high & 0x0F) << 8 | low
-    return clock_hz / ((divisor + 1) * (8 if status & 2 else 16))
-
-
+CORE = ArduinoCore(
+    folder="/usr/share/arduino/hardware/arduino/avr",  # Debian's arduino-core-avr
+    variable="RTSIM_ARDUINO_AVR",
+    variant="standard",
+)
+PINS = BoardPins(
+    numbers=NUMBERS,
+    count=24,  # three ports
+    channels={f"A{i}": i for i in range(6)},
+    volts=5.0,
+    registers=Window(*REGISTERS),
+    pwm=pwm,
+)
 UNO = BoardDescription(
     name="uno",
     title="Arduino Uno",
@@ -127,11 +91,7 @@ UNO = BoardDescription(
         ),
         link=("-fuse-linker-plugin", "-Wl,--gc-sections"),
         hex=("-O", "ihex", "-R", ".eeprom"),
-        core=ArduinoCore(
-            folder="/usr/share/arduino/hardware/arduino/avr",  # Debian's arduino-core-avr
-            variable="RTSIM_ARDUINO_AVR",
-            variant="standard",
-        ),
+        core=CORE,
     ),
     hal=FIRMWARE / "uno",
     main="uno.ino",
@@ -154,15 +114,8 @@ UNO = BoardDescription(
         "avrdude)",
     ),
     usb=((0x2341, 0x0043), (0x2341, 0x0001), (0x2A03, 0x0043)),
-    pins=BoardPins(
-        numbers=NUMBERS,
-        count=24,  # three ports
-        channels={f"A{i}": i for i in range(6)},
-        volts=5.0,
-        registers=Window(*REGISTERS),
-        pwm=pwm,
-    ),
-    uart=Uart(registers=Window(0xC0, 6), on=_uart_on, rate=_rate),
+    pins=PINS,
+    uart=UART,
     emulators={
         "avr8js": Emulator(node.command, node.install),
         "simavr": Emulator(simavr.command),

@@ -1,4 +1,4 @@
-"""The commands ``rtsim board ...``: build firmware, install the emulator, serve a board."""
+"""The commands ``rtsim board ...``: list and compare boards, build, install, serve."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import click
 from rtsim.cli.commands import Commands
 
 COMMANDS = {
+    "list": "hitl.cli.board_list:list_boards",
+    "info": "hitl.cli.board_list:info",
+    "compare": "hitl.cli.board_compare:compare",
     "build": "hitl.cli.board_build:build",
     "serve": "hitl.cli.board_serve:serve",
     "install": "hitl.cli.boards_install:install",
@@ -19,6 +22,7 @@ def board() -> None:
 
     \b
     Examples:
+      rtsim board list
       rtsim board install
       rtsim board build motor.toml:float
       rtsim board serve -c motor.toml:float

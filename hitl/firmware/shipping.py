@@ -29,6 +29,8 @@ _UNO = (
 )
 SHIPPED = (
     *((reference, baud, DEFAULT_BOARD.name) for reference, baud in _UNO),
+    ("firmware/core/f16_control.toml:single", 500_000, "nano"),
+    ("firmware/core/f16_control.toml:single", 500_000, "mega2560"),
     ("firmware/core/f16_control.toml", 2_000_000, "pico"),
     ("firmware/core/f16_control.toml:single", 2_000_000, "pico"),
     ("firmware/core/pid.toml:single", 2_000_000, "pico"),

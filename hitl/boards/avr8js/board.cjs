@@ -1,9 +1,10 @@
 "use strict";
-// An Arduino Uno on avr8js, steered over stdin and stdout: hitl/boards/wire.py has the messages.
-// It ends when stdin does.  Usage: node board.cjs FOLDER_OF_AVR8JS
+// An Arduino board on avr8js, steered over stdin and stdout: hitl/boards/wire.py has the messages.
+// It ends when stdin does.  Usage: node board.cjs FOLDER_OF_AVR8JS [PROCESSOR]
 
 const fs = require("fs");
 const path = require("path");
+const chips = require("./chips.cjs");
 const { addTimers } = require("./timers.cjs");
 const { Usart } = require("./usart.cjs");
 
@@ -11,26 +12,22 @@ const library = path.resolve(process.argv[2]);
 const avr = require(library);
 const version = JSON.parse(fs.readFileSync(path.join(library, "package.json"), "utf8")).version;
 
-const FLASH = 32768, SRAM = 2048, FRAME = 1 << 20, RECORD = 12, MOST_EVENTS = 65536;
+const processor = chips[process.argv[3] || "atmega328p"](avr);
+const { flash: FLASH, sram: SRAM, ramBegins: RAM_BEGINS, channels: CHANNELS } = processor;
+const PINS = 8 * processor.ports.length, FRAME = 1 << 20, RECORD = 12, MOST_EVENTS = 65536;
 const BYTE_IN = 0, LEVEL_IN = 1, VOLTS_IN = 2;
 const BYTE_OUT = 0, EDGE = 1, LOST = 2, RESTARTED = 3;
 const UNTIL_BYTE = 1;
 const LAST = FLASH / 2 - 2; // words: where an instruction of two of them may end the flash
 const LEFT = "the firmware left the program memory or the RAM";
-const PORTS = [["PORTB", 0x23], ["PORTC", 0x26], ["PORTD", 0x29]]; // PIN, then DDR, then PORT
-// which timer drives which pin: TCCRnA, its mask, port, bit
-const COMPARE = [
-  [0x44, 0xc0, 2, 6], [0x44, 0x30, 2, 5], [0x80, 0xc0, 0, 1], [0x80, 0x30, 0, 2],
-  [0xb0, 0xc0, 0, 3], [0xb0, 0x30, 2, 3],
-];
 const SREG = 95, SMCR = 0x53, SLEEP = 0x9588, I = 0x80;
 
 let flash = new Uint16Array(FLASH / 2).fill(0xffff);
-const eeprom = new avr.EEPROMMemoryBackend(1024);
+const eeprom = new avr.EEPROMMemoryBackend(processor.eeprom);
 let cpu, usart, ports, adc, restart = false, asleep = false;
 let cycles = 0, stopAt = 0, untilByte = false, hostByte = 0;
 let inputs = [], nextInput = 0;
-const levels = new Array(24).fill(null), volts = new Array(8).fill(0);
+const levels = new Array(PINS).fill(null), volts = new Array(CHANNELS).fill(0);
 const events = Buffer.alloc(MOST_EVENTS * RECORD + 1024 * RECORD);
 let count = 0;
 
@@ -45,21 +42,21 @@ function tell(cycle, kind, which, value) {
 }
 
 function build(sram) {
-  cpu = new avr.CPU(flash, SRAM);
-  if (sram) cpu.data.set(sram, 0x100);
+  cpu = new avr.CPU(flash, SRAM + RAM_BEGINS - 0x100); // avr8js begins the RAM at 0x100
+  if (sram) cpu.data.set(sram, RAM_BEGINS);
   cpu.cycles = cycles;
   cpu.reset = () => { restart = true; limit = 0; };
   asleep = restart = false;
-  ports = ["portBConfig", "portCConfig", "portDConfig"].map((c) => new avr.AVRIOPort(cpu, avr[c]));
-  addTimers(avr, cpu, [avr.timer0Config, avr.timer1Config, avr.timer2Config]);
+  ports = processor.ports.map((config) => new avr.AVRIOPort(cpu, config));
+  addTimers(avr, cpu, processor.timers);
   const clock = new avr.AVRClock(cpu, 16e6, avr.clockConfig);
-  new avr.AVRWatchdog(cpu, avr.watchdogConfig, clock);
-  new avr.AVREEPROM(cpu, eeprom);
-  adc = new avr.AVRADC(cpu, avr.adcConfig);
+  new avr.AVRWatchdog(cpu, processor.watchdog, clock);
+  new avr.AVREEPROM(cpu, eeprom, processor.eepromConfig);
+  adc = new avr.AVRADC(cpu, processor.adc);
   volts.forEach((v, channel) => { adc.channelValues[channel] = v; });
   levels.forEach((level, pin) => ports[pin >> 3].setPin(pin & 7, level === true));
   const old = usart;
-  usart = new Usart(cpu, {
+  usart = new Usart(cpu, processor.usart, {
     lost: (cycle, value) => tell(cycle, LOST, 0, value),
     started: stopWhenSent,
     sent: tellSent,
@@ -67,7 +64,7 @@ function build(sram) {
   if (old) Object.assign(usart, { line: old.line, at: old.at, free: old.free });
   usart.hostByte = hostByte;
   usart.begin();
-  PORTS.forEach((_, port) => watch(port));
+  ports.forEach((_, port) => watch(port));
 }
 
 function stopWhenSent(sending) {
@@ -81,7 +78,7 @@ function tellSent(sending) {
 }
 
 function watch(port) {
-  const [, pin] = PORTS[port];
+  const pin = processor.ports[port].PIN; // then DDR, then PORT
   let seen = 0;
   for (const register of [pin, pin + 1, pin + 2]) {
     const inner = cpu.writeHooks[register];
@@ -111,7 +108,7 @@ function pullUp(port, pulled) {
 }
 
 function timed(port, bit) {
-  return COMPARE.some(([reg, mask, p, b]) => p === port && b === bit && cpu.data[reg] & mask);
+  return processor.pwm.some(([reg, mask, p, b]) => p === port && b === bit && cpu.data[reg] & mask);
 }
 
 function apply({ cycle, kind, which, value }) {
@@ -138,7 +135,7 @@ function boundary(enabled) {
   if (cpu.nextInterrupt >= 0 && cpu.data[SREG] & I && enabled) {
     const interrupt = cpu.pendingInterrupts[cpu.nextInterrupt];
     avr.avrInterrupt(cpu, interrupt.address);
-    cpu.cycles += 2; // avr8js counts two; the data sheet (7.7.1) says four
+    cpu.cycles += processor.entry - 2; // avr8js counts two; see 7.7.1 of the data sheets
     if (!interrupt.constant) cpu.clearInterrupt(interrupt);
     asleep = false;
   }
@@ -191,7 +188,7 @@ function run(target) {
     if (restart) {
       tell(chip.cycles, RESTARTED, 0, 0);
       cycles = chip.cycles;
-      build(data.slice(0x100));
+      build(data.slice(RAM_BEGINS));
       return run(target);
     }
   }
@@ -205,7 +202,9 @@ function advance(body) {
   nextInput = 0;
   for (let at = 9; at + RECORD <= body.length; at += RECORD) {
     const kind = body[at + 8], which = body[at + 9];
-    if (kind > VOLTS_IN || which >= (kind === VOLTS_IN ? 8 : 24)) throw new Error("no such input");
+    if (kind > VOLTS_IN || which >= (kind === VOLTS_IN ? CHANNELS : PINS)) {
+      throw new Error("no such input");
+    }
     inputs.push({
       cycle: Number(body.readBigUInt64LE(at)), kind, which, value: body.readUInt16LE(at + 10),
     });
@@ -235,7 +234,7 @@ function handle(kind, body) {
   if (kind === "A") return advance(body);
   if (kind === "R") {
     cycles = cpu.cycles;
-    build(cpu.data.slice(0x100));
+    build(cpu.data.slice(RAM_BEGINS));
     return reply("K", Buffer.alloc(0));
   }
   if (kind === "B") {

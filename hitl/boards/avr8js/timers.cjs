@@ -11,12 +11,13 @@ const NEAR = 16;
 
 // Cycles until a flag or a pin may soon change; 0 where that is not known.
 function quiet(timer, now) {
-  const { tcnt, TOP, divider, lastCycle, ocrA, ocrB } = timer;
+  const { tcnt, TOP, divider, lastCycle, ocrA, ocrB, ocrC, hasOCRC } = timer;
   if (!divider || timer.tcntUpdated || timer.updateDivider) return 0;
   if (!UPWARDS.has(timer.timerMode) || tcnt > TOP) return 0;
   let ticks = TOP + 1 - tcnt;
   if (ocrA > tcnt && ocrA <= TOP) ticks = Math.min(ticks, ocrA - tcnt);
   if (ocrB > tcnt && ocrB <= TOP) ticks = Math.min(ticks, ocrB - tcnt);
+  if (hasOCRC && ocrC > tcnt && ocrC <= TOP) ticks = Math.min(ticks, ocrC - tcnt);
   return lastCycle + (ticks - Math.ceil(NEAR / divider)) * divider - now;
 }
 
@@ -31,8 +32,8 @@ function addTimers(avr, cpu, configs) {
   for (const config of configs) {
     const timer = new avr.AVRTimer(cpu, config);
     timers.set(timer.count, timer);
-    const { OCRA, OCRB, ICR, TCNT, TCCRA, TCCRB } = config;
-    for (const register of [OCRA, OCRB, ICR, TCNT, TCCRA, TCCRB].filter((r) => r > 0)) {
+    const { OCRA, OCRB, OCRC, ICR, TCNT, TCCRA, TCCRB } = config;
+    for (const register of [OCRA, OCRB, OCRC, ICR, TCNT, TCCRA, TCCRB].filter((r) => r > 0)) {
       const write = cpu.writeHooks[register];
       cpu.writeHooks[register] = (value, old, address, mask) => {
         if (timer.divider) timer.count(false); // so far it counted as it was set up so far

@@ -12,15 +12,16 @@ const SLACK = 0.045; // beyond so much between the two ends a frame of ten bits 
 class Usart {
   // Told: `lost(cycle, value)`, `started(sending)`, `sent(sending)`, once for each byte.
   // hostByte: cycles of a byte at the other end of the line, 0: whatever the firmware has set
-  constructor(cpu, { lost, started, sent }) {
+  // `vectors` has the addresses of the three interrupts, in words.
+  constructor(cpu, vectors, { lost, started, sent }) {
     Object.assign(this, { cpu, lost, started, sent, hostByte: 0, line: [], at: 0, free: 0 });
     const irq = (address, flag, enable, constant) => ({
       address, constant, flagRegister: UCSRA, flagMask: flag, enableRegister: UCSRB,
       enableMask: enable,
     });
-    this.rxc = irq(0x24, RXC, RXCIE, true);
-    this.udre = irq(0x26, UDRE, UDRIE, true);
-    this.txc = irq(0x28, TXC, TXCIE, false);
+    this.rxc = irq(vectors.rxc, RXC, RXCIE, true);
+    this.udre = irq(vectors.udre, UDRE, UDRIE, true);
+    this.txc = irq(vectors.txc, TXC, TXCIE, false);
     this.fifo = [];
     this.waiting = null; // complete, in the receive shift register
     this.arriving = null; // {value, done, bad, heard}

@@ -1,0 +1,112 @@
+"""The command ``rtsim board compare``: one controller on several emulated boards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+import numpy as np
+
+from hitl.boards.known import BOARDS, board_named
+from hitl.comparison.of_boards import OnOneBoard, on_boards, random_inputs
+from hitl.interface import load_interface
+from rtsim.cli.common import json_option, reports_errors, show_result
+from rtsim.cli.tables import Column, console, print_table
+
+COLUMNS = (
+    Column("board"), Column("step, median", number=True), Column("step, max", number=True),
+    Column("cycles, max", number=True, drop=2), Column("stack", number=True),
+    Column("exchange, max", number=True), Column("line", drop=1), Column("bits of the host"),
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("interface")
+@click.option(
+    "--boards", "names", default=None, metavar="NAME,NAME,...",
+    help="Boards to run on.  [default: all boards that have an emulator]",
+)  # fmt: skip
+@click.option(
+    "--steps", type=click.IntRange(1, 100_000), default=100, show_default=True,
+    help="Number of steps.",
+)  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@json_option
+@reports_errors
+def compare(interface: str, names: str | None, steps: int, seed: int, as_json: bool) -> None:
+    """Run the controller INTERFACE on emulated boards, with random inputs, and compare the boards.
+
+    INTERFACE is FILE.toml or FILE.toml:VARIANT. The table has the execution time of a step, the
+    stack, the time of an exchange over the serial line, and the number of steps whose outputs have
+    the bits of the C code on this host. Exit status 0 if all outputs are equal on all boards, 1 if
+    an output differs, 2 if a board could not run the controller.
+
+    \b
+    Example:
+      rtsim board compare firmware/core/f16_control.toml:single
+    """
+    loaded = load_interface(interface)
+    asked = names.split(",") if names is not None else _emulated()
+    rows = on_boards(loaded, asked, random_inputs(loaded.inputs, steps, seed))
+    failed = [f"{row.board.name}: {row.why}" for row in rows if row.why]
+    differ = [row.board.name for row in rows if row.equal < row.steps]
+    status = 1 if differ else 2 if failed else 0
+    why = "; ".join(failed) or None
+    if differ:
+        why = f"outputs differ from those of the host's build on {', '.join(differ)}"
+    if as_json:
+        show_result({"name": loaded.name, "boards": [_told(row) for row in rows]}, status, why)
+    else:
+        _show(loaded.name, rows, steps, failed)
+    sys.exit(status)
+
+
+def _emulated() -> list[str]:
+    return [name for name in BOARDS if board_named(name).emulators]
+
+
+def _show(name: str, rows: Sequence[OnOneBoard], steps: int, failed: Sequence[str]) -> None:
+    out, ran = console(), [row for row in rows if row.steps]
+    if ran:
+        print_table(out, f"{name}, {steps} random inputs", COLUMNS, [_cells(row) for row in ran])
+    for line in failed:
+        out.print(line, soft_wrap=True, markup=False)
+
+
+def _cells(row: OnOneBoard) -> tuple[str, ...]:
+    per_us = row.board.clock_hz / 1e6
+    return (
+        row.board.name,
+        f"{np.median(row.cycles) / per_us:.1f} us",
+        f"{max(row.cycles) / per_us:.1f} us",
+        str(max(row.cycles)),
+        f"{row.stack} bytes",
+        f"{max(row.exchange_ns) / 1e6:.3f} ms",
+        f"{row.baud} baud",
+        f"{row.equal} of {row.steps} steps",
+    )
+
+
+def _told(row: OnOneBoard) -> dict[str, object]:
+    told: dict[str, object] = {
+        "board": row.board.name,
+        "steps": row.steps,
+        "equal_steps": row.equal,
+        "why": row.why,
+    }
+    if row.image is not None and row.steps:
+        per_ns = row.board.clock_hz / 1e9
+        told |= {
+            "emulator": row.emulator,
+            "baud": row.baud,
+            "step_ns": {
+                "median": float(np.median(row.cycles)) / per_ns,
+                "max": max(row.cycles) / per_ns,
+            },
+            "cycles_max": max(row.cycles),
+            "stack_bytes": row.stack,
+            "exchange_ns_max": max(row.exchange_ns),
+            "flash_bytes": row.image.flash_bytes,
+        }
+    return told

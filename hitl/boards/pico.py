@@ -107,7 +107,7 @@ PICO = BoardDescription(
         fractions=_FRACTIONS,
         most=65_535,
         taking=150,
-        handling=(2000, 15, 40),
+        handling=(3610, 3, 51),  # counted on the emulator, as in docs/decisions/114
     ),
     pins=BoardPins(
         numbers={f"GP{n}": n for n in range(30)},

@@ -53,7 +53,14 @@ def running(image: bytes) -> Iterator[EmulatedBoard]:
         yield board
 
 
-def cycles_of(sequence: Sequence[int]) -> int:
+@pytest.fixture(scope="module")
+def chip() -> Iterator[EmulatedBoard]:
+    """A board whose process takes the program of one test after the other."""
+    with running(image_of([0xE7FE])) as board:
+        yield board
+
+
+def cycles_of(sequence: Sequence[int], board: EmulatedBoard) -> int:
     """The cycles of ``sequence``, between two stores to a pin, which take a cycle each.
 
     R5 points to RAM, and R4 is 3.  Behind the second store and an endless loop are two functions,
@@ -66,9 +73,9 @@ def cycles_of(sequence: Sequence[int]) -> int:
     code[0], code[3], code[5] = (
         literal(0, 0, place), literal(0, 6, place + 4), literal(5, 10, place + 8),
     )  # fmt: skip
-    with running(image_of(code, (IO, SIO, RAM))) as board:
-        board.advance(2000)
-        ends = [edge.cycle for edge in board.pins.edges() if edge.pin == "GP0"]
+    board._process.ask("L", image_of(code, (IO, SIO, RAM)))
+    board.advance(2000)
+    ends = [edge.cycle for edge in board.pins.edges() if edge.pin == "GP0"]
     return ends[-1] - ends[-2] - 1
 
 
@@ -97,9 +104,9 @@ CYCLES = {
 
 
 @pytest.mark.parametrize("name", CYCLES)
-def test_instructions_take_the_cycles_of_the_manual(name: str) -> None:
+def test_instructions_take_the_cycles_of_the_manual(name: str, chip: EmulatedBoard) -> None:
     sequence, cycles = CYCLES[name]
-    assert cycles_of(sequence) == cycles
+    assert cycles_of(sequence, chip) == cycles
 
 
 def test_a_page_shows_these_sequences() -> None:
@@ -228,3 +235,17 @@ def test_pwm_is_read_from_the_registers_of_a_slice() -> None:
     assert found is not None
     assert (found.duty, found.frequency) == (0.25, 31_250.0)
     assert pwm("GP0", bytes(registers)) is None
+
+
+def test_make_builds_the_same_image(tmp_path: Path) -> None:
+    """The last command of the Makefile is rtsim's own; it writes the image that ships."""
+    from hitl.firmware.compiling import PROGRAM
+    from hitl.firmware.make_hex import main
+
+    made = firmware("firmware/core/pid.toml:single", board=PICO, build=True)
+    main("pico", str(made.path.parent / PROGRAM), str(tmp_path / "pid.hex"))
+    shipped = firmware("firmware/core/pid.toml:single", board=PICO)
+    assert shipped.prebuilt
+    assert (tmp_path / "pid.hex").read_bytes() == made.path.read_bytes()
+    if shipped.compiler == made.compiler:
+        assert made.path.read_bytes() == shipped.path.read_bytes()

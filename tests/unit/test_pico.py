@@ -16,11 +16,14 @@ from firmware_parts import random_inputs, started
 from hitl.boards import BoardError
 from hitl.boards.description import Emulator
 from hitl.boards.emulated import EmulatedBoard
+from hitl.boards.intel_hex import read_image
 from hitl.boards.known import BOARDS, add_board
 from hitl.boards.pico import PICO, pwm
+from hitl.building.toolchain import BuildError
 from hitl.controllers.in_process import InProcess
 from hitl.firmware import firmware
-from hitl.firmware.compiling import NoTools
+from hitl.firmware.compiling import PROGRAM, NoTools
+from hitl.firmware.make_hex import main
 from hitl.firmware.program import Program
 from hitl.interface import load_interface
 from hitl.testing import check_board
@@ -181,8 +184,6 @@ def test_a_reset_keeps_the_ram_and_gives_another_nonce() -> None:
 
 
 def image_of_pid() -> bytes:
-    from hitl.boards.intel_hex import read_image
-
     path = firmware(PID, board=PICO).path
     return read_image(path, PICO.memory.flash, PICO.memory.flash_begins)
 
@@ -239,9 +240,6 @@ def test_pwm_is_read_from_the_registers_of_a_slice() -> None:
 
 def test_make_builds_the_same_image(tmp_path: Path) -> None:
     """The last command of the Makefile is rtsim's own; it writes the image that ships."""
-    from hitl.firmware.compiling import PROGRAM
-    from hitl.firmware.make_hex import main
-
     made = firmware("firmware/core/pid.toml:single", board=PICO, build=True)
     main("pico", str(made.path.parent / PROGRAM), str(tmp_path / "pid.hex"))
     shipped = firmware("firmware/core/pid.toml:single", board=PICO)
@@ -249,3 +247,18 @@ def test_make_builds_the_same_image(tmp_path: Path) -> None:
     assert (tmp_path / "pid.hex").read_bytes() == made.path.read_bytes()
     if shipped.compiler == made.compiler:
         assert made.path.read_bytes() == shipped.path.read_bytes()
+
+
+def test_a_function_that_no_library_has_is_named(tmp_path: Path) -> None:
+    (tmp_path / "far.c").write_text(
+        '#include <math.h>\n#include "far.h"\ndouble far(double u) { return atan2(sin(u), 2.0); }\n'
+    )
+    (tmp_path / "far.h").write_text("double far(double u);\n")
+    (tmp_path / "far.toml").write_text(
+        'name = "far"\nperiod = "1/100"\nsources = ["far.c"]\nheaders = ["far.h"]\n'
+        '[code]\nstep = "y = far(u)"\n[inputs]\nu = {}\n[outputs]\ny = {}\n'
+    )
+    with pytest.raises(
+        BuildError, match="far calls atan2, which the compiler's library for a Pico"
+    ):
+        firmware(tmp_path / "far.toml", board=PICO)

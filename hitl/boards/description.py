@@ -255,6 +255,8 @@ class BoardDescription:
     uart: Uart | None = None
     emulators: Mapping[str, Emulator] = field(default_factory=dict)
     """Emulators by name; the first one is used if the URL names none."""
+    times: str = ""
+    """What the times of the emulated board are worth, one sentence; "" without a remark."""
     io_node: bool = False
     """True if the firmware of the I/O node of rigs runs on this board."""
 

@@ -70,6 +70,7 @@ def info(name: str, as_json: bool) -> None:
         "line": f"{board.line.baud} baud, at most {board.line.most_baud}; common rates: {rates}",
         "pins": ranges(board.pins.numbers) if board.pins else "none described",
         **states,
+        "times": board.times or "no remark",
         "flash with": board.flasher.program if board.flasher else "no program is described",
         "files": str(board.hal),
     }

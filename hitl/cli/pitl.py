@@ -182,6 +182,8 @@ def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
         out.print(f"{name} on {url}: {hello(one.board)}", soft_wrap=True, markup=False)
         if name in both.images:
             out.print(f"firmware {in_words(both.images[name])}", soft_wrap=True, markup=False)
+            if times := both.images[name].board.times:
+                out.print(f"times: {times}", soft_wrap=True, markup=False)
         for text in (
             rate_in_words(one.baud, one.board.clock_hz),
             f"before the first step: {one.budget}",

@@ -17,7 +17,7 @@ from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
 from hitl.firmware.firmware import Firmware, firmware
 from hitl.interface import Interface, InterfaceError
-from rtsim.components.controller import ControllerError
+from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 

@@ -98,6 +98,8 @@ class _Job:
         except BuildError as error:
             if refusal := overflow_error(self.board, self.sketch.name, str(error)):
                 raise refusal from error
+            if how.package and (said := _undefined(self.board, self.sketch.name, str(error))):
+                raise BuildError(f"{said}\n{error}") from error
             raise
         linked, memory = Program(program.read_bytes()), self.board.memory
         flash, ram = linked.size(memory.flash_sections), linked.size(memory.ram_sections)
@@ -161,6 +163,17 @@ def overflow_error(board: BoardDescription, name: str, said: str) -> BoardError 
     if ends:
         return _too_much_ram(board, name, max(int(end, 16) for end in ends) - memory.ram_begins)
     return None
+
+
+def _undefined(board: BoardDescription, name: str, said: str) -> str:
+    """Return a text about functions that are in no library; "" if none is undefined."""
+    names = list(dict.fromkeys(re.findall(r"undefined symbol: (\w+)", said)))
+    if not names:
+        return ""
+    return (
+        f"{name} calls {', '.join(names)}, which the compiler's library for {board.phrase} does "
+        "not have; add a C file that defines it to sources"
+    )
 
 
 def _too_much_flash(board: BoardDescription, name: str, flash: int) -> BoardError:

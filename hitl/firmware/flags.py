@@ -38,7 +38,7 @@ _IMAGE = """\
 \t{size} -A $< | grep -E '^.({sections}) '
 """
 _IMAGE_BY_RTSIM = """\
-\tpython3 -m hitl.firmware.program {board} $< $@
+\tpython3 -m hitl.firmware.make_hex {board} $< $@
 """
 _HEADERS = """\
 PACKAGE := $(shell python3 -c 'import {package}; print({package}.__path__[0])')

@@ -1,20 +1,15 @@
 """Read a linked program, an ELF file of 32 bits, and write its flash as Intel HEX.
 
-The Makefiles of boards whose compiler is a Python package run this module.
-
 Source: System V Application Binary Interface, chapters 4 and 5.
 """
 
 from __future__ import annotations
 
 import struct
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from hitl.boards.contract import BoardError
-from hitl.boards.known import board_named
 
 _RECORD = 16
 _NO_BITS, _ALLOCATED, _LOAD = 8, 2, 1
@@ -97,16 +92,3 @@ class Program:
 def _record(kind: int, address: int, data: bytes) -> str:
     body = bytes([len(data)]) + address.to_bytes(2, "big") + bytes([kind]) + data
     return ":" + (body + bytes([-sum(body) % 256])).hex().upper()
-
-
-def main(board: str, program: str, image: str) -> None:
-    """Write the flash of the ELF file ``program`` for ``board`` to the Intel HEX file ``image``."""
-    memory, linked = board_named(board).memory, Program(Path(program).read_bytes())
-    text = linked.hex(memory.flash_begins, memory.flash)
-    Path(image).write_text(text, encoding="ascii", newline="")
-    flash, ram = linked.size(memory.flash_sections), linked.size(memory.ram_sections)
-    print(f"{flash} bytes of flash, {ram} bytes of static RAM")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:4])

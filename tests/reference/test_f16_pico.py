@@ -73,7 +73,7 @@ def test_every_exchange_ends_within_its_period(rate: str, until: float) -> None:
     _, controller = on_board(rate, until)
     assert 15_000 < min(controller.cycles) < max(controller.cycles) < 30_000
     assert 1_200_000 < max(controller.exchange_ns) < 1_500_000 < 1e9 / int(rate)
-    assert abs(controller.budget.exchange_ns / max(controller.exchange_ns) - 1.0) < 0.1
+    assert abs(controller.budget.answered_ns / max(controller.exchange_ns) - 1.0) < 0.02
 
 
 @flights

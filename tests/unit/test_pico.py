@@ -16,11 +16,14 @@ from firmware_parts import random_inputs, started
 from hitl.boards import BoardError
 from hitl.boards.description import Emulator
 from hitl.boards.emulated import EmulatedBoard
+from hitl.boards.intel_hex import read_image
 from hitl.boards.known import BOARDS, add_board
 from hitl.boards.pico import PICO, pwm
+from hitl.building.toolchain import BuildError
 from hitl.controllers.in_process import InProcess
 from hitl.firmware import firmware
-from hitl.firmware.compiling import NoTools
+from hitl.firmware.compiling import PROGRAM, NoTools
+from hitl.firmware.make_hex import main
 from hitl.firmware.program import Program
 from hitl.interface import load_interface
 from hitl.testing import check_board
@@ -53,7 +56,14 @@ def running(image: bytes) -> Iterator[EmulatedBoard]:
         yield board
 
 
-def cycles_of(sequence: Sequence[int]) -> int:
+@pytest.fixture(scope="module")
+def chip() -> Iterator[EmulatedBoard]:
+    """A board whose process takes the program of one test after the other."""
+    with running(image_of([0xE7FE])) as board:
+        yield board
+
+
+def cycles_of(sequence: Sequence[int], board: EmulatedBoard) -> int:
     """The cycles of ``sequence``, between two stores to a pin, which take a cycle each.
 
     R5 points to RAM, and R4 is 3.  Behind the second store and an endless loop are two functions,
@@ -66,9 +76,9 @@ def cycles_of(sequence: Sequence[int]) -> int:
     code[0], code[3], code[5] = (
         literal(0, 0, place), literal(0, 6, place + 4), literal(5, 10, place + 8),
     )  # fmt: skip
-    with running(image_of(code, (IO, SIO, RAM))) as board:
-        board.advance(2000)
-        ends = [edge.cycle for edge in board.pins.edges() if edge.pin == "GP0"]
+    board._process.ask("L", image_of(code, (IO, SIO, RAM)))
+    board.advance(2000)
+    ends = [edge.cycle for edge in board.pins.edges() if edge.pin == "GP0"]
     return ends[-1] - ends[-2] - 1
 
 
@@ -97,9 +107,9 @@ CYCLES = {
 
 
 @pytest.mark.parametrize("name", CYCLES)
-def test_instructions_take_the_cycles_of_the_manual(name: str) -> None:
+def test_instructions_take_the_cycles_of_the_manual(name: str, chip: EmulatedBoard) -> None:
     sequence, cycles = CYCLES[name]
-    assert cycles_of(sequence) == cycles
+    assert cycles_of(sequence, chip) == cycles
 
 
 def test_a_page_shows_these_sequences() -> None:
@@ -174,8 +184,6 @@ def test_a_reset_keeps_the_ram_and_gives_another_nonce() -> None:
 
 
 def image_of_pid() -> bytes:
-    from hitl.boards.intel_hex import read_image
-
     path = firmware(PID, board=PICO).path
     return read_image(path, PICO.memory.flash, PICO.memory.flash_begins)
 
@@ -228,3 +236,29 @@ def test_pwm_is_read_from_the_registers_of_a_slice() -> None:
     assert found is not None
     assert (found.duty, found.frequency) == (0.25, 31_250.0)
     assert pwm("GP0", bytes(registers)) is None
+
+
+def test_make_builds_the_same_image(tmp_path: Path) -> None:
+    """The last command of the Makefile is rtsim's own; it writes the image that ships."""
+    made = firmware("firmware/core/pid.toml:single", board=PICO, build=True)
+    main("pico", str(made.path.parent / PROGRAM), str(tmp_path / "pid.hex"))
+    shipped = firmware("firmware/core/pid.toml:single", board=PICO)
+    assert shipped.prebuilt
+    assert (tmp_path / "pid.hex").read_bytes() == made.path.read_bytes()
+    if shipped.compiler == made.compiler:
+        assert made.path.read_bytes() == shipped.path.read_bytes()
+
+
+def test_a_function_that_no_library_has_is_named(tmp_path: Path) -> None:
+    (tmp_path / "far.c").write_text(
+        '#include <math.h>\n#include "far.h"\ndouble far(double u) { return atan2(sin(u), 2.0); }\n'
+    )
+    (tmp_path / "far.h").write_text("double far(double u);\n")
+    (tmp_path / "far.toml").write_text(
+        'name = "far"\nperiod = "1/100"\nsources = ["far.c"]\nheaders = ["far.h"]\n'
+        '[code]\nstep = "y = far(u)"\n[inputs]\nu = {}\n[outputs]\ny = {}\n'
+    )
+    with pytest.raises(
+        BuildError, match="far calls atan2, which the compiler's library for a Pico"
+    ):
+        firmware(tmp_path / "far.toml", board=PICO)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from protocol_parts import f16
 
-from hitl.boards.uno import CLOCK_HZ
+from hitl.boards.avr import CLOCK_HZ
 from hitl.protocol.line import (
     BITS_PER_BYTE,
     MOST_BAUD,

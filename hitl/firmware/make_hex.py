@@ -1,0 +1,25 @@
+"""Write the image of a linked program: ``python -m hitl.firmware.make_hex BOARD PROGRAM IMAGE``.
+
+The Makefiles of boards whose compiler is a Python package run this module.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from hitl.boards.known import board_named
+from hitl.firmware.program import Program
+
+
+def main(board: str, program: str, image: str) -> None:
+    """Write the flash of the ELF file ``program`` for ``board`` to the Intel HEX file ``image``."""
+    memory, linked = board_named(board).memory, Program(Path(program).read_bytes())
+    text = linked.hex(memory.flash_begins, memory.flash)
+    Path(image).write_text(text, encoding="ascii", newline="")
+    flash, ram = linked.size(memory.flash_sections), linked.size(memory.ram_sections)
+    print(f"{flash} bytes of flash, {ram} bytes of static RAM")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])

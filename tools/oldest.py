@@ -51,6 +51,7 @@ SAMPLE = {
     "scipy": ("tests/conformance/test_scipy_solvers.py", "tests/reference/test_f16_trim.py"),
     "simpy": ("tests/unit/test_discrete_processes.py",),
     "sybil": ("docs/scenario.md",),
+    "viser": ("tests/unit/test_web_guard.py", "tests/unit/test_web_page.py"),
     "websockets": ("tests/unit/test_telemetry_foxglove.py",),
     "xarray": ("tests/unit/test_record_table.py",),
     "ziglang": ("tests/unit/test_sil_compilers.py",),

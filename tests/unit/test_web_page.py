@@ -1,4 +1,4 @@
-"""The page of a run: bounded with many signals, calm with NaN, escaped, read-only unless allowed."""
+"""The page of a run: bounded, calm with NaN, escaped, and read-only unless allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's process beside a run: the trace is the same, and a killed page does not end the run."""
+"""The page's process beside a run: the trace is the same, and a killed page ends no run."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ from rtsim.cli.study_tables import (
 )
 from rtsim.cli.trust import trust_options
 from rtsim.core.errors import ScenarioError
-from rtsim.studies.cluster import Where
 from rtsim.studies.designs import MonteCarlo, Search
 from rtsim.studies.folder import Folder
 from rtsim.studies.running import begin, carry_out
 from rtsim.studies.summary import summarise
+from rtsim.studies.workers import Where
 
 _folder = click.argument("folder", type=click.Path(path_type=Path))
 _new_folder = click.option(

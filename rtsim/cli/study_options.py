@@ -13,12 +13,12 @@ from rtsim.cli.common import F
 from rtsim.cli.completion import setting_names
 from rtsim.cli.settings import parse_settings
 from rtsim.core.errors import ScenarioError
-from rtsim.studies.cluster import Where
 from rtsim.studies.designs import Design, MonteCarlo, design_of_text
 from rtsim.studies.plan import find_study
 from rtsim.studies.requirements import Requirement
 from rtsim.studies.study import Study
 from rtsim.studies.texts import split, value_of
+from rtsim.studies.workers import Where
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from rtsim.record.event import Value
 from rtsim.record.frames import LONGEST_STATUS, FrameKind, pack
 from rtsim.record.memory_recorder import Track, Tracks
 from rtsim.record.outbox import Outbox
-from rtsim.record.writer_process import how_it_ended, start_writer
+from rtsim.record.writer_process import await_end, how_it_ended, start_writer
 from rtsim.timing.background import allow_all, keep_off
 
 HAND_OVER_NS = 20_000_000
@@ -201,7 +201,7 @@ class FileRecorder:
         self._outbox.stop()
         self._socket.close()
         try:
-            self._process.wait(self._patience)
+            await_end(self._process, self._patience)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -53,6 +55,23 @@ def start_writer(
         pass_fds=[theirs.fileno(), *handles],
         start_new_session=True,
     )
+
+
+def await_end(process: subprocess.Popen[bytes], patience: float) -> None:
+    """Wait up to ``patience`` s until ``process`` has ended.
+
+    Raises :class:`subprocess.TimeoutExpired`.  Where the system tells the end of a process by a
+    descriptor, the wait ends at once; ``Popen.wait`` looks after 0.5, 1.5, 3.5, 7.5 ms and so on.
+    """
+    if hasattr(os, "pidfd_open"):
+        with contextlib.suppress(OSError):  # an older Linux, or the process has ended
+            handle = os.pidfd_open(process.pid)
+            try:
+                select.select([handle], [], [], patience)
+            finally:
+                os.close(handle)
+            patience = 0.0
+    process.wait(patience)
 
 
 def how_it_ended(status: int, stderr: IO[bytes]) -> str:

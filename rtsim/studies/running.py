@@ -12,7 +12,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.record.ending import TO_THE_END
 from rtsim.runs.pace import MAX, Pace
 from rtsim.studies.campaign import Campaign
-from rtsim.studies.cluster import LOCAL, DaskPool, Where
+from rtsim.studies.cluster import DaskPool
 from rtsim.studies.folder import Folder
 from rtsim.studies.keeping import keep, run_into
 from rtsim.studies.looks import needed
@@ -23,6 +23,7 @@ from rtsim.studies.rows import Row
 from rtsim.studies.searching import Searching
 from rtsim.studies.study import Study
 from rtsim.studies.tally import Tally
+from rtsim.studies.workers import LOCAL, Where
 
 Show = Callable[[Tally, Pool], object]
 Keeping = Callable[[int, int], object]

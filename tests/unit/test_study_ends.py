@@ -24,6 +24,7 @@ from rtsim.studies.folder import Folder
 from rtsim.studies.running import begin, resume, start
 from rtsim.studies.scratch import MARK, PREFIX, scratch
 from rtsim.studies.study import Study
+from rtsim.studies.workers import Where
 
 LIMITED = Study(design=MonteCarlo(3), results={"x": "last:plant.x"}, until=0.1, limit=2.0)
 
@@ -73,11 +74,20 @@ def test_wrong_workers_leave_no_folder(tmp_path: Path, words: tuple[str, str]) -
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:0", "tls://127.0.0.1:0", "127.0.0.1:0"])
+def test_an_address_at_which_nothing_listens_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setattr("rtsim.studies.workers._check_certificates", lambda _: None)
+    monkeypatch.setattr("distributed.Client", lambda *_, **__: pytest.fail("Dask is waited for"))
+    with pytest.raises(ScenarioError, match="no Dask scheduler answers at"):
+        Where(address=address).check_reachable()
+
+
 @pytest.mark.parametrize("command", ["start", "search"])
 def test_no_folder_is_made_before_a_cluster_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    monkeypatch.setattr("rtsim.studies.cluster._JOIN_S", 0.5)
     monkeypatch.setattr(Folder, "new", lambda *_: pytest.fail("a folder is made"))
     words = ["--factor", "plant.x=range:0,1", "--result", "y=last:plant.x", "--require", "y<1"]
     where = ["--cluster", "tcp://127.0.0.1:0", "-o", str(tmp_path / "a"), "--runs", "20"]

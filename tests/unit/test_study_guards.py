@@ -16,8 +16,9 @@ from rtsim.core.signals import Vector
 from rtsim.record.file import FileRecorder
 from rtsim.scenario.trust import permitted
 from rtsim.studies import cluster as cluster_module
+from rtsim.studies import workers as workers_module
 from rtsim.studies.campaign import Campaign
-from rtsim.studies.cluster import DaskPool, Where
+from rtsim.studies.cluster import DaskPool
 from rtsim.studies.designs import (
     DESIGNS,
     Antithetic,
@@ -40,6 +41,7 @@ from rtsim.studies.running import start
 from rtsim.studies.study import Study
 from rtsim.studies.summary import summarise
 from rtsim.studies.tally import Tally
+from rtsim.studies.workers import Where
 
 FOUR = Study(
     factors={"plant.x": (0.5, 0.9)}, design=MonteCarlo(4), results={"x": "last:plant.x"}, until=0.1
@@ -245,11 +247,11 @@ def test_dask_does_not_pause_local_workers_and_uses_the_cpus_of_this_process(
 ) -> None:
     import dask
 
-    with cluster_module._settings():
+    with workers_module.settings():
         assert dask.config.get("distributed.worker.memory.pause") is False
-    monkeypatch.setattr(cluster_module, "usable_cpus", lambda: (3,))
-    assert cluster_module._count(Where()) == 1
-    assert cluster_module._count(Where(workers=2)) == 2
+    monkeypatch.setattr(workers_module, "usable_cpus", lambda: (3,))
+    assert workers_module.count_of(Where()) == 1
+    assert workers_module.count_of(Where(workers=2)) == 2
 
 
 RAISING = """

@@ -16,7 +16,6 @@ from rtsim.cli.main import main
 from rtsim.cli.study_progress import text_of
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.campaign import Campaign
-from rtsim.studies.cluster import Where
 from rtsim.studies.designs import Search, Space
 from rtsim.studies.designs.search import MAXIMUM
 from rtsim.studies.folder import ENDED, Folder, StudyError
@@ -29,6 +28,7 @@ from rtsim.studies.searching import Searching
 from rtsim.studies.study import Study
 from rtsim.studies.summary import summarise
 from rtsim.studies.tally import Tally
+from rtsim.studies.workers import Where
 
 
 def rows_of(folder: Folder) -> list[dict[str, Any]]:

@@ -15,7 +15,6 @@ from rtsim.core.errors import ScenarioError
 from rtsim.studies import batch as batch_module
 from rtsim.studies.batch import check_worker, run_batch
 from rtsim.studies.campaign import Campaign
-from rtsim.studies.cluster import Where
 from rtsim.studies.designs import MonteCarlo
 from rtsim.studies.folder import Folder
 from rtsim.studies.plan import Job, Orders, Plan
@@ -24,6 +23,7 @@ from rtsim.studies.reductions import Last
 from rtsim.studies.running import carry_out, pool_of
 from rtsim.studies.study import Study
 from rtsim.studies.tally import Tally
+from rtsim.studies.workers import Where
 
 RUNS = 40
 

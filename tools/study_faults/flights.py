@@ -6,13 +6,13 @@ import random
 from pathlib import Path
 
 from rtsim.studies.campaign import Campaign
-from rtsim.studies.cluster import Where
 from rtsim.studies.folder import Folder
 from rtsim.studies.keeping import run_into
 from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Orders
 from rtsim.studies.running import pool_of
 from rtsim.studies.tally import Tally
+from rtsim.studies.workers import Where
 from tools.study_faults.clusters import certificates, client_environment, cluster
 from tools.study_faults.processes import kill, wait_for
 from tools.study_faults.rows import Rows, count_of, rows_of

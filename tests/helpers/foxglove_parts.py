@@ -97,7 +97,9 @@ def _fields(message: Any) -> dict[str, Any]:
 def watching(port: int) -> Iterator[Watcher]:
     """Connected; who listens there may begin to answer later."""
     url = f"ws://127.0.0.1:{port}"
-    with connect(url, subprotocols=[PROTOCOL], open_timeout=60, max_size=None) as connection:  # type: ignore[list-item]
+    protocol: Any = PROTOCOL
+    connection: Any  # the libraries' versions name its type differently
+    with connect(url, subprotocols=[protocol], open_timeout=60, max_size=None) as connection:
         yield Watcher(connection)
 
 

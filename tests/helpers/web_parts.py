@@ -15,7 +15,6 @@ from rtsim.gateway.web.address import PageAddress, open_port
 from rtsim.gateway.web.guard import Guard, guarded_server
 from rtsim.gateway.web.source import About, Look, PageState, Past
 
-
 ANGLES = ("p.r", "p.p", "p.y")
 
 
@@ -33,7 +32,7 @@ class Made:
     def look(self, names: Sequence[str]) -> Look | None:
         self.asked = names
         self.ns += 50_000_000
-        stamps = {t: (self.ns, self.ns + 1, self.ns + 2) for t in self.about.topics}
+        stamps = dict.fromkeys(self.about.topics, (self.ns, self.ns + 1, self.ns + 2))
         return Look(PageState(self.ns, 1.0, False), dict.fromkeys(names, self.value), stamps)
 
     def past(self, names: Sequence[str], span_s: float) -> Past:

@@ -1,4 +1,4 @@
-"""The page of a run: bounded with many signals, calm with NaN, escaped, read-only unless allowed."""
+"""The page of a run: bounded, calm with NaN, escaped, and read-only unless allowed."""
 
 from __future__ import annotations
 
@@ -236,5 +236,3 @@ def test_steps_of_fields_suit_the_value() -> None:
 
     assert [_step(v) for v in (0.0, 9200.0, 0.25)] == [0.001, 1.0, pytest.approx(1e-4)]
     assert math.isfinite(_step(1e-300))
-
-

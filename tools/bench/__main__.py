@@ -61,6 +61,7 @@ _MODULES = (
     "pitl",
     "pilot",
     "gateway",
+    "web",
     "blocks",
     "discrete",
     "solve",

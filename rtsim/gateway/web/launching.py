@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -112,7 +113,8 @@ class WebPage:
     def _end(self) -> None:
         if self._pipe.fileno() < 0:
             return
-        self._pipe.shutdown(socket.SHUT_WR)
+        with suppress(OSError):  # a process that was killed has closed its end
+            self._pipe.shutdown(socket.SHUT_WR)
         until = stopwatch() + round(_END_S * NS_PER_S)
         while stopwatch() < until and self._read(0.1):
             pass

@@ -25,7 +25,8 @@ from rtsim.gateway.web.texts import MOST_TOPICS, messages_html, note_html, state
 LOOK_S = 0.05
 """Interval between two looks at the source, s."""
 _CHARTS_EVERY = 4
-"""Charts, texts and tracks are drawn at every fourth look only."""
+"""Charts and texts are drawn at every fourth look only."""
+_TRACKS_EVERY = 10
 _MOST_FOUND = 30
 _SPANS = {"5 s": 5.0, "30 s": 30.0, "2 min": 120.0, "10 min": 600.0}
 _VIEWS_WIDTH, _RUN_WIDTH = 430.0, 330.0
@@ -163,6 +164,8 @@ class Page:
         self.scene.show(look.state.ns, look.values)
         if self._looks % _CHARTS_EVERY == 0:
             self._show_slowly(look)
+        if self._looks % _TRACKS_EVERY == 0:
+            self.scene.show_tracks()
         self._looks += 1
 
     def _tell(self, kind: str, arguments: dict[str, Any]) -> None:
@@ -186,7 +189,6 @@ class Page:
             if self._controls is not None:
                 self._controls.show(state)
             self._parameters.show(look.values)
-        self.scene.show_tracks()
 
     def _measured(self, ns: int) -> float | None:
         """Return simulated seconds per second since the last call."""

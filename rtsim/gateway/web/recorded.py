@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from rtsim.record.reading import Recording, TrackData
 from rtsim.record.recorded_views import Place, places
 from rtsim.record.table import MESSAGES
 from rtsim.record.views import views_of
+from rtsim.timing.frames import NO_SAMPLE
 
 LEAST_RATE, MOST_RATE = 0.001, 1000.0
 _TIMING = "timing"
@@ -50,6 +52,13 @@ class RecordedRun:
         self._timing = timing if timing is not None and len(timing) else None
         frames = np.zeros(0, np.int64) if self._timing is None else self._timing.ns
         self._frames: NDArray[np.int64] = np.ascontiguousarray(frames)
+        computed = [
+            e.tag.ns
+            for e in recording.events
+            if e.kind == "Overrun" and e.values.get("cause") == "compute"
+        ]
+        self._computed = np.array(computed, np.int64)
+        """Times of the overruns that computing caused, ns."""
         self._events = {
             kind: np.array([e.tag.ns for e in recording.events if e.kind == kind], np.int64)
             for kind in ("Overrun", "Late", "Missed")
@@ -66,7 +75,7 @@ class RecordedRun:
         shown = shown if isinstance(shown, Mapping) else {}
         described = {name: _described(self._tracks[p.track], p) for name, p in self._places.items()}
         return About(
-            title=self._recording.source,
+            title=Path(self._recording.source).name,
             signals={name: signal.unit for name, signal in described.items()},
             kinds={name: signal.kind for name, signal in described.items()},
             topics={
@@ -109,12 +118,13 @@ class RecordedRun:
         margin = lateness = None
         if self._timing is not None and frame:
             row = self._timing.words[frame - 1]
-            lateness, margin = (
+            found = (
                 int(row[1 + self._timing.integers.index(n)]) for n in ("wake_lateness", "margin")
             )
+            lateness, margin = (None if ns == NO_SAMPLE else ns for ns in found)
         return PageState(
             ns, self._rate, self._standing, many["Late"], many["Missed"], many["Overrun"],
-            0, margin, lateness, frame,
+            int(np.searchsorted(self._computed, ns, "right")), margin, lateness, frame,
         )  # fmt: skip
 
     def _values(self, names: Sequence[str], ns: int) -> dict[str, float]:

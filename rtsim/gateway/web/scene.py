@@ -7,6 +7,7 @@ user turns, and no browser has to be told where its camera is.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -27,6 +28,9 @@ NOBODY = "nothing"
 """The choice of a camera that does not follow a body."""
 _SEGMENTS = 500
 """Number of segments of a track."""
+_RECENT = 15
+"""Number of segments of the end of a track, which is sent with each position: 0.75 s.  It hangs on
+the body: a slow browser moves nodes at once, but draws new lines later."""
 _WORLD = "/world"
 _UNIT = 0.5
 """Length of the first body in the units of the browser, whose camera is made for such sizes."""
@@ -98,13 +102,13 @@ def placed_in(about: About) -> tuple[list[Placed], str]:
     return found, wrong
 
 
-def _segments(points: Vector) -> Any:
-    """Return the segments (:data:`_SEGMENTS`, 2, 3) between ``points`` (n, 3).
+def _segments(points: Vector, many: int) -> Any:
+    """Return the segments (``many``, 2, 3) between ``points`` (n, 3).
 
     The browser draws a line whose number of segments changes only in part, so the number is
     constant: the last segments have no length.
     """
-    ends = np.full((_SEGMENTS + 1, 3), points[-1], np.float32)
+    ends = np.full((many + 1, 3), points[-1], np.float32)
     ends[: len(points)] = points
     return np.stack([ends[:-1], ends[1:]], axis=1)
 
@@ -132,7 +136,11 @@ class PageScene:
         self._trails = [BodyTrail(one.length / 2, _SEGMENTS) for one in self.placed]
         self._world = self._scene.add_frame(_WORLD, show_axes=False)
         self._frames = [self._add(one) for one in self.placed]
-        self._tracks = [self._add_track(one) for one in self.placed]
+        self._tracks = [self._add_line(f"{one.name}_track", _SEGMENTS) for one in self.placed]
+        self._recent = [deque[Vector](maxlen=_RECENT + 1) for _ in self.placed]
+        here = [f"{one.name}_here" for one in self.placed]
+        self._here = [self._scene.add_frame(f"{_WORLD}/{h}", show_axes=False) for h in here]
+        self._ends = [self._add_line(f"{h}/track_end", _RECENT) for h in here]
         self._ns = -1
         if any(one.shape == BALL for one in self.placed):
             self._add_planet()
@@ -172,9 +180,9 @@ class PageScene:
         self._scene.add_label(f"{name}/name", one.name, position=(0.0, 0.0, -0.3 * size))
         return frame
 
-    def _add_track(self, one: Placed) -> Any:
+    def _add_line(self, name: str, segments: int) -> Any:
         return self._scene.add_line_segments(
-            f"{_WORLD}/{one.name}_track", np.zeros((_SEGMENTS, 2, 3)), _ORANGE,
+            f"{_WORLD}/{name}", np.zeros((segments, 2, 3)), _ORANGE,
             thickness=0.012, thickness_units="world",
         )  # fmt: skip
 
@@ -203,6 +211,8 @@ class PageScene:
         if ns < self._ns:
             for trail in self._trails:
                 trail.clear()
+            for recent in self._recent:
+                recent.clear()
         self._ns = ns
         with self._server.atomic():
             for k, one in enumerate(self.placed):
@@ -223,6 +233,10 @@ class PageScene:
         frame.position, frame.wxyz = at, (w, x, y, z)
         if self._trails:
             self._trails[k].add(pose.position)
+            self._recent[k].append(pose.position * self._scale)
+            past = np.array(self._recent[k]) - self._recent[k][-1]
+            self._here[k].position = at
+            self._ends[k].points = _segments(past, _RECENT)
         if one.name == self.followed:
             self._world.position = tuple(-x for x in at)
         if self._ground is None and one.shape != BALL:
@@ -234,4 +248,4 @@ class PageScene:
             position = np.array(self._frames[k].position) / self._scale
             points = np.array(self._trails[k].points(position)) * self._scale
             if np.isfinite(points).all():
-                track.points = _segments(points)
+                track.points = _segments(points, _SEGMENTS)

@@ -1,0 +1,125 @@
+"""The page's process beside a run: the trace is the same, and a killed page ends no run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("viser")
+
+from gateway_parts import live
+from web_parts import browser
+
+from rtsim.cli.main import main
+from rtsim.core.errors import RtsimError
+from rtsim.gateway.web.launching import Order, WebPage, page_line
+from rtsim.models import orbit, unstable
+from rtsim.record.file import FileRecorder
+from rtsim.record.reading import Recording
+from rtsim.runs.simulation import simulate
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
+
+
+def test_without_the_extra_the_message_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "viser", None)
+    for words in (["run", "no-such-scenario", "--web"], ["web"]):
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 2
+        assert "--web needs the package viser" in done.output
+        assert "pip install 'rtsim[web]'" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "--web", "orbit"], "write the scenario before --web"),
+        (["run", "orbit", "--web", "70000"], "is not a port"),
+        (["web", "x.mcap", "--control"], "only with a run in progress"),
+        (["web", "x.mcap"], "x.mcap"),
+        (["web"], "no run can be reached"),
+    ],
+)
+def test_mistakes_are_named(words: list[str], message: str) -> None:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert message in done.output
+
+
+@pytest.mark.live
+def test_the_trace_is_that_of_a_run_without_a_page(tmp_path: Path) -> None:
+    with_page, without = tmp_path / "page.mcap", tmp_path / "without.mcap"
+    command = [sys.executable, "-m", "rtsim", "run", "unstable", "--plain", "--pace", "1"]
+    run = subprocess.Popen(
+        [*command, "--until", "1.5", "--web", "--json", "-o", str(with_page)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert run.stderr is not None
+    while "web page:" not in (line := run.stderr.readline()):
+        assert line, "no address"
+    port, token = line.split()[-1].removeprefix("http://127.0.0.1:").rstrip("/").split("/")
+    from rtsim.gateway.web.address import PageAddress
+
+    with browser(PageAddress(int(port), token)) as one:
+        assert one.recv(20)
+        out, _ = run.communicate(timeout=60)
+    told = json.loads(out)["web"]
+    assert told["lost"] == ""
+    with FileRecorder(without) as recorder:
+        simulate(unstable.scenario(), until=1.5, recorder=recorder, compile=False)
+    assert Recording.open(with_page).digest() == Recording.open(without).digest()
+
+
+@pytest.mark.live
+def test_a_killed_page_is_named_and_the_run_goes_on() -> None:
+    with live(unstable.scenario()) as run:
+        page = WebPage(Order(run=str(os.getpid()), wait_s=30))
+        with page:
+            os.kill(page.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, page.pid, os.WEXITED | os.WNOWAIT)
+            before = run.status.ns
+            time.sleep(0.05)
+            assert run.status.ns > before
+        found = page.figures()
+        assert found["lost"] == "was ended by SIGKILL"
+        assert "the run continued without it" in page_line(found)
+        run.pause()
+
+
+@pytest.mark.live
+def test_a_page_of_a_run_ends_with_the_run() -> None:
+    with ExitStack() as stack:
+        with live(orbit.scenario()):
+            page = stack.enter_context(WebPage(Order(run=str(os.getpid()), control=True)))
+            with browser(page.address) as one:
+                assert one.recv(10)
+        assert page.wait() == "the run has ended"
+    assert page.figures()["lost"] == ""
+    assert page_line({"browsers": 2, "refused": 1, "lost": ""}) == (
+        "web page: 2 browsers, 1 requests refused"
+    )
+
+
+def test_a_run_that_is_not_there_ends_the_page_at_once() -> None:
+    with pytest.raises(RtsimError, match="no run"), WebPage(Order(run="nobody")):
+        pass
+
+
+def test_the_page_of_a_recording_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    wrong: Any = tmp_path / "wrong.mcap"
+    wrong.write_bytes(b"no recording")
+    with pytest.raises(RtsimError, match=r"wrong\.mcap"), WebPage(Order(recording=str(wrong))):
+        pass

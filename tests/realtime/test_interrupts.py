@@ -15,7 +15,7 @@ from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 
 pytestmark = [
-    pytest.mark.realtime,
+    pytest.mark.live,
     pytest.mark.skipif(os.name != "posix", reason="signals to a process are those of POSIX"),
 ]
 RUN = """

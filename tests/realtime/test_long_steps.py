@@ -10,7 +10,7 @@ import sys
 import pytest
 
 pytestmark = [
-    pytest.mark.realtime,
+    pytest.mark.live,
     pytest.mark.skipif(os.name != "posix", reason="signals to a process are those of POSIX"),
 ]
 HARD = """

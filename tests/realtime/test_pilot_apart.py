@@ -25,7 +25,7 @@ from rtsim.timing.policy import CatchUp
 from rtsim.timing.scheduling import SchedulingRequest
 
 pytestmark = [
-    pytest.mark.realtime,
+    pytest.mark.live,
     pytest.mark.skipif(sys.platform != "linux", reason="where a thread may run"),
 ]
 HIDDEN = Window(headless=True, size="320x180")

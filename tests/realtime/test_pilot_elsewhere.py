@@ -27,7 +27,7 @@ from rtsim.scenario.loading import load_scenario
 from rtsim.timing.policy import CatchUp
 
 pytestmark = [
-    pytest.mark.realtime,
+    pytest.mark.live,
     pytest.mark.skipif(sys.platform == "win32", reason="signals"),
 ]
 SECONDS, MIDDLE_NS = 1.2, 400_000_000

@@ -23,10 +23,7 @@ from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.timing.policy import CatchUp
 
-pytestmark = [
-    pytest.mark.realtime,
-    pytest.mark.skipif(sys.platform == "win32", reason="signals"),
-]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 SECONDS = 2.0
 HIDDEN = Window(headless=True, size="320x180")
 PATIENT = Pace(1.0, policy=CatchUp(max_frames=100_000))
@@ -85,6 +82,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> str:
     return fly(tmp_path_factory.mktemp("alone") / "run.mcap").digest()
 
 
+@pytest.mark.live
 @pytest.mark.long
 @pytest.mark.parametrize(
     "meanwhile",
@@ -109,6 +107,7 @@ def test_the_trace_is_that_of_a_run_without_one(
         FLOODS.clear()
 
 
+@pytest.mark.realtime  # it draws at a rate
 def test_it_draws_and_says_how_it_does(tmp_path: Path) -> None:
     """Pictures are saved, none of them black, and frames are counted."""
     scenario = load_scenario("f16-by-hand", {"step": "0.01"})
@@ -130,6 +129,7 @@ def test_it_draws_and_says_how_it_does(tmp_path: Path) -> None:
         assert pixels.std() > 20
 
 
+@pytest.mark.live
 def test_it_does_not_outlive_a_simulation_that_was_killed(tmp_path: Path) -> None:
     program = (
         "from rtsim.scenario.loading import load_scenario; from rtsim.pilot.loop import Cockpit\n"
@@ -166,6 +166,7 @@ def gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("window", "told"),
     [

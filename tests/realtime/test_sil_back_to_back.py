@@ -21,10 +21,9 @@ from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 
-pytestmark = [
-    pytest.mark.realtime,
-    pytest.mark.skipif(os.name != "posix", reason="signals to a process are those of POSIX"),
-]
+pytestmark = pytest.mark.skipif(
+    os.name != "posix", reason="signals to a process are those of POSIX"
+)
 UNTIL_S = 1.0
 LATENCY = ("--latency", "0.005")
 SOON_S = 60.0
@@ -41,6 +40,7 @@ def motor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.realtime
 def test_in_real_time_it_agrees_or_says_how_many_were_late(motor: Path) -> None:
     words = ["sil", "test", "scenario.py", "-c", "motor.toml", "--pace", "1.0", *LATENCY]
     result = CliRunner().invoke(main, [*words, "--until", str(UNTIL_S), "--json", "-o", "c.mcap"])
@@ -104,6 +104,7 @@ def soon(what: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("number", "send"),
     [

@@ -93,7 +93,7 @@ print(many, more, flush=True)
 """
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_a_peer_that_floods_and_goes_ends_neither_a_listener_nor_a_caller() -> None:
     with raw(zmq.DEALER) as to_listener, raw(zmq.ROUTER) as to_caller:
         port = to_caller.bind_to_random_port("tcp://127.0.0.1")

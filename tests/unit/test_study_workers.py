@@ -204,7 +204,7 @@ def scenario():
 
 
 def study():
-    return Study(design=Table({"control.mode": MODES}), results={"x": "last:plant.x"}, limit=5.0)
+    return Study(design=Table({"control.mode": MODES}), results={"x": "last:plant.x"}, limit=2.0)
 """
 
 

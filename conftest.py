@@ -26,6 +26,7 @@ from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
 from hitl.building.cache import cache_folder
+from tools.marked import MARKS, can_have, wanted
 from tools.system import missing
 
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
@@ -99,12 +100,38 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     sys.path.remove(str(path))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One and a half for each processor: a third of the time, a test waits for a process."""
+    processors = os.cpu_count() or 1
+    return processors + processors // 2
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files that cannot have a test with the marks that ``-m`` wants."""
+    marks = wanted(config.getoption("markexpr"))
+    if not marks or collection_path.suffix not in (".py", ".md"):
+        return None
+    return None if all(can_have(collection_path, mark) for mark in marks) else True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """``<!-- system: gcc -->`` at the head of a page marks all of its blocks, which build on each
-    other."""
+    other.  A file whose marks :func:`pytest_ignore_collect` would not find is an error."""
+    unseen = set[str]()
     for item in items:
         if item.path.suffix == ".md" and (found := _SYSTEM.match(_text(item.path))):
             item.add_marker(pytest.mark.system(*found[1].split()))
+        unseen.update(
+            f"{item.path}: tools/marked.py does not find the mark {mark!r} in it"
+            for mark in MARKS
+            if item.get_closest_marker(mark) and not _can_have(item.path, mark)
+        )
+    if unseen:
+        raise pytest.UsageError("\n".join(sorted(unseen)))
+
+
+_can_have = cache(can_have)
 
 
 @cache

@@ -26,6 +26,14 @@ def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As many chunks and records with fewer rows: it opens in a quarter of the time."""
+    path = tmp_path_factory.mktemp("short") / "run.mcap"
+    fly(FileRecorder(path, ticking(15 * MS)), rows=60)
+    return path
+
+
 def assert_prefix(read: Recording, whole: Recording) -> None:
     for name, track in read.tracks.items():
         assert np.array_equal(track.words, whole.tracks[name].words[: len(track)])
@@ -45,13 +53,13 @@ def open_damaged(data: bytes, path: Path, whole: Recording) -> Recording | None:
 
 
 @pytest.mark.long
-def test_truncated_at_every_byte_of_its_last_kilobyte(flown: Path, tmp_path: Path) -> None:
-    data, whole = flown.read_bytes(), Recording.open(flown)
+def test_truncated_at_every_byte_of_its_last_kilobyte(short: Path, tmp_path: Path) -> None:
+    data, whole = short.read_bytes(), Recording.open(short)
     for size in range(len(data) - 1024, len(data)):
         read = open_damaged(data[:size], tmp_path / "cut.mcap", whole)
         assert read is not None
         assert read.truncated is not None
-        assert len(read.tracks["f16"]) == 300
+        assert len(read.tracks["f16"]) == 60
 
 
 def test_truncated_anywhere(flown: Path, tmp_path: Path) -> None:
@@ -73,18 +81,18 @@ def test_truncated_anywhere(flown: Path, tmp_path: Path) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-def test_flipped_bits_are_noticed(flown: Path, tmp_path: Path, data: st.DataObject) -> None:
-    raw = bytearray(flown.read_bytes())
-    whole = Recording.open(flown)
+def test_flipped_bits_are_noticed(short: Path, tmp_path: Path, data: st.DataObject) -> None:
+    raw = bytearray(short.read_bytes())
+    whole = Recording.open(short)
     for bit in data.draw(st.lists(st.integers(0, 8 * len(raw) - 1), min_size=1, max_size=3)):
         raw[bit // 8] ^= 1 << bit % 8
     open_damaged(bytes(raw), tmp_path / "flipped.mcap", whole)
 
 
 @pytest.mark.long
-def test_every_flipped_bit_that_steers_the_reader_is_noticed(flown: Path, tmp_path: Path) -> None:
+def test_every_flipped_bit_that_steers_the_reader_is_noticed(short: Path, tmp_path: Path) -> None:
     """All bits of each record's type and length, and one of each third byte after."""
-    raw, whole = flown.read_bytes(), Recording.open(flown)
+    raw, whole = short.read_bytes(), Recording.open(short)
     steering, following, at, data_end = list(range(8)), list[int](), 8, 0
     while at < len(raw) - 8:
         steering += range(at, at + 9)

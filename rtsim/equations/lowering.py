@@ -39,6 +39,8 @@ from rtsim.equations.machine_code import FAILED, NEVER_CALLED, MachineCode, targ
 from rtsim.equations.numba_private import (
     name_files_by_signature,
     object_code,
+    optimise,
+    optimised_as_a_whole,
     save_files,
     value_of,
 )
@@ -72,6 +74,7 @@ def lower(
             shutil.rmtree(kept, ignore_errors=True)
             known, made = False, _made(plain, signature, False)
         result = made[-1][1]
+        optimise(result.library)
         alone = not known and _stands_alone(result.library)
         if not alone and not known:
             try:
@@ -116,7 +119,8 @@ def _compile(plain: Callable[..., Any], kinds: tuple[Any, ...], cached: bool) ->
     )(plain)
     if cached:
         _enable(jitted)
-    jitted.compile(kinds)
+    with contextlib.nullcontext() if cached else optimised_as_a_whole():
+        jitted.compile(kinds)
     return jitted, jitted.overloads[kinds]
 
 

@@ -36,7 +36,7 @@ PLACES = {
 }
 PRIVATE_NAMES = {
     "numba": r"\b_getvalue\b|\b_get_compiled_object\b|\b_cache\.|\b_helperlib\b|\b_nrt_python\b"
-    r"|\b_numba_unpickle\b",
+    r"|\b_numba_unpickle\b|\b_library_class\b|\b_final_module\b",
     "mcap": r"\b_Writer__\w+",
     "simpy": r"\b_resume\b|\bevent\._\w+|\b_queue\b|\b_eid\b|\b_defused\b",
 }
@@ -144,6 +144,22 @@ def test_numba_counts_allocations() -> None:
         before = count()
         made(4)
         assert count() > before, said("numba", numba.__version__, "counts no allocations")
+
+
+def test_numba_optimises_a_function_when_it_is_asked_for() -> None:
+    """One that others call alone is not; one that Python calls, in the context or later, is."""
+    inner = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(doubled)
+    outer, called = numba.njit(lambda x: inner(x) + 1.0), numba.njit(lambda x: inner(x) - 1.0)
+    differs = said("numba", numba.__version__, "makes machine code in another way")
+    with numba_private.optimised_as_a_whole():
+        outer.compile((types.float64,))
+    (late,) = (made.library for made in inner.overloads.values())
+    assert not getattr(late, "_emitted", True), differs
+    assert (outer(3.0), called(3.0)) == (7.0, 5.0), differs
+    with pytest.raises(ValueError, match="less than nothing"):
+        outer(-1.0)
+    numba_private.optimise(late)
+    assert numba_private.object_code(late), differs
 
 
 # -- mcap

@@ -178,7 +178,7 @@ def _ended(name: str, solver: SciPy | Adaptive | Rosenbrock, rtol: float) -> tup
 ROWS = [
     pytest.param(rtol, loose, tight, marks=marks, id=f"{rtol:g}")
     for rtol, loose, tight, marks in (
-        (1e-5, 5e-4, 4e-6, [pytest.mark.full]),
+        (1e-5, 1e-3, 4e-6, [pytest.mark.full]),  # OREGO: 6e-4, also by solve_ivp
         (1e-7, 2e-5, 1e-7, []),
         (1e-9, 1e-6, 1e-9, [pytest.mark.full]),
     )

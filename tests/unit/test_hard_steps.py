@@ -14,7 +14,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Model
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
-from rtsim.solve import RADAU, TOO_MANY, Adaptive, SciPy, Solver
+from rtsim.solve import RADAU, TOO_MANY, Adaptive, Rosenbrock, SciPy, Solver
 from rtsim.testing.solvers import FORCED, NONE
 
 FEW = Adaptive(most_steps=1500)
@@ -169,10 +169,12 @@ def test_a_step_that_is_too_hard_is_told_by_its_kind_and_no_other(
         (SciPy(method="DOP853"), square, POLE),
         (SciPy(method="LSODA"), square, POLE),
         (SciPy(method="Radau"), square, POLE),
+        (Rosenbrock(most_steps=300), slide, JUMP),
+        (Rosenbrock(), square, POLE),
     ],
     ids=lambda v: getattr(v, "name", getattr(v, "__name__", "")),
 )
-def test_scipys_solvers_tell_it_too(solver: Solver, function: Any, kind: str) -> None:
+def test_other_solvers_tell_it_too(solver: Solver, function: Any, kind: str) -> None:
     text = _error(function, "x = 0.01" if function is slide else "x = 1", solver)
     assert [one for one in KINDS if one in text] == [kind], text
 

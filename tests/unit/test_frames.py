@@ -135,3 +135,11 @@ def test_a_quantile_is_the_end_of_its_class() -> None:
     for p, end in ((0.0, 2), (0.5, 2), (0.51, 8), (0.9, 8), (0.91, 16), (1.0, 16)):
         assert quantile_us(counts, p) == end, p
     assert quantile_us([1, 0], 1.0) == 1
+
+
+def test_the_stamps_of_the_latest_message_are_kept() -> None:
+    tally = Tally(["link", "other"])
+    tally.stamp("link", 1, 2, 3)
+    tally.stamp("link", 4, 5, 6)
+    tally.stamp("unknown", 7, 8, 9)
+    assert tally.latest.tolist() == [[4, 5, 6], [-1, -1, -1]]

@@ -161,19 +161,22 @@ def test_a_message_that_is_too_long_or_nonsense_ends_one_connection_only() -> No
         assert good.recv(5)
         with browser(address) as long:
             long.send(b"x" * (MOST_ASKED + 1))
-            assert _ended(long)
+            assert _ended(long) == 1009, "too big"
+        with browser(address) as nonsense:
+            nonsense.send(b"\x00nonsense")
+            assert _ended(nonsense)
         server.gui.add_markdown("still here")
         assert good.recv(5)
 
 
-def _ended(connection: Any) -> bool:
-    """Whether the server closes ``connection`` behind what it has sent."""
+def _ended(connection: Any) -> int:
+    """The code with which the server closes ``connection`` behind what it has sent, or 0."""
     try:
         for _ in range(100):
             connection.recv(10)
-    except ConnectionClosed:
-        return True
-    return False
+    except ConnectionClosed as closed:
+        return 0 if closed.rcvd is None else closed.rcvd.code
+    return 0
 
 
 def test_the_share_button_does_nothing() -> None:

@@ -59,6 +59,7 @@ def test_mistakes_are_named(words: list[str], message: str) -> None:
     assert message in done.output
 
 
+@pytest.mark.full
 @pytest.mark.live
 def test_the_trace_is_that_of_a_run_without_a_page(tmp_path: Path) -> None:
     with_page, without = tmp_path / "page.mcap", tmp_path / "without.mcap"

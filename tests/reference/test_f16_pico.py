@@ -30,7 +30,7 @@ flights = pytest.mark.parametrize(
     ("rate", "until"),
     [
         ("50", SHORT),
-        ("400", SHORT / 2),
+        ("400", SHORT / 4),
         *(pytest.param(r, WHOLE, marks=full) for r in ("50", "400")),
     ],
 )

@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from rtsim.pilot.devices.calibration import AGAIN, MINUS, PLUS, REST, Calibration
-from rtsim.pilot.devices.controls import DeviceSample
 from rtsim.pilot.devices.described import Described
 from rtsim.pilot.devices.mapping import GAMEPAD_AXES
+from rtsim.pilot.devices.samples import DeviceSample
 
 _BAR = 31
 _KEYS = (("q", "quit"), ("r", "rumble, if the device can"))

@@ -13,7 +13,8 @@ from itertools import islice
 from typing import Any
 
 from rtsim.core.signals import Signals
-from rtsim.record.views import View, views_of
+from rtsim.record.default_views import views_of
+from rtsim.record.views import View
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Body
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from rtsim.record.views import View, Viewed, with_unit
+from rtsim.record.views import View, Viewable, Viewed, with_unit
 
 _COMMAND = re.compile(
     r"(?P<stem>.*?)_?(command|commanded|cmd|setpoint|set_point|reference|target|demand|wanted)\Z"
@@ -26,6 +26,15 @@ class _Wire(NamedTuple):
     reader: str
     input: str
     source: str
+
+
+def views_of(run: Viewable) -> tuple[View, ...]:
+    """Return the declared views of a scenario or a recording, else the default views.
+
+    Raises :class:`ScenarioError` if a recording contains an invalid view.
+    """
+    data = run.viewed()
+    return tuple(data.declared) or default_views(data)
 
 
 def default_views(data: Viewed) -> tuple[View, ...]:

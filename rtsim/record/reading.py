@@ -303,7 +303,7 @@ class Recording(Tabular):
         return sum(8 * len(t) * t.spec.width for t in self.tracks.values()) > SMALL
 
     def viewed(self) -> Viewed:
-        """Return what :func:`rtsim.record.views.views_of` makes views from."""
+        """Return what :func:`rtsim.record.default_views.views_of` makes views from."""
         return viewed_in(self.source, self.header, self.tracks)
 
     def digest(self) -> str:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.charts import ALLOWED, Chart, Line
-from rtsim.record.default_views import default_views
+from rtsim.record.default_views import default_views, views_of
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.recorded_views import Place, places
 from rtsim.record.thinning import BUCKETS, Thinning
-from rtsim.record.views import View, views_of
+from rtsim.record.views import View
 
 MOST_OPEN = 12
 """Number of default views that are shown at once; the others are in a fold."""

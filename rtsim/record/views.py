@@ -128,17 +128,6 @@ class Viewable(Protocol):
         ...
 
 
-def views_of(run: Viewable) -> tuple[View, ...]:
-    """Return the declared views of a scenario or a recording, else the default views.
-
-    Raises :class:`ScenarioError` if a recording contains an invalid view.
-    """
-    from rtsim.record.default_views import default_views
-
-    data = run.viewed()
-    return tuple(data.declared) or default_views(data)
-
-
 def check_views(views: Iterable[View], signals: Mapping[str, Signals]) -> None:
     """Raise :class:`UnknownName` if a view has a signal that no component has."""
     known = {f"{owner}.{name}" for owner, some in signals.items() for name in _names(some)}

@@ -177,7 +177,7 @@ class RunResult(Tabular):
         return self._read.messages
 
     def viewed(self) -> Viewed:
-        """Return what :func:`rtsim.record.views.views_of` makes views from."""
+        """Return what :func:`rtsim.record.default_views.views_of` makes views from."""
         return self.recording().viewed()
 
     def checked(self) -> RunResult:

@@ -24,7 +24,7 @@ from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.studies.designs.base import Integers
 from rtsim.studies.histories import POINTS
-from rtsim.studies.notebook import shown_folder
+from rtsim.studies.notebook import shown_study
 from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.rows import Row
 from rtsim.studies.study import OWN_COLUMNS
@@ -253,7 +253,7 @@ class Folder:
         return table if rise else table.take(np.argsort(runs, kind="stable"))
 
     def _repr_html_(self) -> str:
-        return shown_folder(self)
+        return shown_study(self.path, self.plan, self.columns())
 
     @property
     def ended(self) -> Ended:

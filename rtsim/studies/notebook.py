@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rtsim.record import notebook
 from rtsim.studies.measures import margin_name
+from rtsim.studies.plan import Plan
 from rtsim.studies.rows import STATES
 
-if TYPE_CHECKING:
-    from rtsim.studies.folder import Folder
 
+def shown_study(path: Path, plan: Plan, columns: Mapping[str, NDArray[np.generic]]) -> str:
+    """Return a study as HTML: counts and ranges, which are facts of any design.
 
-def shown_folder(folder: Folder) -> str:
-    """Return a study as HTML: counts and ranges, which are facts of any design."""
-    plan, columns = folder.plan, folder.columns()
+    ``path``: the folder of the study; ``columns``: its results, one element for each run.
+    """
     states = columns["state"]
     counts = {state: int((states == state).sum()) for state in STATES}
     facts: dict[str, object] = {
-        "folder": folder.path,
+        "folder": path,
         "design": plan.design["design"],
         "runs": f"{len(states)} of {plan.runs}",
         "states": ", ".join(f"{count} {state}" for state, count in counts.items() if count),

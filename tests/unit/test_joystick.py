@@ -25,9 +25,10 @@ from rtsim.cli.joystick import ask, open_devices, watch
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.by_wire import STICK
-from rtsim.pilot.devices.controls import Controls, DeviceSample, Moved, Stick
+from rtsim.pilot.devices.controls import Controls, Moved
 from rtsim.pilot.devices.mapping import mapping_of, read_mapping
 from rtsim.pilot.devices.missing import why_none
+from rtsim.pilot.devices.samples import DeviceSample, Stick
 from rtsim.pilot.devices.sdl import Devices
 from rtsim.pilot.viewer import strip
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
-from rtsim.pilot.devices.controls import FADE_NS, HOLD_NS, Controls, DeviceSample, Stick
+from rtsim.pilot.devices.controls import FADE_NS, HOLD_NS, Controls
 from rtsim.pilot.devices.keys import NAMED, OF_THE_WINDOW
 from rtsim.pilot.devices.mapping import MappingError, Value, mapping_of, read_mapping
+from rtsim.pilot.devices.samples import DeviceSample, Stick
 
 STICK = Signals(
     Signal("pitch", low=-1.0, high=1.0), Signal("throttle", low=0.0, high=1.0, initial=0.25)

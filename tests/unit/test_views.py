@@ -11,9 +11,10 @@ from rtsim.components.controller import PythonController
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.model import Model
+from rtsim.record.default_views import views_of
 from rtsim.record.reading import Recording
 from rtsim.record.recorded_views import places
-from rtsim.record.views import View, views_of
+from rtsim.record.views import View
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 

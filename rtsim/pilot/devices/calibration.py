@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rtsim.core.signals import Signals
-from rtsim.pilot.devices.controls import DeviceSample
 from rtsim.pilot.devices.mapping import LEAST_TRAVEL, AxisSource
+from rtsim.pilot.devices.samples import DeviceSample
 
 LEAST_LOOKS = 30
 _WINDOW = 300

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from rtsim.pilot.devices.mapping import AxisSource
-
-if TYPE_CHECKING:
-    from rtsim.pilot.devices.controls import Stick
+from rtsim.pilot.devices.samples import Stick
 
 
 @dataclass

@@ -14,7 +14,7 @@ or the mouse moves it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,36 +22,13 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.devices.choosing import Choice
 from rtsim.pilot.devices.mapping import AxisSource, KeySource, Value
+from rtsim.pilot.devices.samples import DeviceSample, Stick
 from rtsim.pilot.devices.taking_over import Lever, Pointer
 
 HOLD_NS = NS_PER_S
 FADE_NS = NS_PER_S
 _LONGEST_LOOK_S = 0.1
 """The longest time between two samples for which a held key moves a value, s."""
-
-
-@dataclass(frozen=True)
-class Stick:
-    """A sample of a joystick or gamepad; positions are -1 to 1."""
-
-    kind: str
-    """The kind of the device: ``joystick`` or ``gamepad``."""
-    name: str
-    axes: tuple[float, ...]
-    buttons: frozenset[str] = frozenset()
-    """The buttons that are held, with the names of :mod:`rtsim.pilot.devices.mapping`."""
-
-
-@dataclass(frozen=True)
-class DeviceSample:
-    """The state of all devices at one time."""
-
-    sticks: Mapping[int, Stick] = field(default_factory=dict)
-    """Joysticks and gamepads by instance id; a device keeps its id while it is plugged in."""
-    keys: frozenset[str] = frozenset()
-    mouse: tuple[float, float] | None = None
-    """The sum of the mouse's movements, in halves of the window, to the right and down; ``None`` if
-    the mouse does not move the stick."""
 
 
 @dataclass(frozen=True)

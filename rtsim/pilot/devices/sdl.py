@@ -23,9 +23,9 @@ try:
 except ImportError:  # in a build without this module, gamepads count as joysticks
     gamepads = None  # type: ignore[assignment,unused-ignore]
 
-from rtsim.pilot.devices.controls import DeviceSample, Stick
 from rtsim.pilot.devices.described import Described
 from rtsim.pilot.devices.mapping import GAMEPAD_AXES, GAMEPAD_BUTTONS, MOST_AXES
+from rtsim.pilot.devices.samples import DeviceSample, Stick
 
 MOST_STICKS = 16
 _MOST_BUTTONS, _MOST_HATS = 128, 8

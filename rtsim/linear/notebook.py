@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rtsim.record import notebook
-
-if TYPE_CHECKING:
-    from rtsim.linear.state_space import StateSpace
 
 _MOST_COLUMNS = 12
 """Greatest number of states and inputs together whose matrices are shown."""
 
 
-def shown_system(system: StateSpace) -> str:
-    """Return a linear system as HTML."""
-    named = {kind: getattr(system, kind).columns for kind in ("states", "inputs", "outputs")}
-    facts: dict[str, object] = {
-        f"{len(names)} {kind}": ", ".join(names) for kind, names in named.items()
-    }
-    if system.period is not None:
-        facts["period [s]"] = system.period.seconds
-    facts |= {"stable": "yes" if system.stable else "no", "notes": " ".join(system.notes)}
-    poles = [[f"{p.value:.6g}", p.frequency, p.damping] for p in system.poles]
+def shown_system(
+    name: str,
+    facts: Mapping[str, object],
+    poles: Sequence[tuple[complex, float, float]],
+    matrix: NDArray[np.float64],
+    rows: Sequence[str],
+    columns: Sequence[str],
+) -> str:
+    """Return a linear system as HTML.
+
+    ``poles``: value (rad/s), frequency (rad/s) and damping of each pole.  ``matrix``: [A B; C D],
+    with the names of its rows and of its columns.
+    """
+    seen = [[f"{value:.6g}", frequency, damping] for value, frequency, damping in poles]
     head = ("pole", "frequency [rad/s]", "damping")
-    out = notebook.shown(system.name or "StateSpace", facts, head, poles)
-    if len(named["states"]) + len(named["inputs"]) > _MOST_COLUMNS:
+    out = notebook.shown(name, facts, head, seen)
+    if len(columns) > _MOST_COLUMNS:
         return out
-    return out + notebook.shown("", {}, ["", *named["states"], *named["inputs"]], _rows(system))
+    return out + notebook.shown("", {}, ["", *columns], _rows(matrix, rows))
 
 
-def _rows(system: StateSpace) -> Iterator[list[object]]:
-    """Yield the rows of [A B; C D] with their names."""
-    after = "d {}/dt" if system.period is None else "next {}"
-    for name, a, b in zip(system.states.columns, system.a, system.b, strict=True):
-        yield [after.format(name), *map(float, a), *map(float, b)]
-    for name, c, d in zip(system.outputs.columns, system.c, system.d, strict=True):
-        yield [name, *map(float, c), *map(float, d)]
+def _rows(matrix: NDArray[np.float64], names: Sequence[str]) -> Iterator[list[object]]:
+    for name, row in zip(names, matrix, strict=True):
+        yield [name, *map(float, row)]

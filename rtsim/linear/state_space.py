@@ -272,7 +272,21 @@ class StateSpace:
         return np.asarray(self.c @ solved + self.d, dtype=np.complex128)
 
     def _repr_html_(self) -> str:
-        return shown_system(self)
+        named = {kind: getattr(self, kind).columns for kind in ("states", "inputs", "outputs")}
+        facts: dict[str, object] = {f"{len(n)} {kind}": ", ".join(n) for kind, n in named.items()}
+        if self.period is not None:
+            facts["period [s]"] = self.period.seconds
+        facts |= {"stable": "yes" if self.stable else "no", "notes": " ".join(self.notes)}
+        after = "d {}/dt" if self.period is None else "next {}"
+        rows = [*map(after.format, named["states"]), *named["outputs"]]
+        return shown_system(
+            self.name or "StateSpace",
+            facts,
+            [(pole.value, pole.frequency, pole.damping) for pole in self.poles],
+            np.block([[self.a, self.b], [self.c, self.d]]),
+            rows,
+            [*named["states"], *named["inputs"]],
+        )
 
     def __eq__(self, other: object) -> bool:
         """Return whether matrices, names, units and period are equal, exactly."""

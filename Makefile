@@ -19,7 +19,7 @@ RUN    := $(RUNS)/f16-$(CASE)-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run fly test test-system test-oldest test-all system unit-system realtime-system
+.PHONY: help run fly test test-system test-oldest test-long test-all system unit-system realtime-system
 .PHONY: lint style types types-shown contracts unit unit-all realtime realtime-all bench clean
 .PHONY: setup setup-fly setup-dev setup-bench setup-mutants setup-docs mutants docs
 .NOTPARALLEL:
@@ -36,6 +36,7 @@ help:
 	@echo "make test-oldest"
 	@echo "               a sample of the tests with each dependency at its lower bound (in"
 	@echo "               $(VENV)-oldest; needs Python 3.11)"
+	@echo "make test-long the tests that take seconds each"
 	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
 	@echo "make mutants   small changes to what decides verdicts: would a test notice? (MUTANTS='bus"
 	@echo "               --every 1': all of rtsim/components/bus.py; it goes on where it was stopped)"
@@ -94,16 +95,18 @@ style: setup-dev
 types: setup-dev
 	$(BIN)/python -m mypy
 
+# mypy uses one processor; meanwhile the compiled engine is compiled, which all test processes need.
 # A dependency's next release brings types of its own, which is no fault of this checkout.
 types-shown: setup-dev
+	@$(BIN)/rtsim run ball --engine compiled --until 1 --no-record >/dev/null 2>&1 & \
 	$(BIN)/python -m mypy \
 	    $(if $(RTSIM_STRICT),,|| echo "types: shown, not counted; make lint counts them")
 
 contracts: setup-dev
 	$(BIN)/lint-imports --no-logo
 
-# Tests that take seconds each are for a continuous integration, and for make test-all.
-SHORT := $(if $(RTSIM_STRICT),,and not long)
+# Tests that take seconds each have a job of their own (make test-long), and run in make test-all.
+SHORT := and not long
 
 # A file stays on one worker: the blocks of a page of docs/ build on each other.
 unit: setup-dev
@@ -112,6 +115,10 @@ unit: setup-dev
 
 unit-all: setup-dev
 	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "not realtime" --hypothesis-profile full
+
+test-long: setup-dev
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile \
+	    -m "long and not realtime and not full and not system"
 
 # They need the machine to themselves: one after another, and nothing beside them.
 realtime: setup-dev

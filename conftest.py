@@ -100,13 +100,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     sys.path.remove(str(path))
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One and a half for each processor: a third of the time, a test waits for a process."""
-    processors = os.cpu_count() or 1
-    return processors + processors // 2
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files that cannot have a test with the marks that ``-m`` wants."""
     marks = wanted(config.getoption("markexpr"))

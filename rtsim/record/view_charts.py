@@ -72,6 +72,7 @@ class ViewCharts:
         for name, place in there.items():
             lines += self._lines(name, place, first=len(lines))
         lines += self._band(view, lines)
+        lines += self._published(view, first=len(there))
         span = (self.start_s, self._recording.end_ns / NS_PER_S)
         return Chart(
             view.title, lines, y_label=self.unit(view), marks=view.marks,
@@ -148,6 +149,17 @@ class ViewCharts:
             replace(grey, name=f"{sign}{view.band:g}", y=middle + change)
             for sign, change in (("+", view.band), ("-", -view.band))
         ]
+
+    def _published(self, view: View, first: int) -> list[Line]:
+        """Return the published values within the time of the run, as points."""
+        lines, end = [], self._recording.end_ns / NS_PER_S
+        for k, one in enumerate(view.published):
+            times, values = np.array(one.times), np.array(one.values)
+            known = (times >= self.start_s) & (times <= end)
+            if known.any():
+                found = times[known], values[known]
+                lines.append(Line(one.name, *found, first + k, points=True))
+        return lines
 
     def _over(self, view: View, there: Mapping[str, Place], over: Place | None) -> Chart | None:
         if over is None or not len(self._recording.tracks[over.track]):

@@ -7,6 +7,7 @@ A scenario declares views with ``plot()``, and its recordings contain them.  Wit
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -18,6 +19,34 @@ from rtsim.core.signals import Signals
 LONGEST_TITLE = 200
 MOST_SIGNALS = 50
 """Greatest number of signals of one view."""
+MOST_PUBLISHED = 10_000
+"""Greatest number of published values of one source."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """Values of another source, such as a published trajectory, which a view shows as points.
+
+    ``name``: the source; ``times`` (n,) in s, increasing; ``values`` (n,) in the unit of the view.
+    Raises :class:`ScenarioError` for a wrong value.
+    """
+
+    name: str
+    times: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        where = f"published values {self.name!r}"
+        if not isinstance(self.name, str) or not 0 < len(self.name) <= LONGEST_TITLE:
+            raise ScenarioError(f"{where}: the name must be a text of 1 to {LONGEST_TITLE} letters")
+        for what in ("times", "values"):
+            object.__setattr__(self, what, _numbers_in(getattr(self, what), f"{where}: {what}"))
+        if len(self.times) != len(self.values):
+            raise ScenarioError(
+                f"{where}: {len(self.times)} times and {len(self.values)} values; give as many"
+            )
+        if any(b <= a for a, b in itertools.pairwise(self.times)):
+            raise ScenarioError(f"{where}: the times do not increase")
 
 
 @dataclass(frozen=True)
@@ -29,7 +58,7 @@ class View:
     ``band`` is a tolerance, drawn above and below the last signal, which is the command; with one
     signal it is drawn above and below 0.  ``band`` has the unit of the signals.  ``unit`` is the
     text at the vertical axis; ``None`` means the units of the signals.  ``marks`` draws events and
-    faults.
+    faults.  ``published`` are values of other sources; reports draw them as points over the time.
 
     Raises :class:`ScenarioError` for a wrong value.
 
@@ -43,6 +72,7 @@ class View:
     band: float | None = None
     unit: str | None = None
     marks: bool = True
+    published: tuple[Published, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.title, str) or not 0 < len(self.title.strip()) <= LONGEST_TITLE:
@@ -71,6 +101,10 @@ class View:
             raise ScenarioError(f"{where}: unit is {self.unit!r}; give a text, such as 'deg'")
         if not isinstance(self.marks, bool):
             raise ScenarioError(f"{where}: marks is {self.marks!r}; give True or False")
+        if self.published and self.over is not None:
+            raise ScenarioError(
+                f"{where}: published values need the time as their axis; remove over= or published="
+            )
 
     def names(self) -> tuple[str, ...]:
         """Return all names of signals, with the one of the horizontal axis last."""
@@ -90,7 +124,29 @@ class View:
             raise UnknownName("key", unknown[0], sorted(known), f"view {data.get('title')!r}")
         if missing := [key for key in ("title", "signals") if key not in data]:
             raise ScenarioError(f"view {dict(data)!r} has no {missing[0]}")
-        return cls(**data)
+        published = data.get("published", ())
+        if not isinstance(published, list | tuple):
+            raise ScenarioError(f"view {data['title']!r}: published is {published!r}; give a list")
+        return cls(**{**data, "published": tuple(map(_published, published))})
+
+
+def _published(data: object) -> Published:
+    keys = {"name", "times", "values"}
+    if not isinstance(data, Mapping) or data.keys() != keys:
+        raise ScenarioError(f"published values need name, times and values, got {data!r:.200}")
+    return Published(**data)
+
+
+def _numbers_in(given: object, where: str) -> tuple[float, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ScenarioError(f"{where} are {given!r}; give numbers")
+    if not 0 < len(given) <= MOST_PUBLISHED:
+        raise ScenarioError(f"{where} has {len(given)} elements; give 1 to {MOST_PUBLISHED}")
+    for one in given:
+        number = isinstance(one, int | float) and not isinstance(one, bool)
+        if not number or not math.isfinite(one):
+            raise ScenarioError(f"{where} contains {one!r}; give finite numbers")
+    return tuple(map(float, given))
 
 
 def _names_in(given: object, where: str) -> tuple[str, ...]:

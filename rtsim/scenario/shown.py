@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.record.views import View
+from rtsim.record.views import Published, View
 
 SHAPES = ("aircraft", "box")
 TAKEN = frozenset(("bodies", "cues", "pid", "scenario", "scene"))
@@ -130,18 +130,20 @@ class Presented:
         band: float | None = None,
         unit: str | None = None,
         marks: bool = True,
+        published: Sequence[Published] = (),
     ) -> None:
         """Declare a view: a plot for the report, the browser, ``rtsim top`` and the window.
 
         ``signals`` (``"component.signal"``) are drawn over time, or ``over`` another signal.  Give
-        a response first and then its command.  ``band`` is the tolerance around the last signal.
+        a response first and then its command.  ``band`` is the tolerance around the last signal;
+        ``published`` are values of other sources.
         :class:`~rtsim.record.views.View` describes all arguments.  The call does not affect the
         results of a run.  :meth:`build` checks that the signals exist.  Raises
         :class:`ScenarioError`.
 
         Example: ``out.plot("altitude [ft]", "f16.altitude_ft", "pilot.altitude_command", band=20)``
         """
-        view = View(title, signals, over, band, unit, marks)
+        view = View(title, signals, over, band, unit, marks, tuple(published))
         self.presentation = self.presentation.with_view(view)
 
     def warn(self, *cues: Cue) -> None:

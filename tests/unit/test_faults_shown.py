@@ -136,7 +136,7 @@ def test_the_report_has_each_activation_and_a_count() -> None:
     assert '<section id="faults">' in page
     for name in ("bold", "hum", "lost"):
         assert f"fault {name}" in page
-    assert "Orange marks are faults" in page
+    assert "Orange bands are faults" in page
 
 
 def test_the_report_of_a_run_without_faults_has_none() -> None:

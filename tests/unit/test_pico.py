@@ -238,6 +238,7 @@ def test_pwm_is_read_from_the_registers_of_a_slice() -> None:
     assert pwm("GP0", bytes(registers)) is None
 
 
+@pytest.mark.long
 def test_make_builds_the_same_image(tmp_path: Path) -> None:
     """The last command of the Makefile is rtsim's own; it writes the image that ships."""
     made = firmware("firmware/core/pid.toml:single", board=PICO, build=True)

@@ -63,7 +63,6 @@ class Aircraft:
             self._clock, Cueing(cues, shakes=shakes),
         )  # fmt: skip
         self.fly(2.0)
-        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_h))  # away with the keys
 
     def fly(self, degrees: float, frames: int = 1, standing: bool = False) -> None:
         """Draw it at that angle of attack."""
@@ -163,8 +162,10 @@ def test_the_stick_that_flies_is_felt_to_shake_the_horn_sounds_and_it_is_seen(
 
 @pytest.mark.usefixtures("beats")
 def test_a_stick_that_is_only_plugged_in_is_left_alone(aircraft: Aircraft) -> None:
-    """Flown by the first; the second lies on the table."""
+    """Flown by the first, on which a button was pressed; the second lies on the table."""
     flying, lying = VirtualJoystick(rumbles=True), VirtualJoystick(rumbles=True)
+    aircraft.fly(21.5, 2)
+    flying.press(0)
     aircraft.fly(21.5, 10)
     assert flying.felt
     assert lying.felt == []

@@ -140,14 +140,16 @@ def test_a_scene_that_is_not_installed_here_is_strips_that_say_so() -> None:
 @pytest.mark.usefixtures("installed")
 def test_one_declaration_serves_window_and_foxglove() -> None:
     cue = Cue("low", "ball.height", horn=0.1, below=True)
+    place, turn = ("ball.height",) * 3, ("ball.restitution",) * 4
+    body = Body("ball", north_east_down=place, quaternion=turn)
     scenario = ball()
-    scenario.show(BODY, cue, scene="meadow", colour=GREEN)
+    scenario.show(body, cue, scene="meadow", colour=GREEN)
     scenario.show(scene="meadow", depth=3)
-    assert (scenario.bodies, scenario.cues) == ((BODY,), (cue,))
-    assert told(scenario, ())["scene"] == [BODY.to_plain()]
+    assert (scenario.bodies, scenario.cues) == ((body,), (cue,))
+    assert told(scenario, ())["scene"] == [body.to_plain()]
     with Cockpit(scenario) as cockpit:
         about = cockpit.shared.schema.about
-    window = {"scene": "meadow", "colour": list(GREEN), "depth": 3, "bodies": [BODY.to_plain()]}
+    window = {"scene": "meadow", "colour": list(GREEN), "depth": 3, "bodies": [body.to_plain()]}
     assert {name: about[name] for name in window} == window
     assert about["cues"] == [cue.to_plain()]
     assert scenario.copy().presentation == scenario.presentation

@@ -248,7 +248,7 @@ def test_each_output_is_drawn_with_its_difference_and_first_divergence(wrong: Ba
     assert lines == [0.7, 0.7]
     texts = [a["text"] for a in force["layout"]["annotations"]]
     assert texts == ["first failure, 0.7 s"]
-    assert any(t["name"] == "controller, open loop" for p in drawn for t in p["data"])
+    assert "<figcaption>controller, open loop</figcaption>" in render(wrong)
 
 
 def test_what_is_equal_is_drawn_as_that(equal: BackToBack) -> None:

@@ -321,6 +321,7 @@ def expected(signal: Any, value: float) -> float:
     return float(min(max(raw, limits.min), limits.max)) * scale + int(bias)
 
 
+@pytest.mark.long
 @given(st.lists(rows, min_size=1, max_size=6), st.data())
 @settings(max_examples=6, phases=[Phase.generate])  # each compiles: shrinking takes minutes
 def test_an_identity_gives_back_what_went_in(signals: list[Any], data: st.DataObject) -> None:

@@ -14,7 +14,8 @@ from rtsim.equations.model import Model
 from rtsim.record.default_views import views_of
 from rtsim.record.reading import Recording
 from rtsim.record.recorded_views import places
-from rtsim.record.views import View
+from rtsim.record.view_charts import ViewCharts, shown_views
+from rtsim.record.views import Published, View
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 
@@ -149,3 +150,44 @@ def test_a_damaged_view_of_a_recording_names_the_recording() -> None:
     damaged = replace(recording, header={**recording.header, "views": [{"title": "t"}]})
     with pytest.raises(RecordingError, match="contains an invalid view"):
         views_of(damaged)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"times": (0.0, 0.0)}, "do not increase"),
+        ({"times": (0.0,)}, "1 times and 2 values"),
+        ({"values": (0.0, float("nan"))}, "give finite numbers"),
+        ({"values": "01"}, "give numbers"),
+        ({"times": (), "values": ()}, "0 elements"),
+        ({"name": ""}, "must be a text"),
+    ],
+)
+def test_wrong_published_values_are_refused(given: dict[str, Any], told: str) -> None:
+    right: dict[str, Any] = {"name": "source", "times": (0.0, 1.0), "values": (2.0, 3.0)}
+    with pytest.raises(ScenarioError, match=told):
+        Published(**{**right, **given})
+    kept = {**right, **given}
+    with pytest.raises(ScenarioError):
+        View.from_dict({"title": "t", "signals": ["a.b"], "published": [kept]})
+
+
+@pytest.mark.parametrize("given", [3, [3], [{"name": "a"}], "abc"])
+def test_published_values_that_are_none_are_refused(given: object) -> None:
+    with pytest.raises(ScenarioError, match="published"):
+        View.from_dict({"title": "t", "signals": ["a.b"], "published": given})
+    with pytest.raises(ScenarioError, match="need the time"):
+        View("t", ("a.b",), over="a.c", published=(Published("s", (0.0,), (0.0,)),))
+
+
+def test_a_report_shows_published_values_up_to_the_end_of_the_run() -> None:
+    scenario = _cart()
+    published = Published("a book", (0.0, 0.02, 7.0), (5.0, 6.0, 8.0))
+    scenario.plot("place [m]", "cart.place", published=[published])
+    recording = _recorded(scenario)
+    assert shown_views(recording).first[0].published == (published,)
+    chart = ViewCharts(recording, 4).chart(shown_views(recording).first[0])
+    assert chart is not None
+    found = chart.lines[-1]
+    assert (found.name, found.points) == ("a book", True)
+    assert (found.x.tolist(), found.y.tolist()) == ([0.0, 0.02], [5.0, 6.0])

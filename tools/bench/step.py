@@ -28,6 +28,7 @@ from rtsim.models.f16.plant import F16
 from rtsim.models.f16.trim import bound_f16
 from rtsim.solve import solver_named
 from rtsim.solve.explicit import LAYOUT, explicit_arrays, explicit_step
+from rtsim.solve.method import functions_of
 from rtsim.solve.resident import model_sizes
 from rtsim.solve.rk4 import RK4
 from tools.bench.f16_c import FLAGS, NATIVE_FLAGS, CStep, NoCompiler, compile_step
@@ -72,7 +73,7 @@ class Flight:
     def kernel(self) -> Callable[[Vector, int], None]:
         """Steps ``x`` in place, an even number in one call."""
         bound, x, out = self.bound, np.zeros(13), np.zeros(13)
-        handles = (bound.derivative.handle, bound.project.handle)
+        handles = functions_of(bound)
         rest = {
             "z": np.zeros(0),
             "u": self.u,

@@ -7,16 +7,14 @@ by the same amounts.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
-from rtsim.core.errors import RecordingError, UnknownName
+from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
+from rtsim.models.f16.trajectories import published_rows
 from rtsim.models.units import FT, KT
 from rtsim.record.reading import Recording
 
@@ -59,18 +57,6 @@ class Comparison:
     def enough(self) -> bool:
         """Whether the recording is long enough for a meaningful comparison."""
         return self.times > 1 and self.until_s >= min(LEAST_S, self.of_s)
-
-
-def published_rows(case: str) -> Vector:
-    """Return the published values (n, 6).
-
-    Columns: time s, altitude ft, yaw deg, pitch deg, roll deg, true airspeed kt.
-    """
-    text = files("rtsim.models.f16").joinpath("published.json").read_text(encoding="utf-8")
-    cases: dict[str, Any] = json.loads(text)["cases"]
-    if case not in cases:
-        raise UnknownName("published case", case, cases)
-    return np.array(cases[case])
 
 
 def case_of(recording: Recording) -> str:

@@ -30,7 +30,9 @@ from rtsim.models.f16.guidance import (
     course,
 )
 from rtsim.models.f16.plant import F16
+from rtsim.models.f16.trajectories import SOURCE, published
 from rtsim.models.wind import in_moving_air
+from rtsim.record.views import Published
 from rtsim.scenario.scenario import Scenario
 
 _control_law = compiled(control_law)
@@ -110,7 +112,7 @@ def scenario(
         "f16", model, step=step, states=states, inputs=inputs, parameters=dict(chosen.parameters)
     )
     out.show(drawn("f16", shape="aircraft", length=15.0), scene="f16", plant="f16")
-    _plot(out, augmented)
+    _plot(out, chosen.name if turbulence == 0.0 else "", augmented)
     if augmented:
         period = Period(1_000_000_000 / exact_seconds(rate, "rate"))
         _add_guidance(out, chosen, period, autopilot_on)
@@ -126,17 +128,36 @@ def scenario(
     return out
 
 
-def _plot(out: Scenario, augmented: bool) -> None:
-    """Declare the views: flight path, attitude, loads, then surfaces with their commands."""
+def _plot(out: Scenario, case: str, augmented: bool) -> None:
+    """Declare the views: flight path, attitude, loads, then surfaces with their commands.
+
+    ``case``: the check case whose published trajectory is shown; empty for none.
+    """
 
     def commands(*names: str) -> tuple[str, ...]:
         return names if augmented else ()
 
-    out.plot("altitude [ft]", "f16.altitude_ft", *commands("pilot.altitude_command"))
+    def nasa(*columns: str) -> list[Published]:
+        long = len(columns) > 1
+        given = [(c, f"{SOURCE}, {c[:-4]}" if long else SOURCE) for c in columns if case]
+        return [one for column, name in given for one in published(case, column, name)]
+
+    out.plot(
+        "altitude [ft]",
+        "f16.altitude_ft",
+        *commands("pilot.altitude_command"),
+        published=nasa("altitude_ft"),
+    )
     speed = commands("pilot.airspeed_command")
     out.plot("equivalent airspeed [kt]", "f16.equivalent_airspeed_kt", *speed)
-    out.plot("heading [deg]", "f16.yaw_deg", *commands("guidance.base_course"))
-    out.plot("roll and pitch [deg]", "f16.roll_deg", "f16.pitch_deg")
+    course = commands("guidance.base_course")
+    out.plot("heading [deg]", "f16.yaw_deg", *course, published=nasa("yaw_deg"))
+    out.plot(
+        "roll and pitch [deg]",
+        "f16.roll_deg",
+        "f16.pitch_deg",
+        published=nasa("roll_deg", "pitch_deg"),
+    )
     out.plot("angles of attack and sideslip [deg]", "f16.alpha_deg", "f16.beta_deg")
     out.plot("load factor", "f16.load_factor")
     out.plot("elevator [deg]", "f16.elevator", *commands("autopilot.elevator"))

@@ -112,7 +112,11 @@ class View:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the view as plain data, for :meth:`from_dict`."""
-        return {**asdict(self), "signals": list(self.signals)}
+        published = [
+            {"name": one.name, "times": list(one.times), "values": list(one.values)}
+            for one in self.published
+        ]
+        return {**asdict(self), "signals": list(self.signals), "published": published}
 
     @classmethod
     def from_dict(cls, data: object) -> View:

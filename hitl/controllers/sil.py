@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,9 @@ from hitl.worker.messages import Heard, MalformedMessage, WorkerMessageKind
 from hitl.worker.peer import Peer
 from hitl.worker.process import START_S, Worker
 from hitl.worker.refusal import refusal
+from hitl.worker.rehearsal import ExchangeRehearsal
 from hitl.worker.remote import RemoteWorker
-from hitl.worker.shared import SharedSteps
+from hitl.worker.shared import SharedLink, SharedSteps
 from rtsim.components.request_log import feed
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
@@ -100,6 +101,7 @@ class SilController:
         self._steps: SharedSteps | None = None
         """The fast path of the latest step; ``None`` if this step takes the other path."""
         self._unsent = False
+        self._rehearsal: ExchangeRehearsal | None = None
         self._evidence = Evidence(self.interface, self.p, self.build.kind, cases)
         self.environment = False
         """True if the failure belongs to the environment, such as a host without memory."""
@@ -192,6 +194,16 @@ class SilController:
                 f"{self.name} has no process; use the controller that fresh() returns"
             )
         return self._worker
+
+    def rehearsal(self) -> Callable[[], object] | None:
+        """Return a function that runs the code of an exchange; ``None`` over ZeroMQ.
+
+        Raises :class:`ControllerError` if there is no memory for it.
+        """
+        link = self._running().link
+        if self._rehearsal is None and isinstance(link, SharedLink):
+            self._rehearsal = ExchangeRehearsal(link, self.build.link, self.interface)
+        return self._rehearsal
 
     def stamps(self) -> tuple[int, int, int, int]:
         """Return the times of the latest answer, ns of the monotonic clock.
@@ -319,6 +331,9 @@ class SilController:
     def close(self) -> None:
         """End the process; raises :class:`ControllerError` if the process fails at its end."""
         worker, self._worker = self._worker, None
+        if self._rehearsal is not None:
+            self._rehearsal.close()
+            self._rehearsal = None
         if worker is None:
             return
         about, ending = worker.about, None

@@ -84,6 +84,10 @@ class SharedLink:
             raise self._error(result, len(data))
         return result == 1
 
+    def announce(self) -> None:
+        """Wake the worker, which then spins for at most 0.3 ms: a message will follow soon."""
+        self.library.rtsim_link_announce(self.end)
+
     def receive(self, until_ns: int = 0) -> bytes | None:
         """Return the next message, or ``None`` if none arrived.
 
@@ -178,6 +182,7 @@ def _loaded(library: Path) -> ctypes.CDLL:
     out.rtsim_link_open.restype = handle
     out.rtsim_link_send.argtypes = [handle, ctypes.c_char_p, size]
     out.rtsim_link_receive.argtypes = [handle, handle, size, ctypes.c_int64]
+    out.rtsim_link_announce.argtypes, out.rtsim_link_announce.restype = [handle], None
     out.rtsim_link_closed.argtypes = [handle]
     out.rtsim_link_close.argtypes, out.rtsim_link_close.restype = [handle], None
     number = ctypes.c_int64

@@ -5,6 +5,7 @@ Every deviation is an event in the recording: Late, Discarded, Missed or Failed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
@@ -18,6 +19,7 @@ from rtsim.components.latency import ZERO, LatencyModel, draw
 from rtsim.components.ports import Wiring
 from rtsim.components.protocols import (
     Explaining,
+    Rehearsed,
     Replayed,
     Savable,
     Stamped,
@@ -116,6 +118,10 @@ class ControllerTask(Ticking):
         if self._failed_or_late:
             return f"{self.name} failed, or is late"
         return CompiledReaction("controller", self.wiring, native[0], native[1], self.compute)
+
+    def rehearsal(self) -> Callable[[], object] | None:
+        """Return the controller's rehearsal of a step; ``None`` if it has none."""
+        return self.controller.rehearsal() if isinstance(self.controller, Rehearsed) else None
 
     @property
     def _failed_or_late(self) -> bool:

@@ -17,6 +17,7 @@ Savable           save(), restore()                      no run can resume from 
 Resettable        resettable                             prepared runs build all anew
 Replayed          asked_for()                            nothing to set after a restore
 Stamped           stamps()                               no track ``measured/NAME``
+Rehearsed         rehearsal()                            its code can be slow after a sleep
 Described         describe()                             the header names its class
 Parametrised      parameters                             it has no parameters
 Assignable        parameters, values                     its parameters stay as they are
@@ -31,7 +32,7 @@ ByAddress         by_address(), ran_by_address()         its steps run in the in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from rtsim.components.controller import Controller
@@ -152,6 +153,20 @@ class Stamped(Protocol):
 
 
 @runtime_checkable
+class Rehearsed(Protocol):
+    """A controller whose code can be run without effect, shortly before it is needed."""
+
+    def rehearsal(self) -> Callable[[], object] | None:
+        """Return a function that runs the code of a step; ``None`` if there is none.
+
+        It is requested once before a paced run.  The pacer calls the function after each sleep,
+        before the tag is due, if at least 40 us are left.  The function must take less time than
+        that, and it must not change the controller.
+        """
+        ...
+
+
+@runtime_checkable
 class Described(Protocol):
     """A controller that describes itself in the header of the recording."""
 
@@ -266,7 +281,7 @@ OPTIONAL: tuple[tuple[type, tuple[str, ...], tuple[str, ...]], ...] = (
 
 _METHODS = ("send", "receive", "close")
 _VALUES = ("inputs", "outputs", "outside")
-_SINGLE = ("fresh", "ready", "stamps", "describe", "functions", "asked_for")
+_SINGLE = ("fresh", "ready", "stamps", "rehearsal", "describe", "functions", "asked_for")
 
 
 def check_controller(name: str, controller: object) -> None:

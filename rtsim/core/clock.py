@@ -208,9 +208,10 @@ class WallClock:
         self._least_spin_ns = self._bound_ns = spin_ns
         self.offset_ns = random.SystemRandom().randrange(2**60, 2**61)
         """Own time minus ``CLOCK_MONOTONIC`` [ns]: converts time stamps of another process."""
-        self.rehearsal: Callable[[], object] | None = None
+        self.rehearsal: Callable[[int], object] | None = None
         """Function called between the sleep and the busy-wait, to load code into the CPU's caches.
-        """
+
+        It gets the time until the deadline [ns]."""
         self.paced = rate is not None
         self.begun_ns = 0
         """Reading of :func:`stopwatch` [ns] when simulated time began to advance."""
@@ -268,7 +269,7 @@ class WallClock:
             if left < 0 or self.spin_ns > self._least_spin_ns:
                 self._retune(left)
             if left > _REHEARSAL_NS and self.rehearsal is not None:
-                self.rehearsal()
+                self.rehearsal(left)
         if wake is not None:
             return self._spin_or_wake(due, wake)
         while self.now() < due:

@@ -145,7 +145,11 @@ def pacer_of(request: RunRequest, system: System) -> Pacer:
     clock = request.live.clock or request.pace.clock(told)
     if clock.paced:
         check_outside(system)
-    return _pacer(system, clock, request.pace.policy, may_change=told)
+    pacer = _pacer(system, clock, request.pace.policy, may_change=told)
+    if clock.paced:
+        offered = (t.rehearsal() for t in system.controllers)
+        pacer.rehearsals += [rehearsal for rehearsal in offered if rehearsal is not None]
+    return pacer
 
 
 def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pacer:

@@ -15,6 +15,7 @@ from rtsim.components.protocols import (
     Explaining,
     Fresh,
     Prepared,
+    Rehearsed,
     Savable,
     Stamped,
     Tunable,
@@ -57,6 +58,10 @@ def check_controller(
         "two new controllers answer the same inputs differently; reset all memory in fresh(), and "
         "use no clock and no random numbers"
     )
+    assert np.array_equal(wanted, _answers(make, tags, table, rehearsed=True)), (
+        "the controller answers differently after its rehearsal() was called; a rehearsal must not "
+        "change the controller"
+    )
     _check_saved(make, tags, table, wanted)
     _check_explained(prototype)
     _check_tunable(make)
@@ -76,9 +81,13 @@ def _started(controller: Controller) -> Controller:
     return controller.fresh() if isinstance(controller, Fresh) else controller
 
 
-def _answer(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
+def _answer(controller: Controller, tag: Tag, inputs: Vector, rehearsed: bool = False) -> Vector:
     if (own := own_time(controller)) is not None:
         own.advance(tag)
+    if rehearsed and isinstance(controller, Rehearsed):
+        rehearse = controller.rehearsal()
+        if rehearse is not None:
+            rehearse()
     handed = inputs.copy()
     controller.send(tag, handed)
     handed[:] = np.nan  # the simulation also reuses this vector
@@ -107,11 +116,15 @@ def _check_stamps(stamps: tuple[int, ...]) -> None:
 
 
 def _answers(
-    make: Callable[[], Controller], tags: list[Tag], table: NDArray[np.float64]
+    make: Callable[[], Controller],
+    tags: list[Tag],
+    table: NDArray[np.float64],
+    rehearsed: bool = False,
 ) -> NDArray[np.float64]:
     controller = _started(make())
     try:
-        return np.array([_answer(controller, t, row) for t, row in zip(tags, table, strict=True)])
+        rows = zip(tags, table, strict=True)
+        return np.array([_answer(controller, tag, row, rehearsed) for tag, row in rows])
     finally:
         controller.close()
 

@@ -40,6 +40,7 @@ _SPARE_NS = 300_000  # spare time that suffices to count a buffer of frames
 Overhear = Callable[[int], bool] | None
 _LONG_NS = 150_000_000  # a wait of this length can be ended early by a command
 _PIECE_NS = 50_000_000  # period of the checks for such a command
+_REHEARSED_NS = 40_000  # a rehearsal of a component begins only if more time is left
 
 DEFAULT_TOLERANCE_NS = 1_000_000
 
@@ -95,6 +96,9 @@ class Pacer:
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.rehearsal = self._rehearse
+        self.rehearsals: list[Callable[[], object]] = []
+        """Functions of components that run code of the next tag without effect, before the tag is
+        due; see ``rehearse`` in :mod:`rtsim.components.protocols`."""
         self.line: RunQueue | None = None
         """Measures how long the loop waits for a CPU; None without a wall clock."""
         self._until: Callable[[int, Wake | None], bool] = clock.wait_until
@@ -295,15 +299,25 @@ class Pacer:
         self.frame.closed = False
         return True
 
-    def _rehearse(self) -> None:
+    def _rehearse(self, left_ns: int) -> None:
         """Run :meth:`_woken` once before the wake, so that its code is in the CPU's caches.
 
-        The attributes that it writes are written again at the end of the wait.
+        The attributes that it writes are written again at the end of the wait.  The components'
+        code comes first, while more than enough of the ``left_ns`` until the deadline is left.
         """
+        if self.rehearsals:
+            self._rehearse_components(left_ns)
         frame = self.frame
         kept = frame.began_late, frame.late_by_wake, frame.woke_late
         self._woken(frame.tag_ns, 2**63)
         frame.began_late, frame.late_by_wake, frame.woke_late = kept
+
+    def _rehearse_components(self, left_ns: int) -> None:
+        until = self.read() + left_ns - _REHEARSED_NS
+        for rehearsal in self.rehearsals:
+            if self.read() >= until:
+                break
+            rehearsal()
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
         """Begin a tag that is already due; late wakes before it can explain its lateness."""

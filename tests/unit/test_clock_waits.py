@@ -101,15 +101,16 @@ def test_a_tail_grows_by_what_was_missing_and_some_spare(wall: Wall) -> None:
 def test_a_wait_sleeps_until_the_tail_begins_and_spins_to_the_deadline(wall: Wall) -> None:
     clock = WallClock(spin_ns=150_000)
     clock.anchor(0, clock.now())
-    rehearsals: list[int] = []
-    clock.rehearsal = lambda: rehearsals.append(wall.ns)
+    rehearsals: list[tuple[int, int]] = []
+    clock.rehearsal = lambda left: rehearsals.append((wall.ns, left))
     began, wall.reading = wall.ns, 100
     assert clock.wait_until(1_000_000)
     (slept,) = wall.sleeps
     assert slept == pytest.approx(850e-6, abs=2e-7)
     assert 0 <= wall.ns - began - 1_000_000 <= 300
     assert len(rehearsals) == 1
-    assert rehearsals[0] - began == pytest.approx(850_000, abs=500)
+    assert rehearsals[0][0] - began == pytest.approx(850_000, abs=500)
+    assert rehearsals[0][1] == pytest.approx(150_000, abs=500), "the time until the deadline"
     wall.sleeps.clear()
     assert clock.wait_until(1_000_000), "it has gone by"
     assert clock.wait_until(1_100_000)
@@ -127,8 +128,8 @@ def test_a_tail_too_short_to_rehearse_in_is_left_alone(
 
     clock = WallClock(spin_ns=150_000)
     clock.anchor(0, clock.now())
-    calls: list[None] = []
-    clock.rehearsal = lambda: calls.append(None)
+    calls: list[int] = []
+    clock.rehearsal = calls.append
     wall.late = late
     awake = wall.ns + 850_000 + late
     reads = [awake + 10**6, awake, awake]  # it looks twice, then the deadline has gone by

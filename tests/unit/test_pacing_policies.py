@@ -63,8 +63,8 @@ def test_the_rehearsal_of_a_wake_leaves_no_trace(monkeypatch: pytest.MonkeyPatch
         rehearsals: list[int] = []
         rehearse = clock.rehearsal
 
-        def counted(rehearse: Callable[[], object], rehearsals: list[int]) -> None:
-            rehearse()
+        def counted(rehearse: Callable[[int], object], rehearsals: list[int], left_ns: int) -> None:
+            rehearse(left_ns)
             rehearsals.append(time[0])
             time[0] -= 100  # the one reading that it takes
 
@@ -81,6 +81,34 @@ def test_the_rehearsal_of_a_wake_leaves_no_trace(monkeypatch: pytest.MonkeyPatch
     assert results[0][2][0].compute_ns == results[1][2][0].compute_ns
 
 
+@pytest.mark.parametrize(("takes_ns", "called"), [(10_000, 3), (35_000, 2), (70_000, 1)])
+def test_components_rehearse_while_enough_time_is_left(
+    takes_ns: int, called: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 100 us before the deadline, a rehearsal begins only if more than 40 us are left."""
+    time, calls = [0], [0]
+
+    def read() -> int:
+        time[0] += 100
+        return time[0]
+
+    def rehearse() -> None:
+        calls[0] += 1
+        time[0] += takes_ns
+
+    monkeypatch.setattr("rtsim.core.clock.stopwatch", read)
+    monkeypatch.setattr(
+        "time.sleep", lambda seconds: time.append(time.pop() + round(seconds * 1e9))
+    )
+    pacer = Pacer(WallClock(spin_ns=100_000), Abort(), frame_ns=MS)
+    pacer.rehearsals += [rehearse] * 3
+    pacer.start(0)
+    assert pacer.wait(MS)
+    assert calls == [called]
+    assert pacer.frame.woke_late < 1000, "the deadline was kept"
+    pacer.stop()
+
+
 def test_an_interrupt_after_the_rehearsal_counts_no_wake(monkeypatch: pytest.MonkeyPatch) -> None:
     time = [0]
 
@@ -88,8 +116,8 @@ def test_an_interrupt_after_the_rehearsal_counts_no_wake(monkeypatch: pytest.Mon
         time[0] += 100
         return time[0]
 
-    def interrupted(rehearse: Callable[[], object]) -> None:
-        rehearse()
+    def interrupted(rehearse: Callable[[int], object], left_ns: int) -> None:
+        rehearse(left_ns)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rtsim.core.clock.stopwatch", read)
@@ -127,8 +155,8 @@ def test_a_wake_right_after_the_rehearsal_finds_the_frame_as_it_was(
     rehearse = clock.rehearsal
     assert rehearse is not None
 
-    def rehearse_and_set() -> None:
-        rehearse()
+    def rehearse_and_set(left_ns: int) -> None:
+        rehearse(left_ns)
         wake.set()
 
     pacer.start(0)

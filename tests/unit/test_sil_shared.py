@@ -33,6 +33,9 @@ from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
+from rtsim.runs.pace import Pace
+from rtsim.runs.request import RunRequest
+from rtsim.runs.simulation import pacer_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory is Linux")
 MOST = 1024
@@ -158,6 +161,66 @@ def test_times_and_wrong_sizes_of_a_step(link: str, plain: Build) -> None:
     with pytest.raises(ControllerError, match="was sent a wrong number of values"):
         controller.receive(Tag(4), 10.0)
     controller.close()
+
+
+def test_a_rehearsal_changes_neither_the_controller_nor_its_worker(plain: Build) -> None:
+    """The C code answers the number of its steps, so a step too many would be seen."""
+    found = []
+    for rehearsals in (0, 3):
+        controller = SilController(plain, cases=None).fresh()
+        rehearse = controller.rehearsal()
+        assert rehearse is not None
+        for k in range(1, 1100):  # more steps than one block of the log has
+            for _ in range(rehearsals if k % 100 == 1 else 0):
+                assert rehearse()
+            controller.send(Tag(k), np.zeros(2))
+            assert controller.receive(Tag(k), 10.0) == [float(k)]
+        saved = controller.save()
+        found.append((controller.stamps()[0] > 0, len(controller.took_ns), str(saved)))
+        controller.close()
+    assert found[0] == found[1]
+
+
+def test_a_sleeping_worker_that_was_announced_a_message_spins_for_it(plain: Build) -> None:
+    """An announcement is no message: without one the worker sleeps again, and still answers."""
+    controller = SilController(plain, cases=None).fresh()
+    rehearse = controller.rehearsal()
+    assert rehearse is not None
+    controller.send(Tag(1), np.zeros(2))
+    assert controller.receive(Tag(1), 10.0) == [1.0]
+    _until_it_sleeps(controller.pid)
+    before = _switches(controller.pid)
+    rehearse()
+    until = stopwatch() + 10 * NS_PER_S
+    while _switches(controller.pid) == before:
+        assert stopwatch() < until, "the announcement did not wake the worker"
+    _until_it_sleeps(controller.pid)
+    controller.send(Tag(2), np.zeros(2))
+    assert controller.receive(Tag(2), 10.0) == [2.0]
+    controller.close()
+
+
+def _switches(pid: int) -> int:
+    """How often the process has gone to sleep."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(x.split()[1]) for x in lines if x.startswith("voluntary_ctxt_switches"))
+
+
+def _until_it_sleeps(pid: int) -> None:
+    until = stopwatch() + 10 * NS_PER_S
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+        assert stopwatch() < until
+
+
+def test_a_paced_run_rehearses_its_worker_over_shared_memory_only(plain: Build) -> None:
+    scenario = loop(SilController(plain, cases=None), "none")
+    for link, paced, wanted in ((SHM, True, 1), (ZMQ, True, 0), (SHM, False, 0)):
+        scenario.replace_controller("c", SilController(plain, cases=None, link=link), latency=1e-3)
+        system = scenario.build(0)
+        pace = Pace(1.0) if paced else Pace()
+        pacer = pacer_of(RunRequest(scenario, 0, pace, 1.0), system)
+        assert len(pacer.rehearsals) == wanted
+        system.close()
 
 
 @pytest.mark.parametrize("written", [9, 2**31, 2**32 - 9])

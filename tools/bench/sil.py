@@ -160,7 +160,15 @@ def _timed(call: Callable[[], None], steps: int, into: list[int]) -> float:
 
 
 def _stepping(undo: ExitStack, controller: SilController | InProcess) -> Callable[[], None]:
+    return _step_of(undo, controller.fresh())
+
+
+def _exchange(undo: ExitStack, controller: SilController) -> sil_link.Exchange:
     running = controller.fresh()
+    return sil_link.Exchange(_step_of(undo, running), running.rehearsal())
+
+
+def _step_of(undo: ExitStack, running: SilController | InProcess) -> Callable[[], None]:
     undo.callback(running.close)
     tag, inputs = Tag(0), np.linspace(0.0, 1.0, LAW_INPUTS.size)
 
@@ -194,7 +202,7 @@ def _brokered() -> Iterator[SilController]:
 def _at_1_khz(rounds: int, steps: int) -> list[Row]:
     with ExitStack() as undo:
         step = {
-            name: _stepping(undo, SilController(LAW, link=link))
+            name: _exchange(undo, SilController(LAW, link=link))
             for name, link in ((sil_link.SHARED, None), (sil_link.ZEROMQ, ZMQ))
         }
         return sil_link.rows(step, (REQUEST_BYTES, ANSWER_BYTES), rounds, steps)

@@ -1,6 +1,7 @@
 """A step of a worker at 1 kHz over each link, against a bare C ping-pong over the same memory.
 
 Both wait as a run in real time does: they sleep to the same time before the deadline, and spin.
+Before the deadline the pacer calls the controller's rehearsal, as it does in a run.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +30,15 @@ SHARED, BARE, ZEROMQ = "shared memory", "ping-pong", "ZeroMQ"
 _ABSENT = "step at 1 kHz over shared memory: only on Linux"
 
 
-def rows(
-    step: dict[str, Callable[[], None]], sizes: Sequence[int], rounds: int, steps: int
-) -> list[Row]:
+@dataclass(frozen=True)
+class Exchange:
+    """One exchange with a controller, and the rehearsal of one."""
+
+    step: Callable[[], None]
+    rehearsal: Callable[[], object] | None
+
+
+def rows(step: dict[str, Exchange], sizes: Sequence[int], rounds: int, steps: int) -> list[Row]:
     """Measure ``steps`` exchanges in each round; ``step`` has one exchange by link.
 
     ``sizes`` are the bytes of a request and of an answer.
@@ -62,10 +70,13 @@ def rows(
     ]  # fmt: skip
 
 
-def _paced(step: Callable[[], None], steps: int, spin_ns: int, into: list[int]) -> float:
+def _paced(exchange: Exchange, steps: int, spin_ns: int, into: list[int]) -> float:
     """The median of ``steps`` calls [ns], one each period; each is added to ``into``."""
     took = []
     pacer = Pacer(WallClock(spin_ns=spin_ns), CatchUp(10**9), frame_ns=PERIOD_NS)
+    if exchange.rehearsal is not None:
+        pacer.rehearsals.append(exchange.rehearsal)
+    step = exchange.step
     pacer.start(0)
     for k in range(steps):
         pacer.wait((k + 1) * PERIOD_NS)

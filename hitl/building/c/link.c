@@ -27,6 +27,8 @@ int rtsim_link_receive(struct link_end *end, void *into, size_t most, int64_t un
     return link_receive(end, into, most, until_ns);
 }
 
+void rtsim_link_announce(struct link_end *end) { link_announce(end); }
+
 int rtsim_link_closed(const struct link_end *end) { return link_closed(end); }
 
 void rtsim_link_close(struct link_end *end)

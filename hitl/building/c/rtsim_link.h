@@ -25,6 +25,7 @@ enum { LINK_RUNTIME = 0, LINK_WORKER = 1 };
 enum { LINK_NONE = -1, LINK_BROKEN = -2, LINK_TOO_LONG = -3 };
 enum { LINK_MOST_BYTES = 1 << 20 };
 enum { LINK_SPIN_MOST_NS = 100000, LINK_SPIN_LEAST_NS = 2000, LINK_SPIN_ALONE_NS = 1000 };
+enum { LINK_SPIN_ANNOUNCED_NS = 300000 }; /* longer than most busy-waits of a loop before a tag */
 
 struct link_queue {
     _Alignas(LINK_LINE) _Atomic uint32_t written; /* messages so far; the reader sleeps on it */
@@ -195,19 +196,22 @@ static inline void link_sleep(struct link_end *end, int64_t until_ns)
     atomic_store(&queue->asleep, 0);
 }
 
-/* As link_peek, but wait until until_ns of CLOCK_MONOTONIC; a signal ends the wait early.
- *
- * The wait spins at first.  It spins for a long time only if the last wait was short, so that a loop
- * with long pauses does not spin in vain.  A long spin yields the processor again and again: if all
- * processors are busy, the other end may be waiting for this one. */
-static inline int link_await(struct link_end *end, void *into, size_t most, int64_t until_ns)
+/* Wake the other end, if it sleeps, because a message will follow soon: then the message does not have
+ * to wait for the other end to wake up. */
+static inline void link_announce(struct link_end *end)
 {
-    int size = link_peek(end, into, most);
-    if (size != LINK_NONE || link_closed(end)) return size;
+    if (atomic_load(&end->out->asleep)) link_wake(end->out);
+}
+
+/* As link_peek, but spin until until_ns, and for at most spin_ns.  A long spin yields the processor again
+ * and again: if all processors are busy, the other end may be waiting for this one. */
+static inline int link_spin(struct link_end *end, void *into, size_t most, int64_t spin_ns,
+                            int64_t until_ns)
+{
     const int64_t began = link_now();
-    const int64_t spin_until = began + end->spin_ns < until_ns ? began + end->spin_ns : until_ns;
-    int64_t now = began;
-    while (now < spin_until && size == LINK_NONE) {
+    const int64_t spin_until = began + spin_ns < until_ns ? began + spin_ns : until_ns;
+    int size = LINK_NONE;
+    for (int64_t now = began; now < spin_until && size == LINK_NONE;) {
         for (int k = 0; k < 4 && atomic_load_explicit(&end->in->written, memory_order_relaxed) ==
                                       end->read; k++)
             link_relax();
@@ -215,11 +219,26 @@ static inline int link_await(struct link_end *end, void *into, size_t most, int6
         now = link_now();
         if (size == LINK_NONE && now - began > LINK_SPIN_ALONE_NS) sched_yield();
     }
+    return size;
+}
+
+/* As link_peek, but wait until until_ns of CLOCK_MONOTONIC; a signal ends the wait early.
+ *
+ * The wait spins at first.  It spins for a long time only if the last wait was short, so that a loop
+ * with long pauses does not spin in vain, or if the other end has announced a message. */
+static inline int link_await(struct link_end *end, void *into, size_t most, int64_t until_ns)
+{
+    int size = link_peek(end, into, most);
+    if (size != LINK_NONE || link_closed(end)) return size;
+    const int64_t began = link_now();
+    size = link_spin(end, into, most, end->spin_ns, until_ns);
     if (size == LINK_NONE) {
         link_sleep(end, until_ns);
         size = link_peek(end, into, most);
-        now = link_now();
+        if (size == LINK_NONE && end->spin_most_ns != 0 && !link_closed(end))
+            size = link_spin(end, into, most, LINK_SPIN_ANNOUNCED_NS, until_ns);
     }
+    const int64_t now = link_now();
     if (until_ns <= began) return size;
     const int paid = size != LINK_NONE && now - began <= LINK_SPIN_MOST_NS;
     end->spin_ns = paid ? end->spin_most_ns : end->spin_most_ns / LINK_SPIN_MOST_NS * LINK_SPIN_LEAST_NS;

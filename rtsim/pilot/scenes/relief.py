@@ -21,7 +21,7 @@ COLOURS = np.array([
     (92, 116, 70), (134, 130, 78), (104, 102, 98), (64, 66, 70), (58, 96, 132), (52, 82, 50),
 ], float)  # fmt: skip
 """The colour of each of :data:`rtsim.scenario.ground.KINDS`."""
-_CELLS = 24
+_CELLS = 20
 """Cells of a level from one side of its square to the other; a multiple of 4."""
 _SIGHT = 22e3
 """Distance at which 63 % of the colour is that of haze, m."""

@@ -12,7 +12,7 @@ from rtsim.gateway.shapes import Points, Solid
 from rtsim.pilot.scenes.camera import Camera
 from rtsim.pilot.scenes.sky import TOWARDS_SUN
 
-_SHADE, _EDGE = 0.62, 0.72
+_SHADE, _EDGE = 0.75, 0.72
 """Brightness of a panel that is turned away from the sun, and of the outline of a panel."""
 _OUTLINED = 100
 """A shape with more panels has no outlines, because they would cover its colours."""

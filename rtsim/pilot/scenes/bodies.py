@@ -134,7 +134,8 @@ class BodyScene:
         self._follow(max(plant.ns for plant in plants), seen)
         followed = seen[moment.page % len(seen)]
         self._draw(surface, moment, followed, seen)
-        self._numbers(surface, followed, values)
+        if not moment.aside:
+            self._numbers(surface, followed, values)
         for k, text in enumerate(self._missing):
             write(surface, text, (12.0, 14.0 + 20.0 * k), 20, AMBER)
 
@@ -204,6 +205,8 @@ class BodyScene:
         depth = [-float(camera.seen(one.at.place)[0]) for one in shown]
         for k in np.argsort(depth).tolist():
             shown[k].body.shape.draw(surface, camera, shown[k].at)
+        if moment.aside:
+            return
         ladder = inside is not None and not followed.body.shape.solid.on_ground
         ahead = inside is not None and max(map(abs, moment.look)) < _AHEAD
         self._display.symbols(surface, camera, followed.flight, ladder=ladder, ahead=ahead)

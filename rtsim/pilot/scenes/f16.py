@@ -69,7 +69,8 @@ class F16Scene:
         self.course.draw(surface, camera)
         if moment.view == CHASE:
             self._aircraft.draw(surface, camera, Placement(flight.place, flight.axes))
-        self._display.draw(surface, camera, flight, self._figures(body, moment))
+        if not moment.aside:
+            self._display.draw(surface, camera, flight, self._figures(body, moment))
 
     def camera(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.equations.model import Model
+from rtsim.gateway.ground_shape import KIND_COLOURS, ground_triangles
 from rtsim.gateway.shapes import solid_of
 from rtsim.pilot.launching import Window
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes.bodies import BodyScene
 from rtsim.pilot.scenes.camera import Camera, axes_of
 from rtsim.pilot.scenes.checking import check_scene
-from rtsim.pilot.scenes.relief import COLOURS, Relief
+from rtsim.pilot.scenes.relief import Relief
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SIGNALS, SceneMoment, Shown, views_of
 from rtsim.pilot.scenes.sky import SUN, TOWARDS_SUN, draw_sky
 from rtsim.pilot.viewer.look import STEP, Look
@@ -70,7 +72,7 @@ def sky(pixels: Any) -> Any:
 
 def flat_grid(height: float = 0.0, kind: int = 0) -> GroundGrid:
     axis = np.arange(-1000.0, 1001.0, 100.0)
-    return GroundGrid(axis, axis, np.full((21, 21), height), np.full((20, 20), kind))
+    return GroundGrid(axis, axis, np.full((21, 21), height), np.full((20, 20), kind, np.uint8))
 
 
 # -- the scene
@@ -135,7 +137,7 @@ def test_the_sun_is_where_it_is_said_to_be() -> None:
     for roll in (0.0, 2.0):
         axes = axes_of(roll, -math.asin(TOWARDS_SUN[2]), azimuth)
         draw_sky(surface, Camera(np.array([0.0, 0.0, -500.0]), axes, *SIZE))
-        assert surface.get_at((320, 180))[:3] == SUN
+        assert tuple(surface.get_at((320, 180)))[:3] == SUN
     away = axes_of(0.0, 0.0, azimuth + math.pi)
     draw_sky(surface, Camera(np.array([0.0, 0.0, -500.0]), away, *SIZE))
     assert not (pygame.surfarray.array3d(surface) == SUN).all(axis=2).any()
@@ -262,9 +264,9 @@ def test_a_recording_is_shown_as_its_run_was_and_an_old_one_shows_its_bodies() -
     assert shown["scene"] == "bodies"
     assert shown["hud"][0]["signal"] == "stone.speed"
     picture(BodyScene(shown), Playback(recording).at(10_000_000, 0))
-    recording.header.pop("shown")
-    recording.header["bodies"] = [STONE.to_plain()]
-    assert Playback(recording).about["scene"] == "bodies"
+    header = {**recording.header, "bodies": [STONE.to_plain()]}
+    header.pop("shown")
+    assert Playback(replace(recording, header=header)).about["scene"] == "bodies"
     asked = falling(STONE)
     asked.show(scene="strips")
     assert Playback(trace_of(asked)).about["scene"] == "strips"
@@ -350,7 +352,7 @@ def test_a_mesh_says_what_is_wrong_with_it(tmp_path: Path, monkeypatch: pytest.M
 def test_a_ground_travels_as_plain_data_and_says_what_is_wrong() -> None:
     rng = np.random.default_rng(1)
     axis = np.cumsum(rng.uniform(1.0, 9.0, 40))
-    height, kind = rng.uniform(-50, 900, (40, 40)), rng.integers(0, 6, (39, 39))
+    height, kind = rng.uniform(-50, 900, (40, 40)), rng.integers(0, 6, (39, 39), np.uint8)
     ground = Ground(GroundGrid(axis, axis, height, kind), 36.0, -75.0)
     again = Ground.from_plain(ground.to_plain())
     assert np.abs(again.grid.height - height).max() <= 0.0051
@@ -382,7 +384,9 @@ def test_a_ground_travels_as_plain_data_and_says_what_is_wrong() -> None:
 def test_heights_are_those_of_a_plane_between_the_points() -> None:
     axis = np.array([-300.0, -100.0, 50.0, 400.0])
     north, east = np.meshgrid(axis, axis, indexing="ij")
-    plane = Relief(GroundGrid(axis, axis, 0.1 * north - 0.2 * east + 7.0, np.zeros((3, 3), int)))
+    plane = Relief(
+        GroundGrid(axis, axis, 0.1 * north - 0.2 * east + 7.0, np.zeros((3, 3), np.uint8))
+    )
     for x, y in ((0.0, 0.0), (-299.0, 399.0), (49.0, 51.0)):
         assert plane.height(x, y) == pytest.approx(0.1 * x - 0.2 * y + 7.0)
     assert plane.height(401.0, 0.0) == 0.0
@@ -393,11 +397,11 @@ def test_the_ground_hides_what_is_behind_a_hill_and_shows_its_kinds() -> None:
     below = {"ground": Ground(flat_grid(kind=RUNWAY)).to_plain()}
     shown = moment(0, 0, -300, 0, -1.5, 0, view=COCKPIT)
     pixels = picture(BodyScene(about("aircraft", **below)), shown)[150:250, 240:330]
-    assert np.abs(pixels - COLOURS[RUNWAY]).max(axis=2).mean() < 25
+    assert np.abs(pixels - KIND_COLOURS[RUNWAY].astype(int)).max(axis=2).mean() < 25
     axis = np.arange(-2000.0, 2001.0, 100.0)
     height = np.zeros((41, 41))
     height[25:27] = 200.0
-    ridge = Ground(GroundGrid(axis, axis, height, np.zeros((40, 40), int)))
+    ridge = Ground(GroundGrid(axis, axis, height, np.zeros((40, 40), np.uint8)))
     ahead = moment(0, 0, -50, 0, 0.1, 0, view=COCKPIT)
     flat = sky(picture(BodyScene(about("aircraft")), ahead))
     high = sky(picture(BodyScene(about("aircraft", ground=ridge.to_plain())), ahead))
@@ -407,8 +411,8 @@ def test_the_ground_hides_what_is_behind_a_hill_and_shows_its_kinds() -> None:
 def test_the_number_of_drawn_cells_hardly_depends_on_the_size_of_the_grid() -> None:
     counts = []
     for many in (65, 513):
-        axis = 50.0 * (np.arange(many) - many // 2)
-        kind = np.zeros((many - 1, many - 1), int)
+        axis = np.arange(many) * 50.0 - 25.0 * (many - 1)
+        kind = np.zeros((many - 1, many - 1), np.uint8)
         relief = Relief(GroundGrid(axis, axis, np.zeros((many, many)), kind))
         camera = Camera(np.array([0.0, 0.0, -100.0]), np.eye(3), *SIZE)
         corners, _ = relief._around(camera)
@@ -416,6 +420,21 @@ def test_the_number_of_drawn_cells_hardly_depends_on_the_size_of_the_grid() -> N
         area = (np.ptp(corners[..., 0], axis=1) * np.ptp(corners[..., 1], axis=1)).sum()
         assert area == pytest.approx((50.0 * (many - 1)) ** 2), "each place is covered once"
     assert counts[1] < 3 * counts[0] < 6000
+
+
+def test_other_viewers_receive_the_same_ground_as_triangles() -> None:
+    axis = np.arange(-1000.0, 1001.0, 10.0)
+    north, east = np.meshgrid(axis, axis, indexing="ij")
+    kind = np.zeros((200, 200), np.uint8)
+    kind[:100] = RUNWAY
+    corners, colours = ground_triangles(GroundGrid(axis, axis, 0.1 * north - 0.2 * east, kind))
+    assert len(corners) == len(colours) <= 2 * 64 * 64
+    x, y, z = np.moveaxis(corners, 2, 0)
+    assert z == pytest.approx(0.1 * y - 0.2 * x)
+    assert (colours[(y < -40.0).all(axis=1)] == KIND_COLOURS[RUNWAY]).all()
+    across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    assert (across[:, 2] > 0.0).all(), "all are seen from above"
+    assert 0.5 * across[:, 2].sum() == pytest.approx(2000.0**2)
 
 
 # -- the window

@@ -15,7 +15,7 @@ import pygame
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
-from rtsim.gateway.placing import PlacedBody, Pose, World
+from rtsim.gateway.placing import PlacedBody, Pose, World, world_over
 from rtsim.gateway.shapes import BodyTrail, solid_of
 from rtsim.pilot.scenes.camera import Camera, Points, axes_of
 from rtsim.pilot.scenes.flight import FlightScene
@@ -162,9 +162,8 @@ class BodyScene:
         """Return the world; its origin is that of the ground, or below the first body."""
         if self._world is None:
             ground = self._ground
-            if ground is not None and ground.latitude is not None and ground.longitude is not None:
-                origin = math.radians(ground.latitude), math.radians(ground.longitude)
-                self._world = World(origin)
+            if ground is not None and ground.latitude is not None:
+                self._world = world_over(ground)
                 return self._world
             poses = [body.pose(values, World()) for body in bodies]
             known = [pose for pose in poses if pose is not None]

@@ -411,7 +411,7 @@ def test_the_ground_hides_what_is_behind_a_hill_and_shows_its_kinds() -> None:
 def test_the_number_of_drawn_cells_hardly_depends_on_the_size_of_the_grid() -> None:
     counts = []
     for many in (65, 513):
-        axis = np.arange(many) * 50.0 - 25.0 * (many - 1)
+        axis: Any = np.arange(many) * 50.0 - 25.0 * (many - 1)
         kind = np.zeros((many - 1, many - 1), np.uint8)
         relief = Relief(GroundGrid(axis, axis, np.zeros((many, many)), kind))
         camera = Camera(np.array([0.0, 0.0, -100.0]), np.eye(3), *SIZE)

@@ -17,6 +17,7 @@ from rtsim.pilot.viewpoints import read_viewpoint
 from rtsim.scenario.body import Body
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs/pictures/vehicles.png"
+VIEWS_PICTURE = PICTURE.with_name("three-views.png")
 SIZE, SHARE = (720, 405), 480
 """Pixels of one window, and of its width in the picture."""
 POSE = Signals("n [m]", "e [m]", "d [m]", "roll [rad]", "pitch [rad]", "yaw [rad]")
@@ -66,7 +67,7 @@ def draw_vehicles(path: Path = PICTURE) -> None:
     pygame.image.save(whole, str(path))
 
 
-def draw_three_views(path: Path = PICTURE.with_name("three-views.png")) -> None:
+def draw_three_views(path: Path = VIEWS_PICTURE) -> None:
     """As ``--view left --view front --view right`` shows them, with a thin gap between windows."""
     high, gap = SHARE * SIZE[1] // SIZE[0], 4
     whole = pygame.Surface((3 * SHARE + 2 * gap, high))

@@ -15,8 +15,8 @@ from typing import Any
 from rtsim.core.signals import Signals
 from rtsim.record.default_views import views_of
 from rtsim.record.views import View
+from rtsim.scenario.body import Body
 from rtsim.scenario.scenario import Scenario
-from rtsim.scenario.shown import Body
 
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
 _ROWS, _COLUMNS = 3, 2
@@ -175,7 +175,7 @@ def _scene(body: Body) -> dict[str, Any]:
                         "thetaOffset": 135, "near": 0.5, "far": 200_000},
         "followMode": "follow-position",
         "followTf": body.name,
-        "topics": {"scene/bodies": {"visible": True}},
+        "topics": {"scene/bodies": {"visible": True}, "scene/ground": {"visible": True}},
         "layers": {"grid": grid},
     }  # fmt: skip
 

@@ -9,6 +9,7 @@ from rtsim.core.old_names import OldName
 from rtsim.core.signals import Signals
 from rtsim.scenario.component import Component, Settable, check_component, readable
 from rtsim.scenario.controller_component import ControllerComponent
+from rtsim.scenario.standard_components import PlantComponent
 
 C = TypeVar("C", bound=Component)
 
@@ -59,6 +60,21 @@ class NamedComponents:
     def readable(self) -> dict[str, Signals]:
         """Return the signals of each component that inputs and views can read, by its name."""
         return {name: readable(one, self.components) for name, one in self.components.items()}
+
+    def adjustable(self) -> dict[str, str]:
+        """Return the unit of each element of a parameter that can change during a run."""
+        return {
+            f"{name}.{column}": signal.unit
+            for name, component in self.components.items()
+            for values in component.settable()
+            if values.live
+            for signal in values.signals
+            for column in signal.columns
+        }
+
+    def plant_names(self) -> list[str]:
+        """Return the names of the plants, sorted."""
+        return sorted(self.of(PlantComponent))
 
     def controller_component(self, name: str, problem: str) -> ControllerComponent:
         """Return the declaration of controller ``name``.

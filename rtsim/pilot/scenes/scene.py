@@ -15,8 +15,16 @@ from rtsim.core.signals import Signals, Vector
 if TYPE_CHECKING:
     import pygame
 
-COCKPIT, CHASE = "cockpit", "chase"
+COCKPIT, CHASE, SIGNALS = "cockpit", "chase", "signals"
+_BESIDE_NOSE = 0.6
+"""Look angle, rad, beyond which the nose is outside of the picture."""
 VIEWS = (COCKPIT, CHASE)
+"""The views of a scene that has no attribute ``views`` with names of its own."""
+
+
+def views_of(scene: object) -> tuple[str, ...]:
+    """Return the views of ``scene``, between which the key V changes; the first one is shown."""
+    return tuple(getattr(scene, "views", VIEWS))
 
 
 @dataclass(frozen=True)
@@ -73,10 +81,17 @@ class SceneMoment:
     page: int = 0
     """The selected page of a scene with several pages; any integer, also negative."""
     warned: tuple[Warned, ...] = ()
+    look: tuple[float, float] = (0.0, 0.0)
+    """Where the person looks: to the right and up of the view's usual direction, rad."""
 
-    def seen(self, view: str, page: int) -> SceneMoment:
-        """Return this moment with another view and page."""
-        return replace(self, view=view, page=page)
+    def seen(self, view: str, page: int, look: tuple[float, float] = (0.0, 0.0)) -> SceneMoment:
+        """Return this moment with another view, page and direction of looking."""
+        return replace(self, view=view, page=page, look=look)
+
+    @property
+    def aside(self) -> bool:
+        """True if the nose is outside of the picture, so that there is no head-up display."""
+        return self.view == COCKPIT and max(map(abs, self.look)) > _BESIDE_NOSE
 
 
 class Scene(Protocol):

@@ -11,10 +11,11 @@ import pygame
 
 from rtsim.pilot.scenes.camera import Camera, axes_of
 from rtsim.pilot.scenes.flight import FlightScene, Ground
+from rtsim.pilot.scenes.flight_aids import FlightAids
 from rtsim.pilot.scenes.hud import HeadUp, HudFigures
 from rtsim.pilot.scenes.scene import CHASE, SceneMoment, Shown
 from rtsim.pilot.scenes.text import no_picture
-from rtsim.pilot.scenes.world import Runway, Terrain, approach
+from rtsim.pilot.scenes.world import Runway, Terrain, approach, on_ground
 
 _BEHIND, _ABOVE = 32.0, 7.0
 
@@ -32,6 +33,8 @@ class F16Scene:
         self._terrain = Terrain()
         self._runway = Runway(math.radians(heading))
         self._display = HeadUp()
+        ends = np.array([[-0.5 * self._runway.length, 0.0]])
+        self._aids = FlightAids(self.course, on_ground(ends, math.radians(heading))[0])
         self._name = str(about.get("plant", "f16"))
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
@@ -48,7 +51,9 @@ class F16Scene:
         self.course.draw(surface, camera)
         if moment.view == CHASE:
             draw_aircraft(surface, camera, flight)
-        self._display.draw(surface, camera, flight, self._figures(body, moment))
+        figures = self._figures(body, moment)
+        self._display.draw(surface, camera, flight, figures)
+        self._aids.draw(surface, flight, body, figures.looks_ahead)
 
     def camera(self, flight: FlightScene, surface: pygame.Surface, view: str) -> Camera:
         """Return the camera at the pilot's eyes, or behind the aircraft without roll."""

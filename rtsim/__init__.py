@@ -35,8 +35,12 @@ if TYPE_CHECKING:
     from rtsim.linear.trimming import trim
     from rtsim.record.reading import Recording
     from rtsim.runs.simulation import simulate
+    from rtsim.scenario.body import Body
+    from rtsim.scenario.ground import Ground, GroundGrid
+    from rtsim.scenario.hud import Hud
+    from rtsim.scenario.meshes import Mesh
     from rtsim.scenario.scenario import Scenario
-    from rtsim.scenario.shown import Body, Cue
+    from rtsim.scenario.shown import Cue
 
 _HOMES = {
     "rtsim.equations.compiling": ("compiled",),
@@ -59,8 +63,12 @@ _HOMES = {
     "rtsim.linear.state_space": ("StateSpace",),
     "rtsim.linear.trimming": ("trim",),
     "rtsim.record.reading": ("Recording",),
+    "rtsim.scenario.body": ("Body",),
+    "rtsim.scenario.ground": ("Ground", "GroundGrid"),
+    "rtsim.scenario.hud": ("Hud",),
+    "rtsim.scenario.meshes": ("Mesh",),
     "rtsim.scenario.scenario": ("Scenario",),
-    "rtsim.scenario.shown": ("Body", "Cue"),
+    "rtsim.scenario.shown": ("Cue",),
     "rtsim.core.signals": ("Signal", "Signals"),
     "rtsim.runs.simulation": ("simulate",),
 }
@@ -72,8 +80,12 @@ __all__ = [
     "Empirical",
     "Fixed",
     "Gamma",
+    "Ground",
+    "GroundGrid",
     "Guard",
+    "Hud",
     "Loss",
+    "Mesh",
     "Model",
     "PythonController",
     "Recording",

@@ -27,16 +27,15 @@ from rtsim.gateway.origins import OriginCheck
 from rtsim.gateway.placing import PlacedBody, Pose, World, placed_bodies
 from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, SampledTopic
 from rtsim.gateway.relay import TelemetryRelay
-from rtsim.gateway.shapes import BodyTrail, triangles
+from rtsim.gateway.shapes import BodyTrail, Colours, Points, triangles
 from rtsim.record.schema import TrackSpec, unique_message_types
-from rtsim.scenario.shown import Body
+from rtsim.scenario.body import Body
 
 FRAMES, BODIES = f"{SCENE}/frames", f"{SCENE}/bodies"
 WORLD = "world"
 _BACKLOG = 4096
 """Number of messages that the server keeps for the relay, which reads them at once."""
 _DRAWN_NS = NS_PER_S // 5
-_BODY_COLOUR = fg.Color(r=0.75, g=0.78, b=0.82, a=1.0)
 _TRACK_COLOUR = fg.Color(r=0.1, g=0.6, b=1.0, a=1.0)
 
 
@@ -136,7 +135,7 @@ class _Scene:
         self._bodies = bodies
         self._world = World()
         self._tracks = [BodyTrail(b.body.length) for b in bodies]
-        self._shapes = [triangles(b.body.shape, b.body.length) for b in bodies]
+        self._shapes = [_triangles(*triangles(b.body.shape, b.body.length)) for b in bodies]
         self._frames = _typed(FRAMES, fg.FrameTransforms, context)
         self._drawing = _typed(BODIES, fg.SceneUpdate, context)
         self._fixes = [
@@ -206,11 +205,17 @@ def _transform(name: str, pose: Pose, stamp: fg.Timestamp) -> fg.FrameTransform:
     )  # fmt: skip
 
 
-def _shape(name: str, corners: Iterable[Any], stamp: fg.Timestamp) -> fg.SceneEntity:
-    drawn = fg.TriangleListPrimitive(points=_points(corners), color=_BODY_COLOUR)
+def _shape(name: str, drawn: fg.TriangleListPrimitive, stamp: fg.Timestamp) -> fg.SceneEntity:
     return fg.SceneEntity(
         timestamp=stamp, frame_id=name, id=f"{name}/shape", frame_locked=True, triangles=[drawn]
     )
+
+
+def _triangles(corners: Points, colours: Colours) -> fg.TriangleListPrimitive:
+    """Return triangles ``corners`` (n, 3, 3), m, each with its colour (n, 3)."""
+    shades = [fg.Color(r=r, g=g, b=b, a=1.0) for r, g, b in (colours / 255.0).tolist()]
+    each = [shade for shade in shades for _ in range(3)]
+    return fg.TriangleListPrimitive(points=_points(corners.reshape(-1, 3)), colors=each)
 
 
 def _track(name: str, points: Iterable[Any], stamp: fg.Timestamp) -> fg.SceneEntity:

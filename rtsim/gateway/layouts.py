@@ -15,8 +15,8 @@ from typing import Any
 from rtsim.core.signals import Signals
 from rtsim.record.default_views import views_of
 from rtsim.record.views import View
+from rtsim.scenario.body import Body
 from rtsim.scenario.scenario import Scenario
-from rtsim.scenario.shown import Body
 
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
 _ROWS, _COLUMNS = 3, 2

@@ -23,7 +23,7 @@ from rtsim.gateway.listening import check_free
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.placing import placed_bodies
 from rtsim.gateway.publishing import check_rates
-from rtsim.scenario.shown import Body
+from rtsim.scenario.body import Body
 from rtsim.timing.frames import NO_SAMPLE
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.tally import Tally

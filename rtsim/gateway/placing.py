@@ -14,16 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Vector
 from rtsim.equations.earth import EQUATORIAL_RADIUS, FLATTENING
-from rtsim.scenario.shown import Body
+from rtsim.scenario.body import Body
 
 Matrix = NDArray[np.float64]
 
-_LENGTHS = {"m": 1.0, "km": 1000.0, "ft": 0.3048}
-_ANGLES = {"rad": 1.0, "deg": math.pi / 180.0}
-_PLAIN = {"1": 1.0, "": 1.0}
 _SWAP = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
 """Matrix that converts north-east-down axes to east-north-up axes, and back."""
 
@@ -41,35 +37,22 @@ class Pose:
     rotation: tuple[float, float, float, float]
     location: tuple[float, float, float] | None = None
 
+    def north_east_down(self) -> tuple[Vector, Matrix]:
+        """Return the position (3,), m, and the body axes as rows (3, 3), in north-east-down."""
+        x, y, z, w = self.rotation
+        return _SWAP @ self.position, (_SWAP @ _from_quaternion(np.array([w, x, y, z]))).T
+
 
 class PlacedBody:
     """One body of a run; raises an error for signals that are unknown or in a wrong unit."""
 
     def __init__(self, body: Body, index: Mapping[str, int], units: Mapping[str, str]) -> None:
         self.body = body
-
-        def columns(names: Sequence[str], *kinds: Mapping[str, float]) -> tuple[Any, Vector]:
-            for name in names:
-                if name not in index:
-                    raise UnknownName("signal", name, index, f"body {body.name}")
-            factors = [
-                _factor(body, name, units[name], kind)
-                for name, kind in zip(names, kinds, strict=True)
-            ]
-            return [index[name] for name in names], np.array(factors)
-
-        if body.geodetic:
-            self._where = columns(body.geodetic, _ANGLES, _ANGLES, _LENGTHS)
-        else:
-            self._where = columns(body.north_east_down, _LENGTHS, _LENGTHS, _LENGTHS)
-        if body.euler:
-            self._turned = columns(body.euler, _ANGLES, _ANGLES, _ANGLES)
-        else:
-            self._turned = columns(body.quaternion, _PLAIN, _PLAIN, _PLAIN, _PLAIN)
+        self._where = _Columns(body, body.where, index, units)
+        self._turned = _Columns(body, body.turned, index, units)
 
     def _numbers(self, values: Vector) -> tuple[Vector, Vector]:
-        (where, lengths), (turned, angles) = self._where, self._turned
-        return values[where] * lengths, values[turned] * angles
+        return self._where.numbers(values), self._turned.numbers(values)
 
     def pose(self, values: Vector, world: World) -> Pose | None:
         """Return the pose for the sample ``values``, or ``None`` if a signal is not finite."""
@@ -87,12 +70,36 @@ class PlacedBody:
         )
 
 
-class World:
-    """The world frame: its plane touches the Earth at the first position of a body."""
+class _Columns:
+    """The elements of a position or an attitude: columns of a sample with factors, and numbers."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, body: Body, field: str, index: Mapping[str, int], units: Mapping[str, str]
+    ) -> None:
+        terms = list(body.terms(field, units))
+        self._constant = np.array([0.0 if name else number for name, number in terms])
+        self._live = np.flatnonzero([bool(name) for name, _ in terms])
+        self._columns = [index[name] for name, _ in terms if name]
+        self._factors = np.array([factor for name, factor in terms if name])
+
+    def numbers(self, values: Vector) -> Vector:
+        """Return the elements in m, rad or 1, for the sample ``values``."""
+        out = self._constant.copy()
+        out[self._live] = values[self._columns] * self._factors
+        return out
+
+
+class World:
+    """The world frame: its plane touches the Earth at the first position of a body.
+
+    If ``origin`` is given, it touches the Earth there: latitude and longitude, rad, at altitude 0.
+    """
+
+    def __init__(self, origin: tuple[float, float] | None = None) -> None:
         self._origin: Vector | None = None
         self._turn: Matrix = np.eye(3)
+        if origin is not None:
+            self.place(_earth_fixed(*origin, 0.0), _axes(*origin))
 
     def place(self, fixed: Vector, axes: Matrix) -> Vector:
         """Convert an Earth-fixed position (3,), m, to the world frame.
@@ -113,15 +120,6 @@ def placed_bodies(bodies: Sequence[Body], signals: Sequence[Mapping[str, Any]]) 
     index = {str(row["name"]): k for k, row in enumerate(signals)}
     units = {str(row["name"]): str(row["unit"]) for row in signals}
     return [PlacedBody(body, index, units) for body in bodies]
-
-
-def _factor(body: Body, name: str, unit: str, known: Mapping[str, float]) -> float:
-    if unit not in known:
-        wanted = ", ".join(k for k in known if k)
-        raise ScenarioError(
-            f"body {body.name}: signal {name} has the unit [{unit}]; expected one of {wanted}"
-        )
-    return known[unit]
 
 
 def _earth_fixed(latitude: float, longitude: float, altitude: float) -> Vector:

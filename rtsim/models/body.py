@@ -19,7 +19,7 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.earth import EARTH_PARAMETERS, EQUATORIAL_RADIUS, geodetic, gravity, to_ned
 from rtsim.models.atmosphere import SEA_LEVEL_DENSITY, standard_atmosphere
-from rtsim.scenario.shown import Body
+from rtsim.scenario.body import Body
 
 LOWEST_AIRSPEED = 0.1 * 0.3048
 """The lowest airspeed, m/s, with which flow angles and reduced rates are computed, as in NASA's

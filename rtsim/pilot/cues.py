@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.pilot.scenes.scene import Shown, Warned
 from rtsim.scenario.shown import Cue
@@ -109,11 +108,5 @@ def checked_cues(cues: Iterable[Cue], plants: Mapping[str, Signals]) -> tuple[Cu
     """Return ``cues``; raises an error if the signal of a cue is unknown or not a scalar."""
     out = tuple(cues)
     for cue in out:
-        plant, _, signal = cue.signal.partition(".")
-        if plant not in plants:
-            raise UnknownName("plant", plant, sorted(plants), f"cue {cue.name}")
-        if signal not in plants[plant]:
-            raise UnknownName("signal", signal, plants[plant].names, f"cue {cue.name}, {plant}")
-        if plants[plant][signal].shape:
-            raise ScenarioError(f"cue {cue.name}: {cue.signal} is a vector; give a scalar signal")
+        cue.check(plants)
     return out

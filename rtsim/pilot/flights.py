@@ -37,5 +37,5 @@ def default_scene(scenario: str) -> dict[str, Any]:
 
 def with_views(shown: dict[str, Any], views: Sequence[object]) -> dict[str, Any]:
     """Return the description ``shown`` of a window with ``views``, if its scene draws strips."""
-    strips = shown.get("scene", "") in ("", "strips")
+    strips = shown.get("scene", "") in ("", "bodies", "strips")
     return {**shown, "views": list(views)} if strips and views else shown

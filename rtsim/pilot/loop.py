@@ -19,7 +19,6 @@ from rtsim.engine.commands.commands import Command, CommandError, read_command
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.gateway.placing import placed_bodies
 from rtsim.pilot.cues import checked_cues
 from rtsim.pilot.flights import with_views
 from rtsim.pilot.orders import CHECKPOINT, QUIT, RETURN, order_to_command, reason_to_words
@@ -223,23 +222,6 @@ def window_of(scenario: Scenario) -> dict[str, Any]:
     return with_views(shown, [view.to_dict() for view in scenario.presentation.views])
 
 
-def check_bodies(scenario: Scenario) -> None:
-    """Raise an error if a body names an unknown signal, or one in a wrong unit."""
-    if not scenario.bodies:
-        return
-    rows = [
-        {"name": f"{name}.{column}", "unit": signal.unit}
-        for name, component in scenario.components.items()
-        for signals in (
-            readable(component, scenario.components),
-            *(values.signals for values in component.settable() if values.live),
-        )
-        for signal in signals
-        for column in signal.columns
-    ]
-    placed_bodies(scenario.bodies, rows)
-
-
 class Cockpit:
     """The shared memory of a run and its viewers; a context manager that removes it at the end.
 
@@ -261,7 +243,7 @@ class Cockpit:
             (name, readable(plant, scenario.components))
             for name, plant in sorted(scenario.of(PlantComponent).items())
         )
-        check_bodies(scenario)
+        scenario.check_presentation()
         cues = [cue.to_plain() for cue in checked_cues(scenario.cues, dict(plants))]
         about = {"pid": os.getpid(), **window_of(scenario), **(about or {}), "cues": cues}
         self.shared = Shared.create(Schema(plants, signals, about))

@@ -16,7 +16,7 @@ from rtsim.pilot.flights import default_scene, with_views
 from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.record.reading import Recording, TrackData
-from rtsim.scenario.shown import Cue
+from rtsim.scenario.shown import BODIES, Cue
 
 LEAST_RATE, MOST_RATE = 1.0 / 1024.0, 65536.0
 _POINTS = 1000
@@ -74,6 +74,8 @@ def _about(header: Mapping[str, Any]) -> dict[str, Any]:
     reference = str(header.get("scenario", {}).get("origin", {}).get("reference", ""))
     shown = header.get("shown")
     found = dict(shown) if isinstance(shown, Mapping) else default_scene(reference)
+    if not found.get("scene") and header.get("bodies"):  # of version 0.1
+        found |= {"scene": BODIES, "bodies": header["bodies"]}
     views = header.get("views")
     found = with_views(found, views if isinstance(views, list) else ())
     return {**found, "scenario": reference} if isinstance(shown, Mapping) else found

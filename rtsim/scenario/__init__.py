@@ -7,16 +7,24 @@ from typing import TYPE_CHECKING
 from rtsim.core.face import face
 
 if TYPE_CHECKING:
+    from rtsim.scenario.body import Body
     from rtsim.scenario.component import Built, Component, Settable, Site, Validity
+    from rtsim.scenario.ground import Ground, GroundGrid
+    from rtsim.scenario.hud import Hud
     from rtsim.scenario.loading import load_scenario
+    from rtsim.scenario.meshes import Mesh
     from rtsim.scenario.scenario import Scenario
-    from rtsim.scenario.shown import Body, Cue
+    from rtsim.scenario.shown import Cue
 
 __all__ = [
     "Body",
     "Built",
     "Component",
     "Cue",
+    "Ground",
+    "GroundGrid",
+    "Hud",
+    "Mesh",
     "Scenario",
     "Settable",
     "Site",
@@ -27,12 +35,13 @@ __all__ = [
 __getattr__, __dir__ = face(
     __name__,
     {
+        "rtsim.scenario.body": ("Body",),
         "rtsim.scenario.component": ("Built", "Component", "Settable", "Site", "Validity"),
+        "rtsim.scenario.ground": ("Ground", "GroundGrid"),
+        "rtsim.scenario.hud": ("Hud",),
         "rtsim.scenario.loading": ("load_scenario",),
+        "rtsim.scenario.meshes": ("Mesh",),
         "rtsim.scenario.scenario": ("Scenario",),
-        "rtsim.scenario.shown": (
-            "Body",
-            "Cue",
-        ),
+        "rtsim.scenario.shown": ("Cue",),
     },
 )

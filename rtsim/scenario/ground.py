@@ -5,13 +5,20 @@ A model that generates a terrain returns a :class:`GroundGrid`; viewers draw it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import base64
+import binascii
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rtsim.core.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from rtsim.scenario.shown import Presentation
 
 KINDS = ("grass", "field", "road", "runway", "water", "forest")
 """What covers a cell; :attr:`GroundGrid.kind` has the index in this tuple."""
@@ -68,21 +75,93 @@ class GroundGrid:
 
     def to_plain(self) -> dict[str, Any]:
         """Return the grid as plain data, for another process; heights are rounded to 1 cm."""
+        heights = np.round(self.height * _PER_M).astype("<i4")
+        heights[:, 1:] = np.diff(heights, axis=1)  # neighbours differ little, which packs well
         return {
             "north": self.north.tolist(),
             "east": self.east.tolist(),
-            "height": np.round(self.height, 2).tolist(),
-            "kind": ["".join(map(str, row)) for row in self.kind],
+            "height": _packed(heights),
+            "kind": _packed(self.kind),
         }
 
     @classmethod
-    def from_plain(cls, data: Any) -> GroundGrid:
+    def from_plain(cls, data: Mapping[str, Any]) -> GroundGrid:
         """Return the grid from the output of :meth:`to_plain`; raises :class:`ScenarioError`."""
         try:
-            kind = [[int(cell) for cell in row] for row in data["kind"]]
-            return cls(data["north"], data["east"], data["height"], np.array(kind, np.int64))
-        except (KeyError, TypeError, ValueError) as error:
+            north, east = (np.array(data[name], np.float64) for name in ("north", "east"))
+            if max(north.size, east.size) > MOST_POINTS:
+                raise ValueError(f"{north.size} times {east.size} points")
+            steps = _unpacked(data["height"], "<i4", (north.size, east.size))
+            kind = _unpacked(data["kind"], "u1", (north.size - 1, east.size - 1))
+        except (KeyError, TypeError, ValueError, zlib.error, binascii.Error) as error:
             raise ScenarioError(f"ground: the data is not a grid; {error!r}") from error
+        return cls(north, east, np.cumsum(steps, axis=1) / _PER_M, kind)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The ground that viewers draw: ``grid``, whose origin is at ``latitude`` and ``longitude``.
+
+    The angles are in deg, and are needed if the bodies have geodetic positions.  Height 0 of the
+    grid is altitude 0.  Beyond the grid, the ground is flat at height 0.
+
+    Example:
+        Ground(GroundGrid(north, east, height, kind), latitude=36.0176, longitude=-75.6713)
+    """
+
+    grid: GroundGrid
+    latitude: float | None = None
+    longitude: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.latitude is None) != (self.longitude is None):
+            raise ScenarioError("ground: give both latitude and longitude (deg), or neither")
+        if self.latitude is not None and self.longitude is not None:
+            inside = -90.0 <= self.latitude <= 90.0 and -360.0 <= self.longitude <= 360.0
+            if not inside:  # also for NaN
+                raise ScenarioError(
+                    f"ground: latitude {self.latitude} or longitude {self.longitude} is out of "
+                    "range; give deg"
+                )
+
+    def added_to(self, presentation: Presentation) -> Presentation:
+        if presentation.ground is not None:
+            raise ScenarioError("show(Ground(...)): the ground is declared twice; remove one")
+        return replace(presentation, ground=self)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the ground as plain data, for another process."""
+        return {
+            "grid": self.grid.to_plain(),
+            "latitude": self.latitude,
+            "longitude": self.longitude,
+        }
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Ground:
+        """Return the ground from the output of :meth:`to_plain`; raises :class:`ScenarioError`."""
+        try:
+            at = [None if data.get(k) is None else float(data[k]) for k in _ANGLES]
+            return cls(GroundGrid.from_plain(data["grid"]), *at)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ScenarioError(f"the data is not a ground: {error!r}") from error
+
+
+_ANGLES = ("latitude", "longitude")
+_PER_M = 100.0
+"""Heights are sent to other processes as integers of 1 cm."""
+
+
+def _packed(array: NDArray[Any]) -> str:
+    return base64.b64encode(zlib.compress(array.tobytes(), 6)).decode()
+
+
+def _unpacked(text: str, kind: str, shape: tuple[int, int]) -> NDArray[Any]:
+    size = shape[0] * shape[1] * np.dtype(kind).itemsize
+    raw = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), size + 1)
+    if len(raw) != size:
+        raise ValueError(f"{len(raw)} bytes; expected {size}")
+    return np.frombuffer(raw, kind).reshape(shape)
 
 
 def _array(name: str, given: ArrayLike, kind: Any, shape: tuple[int, int]) -> NDArray[Any]:

@@ -60,6 +60,17 @@ class NamedComponents:
         """Return the signals of each component that inputs and views can read, by its name."""
         return {name: readable(one, self.components) for name, one in self.components.items()}
 
+    def adjustable(self) -> dict[str, str]:
+        """Return the unit of each element of a parameter that can change during a run."""
+        return {
+            f"{name}.{column}": signal.unit
+            for name, component in self.components.items()
+            for values in component.settable()
+            if values.live
+            for signal in values.signals
+            for column in signal.columns
+        }
+
     def controller_component(self, name: str, problem: str) -> ControllerComponent:
         """Return the declaration of controller ``name``.
 

@@ -30,7 +30,7 @@ from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import Model
-from rtsim.record.views import Viewed, check_views
+from rtsim.record.views import Viewed
 from rtsim.scenario.builder import Builder
 from rtsim.scenario.component import Values
 from rtsim.scenario.controller_component import ControllerComponent, taking_over
@@ -356,8 +356,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         In a replay ``external_inputs`` and ``controllers`` replace the declared ones by name, and
         ``inserted`` are the tags (ns) that event inputs inserted into the recorded run.
         """
-        if self.presentation.views:
-            check_views(self.presentation.views, self.readable())
+        self.check_presentation()
         return Builder(
             self.components,
             self._orders,

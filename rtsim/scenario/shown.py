@@ -8,20 +8,28 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.record.views import Published, View
+from rtsim.core.signals import Signals
+from rtsim.record.views import Published, View, check_views
+from rtsim.scenario.body import Body
+from rtsim.scenario.ground import Ground
+from rtsim.scenario.hud import Hud
 
-SHAPES = ("aircraft", "box")
-TAKEN = frozenset(("bodies", "cues", "pid", "scenario", "scene"))
+BODIES = "bodies"
+"""The scene of a scenario that declares bodies and names no scene."""
+TAKEN = frozenset(("bodies", "cues", "ground", "hud", "pid", "scenario", "scene", "views"))
 """Names of options that rtsim itself sends to a window; the options of a scene need other names."""
 
 
 class Displayed(Protocol):
-    """An argument of :meth:`Presented.show`: a :class:`Body`, a :class:`Cue` or your own object."""
+    """An argument of :meth:`Presented.show`: a :class:`Body`, a :class:`Cue`, a :class:`Hud`, a
+    :class:`Ground` or your own object.
+    """
 
     def added_to(self, presentation: Presentation) -> Presentation:
         """Return a copy of ``presentation`` with this object added."""
@@ -33,28 +41,58 @@ class Presentation:
     """The bodies, warnings, scene and views that a scenario declares for its viewers."""
 
     bodies: tuple[Body, ...] = ()
-    """Bodies that Foxglove and some scenes draw."""
+    """Bodies that the window, the browser and Foxglove draw."""
     cues: tuple[Cue, ...] = ()
     """Warnings by a text in the window, by the stick and by the horn."""
     scene: str = ""
-    """Name of the window's scene; if empty, the window shows strips of all signals."""
+    """Name of the window's scene; if empty, the window draws the bodies, or else strips."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the scene, as plain data."""
+    hud: tuple[Hud, ...] = ()
+    """The numbers of the head-up display in the window."""
+    ground: Ground | None = None
+    """The ground that is drawn below the bodies; if ``None``, it is flat."""
     views: tuple[View, ...] = ()
     """The plots of reports and viewers; if empty, they show all signals in a default order."""
 
     def window(self) -> dict[str, Any]:
-        """Return the scene and its options as plain data; empty if no scene is declared."""
-        if not self.scene:
+        """Return the scene and what it draws as plain data; empty if nothing is declared."""
+        scene = self.scene or (BODIES if self.bodies else "")
+        if not scene:
             return {}
-        bodies = [body.to_plain() for body in self.bodies]
-        return {"scene": self.scene, **self.options, **({"bodies": bodies} if bodies else {})}
+        out: dict[str, Any] = {"scene": scene, **self.options}
+        if self.bodies:
+            out["bodies"] = [body.to_plain() for body in self.bodies]
+        if self.hud:
+            out["hud"] = [number.to_plain() for number in self.hud]
+        if self.ground is not None:
+            out["ground"] = self.ground.to_plain()
+        return out
 
     def recorded(self) -> dict[str, Any]:
-        """Return what a recording's header keeps: the scene as ``shown``, or else the bodies."""
-        if self.scene:
-            return {"shown": self.window()}
-        return {"bodies": [body.to_plain() for body in self.bodies]} if self.bodies else {}
+        """Return what a recording's header keeps for viewers."""
+        shown = self.window()
+        return {"shown": shown} if shown else {}
+
+    def check(self, signals: Mapping[str, Signals], adjustable: Mapping[str, str]) -> None:
+        """Raise :class:`ScenarioError` if a signal of a declaration is unknown or in a wrong unit.
+
+        ``signals`` are the signals of each component.  ``adjustable`` has the units of parameters
+        that can change during a run; a body can be placed by them too.
+        """
+        check_views(self.views, signals)
+        units = {
+            f"{name}.{column}": signal.unit
+            for name, some in signals.items()
+            for signal in some
+            for column in signal.columns
+        }
+        for body in self.bodies:
+            body.check({**adjustable, **units})
+        for number in self.hud:
+            number.check(units)
+        for cue in self.cues:
+            cue.check(signals)
 
     def with_items(self, items: Sequence[Displayed]) -> Presentation:
         """Return a copy with ``items``; raises :class:`ScenarioError` for a wrong item."""
@@ -62,8 +100,8 @@ class Presentation:
         for item in items:
             if not hasattr(item, "added_to"):
                 raise ScenarioError(
-                    f"show({item!r}): expected a Body or a Cue; to name a scene of the window, "
-                    "write show(scene='NAME')"
+                    f"show({item!r}): expected a Body, a Cue, a Hud or a Ground; to name a scene "
+                    "of the window, write show(scene='NAME')"
                 )
             out = item.added_to(out)
         return out
@@ -109,14 +147,28 @@ class Presented:
 
     presentation = Presentation()
 
+    @abstractmethod
+    def readable(self) -> Mapping[str, Signals]:
+        """Return the signals of each component."""
+
+    @abstractmethod
+    def adjustable(self) -> Mapping[str, str]:
+        """Return the unit of each parameter that can change during a run."""
+
+    def check_presentation(self) -> None:
+        """Raise :class:`ScenarioError` if what is shown names an unknown or unfit signal."""
+        if self.presentation != Presentation():
+            self.presentation.check(self.readable(), self.adjustable())
+
     def show(self, *items: Displayed, scene: str = "", **options: Any) -> None:
         """Declare what viewers show: in the window, in Foxglove, and when a recording is played.
 
-        ``items`` are bodies and cues.  ``scene`` names what the window draws: a scene of rtsim
-        (``f16``, ``orbit``, ``strips``) or one of an installed package; ``options`` go to the
-        scene's class.  The docs show how to write a scene (docs/extending-scenes.md).  A later call
-        adds to earlier calls.  The call does not affect the results of a run.  Raises
-        :class:`ScenarioError`.
+        ``items`` are bodies, cues, numbers of the head-up display, and a ground.  ``scene`` names
+        what the window draws: a scene of rtsim (``bodies``, ``f16``, ``orbit``, ``strips``) or one
+        of an installed package; ``options`` go to the scene's class.  Without ``scene``, the window
+        draws the bodies.  The docs show how to write a scene (docs/extending-scenes.md).  A later
+        call adds to earlier calls.  The call does not affect the results of a run.  :meth:`build`
+        checks that the signals exist.  Raises :class:`ScenarioError`.
 
         Example: ``scenario.show(Body("boat", ...), Cue("fast", ...), scene="harbour", depth=4.0)``
         """
@@ -160,61 +212,6 @@ class Presented:
     def cues(self) -> tuple[Cue, ...]:
         """The cues that were declared by :meth:`show`."""
         return self.presentation.cues
-
-
-@dataclass(frozen=True)
-class Body:
-    """A rigid body with the signals (``"component.signal"``) of its position and attitude.
-
-    Position:  ``geodetic`` (latitude, longitude, altitude) or ``north_east_down``.  Attitude:
-    ``euler`` (roll, pitch, yaw) or ``quaternion`` (scalar first), each from local north-east-down
-    to body axes (forward, right, down).  The units are the units of the signals.  ``length`` is in
-    m.
-
-    Example:
-        Body("plane", geodetic=("f16.latitude", "f16.longitude", "f16.altitude"),
-             euler=("f16.roll", "f16.pitch", "f16.yaw"), shape="aircraft", length=15.0)
-    """
-
-    name: str
-    geodetic: tuple[str, ...] = ()
-    north_east_down: tuple[str, ...] = ()
-    euler: tuple[str, ...] = ()
-    quaternion: tuple[str, ...] = ()
-    shape: str = "box"
-    length: float = 10.0
-
-    def __post_init__(self) -> None:
-        if not self.name.isidentifier():
-            raise ScenarioError(f"body {self.name!r} is not an identifier; use letters, digits, _")
-        if self.shape not in SHAPES:
-            raise UnknownName("shape", self.shape, SHAPES, f"body {self.name}")
-        if not 0.0 < self.length < 1e6:
-            raise ScenarioError(
-                f"body {self.name}: length {self.length} m must be between 0 and 1e6 m"
-            )
-        self._one_of("position", geodetic=3, north_east_down=3)
-        self._one_of("attitude", euler=3, quaternion=4)
-
-    def added_to(self, presentation: Presentation) -> Presentation:
-        return replace(presentation, bodies=(*presentation.bodies, self))
-
-    def _one_of(self, what: str, **sizes: int) -> None:
-        given = {name: len(getattr(self, name)) for name in sizes if getattr(self, name)}
-        wanted = " or ".join(f"{name}= with {size} signals" for name, size in sizes.items())
-        if len(given) != 1 or any(sizes[name] != size for name, size in given.items()):
-            raise ScenarioError(
-                f"body {self.name}: {what} is missing or given twice; give {wanted}"
-            )
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return the body as plain data, for another process."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-
-    @classmethod
-    def from_plain(cls, data: Mapping[str, Any]) -> Body:
-        given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
-        return cls(**given)
 
 
 @dataclass(frozen=True)
@@ -268,6 +265,16 @@ class Cue:
 
     def added_to(self, presentation: Presentation) -> Presentation:
         return replace(presentation, cues=(*presentation.cues, self))
+
+    def check(self, plants: Mapping[str, Signals]) -> None:
+        """Raise an error if the signal is unknown, or is not a scalar."""
+        plant, _, signal = self.signal.partition(".")
+        if plant not in plants:
+            raise UnknownName("plant", plant, sorted(plants), f"cue {self.name}")
+        if signal not in plants[plant]:
+            raise UnknownName("signal", signal, plants[plant].names, f"cue {self.name}, {plant}")
+        if plants[plant][signal].shape:
+            raise ScenarioError(f"cue {self.name}: {self.signal} is a vector; give a scalar signal")
 
     def to_plain(self) -> dict[str, Any]:
         """Return the cue as plain data, for another process."""

@@ -14,7 +14,7 @@ from rtsim.equations.earth import EARTH_PARAMETERS, geodetic
 from rtsim.gateway.placing import World, placed_bodies, to_quaternion
 from rtsim.gateway.shapes import BodyTrail, triangles
 from rtsim.models.unstable import scenario as unstable
-from rtsim.scenario.shown import Body
+from rtsim.scenario.body import Body
 
 SIGNALS = [
     {"name": "plane.latitude", "unit": "rad"},

@@ -17,9 +17,10 @@ import viser
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
 from rtsim.gateway.placing import Pose, World, placed_bodies
-from rtsim.gateway.shapes import BodyTrail, triangles
+from rtsim.gateway.shapes import BodyTrail, solid_of
 from rtsim.gateway.web.source import About
-from rtsim.scenario.shown import Body
+from rtsim.scenario.body import Body
+from rtsim.scenario.meshes import Mesh
 
 MOST_BODIES = 64
 BALL = "ball"
@@ -31,10 +32,12 @@ _SEGMENTS = 500
 _RECENT = 15
 """Number of segments of the end of a track, which is sent with each position: 0.75 s.  It hangs on
 the body: a slow browser moves nodes at once, but draws new lines later."""
+_COLOURS = 24
+"""Largest number of colours of a shape; a mesh with more colours has one mean colour."""
 _WORLD = "/world"
 _UNIT = 0.5
 """Length of the first body in the units of the browser, whose camera is made for such sizes."""
-_GREY, _BLUE, _ORANGE, _MOON = (105, 118, 135), (66, 130, 220), (235, 120, 20), (150, 145, 135)
+_BLUE, _ORANGE, _MOON = (66, 130, 220), (235, 120, 20), (150, 145, 135)
 _GROUND, _LINES = (120, 140, 120), (150, 165, 180)
 _FLAT = (1.0, 0.0, 0.0, 0.0)
 
@@ -44,7 +47,7 @@ class Placed(Protocol):
 
     name: str
     length: float
-    shape: str
+    shape: str | Mesh
     names: tuple[str, ...]
 
     def pose(self, values: Mapping[str, float]) -> Pose | None:
@@ -57,8 +60,7 @@ class _PlacedBody:
 
     def __init__(self, body: Body, units: Mapping[str, str], world: World) -> None:
         self.name, self.length, self.shape = body.name, body.length, body.shape
-        given = (*body.geodetic, *body.north_east_down, *body.euler, *body.quaternion)
-        self.names = tuple(dict.fromkeys(given))
+        self.names = body.signals
         rows = [{"name": n, "unit": units.get(n, "")} for n in self.names if n in units]
         (self._placed,) = placed_bodies([body], rows)
         self._world = world
@@ -72,7 +74,7 @@ class _Moon:
     """The moon of the scene ``orbit``: a point at ``x`` and ``y`` of a plant."""
 
     length: float = 0.12
-    shape: str = BALL
+    shape: str | Mesh = BALL
 
     def __init__(self, plant: str) -> None:
         self.name = plant
@@ -169,16 +171,24 @@ class PageScene:
         if one.shape == BALL:
             self._scene.add_icosphere(f"{name}/shape", radius=size / 2, color=_MOON)
         else:
-            corners = triangles(one.shape, one.length)
-            corners = corners[: len(corners) // 2] * self._scale
-            self._scene.add_mesh_simple(
-                f"{name}/shape",
-                vertices=corners.astype(np.float32),
-                faces=np.arange(len(corners), dtype=np.uint32).reshape(-1, 3),
-                color=_GREY, flat_shading=True, side="double",
-            )  # fmt: skip
+            self._add_shape(f"{name}/shape", one.shape, one.length)
         self._scene.add_label(f"{name}/name", one.name, position=(0.0, 0.0, -0.3 * size))
         return frame
+
+    def _add_shape(self, name: str, shape: str | Mesh, length: float) -> None:
+        """Draw a shape: one mesh for each of its colours, because a mesh has a single colour."""
+        corners, colours = solid_of(shape, length).triangles()
+        kinds, which = np.unique(colours, axis=0, return_inverse=True)
+        if len(kinds) > _COLOURS:
+            kinds, which = colours.mean(axis=0, keepdims=True).astype(np.uint8), 0 * which
+        for k, colour in enumerate(kinds.tolist()):
+            some = (corners[which.ravel() == k] * self._scale).reshape(-1, 3)
+            self._scene.add_mesh_simple(
+                f"{name}/{k}",
+                vertices=some.astype(np.float32),
+                faces=np.arange(len(some), dtype=np.uint32).reshape(-1, 3),
+                color=tuple(colour), flat_shading=True, side="double",
+            )  # fmt: skip
 
     def _add_line(self, name: str, segments: int) -> Any:
         return self._scene.add_line_segments(

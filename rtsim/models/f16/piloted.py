@@ -34,8 +34,9 @@ from rtsim.models.f16.propulsion import thrust_lbf
 from rtsim.models.f16.stevens_lewis import throttle_for
 from rtsim.models.f16.trim import trim
 from rtsim.models.initial import initial_state
-from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH
+from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, ground_grid
 from rtsim.models.units import DEG, FT, KT, LBF
+from rtsim.scenario.ground import Ground
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue
 
@@ -233,7 +234,8 @@ def scenario(
     _add_aircraft(out, begins.states, step, turbulence, wind_kt * KT, wind_from * DEG)
     signals = _beginning_with(STICK, throttle=begins.throttle, gear=begins.gear)
     out.external_input("stick", signals, Untouched())
-    out.show(STALL, PUSHED, PULL_UP, scene="f16", plant="f16")
+    ground = Ground(ground_grid(), RUNWAY[0], RUNWAY[1])
+    out.show(STALL, PUSHED, PULL_UP, ground, scene="f16", plant="f16")
     _plot(out)
     period = exact_seconds(rate, "rate")
     controller = PythonController(

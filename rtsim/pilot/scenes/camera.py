@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from rtsim.core.signals import Vector
 
 NEAR = 1.0
-"""Distance of the clipping plane from the camera, m; nearer objects are not drawn."""
+"""The usual distance of the clipping plane from the camera, m."""
+FIELD = math.radians(70.0)
+"""The usual horizontal field of view, rad."""
 
 _FARTHEST = 3e6
 """Limit of pixel coordinates; larger coordinates overflow SDL's integers."""
@@ -41,12 +43,18 @@ class Camera:
     axes: Points
     width: int
     height: int
-    field: float = math.radians(70.0)
+    field: float = FIELD
+    near: float = NEAR
+    """Distance of the clipping plane, m; nearer objects are not drawn."""
 
     @cached_property
     def focal(self) -> float:
         """The focal length, pixels."""
         return 0.5 * self.width / math.tan(0.5 * self.field)
+
+    def turned(self, yaw: float, pitch: float) -> Camera:
+        """Return this camera turned to the right by ``yaw`` and then up by ``pitch``, rad."""
+        return replace(self, axes=axes_of(0.0, pitch, yaw) @ self.axes)
 
     def seen(self, world: Points) -> Points:
         """Return the camera coordinates of world points (..., 3)."""
@@ -77,14 +85,14 @@ class Camera:
     def lines(self, ends: Points) -> tuple[Points, NDArray[np.intp]]:
         """Return pixels (m, 2, 2) of the visible segments of world lines (k, 2, 3), and indices."""
         seen = self.seen(ends)
-        kept = np.flatnonzero(np.maximum(seen[:, 0, 0], seen[:, 1, 0]) > NEAR)
+        kept = np.flatnonzero(np.maximum(seen[:, 0, 0], seen[:, 1, 0]) > self.near)
         seen = seen[kept]
         depth = seen[..., 0]
         for end in (0, 1):
-            cut = np.flatnonzero(depth[:, end] < NEAR)
+            cut = np.flatnonzero(depth[:, end] < self.near)
             if cut.size:
                 here, there = seen[cut, end], seen[cut, 1 - end]
-                share = (NEAR - here[:, :1]) / (there[:, :1] - here[:, :1])
+                share = (self.near - here[:, :1]) / (there[:, :1] - here[:, :1])
                 seen[cut, end] = here + share * (there - here)
         parts, inside = cut_lines(self.pixels(seen), self.width, self.height)
         return parts, kept[inside]
@@ -97,12 +105,12 @@ class Camera:
         seen = self.seen(corners)
         depth = seen[..., 0]
         nearest = depth.min(axis=1)
-        whole = np.flatnonzero(nearest >= NEAR)
+        whole = np.flatnonzero(nearest >= self.near)
         pixels = self.pixels(seen[whole])
         shown = self._in_picture(pixels.min(axis=1), pixels.max(axis=1))
         found = list(zip(whole[shown].tolist(), pixels[shown].tolist(), strict=True))
-        for k in np.flatnonzero((nearest < NEAR) & (depth.max(axis=1) > NEAR)).tolist():
-            part = cut_polygon(seen[k].tolist(), (depth[k] - NEAR).tolist())
+        for k in np.flatnonzero((nearest < self.near) & (depth.max(axis=1) > self.near)).tolist():
+            part = cut_polygon(seen[k].tolist(), (depth[k] - self.near).tolist())
             outline = self.pixels(np.array(part))
             if self._in_picture(outline.min(axis=0), outline.max(axis=0)):
                 found.append((k, outline.tolist()))

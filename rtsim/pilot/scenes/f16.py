@@ -9,15 +9,22 @@ from typing import Any
 import numpy as np
 import pygame
 
+from rtsim.gateway.shapes import solid_of
 from rtsim.pilot.scenes.camera import Camera, axes_of
 from rtsim.pilot.scenes.flight import FlightScene, Ground
 from rtsim.pilot.scenes.flight_aids import FlightAids
 from rtsim.pilot.scenes.hud import HeadUp, HudFigures
+from rtsim.pilot.scenes.relief import Relief
 from rtsim.pilot.scenes.scene import CHASE, SceneMoment, Shown
+from rtsim.pilot.scenes.sky import draw_sky
+from rtsim.pilot.scenes.solids import DrawnSolid, Placement
 from rtsim.pilot.scenes.text import no_picture
 from rtsim.pilot.scenes.world import Runway, Terrain, approach, on_ground
+from rtsim.scenario.ground import Ground as Declared
 
-_BEHIND, _ABOVE = 32.0, 7.0
+_BEHIND, _ABOVE, _LENGTH = 32.0, 7.0, 15.1
+_AHEAD = 1e-3
+"""Largest look angle, rad, that counts as looking ahead."""
 
 
 class F16Scene:
@@ -31,11 +38,24 @@ class F16Scene:
         self.ground = Ground(latitude, longitude)
         self.course = approach(math.radians(heading))
         self._terrain = Terrain()
-        self._runway = Runway(math.radians(heading))
+        self._aircraft = DrawnSolid(solid_of("aircraft", _LENGTH))
+        declared = about.get("ground")
+        self._relief = None if declared is None else self._relief_of(declared)
+        down = 0.0 if self._relief is None else -self._relief.height(0.0, 0.0)
+        self._runway = Runway(math.radians(heading), down=down)
         self._display = HeadUp()
         ends = np.array([[-0.5 * self._runway.length, 0.0]])
         self._aids = FlightAids(self.course, on_ground(ends, math.radians(heading))[0])
         self._name = str(about.get("plant", "f16"))
+
+    def _relief_of(self, plain: Mapping[str, Any]) -> Relief:
+        """Return the declared ground; without latitude and longitude, its origin is the runway."""
+        declared = Declared.from_plain(plain)
+        if declared.latitude is None or declared.longitude is None:
+            return Relief(declared.grid)
+        angles = math.radians(declared.latitude), math.radians(declared.longitude)
+        north, east, _ = self.ground.place(*angles, 0.0).tolist()
+        return Relief(declared.grid, (north, east))
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
         body = moment.plants[self._name]
@@ -45,22 +65,33 @@ class F16Scene:
             no_picture(surface, f"the state of {self._name} is not finite, or not near the Earth")
             return
         self.course.follow(flight.place, body.ns)
-        camera = self.camera(flight, surface, moment.view)
-        self._terrain.draw(surface, camera)
+        camera = self.camera(flight, surface, moment.view, moment.look)
+        draw_sky(surface, camera)
+        (self._relief or self._terrain).draw(surface, camera)
         self._runway.draw(surface, camera)
         self.course.draw(surface, camera)
         if moment.view == CHASE:
-            draw_aircraft(surface, camera, flight)
+            self._aircraft.draw(surface, camera, Placement(flight.place, flight.axes))
         figures = self._figures(body, moment)
         self._display.draw(surface, camera, flight, figures)
         self._aids.draw(surface, flight, body, figures.looks_ahead)
 
-    def camera(self, flight: FlightScene, surface: pygame.Surface, view: str) -> Camera:
-        """Return the camera at the pilot's eyes, or behind the aircraft without roll."""
+    def camera(
+        self,
+        flight: FlightScene,
+        surface: pygame.Surface,
+        view: str,
+        look: tuple[float, float] = (0.0, 0.0),
+    ) -> Camera:
+        """Return the camera at the pilot's eyes, or behind the aircraft without roll.
+
+        ``look`` is the direction of looking, to the right and up, rad.
+        """
         width, height = surface.get_size()
         if view != CHASE:
-            return Camera(flight.place, flight.axes, width, height)
+            return Camera(flight.place, flight.axes, width, height).turned(*look)
         axes = axes_of(0.0, 0.6 * flight.pitch, flight.heading)
+        axes = axes_of(0.0, look[1], look[0]) @ axes
         place = flight.place - _BEHIND * axes[0] - _ABOVE * axes[2]
         return Camera(place, axes, width, height)
 
@@ -74,39 +105,5 @@ class F16Scene:
             moment.stick.get("throttle"),
             f"gate {min(course.next + 1, len(course.gates))}/{len(course.gates)}"
             + (f", missed {course.missed}" if course.missed else ""),
-            moment.view != CHASE,
+            moment.view != CHASE and max(map(abs, moment.look)) < _AHEAD,
         )
-
-
-_LIGHT, _DARK, _CANOPY, _FLAME = (150, 156, 164), (112, 118, 126), (40, 52, 70), (255, 170, 70)
-_PANELS: tuple[tuple[tuple[int, int, int], tuple[tuple[float, float, float], ...]], ...] = (
-    (_LIGHT, ((1.5, 1.0, 0.0), (-2.8, 4.9, 0.0), (-4.0, 4.9, 0.0), (-4.0, 0.9, 0.0))),
-    (_LIGHT, ((1.5, -1.0, 0.0), (-2.8, -4.9, 0.0), (-4.0, -4.9, 0.0), (-4.0, -0.9, 0.0))),
-    (_LIGHT, ((-4.9, 0.8, 0.1), (-6.6, 2.8, 0.4), (-7.6, 2.8, 0.4), (-7.2, 0.8, 0.1))),
-    (_LIGHT, ((-4.9, -0.8, 0.1), (-6.6, -2.8, 0.4), (-7.6, -2.8, 0.4), (-7.2, -0.8, 0.1))),
-    (_DARK, ((-3.2, 0.0, -0.7), (-6.6, 0.0, -3.4), (-7.8, 0.0, -3.4), (-7.0, 0.0, -0.5))),
-    (_DARK, ((7.5, 0.0, 0.1), (2.0, 0.9, 0.7), (-7.0, 0.7, 0.6), (-7.0, -0.7, 0.6),
-             (2.0, -0.9, 0.7))),
-    (_LIGHT, ((7.5, 0.0, 0.1), (2.5, 0.8, -0.3), (-7.0, 0.7, -0.5), (-7.0, -0.7, -0.5),
-              (2.5, -0.8, -0.3))),
-    (_CANOPY, ((4.6, 0.0, -0.5), (3.0, 0.5, -1.0), (0.6, 0.0, -1.1), (3.0, -0.5, -1.0))),
-    (_FLAME, ((-7.05, 0.5, 0.0), (-7.05, 0.0, -0.5), (-7.05, -0.5, 0.0), (-7.05, 0.0, 0.5))),
-)  # fmt: skip
-"""The panels of the aircraft: colour, and corners in body axes, m."""
-
-
-_MOST = max(len(corners) for _, corners in _PANELS)
-_CORNERS = np.array([[*c, *(c[-1:] * (_MOST - len(c)))] for _, c in _PANELS])
-"""The corners of all panels (panels, corners, 3).
-
-The last corner is repeated in panels with fewer corners.
-"""
-_MIDDLES = np.array([np.mean(corners, axis=0) for _, corners in _PANELS])
-
-
-def draw_aircraft(surface: pygame.Surface, camera: Camera, flight: FlightScene) -> None:
-    """Draw the panels of the aircraft, the farthest first."""
-    far = np.argsort(-camera.seen(_MIDDLES @ flight.axes + flight.place)[:, 0])
-    for k, outline in camera.areas(_CORNERS[far] @ flight.axes + flight.place):
-        pygame.draw.polygon(surface, _PANELS[far[k]][0], outline)
-        pygame.draw.polygon(surface, (70, 74, 80), outline, 1)

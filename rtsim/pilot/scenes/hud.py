@@ -43,13 +43,29 @@ class HeadUp:
     def draw(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, figures: HudFigures
     ) -> None:
+        self.symbols(surface, camera, flight, ahead=figures.looks_ahead)
+        self._boxes(surface, flight, figures, max(16, surface.get_height() // 30))
+
+    def symbols(
+        self,
+        surface: pygame.Surface,
+        camera: Camera,
+        flight: FlightScene,
+        ladder: bool = True,
+        ahead: bool = True,
+    ) -> None:
+        """Draw the symbols at directions in the world, without numbers of the state.
+
+        ``ladder`` is False for a vehicle on the ground; ``ahead`` is True if the nose is in the
+        middle of the picture.
+        """  # fmt: skip
         size = max(16, surface.get_height() // 30)
-        self._ladder(surface, camera, flight, size)
-        if figures.looks_ahead:
-            self._waterline(surface, size)
-        self._flight_path(surface, camera, flight, size)
+        if ladder:
+            self._ladder(surface, camera, flight, size)
+            if ahead:
+                self._waterline(surface, size)
+            self._flight_path(surface, camera, flight, size)
         self._heading(surface, flight, size)
-        self._boxes(surface, flight, figures, size)
 
     def _ladder(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, size: int

@@ -12,6 +12,7 @@ from rtsim.pilot.scenes.scene import Scene
 GROUP = "rtsim.scenes"
 """The group of entry points by which packages add scenes: ``name = "module:Class"``."""
 BUILT_IN = {
+    "bodies": "rtsim.pilot.scenes.bodies:BodyScene",
     "f16": "rtsim.pilot.scenes.f16:F16Scene",
     "orbit": "rtsim.pilot.scenes.orbit:OrbitScene",
     "strips": "rtsim.pilot.scenes.strips:StripScene",

@@ -15,8 +15,14 @@ from rtsim.core.signals import Signals, Vector
 if TYPE_CHECKING:
     import pygame
 
-COCKPIT, CHASE = "cockpit", "chase"
+COCKPIT, CHASE, SIGNALS = "cockpit", "chase", "signals"
 VIEWS = (COCKPIT, CHASE)
+"""The views of a scene that has no attribute ``views`` with names of its own."""
+
+
+def views_of(scene: object) -> tuple[str, ...]:
+    """Return the views of ``scene``, between which the key V changes; the first one is shown."""
+    return tuple(getattr(scene, "views", VIEWS))
 
 
 @dataclass(frozen=True)
@@ -73,10 +79,12 @@ class SceneMoment:
     page: int = 0
     """The selected page of a scene with several pages; any integer, also negative."""
     warned: tuple[Warned, ...] = ()
+    look: tuple[float, float] = (0.0, 0.0)
+    """Where the person looks: to the right and up of the view's usual direction, rad."""
 
-    def seen(self, view: str, page: int) -> SceneMoment:
-        """Return this moment with another view and page."""
-        return replace(self, view=view, page=page)
+    def seen(self, view: str, page: int, look: tuple[float, float] = (0.0, 0.0)) -> SceneMoment:
+        """Return this moment with another view, page and direction of looking."""
+        return replace(self, view=view, page=page, look=look)
 
 
 class Scene(Protocol):

@@ -1,4 +1,4 @@
-"""Draws the outside world: sky, ground, runway and a course of gates."""
+"""Draws the flat ground, a runway and a course of gates."""
 
 from __future__ import annotations
 
@@ -14,23 +14,6 @@ from rtsim.core.signals import Vector
 from rtsim.pilot.scenes.camera import Camera, Points
 from rtsim.pilot.scenes.text import Colour
 
-SKY: Colour = (74, 122, 180)
-BANDS: tuple[tuple[float, Colour], ...] = (
-    (20.0, (84, 131, 187)),
-    (13.0, (95, 141, 194)),
-    (8.0, (108, 152, 201)),
-    (5.0, (124, 165, 208)),
-    (3.0, (142, 178, 214)),
-    (1.5, (162, 192, 219)),
-    (0.6, (180, 204, 223)),
-    (0.0, (128, 138, 118)),
-    (-1.0, (104, 122, 88)),
-    (-4.0, (90, 112, 72)),
-)
-"""The colours of haze and ground, each with the elevation, deg, of its upper edge."""
-_EDGES = [math.radians(elevation) for elevation, _ in BANDS]
-_BANDS = list(zip(_EDGES, [*_EDGES[1:], None], [colour for _, colour in BANDS], strict=True))
-"""Upper edge, lower edge (rad) and colour of each band; the last band has no lower edge."""
 GRID: Colour = (72, 94, 58)
 COARSE: Colour = (92, 112, 78)
 ASPHALT: Colour = (62, 64, 68)
@@ -42,35 +25,39 @@ PASSED: Colour = (120, 150, 120)
 _CELL, _CELLS = 500.0, 16
 _WIDE, _WIDES = 4000.0, 6
 _FIELDS = 10
+_LOWEST = 0.002
+"""Height of the camera above the ground below which lines are not drawn, cells: 1 m."""
 
 
 class Terrain:
-    """The ground: a grid of lines and fields between the lines."""
+    """The flat ground: a grid of lines with ``cell`` m between them, and fields between the lines.
 
-    def __init__(self) -> None:
-        grids = ((COARSE, _WIDE, _grid(_WIDE, _WIDES)), (GRID, _CELL, _grid(_CELL, _CELLS)))
+    The ground is at ``down``, m, usually 0.
+    """
+
+    def __init__(self, cell: float = _CELL, down: float = 0.0) -> None:
+        wide = _WIDE / _CELL * cell
+        grids = ((COARSE, wide, _grid(wide, _WIDES)), (GRID, cell, _grid(cell, _CELLS)))
+        self._size, self._down = cell, down
         self._lines = np.concatenate([lines for _, _, lines in grids])
+        self._lines[..., 2] = down
         self._strokes = [(colour, 1) for colour, _, lines in grids for _ in lines]
         self._spacing = np.concatenate([np.full((len(g), 1, 2), space) for _, space, g in grids])
         self._cell: tuple[int, int] | None = None
         self._fields: tuple[Points, list[Colour]] = np.zeros((0, 4, 3)), []
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        surface.fill(SKY)
-        for elevation, lowest, colour in _BANDS:
-            corners = camera.below(elevation, lowest)
-            if len(corners) > 2:
-                pygame.draw.polygon(surface, colour, corners)
-        if camera.position[2] >= -1.0:
+        """Draw the ground below a sky that :func:`~rtsim.pilot.scenes.sky.draw_sky` has drawn."""
+        if camera.position[2] >= self._down - _LOWEST * self._size:
             return
-        _draw_areas(surface, camera, *self._fields_around(camera))
+        draw_areas(surface, camera, *self._fields_around(camera))
         moved = self._lines.copy()
         moved[..., :2] += np.floor(camera.position[:2] / self._spacing) * self._spacing
-        _draw_lines(surface, camera, moved, self._strokes)
+        draw_lines(surface, camera, moved, self._strokes)
 
     def _fields_around(self, camera: Camera) -> tuple[Points, list[Colour]]:
         """Return the fields near the camera; a cell's position decides whether it is a field."""
-        north, east = (math.floor(camera.position[k] / _CELL) for k in (0, 1))
+        north, east = (math.floor(camera.position[k] / self._size) for k in (0, 1))
         if (north, east) == self._cell:
             return self._fields
         corners, colours = [], []
@@ -82,15 +69,21 @@ class Terrain:
                     shade = drawn // 3
                     colours.append((78 + shade, 100 + shade, 54 + shade // 2))
         fields = np.zeros((len(corners), 4, 3))
-        fields[..., :2] = _CELL * np.array(corners, float).reshape(-1, 4, 2)
+        fields[..., 2] = self._down
+        fields[..., :2] = self._size * np.array(corners, float).reshape(-1, 4, 2)
         self._cell, self._fields = (north, east), (fields, colours)
         return self._fields
 
 
 class Runway:
-    """A runway whose middle is the reference point; ``heading`` in rad, lengths in m."""
+    """A runway whose middle is the reference point; ``heading`` in rad, lengths in m.
 
-    def __init__(self, heading: float, length: float = 3000.0, width: float = 60.0) -> None:
+    The runway is at ``down``, m, usually 0.
+    """
+
+    def __init__(
+        self, heading: float, length: float = 3000.0, width: float = 60.0, down: float = 0.0
+    ) -> None:
         self.length = length
         half, side = 0.5 * length, 0.5 * width
         painted = [
@@ -106,10 +99,11 @@ class Runway:
             for start, end, left, right in [(-half, half, -side, side), *painted]
         ]
         self._corners = np.stack([on_ground(np.array(area), heading) for area in flat])
+        self._corners[..., 2] = down
         self._colours = [ASPHALT] + [PAINT] * len(painted)
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        _draw_areas(surface, camera, self._corners, self._colours)
+        draw_areas(surface, camera, self._corners, self._colours)
 
 
 @dataclass
@@ -188,7 +182,7 @@ class Course:
             ends.append(gate.lines)
             strokes += [(colour, thick)] * 4 + [(colour, 1)]
         if ends:
-            _draw_lines(surface, camera, np.concatenate(ends), strokes)
+            draw_lines(surface, camera, np.concatenate(ends), strokes)
 
 
 def on_ground(corners: Points, heading: float) -> Points:
@@ -235,7 +229,7 @@ def _grid(spacing: float, cells: int) -> Points:
     return np.concatenate((across, across[..., [1, 0, 2]]))
 
 
-def _draw_lines(
+def draw_lines(
     surface: pygame.Surface, camera: Camera, ends: Points, strokes: Sequence[tuple[Colour, int]]
 ) -> None:
     """Draw world lines (k, 2, 3), each with its colour and thickness, pixels."""
@@ -245,7 +239,7 @@ def _draw_lines(
         pygame.draw.line(surface, colour, here, there, thick)
 
 
-def _draw_areas(
+def draw_areas(
     surface: pygame.Surface, camera: Camera, corners: Points, colours: Sequence[Colour]
 ) -> None:
     """Draw world polygons (n, k, 3), each in its colour."""

@@ -1,0 +1,160 @@
+"""Draws a ground with hills: the cells of a grid, fine near the camera and coarse far from it.
+
+Levels of detail: level 0 has the cells of the grid, and each further level has cells of twice the
+size.  A level is drawn in a square around the camera, without the square of the level before.  So
+the number of drawn cells hardly depends on the size of the grid.  Source: Losasso and Hoppe,
+"Geometry clipmaps", ACM Trans. Graphics 23, 2004.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pygame
+from numpy.typing import NDArray
+
+from rtsim.gateway.shapes import Points
+from rtsim.pilot.scenes.camera import Camera
+from rtsim.pilot.scenes.sky import HAZE, TOWARDS_SUN
+from rtsim.scenario.ground import KINDS, ROAD, RUNWAY, WATER, GroundGrid
+
+COLOURS = np.array([
+    (92, 116, 70), (134, 130, 78), (104, 102, 98), (64, 66, 70), (58, 96, 132), (52, 82, 50),
+], float)  # fmt: skip
+"""The colour of each of :data:`rtsim.scenario.ground.KINDS`."""
+_CELLS = 24
+"""Cells of a level from one side of its square to the other; a multiple of 4."""
+_SIGHT = 22e3
+"""Distance at which 63 % of the colour is that of haze, m."""
+_FEW = np.where(np.isin(np.arange(len(KINDS)), (ROAD, RUNWAY, WATER)), 3, 1)
+"""Weights of the kinds where a coarse cell covers several kinds, so that roads remain visible."""
+_DARK = 0.55
+"""Brightness of a slope that is turned away from the sun."""
+
+
+class _Level:
+    """The points and cell colours of one level of detail."""
+
+    def __init__(self, grid: GroundGrid, step: int) -> None:
+        rows, columns = (_every(axis.size, step) for axis in (grid.north, grid.east))
+        self.north, self.east = grid.north[rows], grid.east[columns]
+        self.height = grid.height[np.ix_(rows, columns)]
+        self.colours = COLOURS[_commonest(grid.kind, rows[:-1], columns[:-1])]
+        self.colours = self.colours * self._light()[..., np.newaxis]
+
+    def _light(self) -> Points:
+        """Return the brightness (n, m) of each cell by the slope of its diagonals."""
+        h = self.height
+        north = np.diff(self.north)[:, np.newaxis]
+        east = np.diff(self.east)[np.newaxis]
+        up_north = 0.5 * (h[1:, :-1] + h[1:, 1:] - h[:-1, :-1] - h[:-1, 1:]) / north
+        up_east = 0.5 * (h[:-1, 1:] + h[1:, 1:] - h[:-1, :-1] - h[1:, :-1]) / east
+        sun_north, sun_east, sun_down = TOWARDS_SUN
+        lit = (-sun_down - sun_north * up_north - sun_east * up_east) / np.sqrt(
+            1.0 + up_north**2 + up_east**2
+        )
+        flat = -sun_down
+        light: Points = np.clip(_DARK + (1.0 - _DARK) * lit / flat, 0.4, 1.25)
+        return light
+
+    def corners(self, i: NDArray[np.intp], k: NDArray[np.intp]) -> Points:
+        """Return the corners (n, 4, 3) of cells, in north, east, down, m."""
+        out = np.empty((i.size, 4, 3))
+        for corner, (a, b) in enumerate(((0, 0), (1, 0), (1, 1), (0, 1))):
+            out[:, corner, 0] = self.north[i + a]
+            out[:, corner, 1] = self.east[k + b]
+            out[:, corner, 2] = -self.height[i + a, k + b]
+        return out
+
+
+class Relief:
+    """A ground of ``grid``, whose origin is at ``origin`` (2,): north and east, m."""
+
+    def __init__(self, grid: GroundGrid, origin: tuple[float, float] = (0.0, 0.0)) -> None:
+        self._grid = grid
+        self._origin = np.array([*origin, 0.0])
+        self._levels: list[_Level] = []
+        size = max(grid.kind.shape)
+        while True:
+            step = 1 << len(self._levels)
+            self._levels.append(_Level(grid, step))
+            if _CELLS // 2 * step >= 2 * size:  # this level covers the grid from any place
+                break
+
+    def height(self, north: float, east: float) -> float:
+        """Return the height at a place, m, bilinear in its cell; 0 beyond the grid."""
+        grid = self._grid
+        x, y = north - self._origin[0], east - self._origin[1]
+        inside = grid.north[0] <= x <= grid.north[-1] and grid.east[0] <= y <= grid.east[-1]
+        if not inside:
+            return 0.0
+        i, k = _cell(grid.north, x), _cell(grid.east, y)
+        a = (x - grid.north[i]) / (grid.north[i + 1] - grid.north[i])
+        b = (y - grid.east[k]) / (grid.east[k + 1] - grid.east[k])
+        low, high = grid.height[i, k : k + 2], grid.height[i + 1, k : k + 2]
+        ends = (1.0 - a) * low + a * high
+        return float((1.0 - b) * ends[0] + b * ends[1])
+
+    def draw(self, surface: pygame.Surface, camera: Camera) -> None:
+        """Draw the cells, the farthest first, over a sky that is drawn already."""
+        corners, colours = self._around(camera)
+        ahead = (corners - camera.position) @ camera.axes[0]
+        shown = np.flatnonzero(ahead.max(axis=1) > camera.near)
+        corners, colours = corners[shown], colours[shown]
+        flat = corners[..., :2].mean(axis=1) - camera.position[:2]
+        distance = np.hypot(flat[:, 0], flat[:, 1])
+        order = np.argsort(-distance)
+        fog = 1.0 - np.exp(-distance[order, np.newaxis] / _SIGHT)
+        shades = (colours[order] * (1.0 - fog) + np.array(HAZE) * fog).astype(int).tolist()
+        for k, outline in camera.areas(corners[order]):
+            pygame.draw.polygon(surface, shades[k], outline)
+
+    def _around(self, camera: Camera) -> tuple[Points, Points]:
+        """Return corners (n, 4, 3) and colours (n, 3) of the cells of all levels."""
+        grid = self._grid
+        here = camera.position - self._origin
+        at = np.array([_cell(grid.north, here[0]), _cell(grid.east, here[1])])
+        found, colours = [], []
+        inner: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
+        for level, part in enumerate(self._levels):
+            step = 1 << level
+            low = (at // (2 * step)) * 2 * step - _CELLS // 2 * step
+            high = low + _CELLS * step
+            i, k = (
+                np.arange(max(0, low[n] // step), min(part.colours.shape[n], high[n] // step))
+                for n in (0, 1)
+            )
+            rows, columns = (a.ravel() for a in np.meshgrid(i, k, indexing="ij"))
+            if inner is not None:
+                hidden = _between(rows * step, inner[0][0], inner[1][0])
+                hidden &= _between(columns * step, inner[0][1], inner[1][1])
+                rows, columns = rows[~hidden], columns[~hidden]
+            inner = low, high
+            found.append(part.corners(rows, columns))
+            colours.append(part.colours[rows, columns])
+        return np.concatenate(found) + self._origin, np.concatenate(colours)
+
+
+def _between(values: NDArray[np.intp], low: int, high: int) -> NDArray[np.bool_]:
+    return (values >= low) & (values < high)
+
+
+def _cell(axis: Points, at: float) -> int:
+    """Return the index of the cell at ``at``; outside of the axis that of the nearest cell."""
+    return int(np.clip(np.searchsorted(axis, at, side="right") - 1, 0, axis.size - 2))
+
+
+def _every(size: int, step: int) -> NDArray[np.intp]:
+    """Return every ``step``-th index of ``size`` points, and the last one."""
+    out = np.arange(0, size, step)
+    return out if out[-1] == size - 1 else np.append(out, size - 1)
+
+
+def _commonest(
+    kind: NDArray[np.uint8], rows: NDArray[np.intp], columns: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """Return the commonest kind of the cells of each block that begins at a row and a column."""
+    counts = [
+        np.add.reduceat(np.add.reduceat((kind == k).astype(int), rows, axis=0), columns, axis=1)
+        for k in range(len(KINDS))
+    ]
+    return np.asarray(np.argmax(np.stack(counts) * _FEW[:, np.newaxis, np.newaxis], axis=0))

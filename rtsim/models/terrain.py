@@ -45,7 +45,7 @@ _AMPLITUDE = np.array([80.0, 60.0, 48.0, 34.0, 18.0, 11.0, 6.0])
 _ROUNDING = 40.0
 _LAKE = -70.0
 _FLAT_ALONG, _FLAT, _HILLY = 6500.0, 700.0, 2600.0
-_ROAD_ACROSS, _ROAD_ALONG, _ROAD_HALF = 450.0, -3300.0, 6.0
+_ROAD_NORTH, _ROAD_EAST, _ROAD_HALF = -1700.0, 1900.0, 6.0
 _FIELD_SIDE, _FIELD_SHARE = 500.0, 0.24
 _FOREST = 0.55
 
@@ -126,16 +126,12 @@ def terrain(north: float, east: float) -> tuple[float, float, float]:
 
 
 @compiled
-def cover(north: float, east: float, beside: float) -> int:
-    """Return what covers the ground: an index of :data:`rtsim.scenario.ground.KINDS`.
-
-    Runway and roads are wider by ``beside`` (m) on each side: 0 for their true width.
-    """
+def cover(north: float, east: float) -> int:
+    """Return what covers the ground: an index of :data:`rtsim.scenario.ground.KINDS`."""
     along, across = along_runway(north, east)
-    if abs(along) <= 0.5 * RUNWAY_LENGTH + beside and abs(across) <= 0.5 * RUNWAY_WIDTH + beside:
+    if abs(along) <= 0.5 * RUNWAY_LENGTH and abs(across) <= 0.5 * RUNWAY_WIDTH:
         return RUNWAY
-    near = _ROAD_HALF + beside
-    if abs(across - _ROAD_ACROSS) <= near or abs(along - _ROAD_ALONG) <= near:
+    if abs(north - _ROAD_NORTH) <= _ROAD_HALF or abs(east - _ROAD_EAST) <= _ROAD_HALF:
         return ROAD
     share, _, _ = _hilliness(north, east)
     if share == 0.0:
@@ -151,26 +147,30 @@ def cover(north: float, east: float, beside: float) -> int:
 
 
 @compiled
-def _fill(axis: Vector, beside: float, height: Vector, kind: Vector) -> None:
-    """Fill ``height`` (n, n) at the points of ``axis`` (n,), and ``kind`` (n - 1, n - 1)."""
-    for i in range(axis.size):
-        for k in range(axis.size):
-            height[i, k], _, _ = terrain(axis[i], axis[k])
-    for i in range(axis.size - 1):
-        for k in range(axis.size - 1):
-            north, east = 0.5 * (axis[i] + axis[i + 1]), 0.5 * (axis[k] + axis[k + 1])
-            kind[i, k] = cover(north, east, beside)
+def _fill(north: Vector, east: Vector, height: Vector, kind: Vector) -> None:
+    """Fill ``height`` (n, m) at the points of the axes, and ``kind`` (n - 1, m - 1)."""
+    for i in range(north.size):
+        for k in range(east.size):
+            height[i, k], _, _ = terrain(north[i], east[k])
+    for i in range(north.size - 1):
+        for k in range(east.size - 1):
+            found = cover(0.5 * (north[i] + north[i + 1]), 0.5 * (east[k] + east[k + 1]))
+            kind[i, k] = GRASS if found == RUNWAY else found
 
 
 @cache
 def ground_grid(reach: float = 12_000.0, spacing: float = 200.0) -> GroundGrid:
     """Return the terrain as a grid for viewers, up to ``reach`` (m) from the runway's middle.
 
-    A cell has the cover of its middle, and roads are at least as wide as a cell.  Between the
+    A cell has the cover of its middle.  The roads have narrow cells of their own.  The runway is
+    not in the grid, because its direction is not that of the cells: a scene draws it.  Between the
     points of the grid a viewer draws planes; with the default ``spacing`` (m) they are within 3 m
     of the height, and equal to it on the flat ground around the runway.
     """
     axis = np.arange(-reach, reach + 0.5 * spacing, spacing)
-    height, kind = np.zeros((axis.size, axis.size)), np.zeros((axis.size - 1, axis.size - 1))
-    _fill(axis, 0.4 * spacing, height, kind)
-    return GroundGrid(axis, axis.copy(), height, kind.astype(np.uint8))
+    edges = np.array([-_ROAD_HALF, _ROAD_HALF])
+    north = np.unique(np.concatenate((axis, _ROAD_NORTH + edges)))
+    east = np.unique(np.concatenate((axis, _ROAD_EAST + edges)))
+    height, kind = np.zeros((north.size, east.size)), np.zeros((north.size - 1, east.size - 1))
+    _fill(north, east, height, kind)
+    return GroundGrid(north, east, height, kind.astype(np.uint8))

@@ -5,8 +5,8 @@ when the input falls to 0, when the stick or the throttle is moved, and on the g
 the input must fall to 0 and rise again.
 
 Engagement has no bump: the commanded load factor, the commanded roll rate and the power begin at
-their present values, and change at limited rates.  The held altitude and heading are those that the
-aircraft reaches by itself within two seconds.
+their present values.  The held altitude, heading and speed are those that the aircraft reaches by itself
+within two seconds, so that it need not turn back.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ HOLDS = Signals(
     Signal("power_sum", "%", description="integrated error of the speed"),
     Signal("lever", description="throttle when the speed hold engaged"),
     Signal("fading", description="1 while the power goes back to the throttle"),
+    Signal("speed_lagged", "m/s", description="equivalent airspeed behind a lag"),
 )
 """The memory of the autopilot."""
 
@@ -51,12 +52,13 @@ MOST_BANK, MOST_CLIMB = 30.0, 12.0
 """Largest bank angle (deg) and vertical speed (m/s) that the autopilot commands."""
 _ALTITUDE, _HEADING, _SPEED = 0, 1, 2
 _ASKED, _HELD = 3, 6
-_CLIMB_LOAD, _BANK_RATE, _POWER, _SUM, _LEVER, _FADING = 9, 10, 11, 12, 13, 14
+_CLIMB_LOAD, _BANK_RATE, _POWER, _SUM, _LEVER, _FADING, _LAGGED = 9, 10, 11, 12, 13, 14, 15
 _G = 9.80665
 _CAPTURE = 2.0  # s
 _CLIMB_PER_M, _CLIMB_TIME, _MOST_LOAD, _LOAD_SLEW = 0.25, 1.5, 0.5, 0.5  # 1/s, s, g, g/s
 _TURN_TIME, _BANK_TIME, _MOST_ROLL, _ROLL_SLEW = 4.0, 1.2, 0.3, 0.6  # s, s, rad/s, rad/s2
-_POWER_PER_MS, _POWER_SUMS, _POWER_SLEW = 3.0, 0.3, 15.0  # % s/m, %/m, %/s
+_POWER_PER_MS, _POWER_SUMS, _POWER_SLEW = 5.0, 0.8, 15.0  # % s/m, %/m, %/s
+_LAG = 0.5  # s
 _SLOWEST = 30.0
 
 
@@ -158,10 +160,15 @@ def hold_speed(
     ``speed`` is the equivalent airspeed, m/s; ``by_lever`` the power of the throttle, %.
     """
     power = by_lever
+    if s[first + _LAGGED] == 0.0:
+        s[first + _LAGGED] = speed
+    gains = (speed - s[first + _LAGGED]) / _LAG
+    s[first + _LAGGED] += min(1.0, period / _LAG) * (speed - s[first + _LAGGED])
     if s[first + _SPEED] > 0.5:
         if new:
-            s[first + _HELD + _SPEED] = speed
-            s[first + _SUM] = s[first + _POWER] if s[first + _FADING] > 0.5 else by_lever
+            now = s[first + _POWER] if s[first + _FADING] > 0.5 else by_lever
+            s[first + _HELD + _SPEED] = speed + _CAPTURE * gains
+            s[first + _SUM] = now - _POWER_PER_MS * _CAPTURE * gains
             s[first + _LEVER] = throttle
             s[first + _FADING] = 0.0
         error = s[first + _HELD + _SPEED] - speed

@@ -154,7 +154,7 @@ def rotation(stick: float, alpha: float, pitch_rate: float) -> float:
 def by_wire(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Compute surface angles (deg) and power (%); the step function of the controller.
 
-    ``u`` (26,) is ``BY_WIRE_INPUTS``, ``s`` (21,) ``BY_WIRE_MEMORY``, ``p`` (10,)
+    ``u`` (26,) is ``BY_WIRE_INPUTS``, ``s`` (22,) ``BY_WIRE_MEMORY``, ``p`` (10,)
     ``BY_WIRE_PARAMETERS``, ``y`` (5,) ``BY_WIRE_OUTPUTS``.
     """
     speed, roll, pitch = max(u[_AIRSPEED], _SLOWEST), u[_ROLL], u[_PITCH]

@@ -185,7 +185,7 @@ def added_loads(
         t, x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33
     )
     plane = nx, ny, nz, distance
-    kind = cover(north, east, 0.0)
+    kind = cover(north, east)
     if distance > 10.0 or kind == WATER:
         return fx, fy, fz, 0.0, 0.0, 0.0, 0.0, 0.0
     gx, gy, gz, mx, my, mz, nose, main = gear_loads(
@@ -276,7 +276,7 @@ def guard(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> No
     plane = nx, ny, nz, distance
     g[1] = lowest_structure(plane)
     g[0], g[2] = above + _NEAR, 1.0
-    if x[_GEAR] >= DOWN and nz < -0.5 and cover(north, east, 0.0) != WATER:
+    if x[_GEAR] >= DOWN and nz < -0.5 and cover(north, east) != WATER:
         g[0] = lowest_wheel(plane)
         g[2] = min(STROKE + g[0], NOSE_STROKE + nose_wheel(plane))
 

@@ -84,7 +84,7 @@ def in_moving_air(model: Model) -> Model:
 
 @compiled
 def air_moves(u: Vector, first: int) -> bool:
-    """Return whether one of the ``AIR_INPUTS``, which begin at element ``first`` of ``u``, is not 0.
+    """Return whether one of the ``AIR_INPUTS`` is not 0; they begin at element ``first`` of ``u``.
 
     A body without ``AIR_INPUTS`` has no element there.
     """

@@ -96,7 +96,7 @@ class Lands(Pilot):
         self.down = self.down or seen["wheel_load"] > 0.05
         if self.down:
             stick.update(pitch=0.0, roll=0.0, throttle=0.0, ap_speed=0.0)
-            stick["brake"] = 1.0 if seen["airspeed"] < 130.0 * KT else 0.0
+            stick["brake"] = 1.0 if seen["pitch"] < 1.0 * DEG else 0.0
             self.steers()
             return
         self.keeps_the_centre_line()
@@ -113,7 +113,7 @@ class Lands(Pilot):
 class TakesOff(Pilot):
     """Full power, raises the nose at ``rotates`` kt, climbs, and retracts the gear."""
 
-    def __init__(self, first: Vector, rotates: float = 145.0) -> None:
+    def __init__(self, first: Vector, rotates: float = 125.0) -> None:
         super().__init__(first)
         self.rotates = rotates
 
@@ -122,7 +122,7 @@ class TakesOff(Pilot):
         stick["throttle"] = 1.0
         if seen["wheel_load"] > 0.0:
             self.steers()
-            stick["pitch"] = 0.6 if seen["airspeed"] > self.rotates * KT else 0.0
+            stick["pitch"] = 1.0 if seen["airspeed"] > self.rotates * KT else 0.0
             return
         stick["yaw"] = 0.0
         if seen["height"] > 15.0:
@@ -130,9 +130,9 @@ class TakesOff(Pilot):
         self.sinks_at(-15.0 if seen["height"] > 3.0 else -4.0)
 
 
-def piloted(pilot: type[Pilot], recorder: Recorder | None, until: float, **settings: object) -> tuple[
-    RunResult, Pilot
-]:  # fmt: skip
+def piloted(
+    pilot: type[Pilot], recorder: Recorder | None, until: float, **settings: object
+) -> tuple[RunResult, Pilot]:
     """Fly the scenario by ``pilot``; return the result and the pilot."""
     out: Scenario = load_scenario("f16-by-hand", {k: str(v) for k, v in settings.items()})
     part = out.component("stick")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.signals import Vector
 from rtsim.engine.executive import StatePublisher
@@ -47,9 +45,7 @@ def flight(script: Script, step: float = 0.005, **arguments: Any) -> Scenario:
     part = out.component("stick")
     assert isinstance(part, ExternalInputComponent)
     signals = part.external_input.signals
-    part.external_input = ExternalInput(
-        "stick", signals, Scripted(script, step, signals.initial())
-    )
+    part.external_input = ExternalInput("stick", signals, Scripted(script, step, signals.initial()))
     return out
 
 

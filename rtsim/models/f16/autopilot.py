@@ -5,8 +5,8 @@ when the input falls to 0, when the stick or the throttle is moved, and on the g
 the input must fall to 0 and rise again.
 
 Engagement has no bump: the commanded load factor, the commanded roll rate and the power begin at
-their present values.  The held altitude, heading and speed are those that the aircraft reaches by itself
-within two seconds, so that it need not turn back.
+their present values.  The held altitude, heading and speed are those that the aircraft reaches by
+itself within two seconds, so that it need not turn back.
 """
 
 from __future__ import annotations

@@ -105,6 +105,7 @@ _ELEVATOR, _AILERON, _RUDDER = 24.0, 21.5, 30.0
 _BANKED = 0.7
 _SLOWEST = 30.0
 _CARRIED = 0.2  # load of the wheels over the weight from which the stick is direct
+_FALLS, _FALLS_BAND = 3.0, 4.0  # deg/s
 _ROTATES, _ROTATES_BAND, _ROTATES_RATE = 12.0, 4.0, 0.7  # deg, deg, s
 _MODES, _GEAR, _FEEDBACK = 4, STICK.slice("gear").start, STICK.size
 (
@@ -143,11 +144,13 @@ def rotation(stick: float, alpha: float, pitch_rate: float) -> float:
     """Return the elevator (deg) for a pitch ``stick`` while the wheels carry the aircraft.
 
     An aft stick raises the nose to about 12 deg of the angle of attack ``alpha`` (rad), which
-    leaves room for the tail; ``pitch_rate`` is in rad/s.
+    leaves room for the tail.  The nose falls at about 4 deg/s at most, so that the nose leg bears
+    it; ``pitch_rate`` is in rad/s.
     """
     if stick > 0.0:
         room = (_ROTATES - (alpha + _ROTATES_RATE * pitch_rate) / DEG) / _ROTATES_BAND
         stick *= limited(room, -0.5, 1.0)
+    stick += limited((-_FALLS - pitch_rate / DEG) / _FALLS_BAND, 0.0, 1.0)
     return -_ELEVATOR * stick
 
 

@@ -101,7 +101,7 @@ _OUT = F16.outputs.size
 _LOAD_FACTOR = F16.outputs.slice(LOAD_FACTOR.names[0]).start
 _PRESSURE = F16.outputs.slice("dynamic_pressure").start
 _NEAR = HIGHEST + 100.0
-_NO_DANGER, _REACTION, _MOST_PULL, _LEAST_PULL, _LIFT_MOST = 1000.0, 1.5, 4.0, 0.3, 1.2
+_NO_DANGER, _REACTION, _MOST_PULL, _LEAST_PULL, _LIFT_MOST = 1000.0, 1.5, 3.0, 0.3, 1.0
 _SINKS = 6.0
 
 Below = tuple[float, float, float, float, float, float, float]
@@ -221,18 +221,21 @@ def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector)
 
 @compiled
 def recovery_height(
-    north: float, east: float, altitude: float, vn: float, ve: float, down: float, pull: float
-) -> float:
+    north: float, east: float, altitude: float, vn: float, ve: float, down: float, falls: float,
+    pull: float,
+) -> float:  # fmt: skip
     """Return the least height (m) above the ground of a pull-up that begins after the reaction.
 
-    Places in m, velocities in m/s; ``pull`` is the upward acceleration of the pull-up, m/s2.
+    Places in m, velocities in m/s.  ``falls`` is the downward acceleration until then, ``pull`` the
+    upward acceleration of the pull-up, m/s2.
     """
     found = 1e9
-    lowest = _REACTION + max(0.0, down) / pull
+    lowest = _REACTION + max(0.0, down + falls * _REACTION) / pull
     for k in range(8):
         after = lowest * 0.25 * (k + 1) if k < 4 else lowest + (k - 3)
-        pulled = max(0.0, after - _REACTION)
-        at = altitude - down * after + 0.5 * pull * pulled * pulled
+        first, pulled = min(after, _REACTION), max(0.0, after - _REACTION)
+        at = altitude - (down + 0.5 * falls * first) * first
+        at -= (down + falls * _REACTION - 0.5 * pull * pulled) * pulled
         below, _, _ = terrain(north + vn * after, east + ve * after)
         found = min(found, at - below)
     return found
@@ -260,7 +263,9 @@ def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> N
     lands = x[_GEAR] > 0.5 and y[5] < _SINKS
     most = min(_MOST_PULL, y[_PRESSURE] * AREA * _LIFT_MOST / weight - 1.0)
     pull = STANDARD_GRAVITY * max(_LEAST_PULL, most)
-    found = recovery_height(north, east, y[0] - STANDS, y[3], y[4], y[5], pull)
+    lifts = y[_LOAD_FACTOR] * math.cos(y[7]) * math.cos(y[6])
+    falls = STANDARD_GRAVITY * max(0.0, 1.0 - lifts)
+    found = recovery_height(north, east, y[0] - STANDS, y[3], y[4], y[5], falls, pull)
     y[_OUT + 3] = _NO_DANGER if touches > 0.0 or lands else min(_NO_DANGER, found)
 
 

@@ -7,7 +7,7 @@ Sources of the figures:
   data.  Places are relative to its centre of mass.
 - Springs, dampers and stroke are rtsim's own.  They are chosen so that the static compression of
   each leg is about 0.1 m, and that a landing at 10 ft/s, the limit of MIL-A-8862 for land-based
-  aircraft, uses three quarters of the stroke (docs/decisions/157-ground-for-the-f16.md).
+  aircraft, uses two thirds of the stroke (docs/decisions/157-ground-for-the-f16.md).
 
 A leg has no mass.  Its force acts along the normal of the ground at the wheel, which is that of the
 plane through the ground below the centre of mass.  A tyre at rest holds like a stiff damper: with
@@ -20,7 +20,6 @@ import math
 
 import numpy as np
 
-from rtsim.core.signals import Vector
 from rtsim.equations.compiling import compiled
 from rtsim.models.units import DEG
 from rtsim.scenario.ground import ROAD, RUNWAY
@@ -38,9 +37,9 @@ _SPRING = np.array([220e3, 350e3, 350e3])
 """N/m."""
 _DAMPER = np.array([20e3, 35e3, 35e3])
 """N s/m."""
-STROKE = 0.33
+STROKE = 0.25
 """Compression of a main leg, with its tyre, at which it breaks, m."""
-NOSE_STROKE = 0.40
+NOSE_STROKE = 0.36
 """The same for the nose leg."""
 _STRUCTURE = np.array(
     [
@@ -180,9 +179,7 @@ def lowest_structure(plane: Plane) -> float:
     """Return the height (m) above the ground of the lowest point of the airframe."""
     found = 1e9
     for k in range(_STRUCTURE.shape[0]):
-        found = min(
-            found, clearance(_STRUCTURE[k, 0], _STRUCTURE[k, 1], _STRUCTURE[k, 2], plane)
-        )
+        found = min(found, clearance(_STRUCTURE[k, 0], _STRUCTURE[k, 1], _STRUCTURE[k, 2], plane))
     return found
 
 

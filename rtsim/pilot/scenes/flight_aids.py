@@ -49,9 +49,7 @@ def way_to(name: str, place: Vector, target: Vector) -> Way:
     return Way(name, math.hypot(north, east), math.atan2(east, north) % math.tau)
 
 
-def next_way(
-    flight: FlightScene, course: Course, threshold: Vector, extension: float
-) -> Way:
+def next_way(flight: FlightScene, course: Course, threshold: Vector, extension: float) -> Way:
     """Return the way to the next gate, or to the runway after the last gate or with the gear out.
 
     ``threshold`` is the place (2,) of the runway's end where a landing begins, m.
@@ -114,8 +112,10 @@ def _roll_scale(surface: pygame.Surface, roll: float, size: int) -> None:
     middle, radius = (width / 2.0, height / 2.0), 0.36 * height
     for mark in _MARKS:
         long = mark in (0, 30, 60)
-        for angle in {mark, -mark}:
-            inner, outer = (_below(middle, radius + k * size, angle) for k in (0, 0.7 if long else 0.4))
+        for side in (-1.0, 1.0):
+            angle = side * mark
+            inner = _below(middle, radius, angle)
+            outer = _below(middle, radius + (0.7 if long else 0.4) * size, angle)
             pygame.draw.line(surface, GREEN, inner, outer, 2)
     angle = math.degrees(roll)
     beyond = abs(angle) > _MOST_ROLL
@@ -126,12 +126,12 @@ def _roll_scale(surface: pygame.Surface, roll: float, size: int) -> None:
 
 
 def _below(middle: tuple[float, float], radius: float, angle: float) -> tuple[float, float]:
-    """Return the point at ``radius`` pixels, ``angle`` deg from straight down; right is to the left.
+    """Return a point ``radius`` pixels from the ``middle``, ``angle`` deg to the right of down.
 
-    A roll to the right moves the pointer as the horizon moves: to the left at the lower side.
+    A pointer at the roll angle points to the ground.
     """
     turned = math.radians(angle)
-    return middle[0] - radius * math.sin(turned), middle[1] + radius * math.cos(turned)
+    return middle[0] + radius * math.sin(turned), middle[1] + radius * math.cos(turned)
 
 
 def _slip_ball(surface: pygame.Surface, side: float, size: int) -> None:

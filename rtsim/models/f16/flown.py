@@ -282,8 +282,9 @@ def guard(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> No
     g[1] = lowest_structure(plane)
     g[0], g[2] = above + _NEAR, 1.0
     if x[_GEAR] >= DOWN and nz < -0.5 and cover(north, east) != WATER:
-        g[0] = lowest_wheel(plane)
-        g[2] = min(STROKE + g[0], NOSE_STROKE + nose_wheel(plane))
+        main, nose = lowest_wheel(plane), nose_wheel(plane)
+        g[0] = min(main, nose)
+        g[2] = min(STROKE + main, NOSE_STROKE + nose)
 
 
 def reset(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001

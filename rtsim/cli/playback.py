@@ -32,7 +32,9 @@ def watch(
     )  # SDL, which no other command needs
 
     width, height = map(int, window.size.split("x"))
-    surface = open_window(f"rtsim: {recorded.source}", window.headless, (width, height))
+    surface = open_window(
+        f"rtsim: {recorded.source}", window.headless, (width, height), window.full_screen
+    )
     from rtsim.pilot.viewer.player import play
 
     try:

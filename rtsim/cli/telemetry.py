@@ -106,7 +106,7 @@ def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) 
 
     return {
         "scene": [body.to_plain() for body in scenario.bodies],
-        "shown": scenario.presentation.window(),
+        "shown": {k: v for k, v in scenario.presentation.window().items() if k != "bodies"},
         "views": [view.to_dict() for view in views_of(scenario)[:MOST_VIEWS]],
         "telemetry": read_rates(rates),
         "origins": list(origins),

@@ -17,6 +17,7 @@ from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.gateway.registry import VIEWED, RegisteredRun, find, runs
 from rtsim.pilot.launching import Window
 from rtsim.pilot.shared import Exchange, Shared
+from rtsim.pilot.viewpoints import read_viewpoint
 from rtsim.timing.scheduling import SchedulingRequest, request
 
 
@@ -35,10 +36,20 @@ from rtsim.timing.scheduling import SchedulingRequest, request
     metavar="FILE.toml",
     help="TOML file that maps axes and keys to signals.  [default: rtsim's own mapping]",
 )
+@click.option(
+    "--view",
+    "viewpoint",
+    default="",
+    metavar="VIEW",
+    help="front, left, right, back, up, down, chase, signals, or an angle to the right such as "
+    "-35deg.  [default: the first view of the scene]",
+)
 @reports_errors
 @window_options
 @quiet_option
-def view(run: str, keys: Path | None, mapping: Path | None, window: Window, quiet: bool) -> None:
+def view(
+    run: str, keys: Path | None, mapping: Path | None, viewpoint: str, window: Window, quiet: bool
+) -> None:
     """Open a window of RUN, which was started with --view or by 'rtsim fly'.
 
     RUN is a process number, the name of a scenario, or tcp://HOST:PORT (default: the only run).
@@ -49,15 +60,18 @@ def view(run: str, keys: Path | None, mapping: Path | None, window: Window, quie
     Examples:
       rtsim view
       rtsim view f16
+      rtsim view f16 --view left --full-screen
       rtsim view tcp://192.168.1.20:5999 --keys view.keys.client
     """
     from rtsim.pilot.viewer.process import watch
 
+    read_viewpoint(viewpoint)
+    window = replace(window, mapping=mapping, quiet=quiet, view=viewpoint, beside=bool(viewpoint))
     place = (
         nullcontext() if "://" in run else request(SchedulingRequest.window())
     )  # a window on the machine of the run yields to it
     with place, closing(_exchange(run, keys)) as exchange:
-        why = watch(exchange, replace(window, mapping=mapping, quiet=quiet), threading.Event())
+        why = watch(exchange, window, threading.Event())
         click.echo(why)
         skipped = getattr(exchange, "skipped", 0)
         if skipped:

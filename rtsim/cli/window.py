@@ -24,7 +24,8 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.executive import StatePublisher
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
-from rtsim.pilot.launching import RelayProcess, ViewerProcess, Window
+from rtsim.pilot.launching import RelayProcess, ViewerProcesses, Window
+from rtsim.pilot.viewpoints import is_viewpoint, read_viewpoint
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import ExternalInputComponent
 
@@ -67,6 +68,7 @@ _OPTIONS = (
         show_default=True,
         help="Size of the window in pixels, WIDTHxHEIGHT.",
     ),
+    click.option("--full-screen", is_flag=True, help="Fill the screen; F11 changes it."),
 )
 
 
@@ -80,11 +82,14 @@ def window_options(command: F) -> F:
 
     @wraps(command)
     def packed(
-        headless: bool, frames: Path | None, every: float, fps: float, size: str, **options: Any
-    ) -> Any:
+        headless: bool, frames: Path | None, every: float, fps: float, size: str,
+        full_screen: bool, **options: Any,
+    ) -> Any:  # fmt: skip
         if not 0.0 < every < math.inf:
             raise ScenarioError(f"--every {every:g} is out of range; give seconds > 0")
-        window = Window(headless, _folder(frames), every, None, fps, _size(size))
+        window = Window(
+            headless, _folder(frames), every, None, fps, _size(size), full_screen=full_screen
+        )
         return command(window=window, **options)
 
     decorated: Any = packed
@@ -100,7 +105,8 @@ def view_options(command: F) -> F:
     def asked(window: Window, view: bool, **options: Any) -> Any:
         if not view and window != Window():
             raise ScenarioError(
-                "--headless, --frames, --every, --fps and --size work only with --view; add --view"
+                "--headless, --frames, --every, --fps, --size and --full-screen work only with "
+                "--view; add --view"
             )
         return command(window=window if view else None, **options)
 
@@ -110,13 +116,13 @@ def view_options(command: F) -> F:
 
 
 class Viewable(click.Command):
-    """A command whose option ``--view`` takes an optional address ``tcp://HOST:PORT``."""
+    """A command whose option ``--view`` takes an optional view, or address ``tcp://HOST:PORT``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Attach an address that follows ``--view`` to this option; other words stay separate."""
+        """Attach an address or a view that follows ``--view``; other words stay separate."""
         joined: list[str] = []
         for word in args:
-            if joined and joined[-1] == "--view" and is_place(word):
+            if joined and joined[-1] == "--view" and (is_place(word) or is_viewpoint(word)):
                 joined[-1] = f"--view={word}"
             else:
                 joined.append(word)
@@ -133,23 +139,30 @@ def place_options(command: F, view: str = "") -> F:
     """
 
     @wraps(command)
-    def placed(window: Window, view: str, view_keys: Path | None, **options: Any) -> Any:
-        served = _served(view, view_keys)
-        if view != HERE and window != Window():
-            where = "--view" if not view else f"a window on this machine, not with --view {view}"
+    def placed(
+        window: Window, view: tuple[str, ...], view_keys: Path | None, **options: Any
+    ) -> Any:
+        place, views = _places(view)
+        served = _served(place, view_keys)
+        if place != HERE and window != Window():
+            where = "--view" if not place else f"a window on this machine, not with --view {place}"
             raise ScenarioError(
-                f"--headless, --frames, --every, --fps and --size work only with {where}"
+                "--headless, --frames, --every, --fps, --size and --full-screen work only with "
+                f"{where}"
             )
-        given = None if not view else replace(window, served=served)
+        given = None if not place else replace(window, served=served, views=views)
         return command(window=given, **options)
 
     options = (
         click.option(
             "--view",
-            default=view,
-            metavar="[tcp://HOST:PORT]",
-            help="Show the run in a window on this machine. With an address, show it in a window "
-            "on another machine, which 'rtsim view tcp://HOST:PORT' opens there.",
+            multiple=True,
+            default=(view,) if view else (),
+            metavar="[VIEW|tcp://HOST:PORT]",
+            help="Show the run in a window on this machine. VIEW is front, left, right, back, up, "
+            "down, chase, signals or an angle to the right such as -35deg; repeat --view for "
+            "several windows. With an address, show the run in a window on another machine, which "
+            "'rtsim view tcp://HOST:PORT' opens there.",
         ),
         click.option(
             "--view-keys",
@@ -161,6 +174,30 @@ def place_options(command: F, view: str = "") -> F:
     for option in reversed(options):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
+
+
+def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return where the window of ``--view`` is, and the views of windows on this machine.
+
+    The place is :data:`HERE`, an address, or empty.  Raises :class:`ScenarioError` for an address
+    beside another ``--view``, a view that is unknown, and a view that is given twice.
+    """
+    views = tuple(one for one in given if one != HERE and not is_place(one))
+    for one in views:
+        read_viewpoint(one)
+    places = [one for one in given if is_place(one)]
+    if places and len(given) > 1:
+        raise ScenarioError(
+            f"--view {places[0]} serves windows on other machines; leave the other --view out, and "
+            "choose the view there with rtsim view --view"
+        )
+    plain = given.count(HERE)
+    if len(set(views)) < len(views) or plain > 1 or (plain and views):
+        raise ScenarioError(
+            "--view is given several times; give each time another view, such as --view left "
+            "--view front --view right"
+        )
+    return (places[0] if places else HERE if given else ""), views
 
 
 def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
@@ -237,10 +274,10 @@ class Viewed:
             self._gone = not child.running and stopwatch() - last > _LATELY_NS
         self._skipped = child.skipped if isinstance(child, RelayProcess) else 0
 
-    def _child(self, shared: Path) -> ViewerProcess | RelayProcess:
+    def _child(self, shared: Path) -> ViewerProcesses | RelayProcess:
         served = self._window.served
         if served is None:
-            return ViewerProcess(shared, self._window)
+            return ViewerProcesses(shared, self._window.each())
         return RelayProcess(shared, *served)
 
     def figures(self, reason: str) -> dict[str, Any]:

@@ -23,19 +23,22 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.catalogue import Counters
+from rtsim.gateway.ground_shape import ground_triangles
 from rtsim.gateway.origins import OriginCheck
-from rtsim.gateway.placing import PlacedBody, Pose, World, placed_bodies
+from rtsim.gateway.placing import PlacedBody, Pose, placed_bodies, world_over
 from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, SampledTopic
 from rtsim.gateway.relay import TelemetryRelay
 from rtsim.gateway.shapes import BodyTrail, Colours, Points, triangles
 from rtsim.record.schema import TrackSpec, unique_message_types
 from rtsim.scenario.body import Body
+from rtsim.scenario.ground import Ground
 
-FRAMES, BODIES = f"{SCENE}/frames", f"{SCENE}/bodies"
+FRAMES, BODIES, GROUND = f"{SCENE}/frames", f"{SCENE}/bodies", f"{SCENE}/ground"
 WORLD = "world"
 _BACKLOG = 4096
 """Number of messages that the server keeps for the relay, which reads them at once."""
 _DRAWN_NS = NS_PER_S // 5
+_GROUND_NS = 5 * NS_PER_S
 _TRACK_COLOUR = fg.Color(r=0.1, g=0.6, b=1.0, a=1.0)
 
 
@@ -63,7 +66,9 @@ class Foxglove:
             self._groups[name] = _Group(spec, types[name], about, context)
         bodies = [Body.from_plain(data) for data in run.get("scene", ())]
         if bodies and any(t.name == SCENE for t in topics):
-            self._scene = _Scene(placed_bodies(bodies, run["signals"]), context)
+            plain = run.get("shown", {}).get("ground")
+            ground = None if plain is None else Ground.from_plain(plain)
+            self._scene = _Scene(placed_bodies(bodies, run["signals"]), context, ground)
         self._server = foxglove.start_server(
             name=f"rtsim: {about['scenario']}", host="127.0.0.1", port=0, context=context,
             capabilities=[foxglove.Capability.Time], message_backlog_size=_BACKLOG,
@@ -131,9 +136,14 @@ class _Group:
 class _Scene:
     """The Foxglove channels of the scene: frames, shapes, tracks and locations of all bodies."""
 
-    def __init__(self, bodies: Sequence[PlacedBody], context: foxglove.Context) -> None:
+    def __init__(
+        self, bodies: Sequence[PlacedBody], context: foxglove.Context, ground: Ground | None
+    ) -> None:
         self._bodies = bodies
-        self._world = World()
+        self._world = world_over(ground)
+        self._ground = [] if ground is None else [_triangles(*ground_triangles(ground.grid))]
+        self._hills = None if ground is None else _typed(GROUND, fg.SceneUpdate, context)
+        self._hills_ns = 0
         self._tracks = [BodyTrail(b.body.length) for b in bodies]
         self._shapes = [_triangles(*triangles(b.body.shape, b.body.length)) for b in bodies]
         self._frames = _typed(FRAMES, fg.FrameTransforms, context)
@@ -160,6 +170,18 @@ class _Scene:
             if pose is not None and pose.location is not None and channel.has_sinks():
                 channel.log(_fix(pose.location, stamp).encode(), log_time=at_ns)
         self._draw(poses, stamp, at_ns)
+        self._draw_ground(stamp, at_ns)
+
+    def _draw_ground(self, stamp: fg.Timestamp, at_ns: int) -> None:
+        """Send the ground every few seconds, because a viewer can connect at any time."""
+        now = stopwatch()
+        if self._hills is None or now < self._hills_ns or not self._hills.has_sinks():
+            return
+        self._hills_ns = now + _GROUND_NS
+        entity = fg.SceneEntity(
+            timestamp=stamp, frame_id=WORLD, id=GROUND, frame_locked=True, triangles=self._ground
+        )
+        self._hills.log(fg.SceneUpdate(entities=[entity]).encode(), log_time=at_ns)
 
     def _draw(self, poses: Sequence[Pose | None], stamp: fg.Timestamp, at_ns: int) -> None:
         """Send all shapes and tracks a few times a second, also for viewers that connect late."""

@@ -175,7 +175,7 @@ def _scene(body: Body) -> dict[str, Any]:
                         "thetaOffset": 135, "near": 0.5, "far": 200_000},
         "followMode": "follow-position",
         "followTf": body.name,
-        "topics": {"scene/bodies": {"visible": True}},
+        "topics": {"scene/bodies": {"visible": True}, "scene/ground": {"visible": True}},
         "layers": {"grid": grid},
     }  # fmt: skip
 

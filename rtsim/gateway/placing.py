@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rtsim.core.signals import Vector
 from rtsim.equations.earth import EQUATORIAL_RADIUS, FLATTENING
 from rtsim.scenario.body import Body
+from rtsim.scenario.ground import Ground
 
 Matrix = NDArray[np.float64]
 
@@ -68,6 +69,13 @@ class PlacedBody:
         return Pose(
             position, to_quaternion(world.turn(axes @ local)), (latitude, longitude, altitude)
         )
+
+
+def world_over(ground: Ground | None) -> World:
+    """Return the world of a declared ground, or else that of the first position of a body."""
+    if ground is None or ground.latitude is None or ground.longitude is None:
+        return World()
+    return World((math.radians(ground.latitude), math.radians(ground.longitude)))
 
 
 class _Columns:

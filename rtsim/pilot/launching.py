@@ -7,7 +7,8 @@ import select
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +16,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.child import READY
+from rtsim.pilot.viewpoints import main_first
 
 _START_S = 30.0
 _END_S = 2.0
@@ -36,16 +38,43 @@ class Window:
     mapping: Path | None = None
     rate: float = 60.0
     size: str = "1280x720"
+    view: str = ""
+    """The view of the window (:func:`rtsim.pilot.viewpoints.read_viewpoint`)."""
+    views: tuple[str, ...] = ()
+    """The views of several windows, instead of ``view``."""
+    beside: bool = False
+    """True for a window beside the one that has the stick."""
+    full_screen: bool = False
     quiet: bool = False
     """True for a viewer without horn and stick shaker."""
     served: tuple[str, Path] | None = None
     """Address and key file if the window is on another machine; ``None`` for a local window."""
 
+    def each(self) -> list[Window]:
+        """Return one window for each of ``views``, or this window; the first has the stick.
+
+        Pictures of several windows go to folders of their own, named after the views.
+        """
+        if not self.views:
+            return [self]
+        order = list(main_first(self.views))
+        return [
+            replace(
+                self, view=view, views=(), beside=k > 0, quiet=self.quiet or k > 0,
+                frames=self.frames and (self.frames / view if len(order) > 1 else self.frames),
+            )
+            for k, view in enumerate(order)
+        ]  # fmt: skip
+
     def arguments(self) -> list[str]:
         out = ["--rate", str(self.rate), "--size", self.size, "--every", str(self.every)]
-        for name, given in (("--headless", self.headless), ("--quiet", self.quiet)):
-            if given:
-                out.append(name)
+        flags = (
+            ("--headless", self.headless), ("--quiet", self.quiet), ("--beside", self.beside),
+            ("--full-screen", self.full_screen),
+        )  # fmt: skip
+        out += [name for name, given in flags if given]
+        if self.view:
+            out.append(f"--view={self.view}")
         for name, path in (("--frames", self.frames), ("--mapping", self.mapping)):
             if path is not None:
                 out += [name, str(path)]
@@ -117,6 +146,35 @@ class ViewerProcess(Child):
     def __init__(self, shared: Path, window: Window) -> None:
         module = "rtsim.pilot.viewer.process"
         super().__init__("the viewer", module, str(shared), *window.arguments())
+
+
+class ViewerProcesses:
+    """The processes of one or more windows on this machine; a context manager like :class:`Child`.
+
+    The windows open one after the other, so that the first one has the stick.
+    """
+
+    def __init__(self, shared: Path, windows: Sequence[Window]) -> None:
+        self._shared, self._windows = shared, windows
+        self._stack = ExitStack()
+        self._main: ViewerProcess | None = None
+
+    @property
+    def running(self) -> bool:
+        """True if the window that was opened first is open."""
+        return self._main is not None and self._main.running
+
+    def __enter__(self) -> Self:
+        """Wait until all windows are open; raises :class:`ViewerError` if one does not open."""
+        with ExitStack() as stack:
+            for window in self._windows:
+                process = stack.enter_context(ViewerProcess(self._shared, window))
+                self._main = self._main or process
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
 
 class RelayProcess(Child):

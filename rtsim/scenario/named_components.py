@@ -9,6 +9,7 @@ from rtsim.core.old_names import OldName
 from rtsim.core.signals import Signals
 from rtsim.scenario.component import Component, Settable, check_component, readable
 from rtsim.scenario.controller_component import ControllerComponent
+from rtsim.scenario.standard_components import PlantComponent
 
 C = TypeVar("C", bound=Component)
 
@@ -70,6 +71,10 @@ class NamedComponents:
             for signal in values.signals
             for column in signal.columns
         }
+
+    def plant_names(self) -> list[str]:
+        """Return the names of the plants, sorted."""
+        return sorted(self.of(PlantComponent))
 
     def controller_component(self, name: str, problem: str) -> ControllerComponent:
         """Return the declaration of controller ``name``.

@@ -74,25 +74,26 @@ class Presentation:
         shown = self.window()
         return {"shown": shown} if shown else {}
 
-    def check(self, signals: Mapping[str, Signals], adjustable: Mapping[str, str]) -> None:
+    def check(
+        self,
+        signals: Mapping[str, Signals],
+        adjustable: Mapping[str, str],
+        plants: Sequence[str],
+    ) -> None:
         """Raise :class:`ScenarioError` if a signal of a declaration is unknown or in a wrong unit.
 
         ``signals`` are the signals of each component.  ``adjustable`` has the units of parameters
-        that can change during a run; a body can be placed by them too.
+        that can change during a run; a body can be placed by them too.  Cues and the head-up
+        display need signals of ``plants``, because a window has no others.
         """
         check_views(self.views, signals)
-        units = {
-            f"{name}.{column}": signal.unit
-            for name, some in signals.items()
-            for signal in some
-            for column in signal.columns
-        }
+        windowed = {name: signals[name] for name in plants}
         for body in self.bodies:
-            body.check({**adjustable, **units})
+            body.check({**adjustable, **_units(signals)})
         for number in self.hud:
-            number.check(units)
+            number.check(_units(windowed))
         for cue in self.cues:
-            cue.check(signals)
+            cue.check(windowed)
 
     def with_items(self, items: Sequence[Displayed]) -> Presentation:
         """Return a copy with ``items``; raises :class:`ScenarioError` for a wrong item."""
@@ -142,6 +143,16 @@ class Presentation:
         return replace(self, scene=name, options={**self.options, **plain})
 
 
+def _units(signals: Mapping[str, Signals]) -> dict[str, str]:
+    """Return the unit of each element of each signal, by its name ``component.signal``."""
+    return {
+        f"{name}.{column}": signal.unit
+        for name, some in signals.items()
+        for signal in some
+        for column in signal.columns
+    }
+
+
 class Presented:
     """The methods of a scenario that declare bodies, warnings and a scene for viewers."""
 
@@ -155,10 +166,14 @@ class Presented:
     def adjustable(self) -> Mapping[str, str]:
         """Return the unit of each parameter that can change during a run."""
 
+    @abstractmethod
+    def plant_names(self) -> Sequence[str]:
+        """Return the names of the plants."""
+
     def check_presentation(self) -> None:
         """Raise :class:`ScenarioError` if what is shown names an unknown or unfit signal."""
         if self.presentation != Presentation():
-            self.presentation.check(self.readable(), self.adjustable())
+            self.presentation.check(self.readable(), self.adjustable(), self.plant_names())
 
     def show(self, *items: Displayed, scene: str = "", **options: Any) -> None:
         """Declare what viewers show: in the window, in Foxglove, and when a recording is played.

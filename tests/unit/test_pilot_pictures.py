@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from reference_pictures import DRAWN, drawn, pixels, reference, same
 
-from rtsim.pilot.scenes import f16, hud, orbit, strips, world
+from rtsim.pilot.scenes import f16, hud, orbit, solids, strips, world
 from rtsim.pilot.scenes.camera import Camera
 from rtsim.pilot.viewer import strip
 from rtsim.pilot.viewer.seekbar import SeekBar
@@ -82,9 +82,9 @@ def bare(patch: pytest.MonkeyPatch) -> None:
         ("f16-cockpit", moved("below", 3)),
         ("f16-cockpit", turned),
         ("f16-cockpit", figures),
-        ("f16-cockpit", without(world, "_draw_lines")),
+        ("f16-cockpit", without(world, "draw_lines")),
         ("f16-chase", without(type(world.approach(0.0)), "draw")),
-        ("f16-chase", without(f16, "draw_aircraft")),
+        ("f16-chase", without(solids.DrawnSolid, "draw")),
         ("f16-chase", moved("below", 3)),
         ("help", bare),
         ("orbit", without(orbit.OrbitScene, "_track")),

@@ -21,8 +21,9 @@ from rtsim.pilot.scenes.flight import FlightScene, Ground, geodetic
 from rtsim.pilot.scenes.hud import GREEN, HeadUp, HudFigures, pegged
 from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown
+from rtsim.pilot.scenes.sky import BANDS, SKY, draw_horizon
 from rtsim.pilot.scenes.strips import StripScene
-from rtsim.pilot.scenes.world import BANDS, SKY, FlightGate, Terrain, approach
+from rtsim.pilot.scenes.world import FlightGate, Terrain, approach
 from rtsim.scenario.standard_components import PlantComponent
 from rtsim.testing.clock import FAKE_START
 
@@ -113,6 +114,11 @@ def test_areas_in_the_picture_come_in_their_order_and_cut_in_front_of_the_eye() 
     assert max(y for _, y in found[2]) == pytest.approx(150.0 + 0.2 * camera().focal)
 
 
+def _outside(surface: pygame.Surface, view: Camera) -> None:
+    draw_horizon(surface, view)
+    Terrain().draw(surface, view)
+
+
 @pytest.mark.parametrize("off", [0.0, 1e-17, 3e-17, 1e-9])
 def test_straight_down_there_is_ground_and_straight_up_there_is_sky(
     surface: pygame.Surface, off: float
@@ -120,7 +126,7 @@ def test_straight_down_there_is_ground_and_straight_up_there_is_sky(
     """Where the horizon has no direction any more, or hardly one."""
     for up, colour in ((-1.0, BANDS[-1][1]), (1.0, SKY)):
         axes = np.array([[off, 0.0, -up], [0.0, 1.0, off], [up, 0.0, off]])
-        Terrain().draw(surface, Camera(np.zeros(3), axes, 400, 300))
+        _outside(surface, Camera(np.zeros(3), axes, 400, 300))
         assert (pygame.surfarray.array3d(surface) == colour).all()
 
 
@@ -154,7 +160,7 @@ def test_bands_leave_no_seam_between_them(surface: pygame.Surface) -> None:
     """However the picture is rolled, no sky shows below the horizon."""
     for roll in range(0, 180, 7):
         view = camera(roll, -20.0, height=0.0)
-        Terrain().draw(surface, view)
+        _outside(surface, view)
         seen = pygame.surfarray.array3d(surface).reshape(-1, 3)
         x = (np.indices((400, 300)).reshape(2, -1).T - [200.0, 150.0]) / view.focal
         ahead, right, down = view.axes[:, 2]
@@ -190,7 +196,7 @@ def test_sky_and_ground_are_on_their_sides(
     ground: tuple[int, int] | None,
 ) -> None:
     """A roll to the right lifts the ground on the right."""
-    Terrain().draw(surface, camera(roll, pitch))
+    _outside(surface, camera(roll, pitch))
     if sky is not None:
         red, _, blue, _ = surface.get_at(sky)
         assert blue > red + 40
@@ -202,7 +208,7 @@ def test_sky_and_ground_are_on_their_sides(
 def test_the_horizon_is_where_it_should_be_to_the_pixel(surface: pygame.Surface) -> None:
     for pitch in (-5.0, 0.0, 7.5):
         view = camera(pitch=pitch)
-        Terrain().draw(surface, view)
+        _outside(surface, view)
         row = 150 + view.focal * math.tan(math.radians(pitch))
         column = [surface.get_at((200, y)) for y in range(300)]
         first = next(y for y, c in enumerate(column) if c[1] > c[2])
@@ -346,7 +352,7 @@ def test_there_are_fields_that_stay_where_they_are() -> None:
         surface = pygame.Surface((300, 300))
         axes = axes_of(0.0, math.radians(-89.9), 0.0)
         view = Camera(np.array([north, 0.0, -1500.0]), axes, 300, 300)
-        Terrain().draw(surface, view)
+        _outside(surface, view)
         pictures.append(pygame.surfarray.array3d(surface))
     assert len(np.unique(pictures[0].reshape(-1, 3), axis=0)) > 4
     cell = round(500.0 / 1500.0 * view.focal)

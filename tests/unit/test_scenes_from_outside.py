@@ -130,7 +130,9 @@ def test_a_scene_that_is_not_installed_here_is_strips_that_say_so() -> None:
         pictures.append(pygame.surfarray.array2d(surface))
     assert (pictures[0][:, :30] != pictures[1][:, :30]).any(), "the head says what is missing"
     assert (pictures[0][:, 30:] == pictures[1][:, 30:]).all()
-    with pytest.raises(UnknownName, match=r"unknown scene 'meadow'.*known: f16, orbit, strips"):
+    with pytest.raises(
+        UnknownName, match=r"unknown scene 'meadow'.*known: bodies, f16, orbit, strips"
+    ):
         check_scene_name("meadow")
 
 
@@ -157,7 +159,7 @@ def test_one_declaration_serves_window_and_foxglove() -> None:
 
 
 def test_what_cannot_be_shown_is_refused() -> None:
-    with pytest.raises(ScenarioError, match=r"show\('f16'\): expected a Body or a Cue"):
+    with pytest.raises(ScenarioError, match=r"show\('f16'\): expected a Body, a Cue"):
         ball().show("f16")  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match=r"show\(depth=\.\.\.\): options need a scene"):
         ball(depth=3)

@@ -164,9 +164,11 @@ def test_a_track_keeps_the_whole_flight_in_bounded_points() -> None:
     assert len(track.points(points[0])) == 1
 
 
-@pytest.mark.parametrize("shape", ["aircraft", "box"])
+@pytest.mark.parametrize("shape", ["aircraft", "box", "car", "quadcopter"])
 def test_shapes_are_triangles_as_long_as_said(shape: str) -> None:
-    corners = triangles(shape, 15.0)
+    corners, colours = triangles(shape, 15.0)
+    assert len(corners) == len(colours)
+    corners = corners.reshape(-1, 3)
     assert len(corners) % 3 == 0
-    assert np.ptp(corners[:, 0]) == pytest.approx(15.0, rel=0.05)
+    assert np.ptp(corners[:, 0]) == pytest.approx(15.0, rel=0.15)
     assert np.ptp(corners[:, 1]) > 0 < np.ptp(corners[:, 2])

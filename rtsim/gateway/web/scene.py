@@ -16,10 +16,12 @@ import viser
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
-from rtsim.gateway.placing import Pose, World, placed_bodies
-from rtsim.gateway.shapes import BodyTrail, solid_of
+from rtsim.gateway.ground_shape import ground_triangles
+from rtsim.gateway.placing import Pose, World, placed_bodies, world_over
+from rtsim.gateway.shapes import BodyTrail, Colours, Points, solid_of
 from rtsim.gateway.web.source import About
 from rtsim.scenario.body import Body
+from rtsim.scenario.ground import Ground
 from rtsim.scenario.meshes import Mesh
 
 MOST_BODIES = 64
@@ -87,9 +89,19 @@ class _Moon:
         return Pose(np.array([x, y, 0.0]), (0.0, 0.0, 0.0, 1.0))
 
 
+def ground_of(about: About) -> tuple[Ground | None, str]:
+    """Return the declared ground, and why it is left out if its data is wrong."""
+    plain = about.shown.get("ground")
+    try:
+        return (None if plain is None else Ground.from_plain(plain)), ""
+    except RtsimError as error:
+        return None, f"the ground is not shown: {error}"
+
+
 def placed_in(about: About) -> tuple[list[Placed], str]:
     """Return what the scene shows, and why something is left out."""
-    world, wrong = World(), ""
+    ground, wrong = ground_of(about)
+    world = world_over(ground)
     found: list[Placed] = []
     for plain in about.bodies[:MOST_BODIES]:
         try:
@@ -146,6 +158,10 @@ class PageScene:
         self._ns = -1
         if any(one.shape == BALL for one in self.placed):
             self._add_planet()
+        ground, _ = ground_of(about)
+        if ground is not None:
+            self._ground = self._scene.add_frame(f"{_WORLD}/ground", show_axes=False)
+            self._add_triangles(f"{_WORLD}/ground", *ground_triangles(ground.grid))
         if self.placed:
             self._scene.set_background_image(_sky())
         self._aim()
@@ -176,8 +192,10 @@ class PageScene:
         return frame
 
     def _add_shape(self, name: str, shape: str | Mesh, length: float) -> None:
-        """Draw a shape: one mesh for each of its colours, because a mesh has a single colour."""
-        corners, colours = solid_of(shape, length).triangles()
+        self._add_triangles(name, *solid_of(shape, length).triangles())
+
+    def _add_triangles(self, name: str, corners: Points, colours: Colours) -> None:
+        """Draw one mesh for each colour, because a mesh has a single colour."""
         kinds, which = np.unique(colours, axis=0, return_inverse=True)
         if len(kinds) > _COLOURS:
             kinds, which = colours.mean(axis=0, keepdims=True).astype(np.uint8), 0 * which

@@ -15,7 +15,7 @@ import pygame
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
-from rtsim.gateway.placing import PlacedBody, Pose, World
+from rtsim.gateway.placing import PlacedBody, Pose, World, world_over
 from rtsim.gateway.shapes import BodyTrail, solid_of
 from rtsim.pilot.scenes.camera import Camera, Points, axes_of
 from rtsim.pilot.scenes.flight import FlightScene
@@ -134,7 +134,8 @@ class BodyScene:
         self._follow(max(plant.ns for plant in plants), seen)
         followed = seen[moment.page % len(seen)]
         self._draw(surface, moment, followed, seen)
-        self._numbers(surface, followed, values)
+        if not moment.aside:
+            self._numbers(surface, followed, values)
         for k, text in enumerate(self._missing):
             write(surface, text, (12.0, 14.0 + 20.0 * k), 20, AMBER)
 
@@ -161,9 +162,8 @@ class BodyScene:
         """Return the world; its origin is that of the ground, or below the first body."""
         if self._world is None:
             ground = self._ground
-            if ground is not None and ground.latitude is not None and ground.longitude is not None:
-                origin = math.radians(ground.latitude), math.radians(ground.longitude)
-                self._world = World(origin)
+            if ground is not None and ground.latitude is not None:
+                self._world = world_over(ground)
                 return self._world
             poses = [body.pose(values, World()) for body in bodies]
             known = [pose for pose in poses if pose is not None]
@@ -204,6 +204,8 @@ class BodyScene:
         depth = [-float(camera.seen(one.at.place)[0]) for one in shown]
         for k in np.argsort(depth).tolist():
             shown[k].body.shape.draw(surface, camera, shown[k].at)
+        if moment.aside:
+            return
         ladder = inside is not None and not followed.body.shape.solid.on_ground
         ahead = inside is not None and max(map(abs, moment.look)) < _AHEAD
         self._display.symbols(surface, camera, followed.flight, ladder=ladder, ahead=ahead)

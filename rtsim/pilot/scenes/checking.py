@@ -12,7 +12,7 @@ import pygame
 from numpy.typing import NDArray
 
 from rtsim.pilot.scenes.registry import SceneFactory
-from rtsim.pilot.scenes.scene import VIEWS, SceneMoment
+from rtsim.pilot.scenes.scene import SceneMoment, views_of
 
 SIZES = ((160, 120), (640, 360), (1280, 720))
 _UNTOUCHED = (255, 0, 255)
@@ -52,7 +52,7 @@ def _pictures(
     out = []
     for moment in moments:
         surface = pygame.Surface(size)
-        for view in VIEWS:
+        for view in views_of(scene):
             surface.fill(_UNTOUCHED)
             with _read_only(moment):
                 scene.draw(surface, replace(moment, view=view))

@@ -72,9 +72,10 @@ class F16Scene:
         self.course.draw(surface, camera)
         if moment.view == CHASE:
             self._aircraft.draw(surface, camera, Placement(flight.place, flight.axes))
-        figures = self._figures(body, moment)
-        self._display.draw(surface, camera, flight, figures)
-        self._aids.draw(surface, flight, body, figures.looks_ahead)
+        if not moment.aside:
+            figures = self._figures(body, moment)
+            self._display.draw(surface, camera, flight, figures)
+            self._aids.draw(surface, flight, body, figures.looks_ahead)
 
     def camera(
         self,

@@ -12,21 +12,16 @@ import numpy as np
 import pygame
 from numpy.typing import NDArray
 
+from rtsim.gateway.ground_shape import KIND_COLOURS, commonest, every
 from rtsim.gateway.shapes import Points
 from rtsim.pilot.scenes.camera import Camera
 from rtsim.pilot.scenes.sky import HAZE, TOWARDS_SUN
-from rtsim.scenario.ground import KINDS, ROAD, RUNWAY, WATER, GroundGrid
+from rtsim.scenario.ground import GroundGrid
 
-COLOURS = np.array([
-    (92, 116, 70), (134, 130, 78), (104, 102, 98), (64, 66, 70), (58, 96, 132), (52, 82, 50),
-], float)  # fmt: skip
-"""The colour of each of :data:`rtsim.scenario.ground.KINDS`."""
-_CELLS = 24
+_CELLS = 20
 """Cells of a level from one side of its square to the other; a multiple of 4."""
 _SIGHT = 22e3
 """Distance at which 63 % of the colour is that of haze, m."""
-_FEW = np.where(np.isin(np.arange(len(KINDS)), (ROAD, RUNWAY, WATER)), 3, 1)
-"""Weights of the kinds where a coarse cell covers several kinds, so that roads remain visible."""
 _DARK = 0.55
 """Brightness of a slope that is turned away from the sun."""
 
@@ -35,11 +30,11 @@ class _Level:
     """The points and cell colours of one level of detail."""
 
     def __init__(self, grid: GroundGrid, step: int) -> None:
-        rows, columns = (_every(axis.size, step) for axis in (grid.north, grid.east))
+        rows, columns = (every(axis.size, step) for axis in (grid.north, grid.east))
         self.north, self.east = grid.north[rows], grid.east[columns]
         self.height = grid.height[np.ix_(rows, columns)]
-        self.colours = COLOURS[_commonest(grid.kind, rows[:-1], columns[:-1])]
-        self.colours = self.colours * self._light()[..., np.newaxis]
+        kinds = commonest(grid.kind, rows[:-1], columns[:-1])
+        self.colours = KIND_COLOURS[kinds] * self._light()[..., np.newaxis]
 
     def _light(self) -> Points:
         """Return the brightness (n, m) of each cell by the slope of its diagonals."""
@@ -141,20 +136,3 @@ def _between(values: NDArray[np.intp], low: int, high: int) -> NDArray[np.bool_]
 def _cell(axis: Points, at: float) -> int:
     """Return the index of the cell at ``at``; outside of the axis that of the nearest cell."""
     return int(np.clip(np.searchsorted(axis, at, side="right") - 1, 0, axis.size - 2))
-
-
-def _every(size: int, step: int) -> NDArray[np.intp]:
-    """Return every ``step``-th index of ``size`` points, and the last one."""
-    out = np.arange(0, size, step)
-    return out if out[-1] == size - 1 else np.append(out, size - 1)
-
-
-def _commonest(
-    kind: NDArray[np.uint8], rows: NDArray[np.intp], columns: NDArray[np.intp]
-) -> NDArray[np.intp]:
-    """Return the commonest kind of the cells of each block that begins at a row and a column."""
-    counts = [
-        np.add.reduceat(np.add.reduceat((kind == k).astype(int), rows, axis=0), columns, axis=1)
-        for k in range(len(KINDS))
-    ]
-    return np.asarray(np.argmax(np.stack(counts) * _FEW[:, np.newaxis, np.newaxis], axis=0))

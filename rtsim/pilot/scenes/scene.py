@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pygame
 
 COCKPIT, CHASE, SIGNALS = "cockpit", "chase", "signals"
+_BESIDE_NOSE = 0.6
+"""Look angle, rad, beyond which the nose is outside of the picture."""
 VIEWS = (COCKPIT, CHASE)
 """The views of a scene that has no attribute ``views`` with names of its own."""
 
@@ -85,6 +87,11 @@ class SceneMoment:
     def seen(self, view: str, page: int, look: tuple[float, float] = (0.0, 0.0)) -> SceneMoment:
         """Return this moment with another view, page and direction of looking."""
         return replace(self, view=view, page=page, look=look)
+
+    @property
+    def aside(self) -> bool:
+        """True if the nose is outside of the picture, so that there is no head-up display."""
+        return self.view == COCKPIT and max(map(abs, self.look)) > _BESIDE_NOSE
 
 
 class Scene(Protocol):

@@ -89,14 +89,19 @@ _SUN_AREAS = np.array(
 
 
 def draw_sky(surface: pygame.Surface, camera: Camera) -> None:
-    """Draw sky, haze, clouds and sun, and the flat ground below the horizon in one colour."""
+    """Draw sky, haze, clouds and sun, and the flat ground below the horizon."""
+    draw_horizon(surface, camera)
+    _draw_far(surface, camera, _CLOUD_AREAS, _CLOUD_COLOURS)
+    _draw_far(surface, camera, _SUN_AREAS, [_glow(share) for _, share in _SUN_RINGS])
+
+
+def draw_horizon(surface: pygame.Surface, camera: Camera) -> None:
+    """Draw the bands of colour above and below the horizon."""
     surface.fill(SKY)
     for elevation, lowest, colour in _BANDS:
         corners = camera.below(elevation, lowest)
         if len(corners) > 2:
             pygame.draw.polygon(surface, colour, corners)
-    _draw_far(surface, camera, _CLOUD_AREAS, _CLOUD_COLOURS)
-    _draw_far(surface, camera, _SUN_AREAS, [_glow(share) for _, share in _SUN_RINGS])
 
 
 def _glow(share: float) -> Colour:

@@ -12,7 +12,7 @@ from rtsim.gateway.shapes import Points, Solid
 from rtsim.pilot.scenes.camera import Camera
 from rtsim.pilot.scenes.sky import TOWARDS_SUN
 
-_SHADE, _EDGE = 0.62, 0.72
+_SHADE, _EDGE = 0.75, 0.72
 """Brightness of a panel that is turned away from the sun, and of the outline of a panel."""
 _OUTLINED = 100
 """A shape with more panels has no outlines, because they would cover its colours."""
@@ -37,7 +37,6 @@ class DrawnSolid:
         across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         size = np.linalg.norm(across, axis=1, keepdims=True)
         self._normals = across / np.maximum(size, 1e-12)
-        self._middles = corners.mean(axis=1)
         self._outlined = len(corners) <= _OUTLINED
         flat = corners.reshape(-1, 3)
         low, high = flat.min(axis=0), flat.max(axis=0)
@@ -46,14 +45,16 @@ class DrawnSolid:
         self._footprint = 0.5 * (high + low) + 0.5 * (high - low) * ring
 
     def draw(self, surface: pygame.Surface, camera: Camera, at: Placement) -> None:
-        """Draw the panels, the farthest first."""
-        far = np.argsort(-camera.seen(self._middles @ at.axes + at.place)[:, 0])
+        """Draw the panels, the one with the farthest corner first: a lamp lies on its panel."""
+        placed = self.solid.corners @ at.axes + at.place
+        depth = (placed - camera.position) @ camera.axes[0]
+        far = np.argsort(-depth.max(axis=1))
         lit = np.abs(self._normals[far] @ (at.axes @ TOWARDS_SUN))
         light = _SHADE + (1.0 - _SHADE) * lit
         colours = (self.solid.colours[far] * light[:, np.newaxis]).astype(int)
         edges = (colours * _EDGE).astype(int).tolist()
         shades = colours.tolist()
-        for k, outline in camera.areas(self.solid.corners[far] @ at.axes + at.place):
+        for k, outline in camera.areas(placed[far]):
             pygame.draw.polygon(surface, shades[k], outline)
             if self._outlined:
                 pygame.draw.polygon(surface, edges[k], outline, 1)

@@ -17,10 +17,13 @@ from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.sdl import Devices
 from rtsim.pilot.pacing import Durations, VideoFrames
 from rtsim.pilot.scenes.cues import draw_cues
-from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Scene, SceneMoment, Shown, Warned
+from rtsim.pilot.scenes.scene import Scene, SceneMoment, Shown, Warned, views_of
 from rtsim.pilot.viewer.cueing import Cueing
+from rtsim.pilot.viewer.look import Look, look_keys
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.pilot.viewer.strip import draw_help, draw_notes, draw_strip
+from rtsim.pilot.viewer.window import toggled_full_screen
+from rtsim.pilot.viewpoints import Viewpoint
 
 _NOTE_NS = 4 * NS_PER_S
 _FIGURES = 30
@@ -48,7 +51,10 @@ class Display:
         frames: VideoFrames,
         clock: Clock,
         cueing: Cueing | None = None,
+        viewpoint: Viewpoint | None = None,
+        beside: bool = False,
     ) -> None:
+        """``beside`` is True for a window beside the one that has the stick."""
         self.closed = False
         """True if the window must close."""
         self.quit = False
@@ -67,7 +73,12 @@ class Display:
         """True until the first state, while the picture is free for the help."""
         self._lead = 0.0
         """Mean time from the deadline of a frame to its appearance on the screen, ns, filtered."""
-        self._view = COCKPIT
+        point = viewpoint or Viewpoint()
+        self._views = views_of(scene)
+        self._view = point.view if point.view in self._views else self._views[0]
+        self.look = Look(point.look)
+        self._beside, self._drawn_ns = beside, 0
+        self._size = surface.get_size()
         self._page = 0
         self._help = False
         self._notes: deque[tuple[int, str]] = deque(maxlen=4)
@@ -84,6 +95,7 @@ class Display:
             pygame.K_KP_PLUS: lambda: self._rate(2.0), pygame.K_MINUS: lambda: self._rate(0.5),
             pygame.K_KP_MINUS: lambda: self._rate(0.5), pygame.K_1: lambda: self._rate(0.0),
             pygame.K_F12: self._screenshot, pygame.K_ESCAPE: self._quit,
+            pygame.K_F11: self._full_screen, **look_keys(self.look),
             pygame.K_r: lambda: self._tell(orders.RESET, "reset to the beginning"),
             pygame.K_BACKSPACE: self._rewind,
             pygame.K_x: lambda: self._tell(orders.RETURN, "back to the checkpoint"),
@@ -107,7 +119,9 @@ class Display:
         plants = self._picture.at(due + round(self._lead), ahead)
         stick = dict(zip(self._controls.signals.names, self._controls.values, strict=True))
         warned = self._warn(plants, standing)
-        moment = SceneMoment(plants, self._view, stick, page=self._page, warned=warned)
+        look = self.look.at((due - self._drawn_ns) / NS_PER_S)
+        self._drawn_ns = due
+        moment = SceneMoment(plants, self._view, stick, page=self._page, warned=warned, look=look)
         self._scene.draw(self._surface, moment)
         draw_cues(self._surface, warned, max((p.ns for p in plants.values()), default=0))
         self._overlay()
@@ -156,7 +170,7 @@ class Display:
         draw_strip(self._surface, self._said.integers, self._said.rate, fps, self._frames.dropped)
         if self._help_shown():
             draw_help(self._surface, self._controls.movers)
-        watches = [] if self._telling.flies else [WATCHES]
+        watches = [] if self._telling.flies or self._beside else [WATCHES]
         controls = self._controls
         asked = controls.asked if self._telling.flies else []
         draw_notes(self._surface, [*watches, *controls.lost, *asked, *notes])
@@ -226,7 +240,10 @@ class Display:
         return self._help or (flies and self._waits)
 
     def _next_view(self) -> None:
-        self._view = VIEWS[(VIEWS.index(self._view) + 1) % len(VIEWS)]
+        self._view = self._views[(self._views.index(self._view) + 1) % len(self._views)]
+
+    def _full_screen(self) -> None:
+        self._surface = toggled_full_screen(self._surface, self._size)
 
     def _turn(self, pages: int) -> None:
         self._page += pages

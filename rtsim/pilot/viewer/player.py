@@ -17,10 +17,12 @@ from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
 from rtsim.pilot.scenes.cues import draw_cues
 from rtsim.pilot.scenes.registry import scene_named
-from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Scene
+from rtsim.pilot.scenes.scene import Scene, views_of
+from rtsim.pilot.viewer.look import Look, look_keys
 from rtsim.pilot.viewer.process import PictureSaver
 from rtsim.pilot.viewer.seekbar import SeekBar
 from rtsim.pilot.viewer.strip import Keys, draw_help, draw_notes
+from rtsim.pilot.viewer.window import toggled_full_screen
 from rtsim.timing.scheduling import SchedulingRequest, request
 
 KEYS: Keys = (
@@ -31,8 +33,10 @@ KEYS: Keys = (
     ("R", "reverse the direction"),
     ("Home, End", "to the start, to the end"),
     ("mouse", "click or drag on the bar to go to a time"),
-    ("V", "cockpit or chase view, if the scene has both"),
-    ("Page Up, Page Down", "more strips"),
+    ("V", "next view: cockpit, chase, signals"),
+    ("F2 to F6", "look left, right, up, down, ahead; number pad"),
+    ("Page Up, Page Down", "more strips, or the next body"),
+    ("F11", "full screen"),
     ("F12", "save a picture of the window"),
     ("Esc", "close"),
 )
@@ -66,7 +70,10 @@ class Player:
         self._at = float(self._first if rate >= 0 else self._end)
         self._due: int | None = None
         self._dragging = self._help = False
-        self._view, self._page = COCKPIT, 0
+        self._views = views_of(scene)
+        self._view, self._page = self._views[0], 0
+        self.look = Look()
+        self._size = surface.get_size()
         self._note, self._noted = "", 0
         """The last note, and the time until which it is shown."""
         self._keys: dict[int, Callable[[], None]] = {
@@ -79,6 +86,7 @@ class Player:
             pygame.K_END: lambda: self.seek(self._end), pygame.K_v: self._next_view,
             pygame.K_PAGEDOWN: lambda: self._turn(1), pygame.K_PAGEUP: lambda: self._turn(-1),
             pygame.K_F12: self._screenshot, pygame.K_ESCAPE: self._close,
+            pygame.K_F11: self._full_screen, **look_keys(self.look),
         }  # fmt: skip
 
     @property
@@ -102,7 +110,8 @@ class Player:
         if self.playing and not self._dragging:
             self.seek(self._at + self.rate * passed)
         span = round(_SPAN_NS * max(LEAST_RATE, abs(self.rate)))
-        moment = self._playback.at(self.ns, span).seen(self._view, self._page)
+        look = self.look.at(passed / NS_PER_S)
+        moment = self._playback.at(self.ns, span).seen(self._view, self._page, look)
         warned = self._cues.look(moment.plants)
         self._scene.draw(self._surface, replace(moment, warned=warned))
         draw_cues(self._surface, warned, self.ns)
@@ -178,7 +187,10 @@ class Player:
         self._help = not self._help
 
     def _next_view(self) -> None:
-        self._view = VIEWS[(VIEWS.index(self._view) + 1) % len(VIEWS)]
+        self._view = self._views[(self._views.index(self._view) + 1) % len(self._views)]
+
+    def _full_screen(self) -> None:
+        self._surface = toggled_full_screen(self._surface, self._size)
 
     def _turn(self, pages: int) -> None:
         self._page += pages

@@ -26,6 +26,7 @@ from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.shared import Exchange, Schema, Shared, SharedError
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.pilot.viewer.window import close_window, open_window
+from rtsim.pilot.viewpoints import read_viewpoint
 from rtsim.scenario.shown import Cue
 from rtsim.timing.scheduling import SchedulingRequest, request
 
@@ -84,8 +85,8 @@ def watch(
     """
     mapping = _mapping(window.mapping, exchange.schema)
     width, height = map(int, window.size.split("x"))
-    title = f"rtsim: {exchange.schema.about.get('scenario', '')}"
-    surface = open_window(title, window.headless, (width, height))
+    title = f"rtsim: {exchange.schema.about.get('scenario', '')} {window.view}".rstrip()
+    surface = open_window(title, window.headless, (width, height), window.full_screen)
     said, saving = RunState(exchange), PictureSaver(window.frames, window.every)
     try:
         display = _display(exchange, window, mapping, surface, said)
@@ -127,6 +128,7 @@ def _display(
         surface, scene, Picture(exchange), said, Telling(exchange),
         Controls(mapping, exchange.schema.stick), frames, clock,
         Cueing(cues, shakes=not window.quiet, sounds=sounds),
+        read_viewpoint(window.view), window.beside,
     )  # fmt: skip
 
 
@@ -184,6 +186,9 @@ def _arguments(arguments: Sequence[str] | None) -> tuple[Path, Window]:
     parser.add_argument("--size", default="1280x720")
     parser.add_argument("--headless", action="store_true")
     parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--beside", action="store_true")
+    parser.add_argument("--full-screen", action="store_true")
+    parser.add_argument("--view", default="")
     parser.add_argument("--frames", type=Path)
     parser.add_argument("--every", type=float, default=1.0)
     given = vars(parser.parse_args(arguments))

@@ -26,8 +26,9 @@ _HANDS = ("", "keyboard", "mouse")
 Keys = tuple[tuple[str, str], ...]
 KEYS: Keys = (
     ("F1, H", "this help"),
-    ("V", "cockpit or chase view, if the scene has both"),
-    ("Page Up, Page Down", "more strips"),
+    ("V", "next view: cockpit, chase, signals"),
+    ("F2 to F6", "look left, right, up, down, ahead; number pad"),
+    ("Page Up, Page Down", "more strips, or the next body"),
     ("P, space", "pause, resume"),
     ("N", "single step while paused"),
     ("R", "reset to the beginning"),
@@ -35,7 +36,7 @@ KEYS: Keys = (
     ("+, -, 1", "rate: double, half, real time"),
     ("C, X", "save a checkpoint, go back to it"),
     ("B", "set a mark in the recording"),
-    ("F12", "save a picture of the window"),
+    ("F11, F12", "full screen; save a picture of the window"),
     ("Esc", "end the run; closing the window does not"),
 )
 

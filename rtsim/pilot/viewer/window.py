@@ -52,7 +52,12 @@ def prepare(hidden: bool) -> None:
         os.environ["SDL_VIDEODRIVER"] = HIDDEN
 
 
-def open_window(title: str, hidden: bool, size: tuple[int, int] = (WIDTH, HEIGHT)) -> Any:
+def open_window(
+    title: str,
+    hidden: bool,
+    size: tuple[int, int] = (WIDTH, HEIGHT),
+    full_screen: bool = False,
+) -> Any:
     """Open the window and return its surface; raises :class:`NoWindow` with the reason."""
     check_one_pygame()
     prepare(hidden)
@@ -71,12 +76,29 @@ def open_window(title: str, hidden: bool, size: tuple[int, int] = (WIDTH, HEIGHT
                 raise NoWindow(
                     _no_display(f"SDL found no display: only its driver {driver!r} is available")
                 )
-        flags = 0 if hidden else pygame.RESIZABLE
-        surface = pygame.display.set_mode(size, flags)
+        full_screen = full_screen and not hidden
+        flags = pygame.FULLSCREEN if full_screen else 0 if hidden else pygame.RESIZABLE
+        surface = pygame.display.set_mode((0, 0) if full_screen else size, flags)
     except pygame.error as error:
         raise NoWindow(_no_display(str(error))) from error
     pygame.display.set_caption(title)
     return surface
+
+
+def toggled_full_screen(surface: Any, size: tuple[int, int]) -> Any:
+    """Fill the screen with the window, or make it a window of ``size`` again.
+
+    Returns the new surface, or the old one if SDL refuses.  ``surface`` is that of the window.
+    """
+    import pygame
+
+    full = bool(surface.get_flags() & pygame.FULLSCREEN)
+    try:
+        if full:
+            return pygame.display.set_mode(size, pygame.RESIZABLE)
+        return pygame.display.set_mode((0, 0), pygame.FULLSCREEN)
+    except pygame.error:
+        return surface
 
 
 @contextmanager

@@ -1,0 +1,73 @@
+"""The views that a window can be opened with: cockpit, chase, and directions of looking."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rtsim.core.errors import ScenarioError
+
+_ASIDE = 70.0
+"""The angle between the views front, left and right, deg.  It is the horizontal field of view, so
+that three windows side by side show one picture without a gap."""
+_ANGLE = re.compile(r"([-+]?[0-9]+(?:\.[0-9]+)?)deg")
+
+
+@dataclass(frozen=True)
+class Viewpoint:
+    """A view, and the direction of looking in it: ``yaw`` to the right and ``pitch`` up, deg.
+
+    ``view`` is the name of a view of the scene; if empty, it is the scene's first view.
+    """
+
+    view: str = ""
+    yaw: float = 0.0
+    pitch: float = 0.0
+
+    @property
+    def look(self) -> tuple[float, float]:
+        """The direction of looking, to the right and up, rad."""
+        return math.radians(self.yaw), math.radians(self.pitch)
+
+
+VIEWPOINTS: Mapping[str, Viewpoint] = {
+    "front": Viewpoint("cockpit"),
+    "left": Viewpoint("cockpit", -_ASIDE),
+    "right": Viewpoint("cockpit", _ASIDE),
+    "back": Viewpoint("cockpit", 180.0),
+    "up": Viewpoint("cockpit", 0.0, 45.0),
+    "down": Viewpoint("cockpit", 0.0, -45.0),
+    "chase": Viewpoint("chase"),
+    "signals": Viewpoint("signals"),
+}
+"""The values of ``--view``; another value is an angle to the right, such as ``-35deg``."""
+
+
+def is_viewpoint(word: str) -> bool:
+    """Return True if ``word`` is meant as a view of :func:`read_viewpoint`."""
+    return word in VIEWPOINTS or _ANGLE.fullmatch(word) is not None
+
+
+def read_viewpoint(text: str) -> Viewpoint:
+    """Return the view with a name of :data:`VIEWPOINTS`, or an angle such as ``-35deg``.
+
+    An empty text is the usual view.  Raises :class:`ScenarioError` for any other text.
+    """
+    if not text:
+        return Viewpoint()
+    found = _ANGLE.fullmatch(text)
+    if found is not None and abs(angle := float(found.group(1))) <= 180.0:
+        return Viewpoint("cockpit", angle)
+    if text not in VIEWPOINTS:
+        raise ScenarioError(
+            f"--view {text}: no such view; give one of {', '.join(VIEWPOINTS)}, or an angle to the "
+            "right from -180deg to 180deg, such as -35deg"
+        )
+    return VIEWPOINTS[text]
+
+
+def main_first(views: tuple[str, ...]) -> Iterator[str]:
+    """Yield ``views``, the one that looks most nearly ahead first: its window has the stick."""
+    yield from sorted(views, key=lambda view: sum(map(abs, read_viewpoint(view).look)))

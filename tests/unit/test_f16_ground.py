@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ from rtsim.scenario.loading import load_scenario
 WEIGHT = float(FLOWN.parameters.initial()[0]) * STANDARD_GRAVITY
 
 
-def flown(until: float, *script: tuple[float, tuple[float, ...]], **settings: object) -> RunResult:
+def flown(until: float, *script: tuple[float, tuple[float, ...]], **settings: Any) -> RunResult:
     return simulate(flight(script, **settings), until=until, recorder=MemoryRecorder())
 
 

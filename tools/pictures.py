@@ -40,6 +40,7 @@ from tools.cockpit import draw_cockpit
 from tools.equations import draw_bridge, draw_drift
 from tools.gallery import draw_gallery
 from tools.linear_pictures import draw_bode_nichols, draw_delay_margin
+from tools.vehicles import draw_three_views, draw_vehicles
 from tools.wind import draw_wind
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -286,6 +287,8 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "back-to-back.svg": draw_back_to_back,
     "pitl.svg": draw_pitl,
     "cockpit.png": draw_cockpit,
+    "vehicles.png": draw_vehicles,
+    "three-views.png": draw_three_views,
     "delays.svg": draw_delays,
     "equations-bridge.svg": draw_bridge,
     "equations-drift.svg": draw_drift,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extras import extra
 
-MOST_TRIANGLES = 3000
+MOST_TRIANGLES = 2000
 """A window without a graphics card draws this number in 60 pictures per second."""
 SUFFIXES = (".obj", ".glb", ".gltf", ".stl", ".ply")
 _LARGEST = 1e6

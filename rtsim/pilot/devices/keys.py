@@ -14,7 +14,7 @@ NAMED = (
 """Names of keys with more than one letter; names in brackets are keys of the number pad."""
 OF_THE_WINDOW = frozenset(
     ("f1", "f2", "f3", "f4", "f5", "f6", "f11", "f12", "escape", "backspace", "space", "page up",
-     "page down", "[+]", "[-]", "[2]", "[4]", "[5]", "[6]", "[8]",
+     "page down", "[+]", "[-]",
      *"hvmpncxbr+=-1")
 )  # fmt: skip
 """Keys that the window uses; :mod:`rtsim.pilot.viewer.frames` defines what they do."""

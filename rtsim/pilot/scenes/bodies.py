@@ -229,7 +229,7 @@ class BodyScene:
     def _terrain(self, camera: Camera, length: float) -> Terrain:
         """Return the flat ground whose lines fit the height of the camera and the body's length."""
         high = max(-float(camera.position[2]), length)
-        cell = 10.0 ** math.floor(math.log10(min(high, 1e5))) * 2.0
+        cell = 5.0 * 10.0 ** math.floor(math.log10(min(high, 1e5)))
         return self._terrains.setdefault(cell, Terrain(cell))
 
     def _track(self, surface: pygame.Surface, camera: Camera, one: _Seen) -> None:

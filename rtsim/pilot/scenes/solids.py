@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pygame
+from numpy.typing import NDArray
 
 from rtsim.core.signals import Vector
 from rtsim.gateway.shapes import Points, Solid
@@ -38,6 +39,8 @@ class DrawnSolid:
         size = np.linalg.norm(across, axis=1, keepdims=True)
         self._normals = across / np.maximum(size, 1e-12)
         self._outlined = len(corners) <= _OUTLINED
+        self._middles = corners.mean(axis=1)
+        self._closed = is_closed(corners)
         flat = corners.reshape(-1, 3)
         low, high = flat.min(axis=0), flat.max(axis=0)
         turns = np.linspace(0.0, 2.0 * np.pi, _SHADOW_CORNERS, endpoint=False)
@@ -46,18 +49,27 @@ class DrawnSolid:
 
     def draw(self, surface: pygame.Surface, camera: Camera, at: Placement) -> None:
         """Draw the panels, the one with the farthest corner first: a lamp lies on its panel."""
-        placed = self.solid.corners @ at.axes + at.place
+        some = self._facing(camera, at)
+        placed = self.solid.corners[some] @ at.axes + at.place
         depth = (placed - camera.position) @ camera.axes[0]
-        far = np.argsort(-depth.max(axis=1))
+        order = np.argsort(-depth.max(axis=1))
+        placed, far = placed[order], some[order]
         lit = np.abs(self._normals[far] @ (at.axes @ TOWARDS_SUN))
         light = _SHADE + (1.0 - _SHADE) * lit
         colours = (self.solid.colours[far] * light[:, np.newaxis]).astype(int)
         edges = (colours * _EDGE).astype(int).tolist()
         shades = colours.tolist()
-        for k, outline in camera.areas(placed[far]):
+        for k, outline in camera.areas(placed):
             pygame.draw.polygon(surface, shades[k], outline)
             if self._outlined:
                 pygame.draw.polygon(surface, edges[k], outline, 1)
+
+    def _facing(self, camera: Camera, at: Placement) -> NDArray[np.intp]:
+        """Return the indices of the panels to draw: of a closed surface those seen from outside."""
+        if not self._closed:
+            return np.arange(len(self._normals))
+        here = at.axes @ (camera.position - at.place)
+        return np.flatnonzero(((here - self._middles) * self._normals).sum(axis=1) > 0.0)
 
     def draw_shadow(
         self, surface: pygame.Surface, camera: Camera, at: Placement, down: float
@@ -67,3 +79,19 @@ class DrawnSolid:
         area[:, 2] = down
         for _, outline in camera.areas(area[np.newaxis]):
             pygame.draw.polygon(surface, _SHADOW, outline)
+
+
+def is_closed(corners: Points) -> bool:
+    """Return True if triangles (n, 3, 3) form closed surfaces whose normals point outwards.
+
+    Then each edge belongs to two triangles, which pass it in opposite directions.
+    """
+    if corners.shape[1] != 3:
+        return False
+    _, which = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
+    faces = which.reshape(-1, 3)
+    edges = np.concatenate([faces, faces[:, [1, 2, 0]]]).reshape(2, -1).T
+    forth = {(int(a), int(b)) for a, b in edges}
+    once = len(forth) == len(edges)
+    volume = np.einsum("ni,ni->n", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum()
+    return once and all((b, a) in forth for a, b in forth) and bool(volume > 0.0)

@@ -59,10 +59,9 @@ class Look:
 
 
 def look_keys(look: Look) -> dict[int, Callable[[], None]]:
-    """Return the keys that move the direction of looking: F2 to F6, and the number pad."""
+    """Return the keys that move the direction of looking: F2 to F6."""
     keys = {
-        "look_left": (pygame.K_F2, pygame.K_KP4), "look_right": (pygame.K_F3, pygame.K_KP6),
-        "look_up": (pygame.K_F4, pygame.K_KP8), "look_down": (pygame.K_F5, pygame.K_KP2),
-        AHEAD: (pygame.K_F6, pygame.K_KP5),
+        pygame.K_F2: "look_left", pygame.K_F3: "look_right", pygame.K_F4: "look_up",
+        pygame.K_F5: "look_down", pygame.K_F6: AHEAD,
     }  # fmt: skip
-    return {key: partial(look.order, command) for command, some in keys.items() for key in some}
+    return {key: partial(look.order, command) for key, command in keys.items()}

@@ -34,7 +34,7 @@ KEYS: Keys = (
     ("Home, End", "to the start, to the end"),
     ("mouse", "click or drag on the bar to go to a time"),
     ("V", "next view: cockpit, chase, signals"),
-    ("F2 to F6", "look left, right, up, down, ahead; number pad"),
+    ("F2 to F6", "look left, right, up, down, ahead"),
     ("Page Up, Page Down", "more strips, or the next body"),
     ("F11", "full screen"),
     ("F12", "save a picture of the window"),

@@ -27,7 +27,7 @@ Keys = tuple[tuple[str, str], ...]
 KEYS: Keys = (
     ("F1, H", "this help"),
     ("V", "next view: cockpit, chase, signals"),
-    ("F2 to F6", "look left, right, up, down, ahead; number pad"),
+    ("F2 to F6", "look left, right, up, down, ahead"),
     ("Page Up, Page Down", "more strips, or the next body"),
     ("P, space", "pause, resume"),
     ("N", "single step while paused"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pygame
 
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.signals import Vector
+from rtsim.models.f16.by_wire import STICK
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.scenario.loading import load_scenario
@@ -34,7 +34,9 @@ class Moved:
     def poll(self) -> Vector:
         now, self._tags = self._tags * TAG_S, self._tags + 1
         _, pitch, roll = [line for line in SCRIPT if line[0] <= now][-1]
-        return np.array([pitch, roll, 0.0, 0.12])
+        values = STICK.initial()
+        values[:4] = pitch, roll, 0.0, 0.12
+        return values
 
 
 def draw_cockpit(path: Path = PICTURE) -> None:

@@ -176,9 +176,20 @@ def watch(devices: Devices, read: Read, console: Console) -> None:
             live.update(frame(), refresh=True)
 
 
+def calibrated_values(stick: Signals) -> Signals:
+    """Return the signals of ``stick`` that an axis moves, and those without a default mapping.
+
+    Keys alone move a switch, such as that of the autopilot; there is nothing to measure.
+    """
+    tables = own_tables(stick)
+    axes = {"joystick", "gamepad"}
+    return Signals(*(s for s in stick if s.name not in tables or axes & tables[s.name].keys()))
+
+
 def ask(devices: Devices, read: Read, console: Console, stick: Signals, path: Path) -> str:
     """Calibrate step by step, write the file ``path``, and return the results as text lines."""
-    calibration, said, looks = Calibration(stick), "", 0
+    values = calibrated_values(stick)
+    calibration, said, looks = Calibration(values), "", 0
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while not calibration.done:
             look = devices.look()
@@ -195,7 +206,7 @@ def ask(devices: Devices, read: Read, console: Console, stick: Signals, path: Pa
             elif key in ("s", "S"):
                 said = calibration.skip()
             elif key in ("b", "B"):
-                calibration, said = Calibration(stick), ""
+                calibration, said = Calibration(values), ""
     return write(calibration, stick, path)
 
 

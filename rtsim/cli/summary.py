@@ -14,6 +14,7 @@ from rtsim.cli.faults import faults_to_json, print_faults
 from rtsim.cli.strict import print_strict, strict_to_json
 from rtsim.cli.tables import console
 from rtsim.cli.telemetry import telemetry_line, telemetry_to_json
+from rtsim.cli.told import print_told, told_to_json
 from rtsim.cli.web_page import page_to_json
 from rtsim.core.clock import age_ns
 from rtsim.core.errors import RecordingError
@@ -76,6 +77,7 @@ class RunSummary:
             "missed": result.missed,
             **faults_to_json(result.system.faults),
             "recording": None if result.path is None else str(result.path),
+            **({"told": told_to_json(result)} if result.told else {}),
             **({"checkpoints": saved} if saved else {}),
             **(strict_to_json(result) if self.options.strict else {}),
             "certificate": result.certificate.to_json(),
@@ -107,6 +109,7 @@ class RunSummary:
             console().print(result.certificate.table())
         elif self.options.verbose:
             click.echo(f"engine: {result.certificate.engine}")
+        print_told(result)
         if more is not None:
             more()
         if self.options.strict:
@@ -135,7 +138,7 @@ class RunSummary:
         if result.reason == "quit":
             asked = f" of {self.options.until} s" if self.options.until is not None else ""
             return f", ended by the command quit at {result.ended.seconds:g} s{asked}"
-        return ""
+        return f"; the run {result.ending}" if result.ending.failed else ""
 
     @property
     def _cut_short(self) -> bool:
@@ -153,7 +156,7 @@ class RunSummary:
             return FAILED
         if self._cut_short:
             return INTERRUPTED
-        return NO if self._refused else 0
+        return NO if self._refused or self._guard_failed else 0
 
     @property
     def why(self) -> str:
@@ -162,7 +165,13 @@ class RunSummary:
             return explain(self.lost)
         if self._cut_short:
             return f"the run {self.result.ending}"
-        return "; ".join(self._refused)
+        failed = [f"the run {self.result.ending}"] if self._guard_failed else []
+        return "; ".join([*failed, *self._refused])
+
+    @property
+    def _guard_failed(self) -> bool:
+        """True if a terminal guard that declares a failure ended the run."""
+        return self.result.ending.failed and self.result.error is None
 
     @property
     def _refused(self) -> list[str]:

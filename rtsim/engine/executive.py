@@ -18,6 +18,7 @@ from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.running_on import RunningOn
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
+from rtsim.record.event import Event
 from rtsim.record.memory_recorder import Recorder
 from rtsim.timing.frame import RECORDING
 from rtsim.timing.pacing import Pacer
@@ -175,6 +176,16 @@ class Executive:
     def ended_by(self) -> str:
         """Name of the terminal guard that fired; empty if none fired."""
         return self._instant.ended_by
+
+    @property
+    def failure(self) -> str:
+        """Name and text of the terminal guard that ended the run as failed; empty if none did."""
+        return f"{self.ended_by}: {self._instant.failure}" if self._instant.failure else ""
+
+    @property
+    def told(self) -> tuple[Event, ...]:
+        """The events with values that guards told."""
+        return tuple(self._instant.told)
 
     def save(self) -> dict[str, Any]:
         """Return the state of the run; call it only between two tags."""

@@ -18,8 +18,10 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
 from rtsim.engine.trace import INSERTED, Trace
+from rtsim.record.event import Event
 
 MAX_MICROSTEPS = 1000
+MOST_TOLD = 1000
 """The most microsteps at one time; more microsteps raise a Zeno error."""
 
 
@@ -87,6 +89,10 @@ class Microsteps:
                 self._readers.setdefault(port, []).append(plant)
         self.ended_by = ""
         """Name of the terminal guard that fired."""
+        self.failure = ""
+        """Why the run counts as failed, by the terminal guard that fired."""
+        self.told: list[Event] = []
+        """The events with values that guards told, at most :data:`MOST_TOLD`."""
         self._triggered: set[str] = set()
         """Names of tasks that a message of this microstep triggers."""
         self._set_off_next: set[str] = set()
@@ -134,16 +140,19 @@ class Microsteps:
             watch = plant.watch
             if watch is None or plant.ns != tag.ns or not watch.fired:
                 continue
-            if watch.terminal and not self.ended_by:
-                self.ended_by = f"{plant.name}.{watch.terminal}"
+            ends = watch.terminal
+            if ends is not None and not self.ended_by:
+                self.ended_by, self.failure = f"{plant.name}.{ends.name}", ends.failure
             x, z = plant.x.copy(), plant.z.copy()
             try:
                 happened = watch.fire(tag.ns, x, z, plant.u, plant.p)
             except BaseException as error:
                 blame(f"reset of {plant.name} (model {plant.bound.model.name})", tag, error)
-            for kind, guard, text in happened:
+            for kind, guard, text, told in happened:
                 name = f"{plant.name}.{guard}"
-                self._trace.event(tag, kind, name, text, {})
+                self._trace.event(tag, kind, name, text, told)
+                if told and len(self.told) < MOST_TOLD:
+                    self.told.append(Event(tag, kind, name, text, told))
                 if name in self._system.listeners:
                     self._happened.append((name, None))
             self._writes += [(plant.x, x, plant), (plant.z, z, plant)]

@@ -37,8 +37,13 @@ class Guard:
       direction; with direction 0 it does not fire.
     - ``terminal``: the run ends at the tag at which the guard fires.
     - ``stops``: the model's stop mode applies to this guard.
+    - ``told``: names of scalar discrete signals; the event of the guard has their values after the
+      reset, and the summary of the run prints them.
+    - ``failure``: for a terminal guard, why the run counts as failed, such as a crash.  A run that
+      such a guard ended has exit status 1.
 
-    Raises :class:`ModelError` for an invalid name or direction.
+    Raises :class:`ModelError` for an invalid name or direction, and for a failure of a guard that
+    does not end the run.
 
     Example:
         Guard("floor", direction=-1)  # fires when its value falls through zero
@@ -48,6 +53,8 @@ class Guard:
     direction: int = 0
     terminal: bool = False
     stops: bool = True
+    told: tuple[str, ...] = ()
+    failure: str = ""
 
     def __post_init__(self) -> None:
         if self.direction not in (-1, 0, 1):
@@ -55,6 +62,10 @@ class Guard:
         if not self.name.isidentifier():
             raise ModelError(
                 f"guard name {self.name!r} is not an identifier; use letters, digits and _"
+            )
+        if self.failure and not self.terminal:
+            raise ModelError(
+                f"guard {self.name} has a failure but does not end the run; give terminal=True"
             )
 
 

@@ -180,6 +180,13 @@ class Model:
             raise ModelError(
                 f"model {self.name} has two guards with the same name: {', '.join(names)}"
             )
+        for guard in self.guards:
+            for told in guard.told:
+                if told not in self.discrete or self.discrete[told].shape:
+                    raise ModelError(
+                        f"guard {guard.name} of model {self.name} tells {told}, which is not a "
+                        f"scalar discrete signal of the model; declare {told} as discrete"
+                    )
         check_declared(self)
         if bool(self.lines.size) != (self.line is not None):
             raise ModelError(

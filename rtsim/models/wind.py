@@ -50,6 +50,7 @@ AIR_INPUTS = Signals(
 The velocity of the air is (``wind`` + ``shear`` times the altitude above the ellipsoid) in north,
 east and down, plus ``turbulence`` in body axes.
 """
+_COUNT = AIR_INPUTS.size
 MOVING_AIR = "the air moves as the inputs say; its velocity and rotation are those at the centre"
 
 AirMotion = tuple[float, float, float, float, float, float]
@@ -83,11 +84,11 @@ def in_moving_air(model: Model) -> Model:
 
 @compiled
 def air_moves(u: Vector, first: int) -> bool:
-    """Return whether an element of ``u`` from ``first`` on is not 0.
+    """Return whether one of the ``AIR_INPUTS`` is not 0; they begin at element ``first`` of ``u``.
 
     A body without ``AIR_INPUTS`` has no element there.
     """
-    for i in range(first, u.size):  # noqa: SIM110 -- any() does not compile
+    for i in range(first, min(u.size, first + _COUNT)):  # noqa: SIM110 -- any() does not compile
         if u[i] != 0.0:
             return True
     return False

@@ -43,6 +43,7 @@ class RunEnding:
     reason: str
     """Reason of the footer, or ``cut off``, or ``unknown`` if no run wrote the recording."""
     error: str = ""
+    """The error that ended the run, or the failure that a terminal guard declares."""
 
     @classmethod
     def of(cls, recording: Recording) -> RunEnding:
@@ -78,7 +79,12 @@ class RunEnding:
         return self.reason in _STOPPED
 
     def __str__(self) -> str:
-        return f"{self.in_brief}: {self.error}" if self.reason == ERROR else self.in_brief
+        return f"{self.in_brief}: {self.error}" if self.error else self.in_brief
+
+    @property
+    def failed(self) -> bool:
+        """True if the run ended in an error, or at a guard that declares a failure."""
+        return self.reason == ERROR or (self.reason == "terminal" and bool(self.error))
 
     @property
     def in_brief(self) -> str:

@@ -126,12 +126,13 @@ def verdict(recording: Recording, run: str = "The run") -> str:
     ]
     faults = len({span.fault for span in _spans(recording)})
     wrong += [f"{faults} injected fault{'s' * (faults > 1)} acted"] if faults else []
-    bad = ending.reason == ERROR
+    bad = ending.failed
     kind = "failed" if bad else "passed" if ending.complete and not wrong else "undecided"
     if ending.reason == UNKNOWN and not wrong:
         return ""
     also = f": {', '.join(wrong)}" if wrong else ""
-    return f"<div class='verdict {kind}'>{text(f'{run} {ending.in_brief}{also}')}</div>"
+    said = ending.in_brief if ending.reason == ERROR else str(ending)
+    return f"<div class='verdict {kind}'>{text(f'{run} {said}{also}')}</div>"
 
 
 def _in_one_line(scenario: Mapping[str, Any]) -> str:

@@ -56,6 +56,8 @@ class RunResult(Tabular):
     """Why the recording is incomplete; ``None`` if it is complete."""
     ends: Mapping[str, Vector] | None = None
     """The last values of each port, of a prepared run; otherwise the system has them."""
+    told: tuple[Event, ...] = ()
+    """The events with values that guards told, such as a touchdown with its vertical speed."""
     earlier: tuple[RunResult, ...] = ()
     """The segments before this one."""
 

@@ -212,7 +212,7 @@ def loop(
         pacer.stop()
         if handler is not None and reason != "restored":
             handler.inbox.close(f"the run ended at {Tag(system.ns)} ({reason})")
-    text = "" if error is None else f"{_kind(error)}: {error}"
+    text = executive.failure if error is None else f"{_kind(error)}: {error}"
     return RunResult(
         RunEnding(system.ns, request.until_ns, reason, text),
         wall_ns,
@@ -229,6 +229,7 @@ def loop(
         restored=handler.restored if handler is not None and reason == "restored" else None,
         rate=float(getattr(clock, "rate", 1.0)) if clock.paced else None,
         error=error,
+        told=executive.told,
     )
 
 

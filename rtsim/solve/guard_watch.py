@@ -19,7 +19,7 @@ from rtsim.equations.addresses import AddressBlock
 from rtsim.equations.compiling import Native
 from rtsim.equations.evaluation import evaluation_block, resident
 from rtsim.equations.first_call import check
-from rtsim.equations.model import BoundModel
+from rtsim.equations.model import BoundModel, Guard
 from rtsim.solve import Stepper
 from rtsim.solve.flips import sign
 from rtsim.solve.guarded import Guarded, NativeDrive
@@ -144,11 +144,12 @@ class GuardWatch:
 
     def fire(
         self, ns: int, x: Vector, z: Vector, u: Vector, p: Vector
-    ) -> list[tuple[str, str, str]]:
+    ) -> list[tuple[str, str, str, dict[str, float]]]:
         """Apply the resets of all guards that fired, in order, in place on ``x`` and ``z``.
 
-        Returns for each guard: ``"Crossed"`` or ``"Stopped"``, the guard's name, and the change of
-        mode as ``"old -> new"`` or an empty text.
+        Returns for each guard: ``"Crossed"`` or ``"Stopped"``, the guard's name, a text, and the
+        values that the guard tells.  The text is the change of mode as ``"old -> new"``, or the
+        failure that the guard declares.
 
         Raises :class:`ZenoError` if crossings accumulate and the model has no stop mode, and
         :class:`ModelError` if a reset makes a state or a discrete signal not finite.
@@ -166,10 +167,15 @@ class GuardWatch:
                 self._call(self._bound.reset, i, ns, x, z, u, p)
                 kind = "Crossed"
             after = self._mode(z)
-            happened.append((kind, name, f"{before} -> {after}" if before != after else ""))
+            text = f"{before} -> {after}" if before != after else self._guards[i].failure
+            happened.append((kind, name, text, self._told(i, z)))
             self._check(name, ns, x, z)
         self.fired = ()
         return happened
+
+    def _told(self, i: int, z: Vector) -> dict[str, float]:
+        discrete = self._bound.model.discrete
+        return {name: float(z[discrete.slice(name).start]) for name in self._guards[i].told}
 
     def _call(self, native: Native, i: int, ns: int, *vectors: Vector) -> None:
         """Call a reset or a stop mode; the first call for each guard is checked for bad indices."""
@@ -187,9 +193,9 @@ class GuardWatch:
         return modes[int(z[-1])] if modes and 0 <= z[-1] < len(modes) else ""
 
     @property
-    def terminal(self) -> str:
-        """Name of the guard that fires now and ends the run, or an empty text."""
-        return next((self._guards[i].name for i in self.fired if self._guards[i].terminal), "")
+    def terminal(self) -> Guard | None:
+        """The guard that fires now and ends the run."""
+        return next((self._guards[i] for i in self.fired if self._guards[i].terminal), None)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.signals import Vector
 from rtsim.engine.executive import StatePublisher
@@ -20,21 +18,23 @@ from rtsim.scenario.standard_components import ExternalInputComponent
 from rtsim.testing.clock import FakeClock
 
 Script = Sequence[tuple[float, Sequence[float]]]
-"""From when on (s), pitch, roll, yaw, throttle."""
+"""From when on (s), the first values of the stick, such as pitch, roll, yaw and throttle."""
 
 
 class Scripted:
     """A stick that moves by itself, at the first tags at or after the times of its script."""
 
-    def __init__(self, script: Script, step: float) -> None:
-        self._script, self._step = list(script), step
+    def __init__(self, script: Script, step: float, first: Vector) -> None:
+        self._script, self._step, self._first = list(script), step, first
         self._tag = 0
 
     def poll(self) -> Vector | None:
         now, self._tag = self._tag * self._step, self._tag + 1
         said = None
         while self._script and self._script[0][0] <= now + 1e-9:
-            said = np.array(self._script.pop(0)[1], dtype=float)
+            values = self._script.pop(0)[1]
+            said = self._first.copy()
+            said[: len(values)] = values
         return said
 
 
@@ -44,9 +44,8 @@ def flight(script: Script, step: float = 0.005, **arguments: Any) -> Scenario:
     out = load_scenario("f16-by-hand", {name: str(value) for name, value in settings.items()})
     part = out.component("stick")
     assert isinstance(part, ExternalInputComponent)
-    part.external_input = ExternalInput(
-        "stick", part.external_input.signals, Scripted(script, step)
-    )
+    signals = part.external_input.signals
+    part.external_input = ExternalInput("stick", signals, Scripted(script, step, signals.initial()))
     return out
 
 

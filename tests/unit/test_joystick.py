@@ -236,7 +236,7 @@ def test_a_calibration_from_the_first_question_to_a_flying_stick(devices: Device
             stick.move(axis, held.get(axis, 0.0))
         devices.look()
         values = controls.update(devices.look(), k)
-        assert values.tolist() == pytest.approx(wanted, abs=0.02)
+        assert values[:4].tolist() == pytest.approx(wanted, abs=0.02)
     stick.unplug()
 
 

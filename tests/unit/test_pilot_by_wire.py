@@ -68,7 +68,8 @@ def test_two_minutes_of_a_wild_stick_replay_bit_for_bit(path: Path) -> None:
         for k in range(1, 1200)
     ]
     recorder = FileRecorder(path, stopwatch)
-    simulate(flight(script, step=0.02, rate=50.0), until=120, recorder=recorder)
+    high = flight(script, step=0.02, rate=50.0, altitude_ft=25_000.0)
+    simulate(high, until=120, recorder=recorder)
     rec = Recording.open(path)
     assert len(rec.time("inputs/stick")) == len(script)
     assert compare_exact(rec, rerun(rec)) is None

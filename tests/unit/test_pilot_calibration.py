@@ -13,12 +13,14 @@ import pytest
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
-from rtsim.models.f16.by_wire import STICK as AIRCRAFT
+from rtsim.models.f16.by_wire import STICK
 from rtsim.pilot.devices.calibration import LEAST_LOOKS, Calibration
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.mapping import AxisSource, Value, read_mapping
 from rtsim.pilot.devices.samples import DeviceSample, Stick
 from rtsim.pilot.devices.writing import calibrated, own_tables, to_toml
+
+AIRCRAFT = Signals(*list(STICK)[:4])
 
 PITCH = Signals(Signal("pitch", low=-1.0, high=1.0, description="aft is positive"))
 BOTH = Signals(Signal("pitch", low=-1.0, high=1.0), Signal("throttle", low=0.0, high=1.0))

@@ -17,7 +17,7 @@ from pilot_parts import flight, watched
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.ball import scenario as ball
-from rtsim.models.f16.piloted import PUSHED, STALL
+from rtsim.models.f16.piloted import PULL_UP, PUSHED, STALL
 from rtsim.pilot.cues import PULSE_NS, Cues, Shaker
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.scenes.cues import draw_cues
@@ -195,9 +195,9 @@ def test_the_aircraft_warns_before_both_its_limits_and_flies_the_same(
 ) -> None:
     """Full stick, no throttle: by the model's own angle of attack."""
     script = [(0.2, (pitch, 0.0, 0.0, 0.0))]
-    scenario = flight(script, speed_kt=200.0)
-    assert scenario.cues == (STALL, PUSHED)
-    plain = [STALL.to_plain(), PUSHED.to_plain()]
+    scenario = flight(script, speed_kt=200.0, altitude_ft=6000.0)
+    assert scenario.cues == (STALL, PUSHED, PULL_UP)
+    plain = [one.to_plain() for one in scenario.cues]
     signals: list[Signals] = []
     recorder = FileRecorder(tmp_path / "warned.mcap", lambda: 0)
 

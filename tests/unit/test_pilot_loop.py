@@ -17,6 +17,7 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import Native
+from rtsim.models.f16.flown import FLOWN
 from rtsim.models.orbit import scenario as orbit
 from rtsim.pilot import orders
 from rtsim.pilot.loop import Cockpit
@@ -132,11 +133,12 @@ def test_both_ends_of_a_step_and_when_they_are_due() -> None:
 def test_outputs_at_the_end_of_a_step_are_there_before_it_happens() -> None:
     """Inputs are held over a step, so that what is published is what is then computed."""
     _, pairs = watched(flight([(0.05, (0.3, 0.2, 0.0, 0.4))]), 0.3)
-    names = 17 + 4  # states and inputs
+    first = FLOWN.states.size + FLOWN.discrete.size
+    names = first + FLOWN.inputs.size
     same = [
         before.next[names:].tobytes() == after.last[names:].tobytes()
         for before, after in itertools.pairwise(pairs)
-        if (before.next[17:21] == after.last[17:21]).all()  # the law has not moved a surface
+        if (before.next[first:names] == after.last[first:names]).all()  # no surface has moved
     ]
     assert len(same) > 20
     assert all(same)
@@ -258,7 +260,7 @@ def test_each_input_has_its_three_stamps_in_the_recording(
     def on(cockpit: Cockpit) -> None:
         writer = cockpit.shared.writer("stick")
         writer.integers[:] = (10**9 - 5000, 10**9 - 2000, 0, 1)
-        writer.floats[:] = (0.25, 0.0, 0.0, 0.5)
+        writer.floats[:4] = (0.25, 0.0, 0.0, 0.5)
         writer.publish()
 
     scenario = load_scenario("f16-by-hand", {})

@@ -121,7 +121,7 @@ def test_the_stick_is_where_it_is_after_a_rewind(tmp_path: Path) -> None:
         def moved(cockpit: Cockpit) -> None:
             writer = cockpit.shared.writer("stick")
             writer.integers[:] = (stopwatch(), stopwatch(), 0, 0)
-            writer.floats[:] = (pitch, 0.0, 0.0, 0.5)
+            writer.floats[:4] = (pitch, 0.0, 0.0, 0.5)
             writer.publish()
 
         return moved

@@ -127,14 +127,14 @@ def test_a_stick_whose_window_is_gone_goes_where_the_mapping_says(tmp_path: Path
     assert own.tolist() == part.external_input.signals.initial().tolist()
     path = tmp_path / "mine.toml"
     path.write_text("[pitch]\nsafe = -0.25\n[throttle]\nsafe = 0.75\n")
-    assert safe_values(scenario, "stick", path).tolist() == [-0.25, 0.0, 0.0, 0.75]
+    assert safe_values(scenario, "stick", path).tolist() == [-0.25, 0.0, 0.0, 0.75, *[0.0] * 5]
     viewed = Viewed(Window(mapping=path), lambda _: "stick")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(viewed, "_child", lambda _: nullcontext(SimpleNamespace(running=True)))
         with viewed.watch(scenario, None):
             (cockpit,) = viewed._cockpits
             assert cockpit.stick is not None
-            assert cockpit.stick.safe.tolist() == [-0.25, 0.0, 0.0, 0.75]
+            assert cockpit.stick.safe.tolist() == [-0.25, 0.0, 0.0, 0.75, *[0.0] * 5]
 
 
 def test_a_mapping_is_read_before_a_window_is_open() -> None:

@@ -17,6 +17,10 @@ aircraft to the trim.  This controller has three parts:
 The stick's roll command is a rate about the direction of flight.  It is reduced at large angles of
 attack of both signs, so that the pitch axis keeps its control power.  With the stick centred, the
 aircraft flies straight, and it holds its altitude in turns up to 45 deg of bank.
+
+With the gear lever down, the upper limit of the angle of attack is lower, so that the tail does not
+strike the runway.  While the wheels carry the aircraft, the stick moves elevator and ailerons
+directly.  The autopilot (:mod:`rtsim.models.f16.autopilot`) replaces single commands.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ import math
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
+from rtsim.models.f16.autopilot import HOLDS, MODES, engage, hold_altitude, hold_heading, hold_speed
 from rtsim.models.f16.controller import PILOT, limited
 from rtsim.models.f16.flown import FLOWN
 from rtsim.models.f16.plant import CONTROLS
@@ -36,6 +41,9 @@ STICK = Signals(
     Signal("roll", low=-1.0, high=1.0, description="right is positive"),
     Signal("yaw", low=-1.0, high=1.0, description="nose right is positive"),
     PILOT["throttle"],
+    *MODES,
+    Signal("brake", low=0.0, high=1.0, description="of the main wheels"),
+    Signal("gear", low=0.0, high=1.0, description="1 extends the landing gear"),
 )
 FEEDBACK = Signals(
     *(
@@ -46,9 +54,16 @@ FEEDBACK = Signals(
         )
     ),
     *(Signal(f"{name}_angle", "deg") for name in ("elevator", "aileron")),
+    *(
+        FLOWN.outputs[name]
+        for name in ("yaw", "altitude", "velocity_down", "equivalent_airspeed", "wheel_load")
+    ),
 )  # fmt: skip
 BY_WIRE_INPUTS = STICK.prefixed("stick_") + FEEDBACK
-BY_WIRE_OUTPUTS = Signals(*(Signal(s.name, s.unit, low=s.low, high=s.high) for s in CONTROLS))
+BY_WIRE_OUTPUTS = Signals(
+    *(Signal(s.name, s.unit, low=s.low, high=s.high) for s in CONTROLS),
+    Signal("autopilot", low=0.0, high=7.0, description="1 altitude, 2 heading, 4 speed is held"),
+)
 BY_WIRE_MEMORY = Signals(
     Signal("elevator", "deg", description="filtered angle"),
     Signal("aileron", "deg", description="filtered angle"),
@@ -56,6 +71,7 @@ BY_WIRE_MEMORY = Signals(
     Signal("roll_rate", "rad/s", description="filtered"),
     Signal("expected", "g", initial=1.0, description="load factor that should be reached now"),
     Signal("correction", "g", description="added to the command, from its integrated error"),
+    *HOLDS,
 )
 BY_WIRE_PARAMETERS = Signals(
     Signal("period", "s", initial=0.01, low=1e-6, description="of its ticks"),
@@ -67,6 +83,7 @@ BY_WIRE_PARAMETERS = Signals(
     Signal("alpha_highest", "deg", initial=22.0),
     Signal("alpha_lowest", "deg", initial=-8.0),
     Signal("weight", "g", initial=1.0, description="load factor that carries the aircraft"),
+    Signal("alpha_gear", "deg", initial=15.0, description="highest, with the gear lever down"),
 )
 
 _G = 9.80665
@@ -87,6 +104,15 @@ _R, _SIDESLIP, _AILERON_YAW, _COUPLED = 36.0, 40.0, -0.5, 11.7
 _ELEVATOR, _AILERON, _RUDDER = 24.0, 21.5, 30.0
 _BANKED = 0.7
 _SLOWEST = 30.0
+_CARRIED = 0.2  # load of the wheels over the weight from which the stick is direct
+_FALLS, _FALLS_BAND = 3.0, 4.0  # deg/s
+_ROTATES, _ROTATES_BAND, _ROTATES_RATE = 12.0, 4.0, 0.7  # deg, deg, s
+_MODES, _GEAR, _FEEDBACK = 4, STICK.slice("gear").start, STICK.size
+(
+    _AIRSPEED, _PRESSURE_AT, _ALPHA, _BETA, _ROLL, _PITCH, _ROLL_RATE, _PITCH_RATE, _YAW_RATE,
+    _LOAD, _ELEVATOR_ANGLE, _AILERON_ANGLE, _YAW, _ALTITUDE, _DOWN, _EQUIVALENT, _WHEELS,
+) = (STICK.size + k for k in range(FEEDBACK.size))  # fmt: skip
+_HOLDS = BY_WIRE_MEMORY.size - HOLDS.size
 
 
 @compiled
@@ -113,57 +139,89 @@ def roll_share(alpha: float, pressure: float, stick: float) -> float:
     return pitching * slow * limited(1.0 - max(above, below), _ROLL_LEAST, 1.0)
 
 
+@compiled
+def rotation(stick: float, alpha: float, pitch_rate: float) -> float:
+    """Return the elevator (deg) for a pitch ``stick`` while the wheels carry the aircraft.
+
+    An aft stick raises the nose to about 12 deg of the angle of attack ``alpha`` (rad), which
+    leaves room for the tail.  The nose falls at about 4 deg/s at most, so that the nose leg bears
+    it; ``pitch_rate`` is in rad/s.
+    """
+    if stick > 0.0:
+        room = (_ROTATES - (alpha + _ROTATES_RATE * pitch_rate) / DEG) / _ROTATES_BAND
+        stick *= limited(room, -0.5, 1.0)
+    stick += limited((-_FALLS - pitch_rate / DEG) / _FALLS_BAND, 0.0, 1.0)
+    return -_ELEVATOR * stick
+
+
 def by_wire(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Compute surface angles (deg) and power (%); the step function of the controller.
 
-    ``u`` (16,) is ``BY_WIRE_INPUTS``, ``s`` (6,) ``BY_WIRE_MEMORY``, ``p`` (9,)
-    ``BY_WIRE_PARAMETERS``, ``y`` (4,) ``BY_WIRE_OUTPUTS``.
+    ``u`` (26,) is ``BY_WIRE_INPUTS``, ``s`` (22,) ``BY_WIRE_MEMORY``, ``p`` (10,)
+    ``BY_WIRE_PARAMETERS``, ``y`` (5,) ``BY_WIRE_OUTPUTS``.
     """
-    speed, alpha, beta, roll, pitch = max(u[4], _SLOWEST), u[6], u[7], u[8], u[9]
-    roll_rate, pitch_rate, load = u[10], u[11], u[13]
-    share = limited(_PRESSURE / max(u[5], 1.0), _LEAST, _MOST)
+    speed, roll, pitch = max(u[_AIRSPEED], _SLOWEST), u[_ROLL], u[_PITCH]
+    flows = limited((u[_AIRSPEED] - 0.5 * _SLOWEST) / _SLOWEST, 0.0, 1.0)
+    alpha, beta = flows * u[_ALPHA], flows * u[_BETA]
+    roll_rate, pitch_rate, load = u[_ROLL_RATE], u[_PITCH_RATE], u[_LOAD]
+    share = limited(_PRESSURE / max(u[_PRESSURE_AT], 1.0), _LEAST, _MOST)
     sine, cosine = math.sin(alpha), math.cos(alpha)
+    wheels = u[_WHEELS] > _CARRIED
+    new_altitude, new_heading, new_speed = engage(
+        u[_MODES], u[_MODES + 1], u[_MODES + 2], u[0], u[1], u[3], wheels, s, _HOLDS
+    )
 
     level = math.cos(pitch) * math.cos(roll)
     lift = _LIFT / share
     fall = lift * _G / speed
     weight = (level - load) * cosine + math.sin(pitch) * sine
     alpha_rate = pitch_rate - beta * roll_rate + _G / speed * weight
-    wanted = p[8] * level_load(roll, pitch) + u[0] * (p[1] if u[0] > 0.0 else p[2])
-    wanted = limited(wanted, p[4], p[3])
+    climb = u[0] * (p[1] if u[0] > 0.0 else p[2])
+    if s[_HOLDS] > 0.5:
+        climb = hold_altitude(new_altitude, u[_ALTITUDE], -u[_DOWN], climb, p[0], s, _HOLDS)
+    wanted = limited(p[8] * level_load(roll, pitch) + climb, p[4], p[3])
     error = limited(wanted + s[5], p[4], p[3]) - load
     omega = _OMEGA / math.sqrt(math.sqrt(share))
     turn_up = omega * omega / lift * error + (fall - 2.0 * _ZETA * omega) * alpha_rate
     slow = (fall - 2.0 * _ALPHA_ZETA * _ALPHA_OMEGA) * alpha_rate
     stiff = _ALPHA_OMEGA * _ALPHA_OMEGA
-    highest = stiff * (p[6] * DEG - alpha) + slow
+    highest = stiff * ((p[9] if u[_GEAR] > 0.5 else p[6]) * DEG - alpha) + slow
     lowest = stiff * (p[7] * DEG - alpha) + slow
     allowed = limited(turn_up, lowest, highest)
     pitch_up = (pitch_rate - s[2]) / _FILTER
     elevator = s[0] + share / _ELEVATOR_PER_DEG * (allowed - pitch_up)
     y[0] = limited(elevator, -_ELEVATOR, _ELEVATOR)
-    if allowed == turn_up and y[0] == elevator:
+    if wheels:
+        y[0] = rotation(u[0], alpha, pitch_rate)
+        s[4], s[5] = load, 0.0
+    elif allowed == turn_up and y[0] == elevator:
         s[4] += min(1.0, p[0] * omega / (2.0 * _ZETA)) * (wanted - s[4])
         s[5] = limited(s[5] + p[0] * _CORRECTS * (s[4] - load), -_CORRECTION, _CORRECTION)
     else:
         s[4] = load
 
-    asked = u[1] * p[5] * roll_share(alpha / DEG, u[5], u[0])
+    asked = u[1] * p[5] * roll_share(alpha / DEG, u[_PRESSURE_AT], u[0])
+    if s[_HOLDS + 1] > 0.5:
+        asked = hold_heading(new_heading, u[_YAW], roll, speed, asked, p[0], s, _HOLDS)
     turn_right = (asked * cosine - roll_rate) / _ROLL_TIME
     roll_up = (roll_rate - s[3]) / _FILTER
     aileron = s[1] + share / _AILERON_PER_DEG * (turn_right - roll_up)
+    if wheels:
+        aileron, beta, roll = -_AILERON * u[1], 0.0, 0.0
     aileron = limited(aileron, -_AILERON, _AILERON)
 
     yaw_rate = roll_rate * sine / max(cosine, 0.2) + _G / speed * math.sin(roll) * math.cos(pitch)
-    rudder = math.sqrt(share) * _R * (u[12] - yaw_rate) - share * _SIDESLIP * beta
+    rudder = math.sqrt(share) * _R * (u[_YAW_RATE] - yaw_rate) - share * _SIDESLIP * beta
     rudder -= _RUDDER * u[2]
     rudder += _AILERON_YAW * aileron - share * _COUPLED * roll_rate * pitch_rate
 
     part = min(1.0, p[0] / _FILTER)
-    s[0] += part * (u[14] - s[0])
-    s[1] += part * (u[15] - s[1])
+    s[0] += part * (u[_ELEVATOR_ANGLE] - s[0])
+    s[1] += part * (u[_AILERON_ANGLE] - s[1])
     s[2] += part * (pitch_rate - s[2])
     s[3] += part * (roll_rate - s[3])
     y[1] = aileron
     y[2] = limited(rudder, -_RUDDER, _RUDDER)
-    y[3] = throttle_gearing(limited(u[3], 0.0, 1.0))
+    by_lever = throttle_gearing(limited(u[3], 0.0, 1.0))
+    y[3] = hold_speed(new_speed, u[_EQUIVALENT], u[3], by_lever, p[0], s, _HOLDS)
+    y[4] = s[_HOLDS] + 2.0 * s[_HOLDS + 1] + 4.0 * s[_HOLDS + 2]

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rtsim.components.controller import PythonController
+from rtsim.components.ports import Source
+from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration, Period, exact_seconds
 from rtsim.equations.compiling import plainly
+from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.dryden import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden
+from rtsim.models.f16.aerodynamics import AREA
 from rtsim.models.f16.by_wire import (
     BY_WIRE_INPUTS,
     BY_WIRE_MEMORY,
@@ -23,22 +27,29 @@ from rtsim.models.f16.by_wire import (
     STICK,
     by_wire,
 )
-from rtsim.models.f16.flown import ACTUATORS, FLOWN, output
-from rtsim.models.f16.plant import F16
+from rtsim.models.f16.flown import ACTUATORS, FLOWN, TOUCHDOWN, output
+from rtsim.models.f16.gear import GEAR_DRAG, STANDS, resting
+from rtsim.models.f16.plant import F16, STANDARD_GRAVITY
+from rtsim.models.f16.propulsion import thrust_lbf
 from rtsim.models.f16.stevens_lewis import throttle_for
 from rtsim.models.f16.trim import trim
-from rtsim.models.units import DEG, FT, KT
-from rtsim.models.wind import in_moving_air
+from rtsim.models.initial import initial_state
+from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, ground_grid
+from rtsim.models.units import DEG, FT, KT, LBF
+from rtsim.scenario.ground import Ground
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue
 
-RUNWAY = (36.0176, -75.6713, 45.0)
-"""Latitude and longitude of the middle of the runway, and its direction, deg.  The position is that
-of First Flight Airport; the direction is not that of its runway."""
+RUNWAY = AIRFIELD
+"""Latitude and longitude of the middle of the runway, and its direction, deg."""
 GUSTS_S = 0.01
 """The period of the turbulence, s."""
+STARTS = ("air", "final", "runway")
+"""Where a flight can begin: 9 km before the runway, on the final approach, or on the runway."""
 _BEFORE_M = 9000.0
 _EARTH_M = 6371000.0
+_FINAL_M, _GLIDE, _AIMED_M = 3.0 * 1852.0, 3.0, 300.0
+_LINED_UP_M = 60.0
 _STALL, _PUSHED = (
     float(BY_WIRE_PARAMETERS[name].initial) * DEG  # type: ignore[arg-type]
     for name in ("alpha_highest", "alpha_lowest")
@@ -63,6 +74,17 @@ PUSHED = Cue(
 """The warning of a negative angle of attack near the controller's lower limit."""
 
 
+PULL_UP = Cue(
+    "pull_up",
+    "f16.recovery_height",
+    shaker=(0.0, -20.0),
+    horn=0.0,
+    text="PULL UP",
+    below=True,
+    band=15.0,
+)
+"""The warning of the ground: a pull-up that begins in 1.5 s would be too late."""
+
 _TRIM = (0.04349688689658624, -3.1539943399830195, 10.628757254039504)
 """The result of :func:`rtsim.models.f16.trim.trim` for the default altitude and speed."""
 
@@ -72,13 +94,108 @@ def _beginning_with(signals: Signals, **values: float) -> Signals:
     return Signals(*(replace(s, initial=values.get(s.name, s.initial)) for s in signals))
 
 
-def _weight(states: Mapping[str, Any], controls: Vector) -> float:
-    """Return the load factor (g) of level flight, with the share of the Earth's curvature."""
-    x, y = FLOWN.states.initial(states), FLOWN.outputs.initial()
-    with plainly():
-        output(0.0, x, np.zeros(0), controls, FLOWN.parameters.initial(), y)
-    outputs = dict(zip(FLOWN.outputs.names, map(float, y), strict=True))
-    return outputs["load_factor"] / math.cos(outputs["pitch"])
+@dataclass(frozen=True)
+class Beginning:
+    """The first state of a flight: states by name, controls (4,) as ``CONTROLS``, and levers."""
+
+    states: Mapping[str, Any]
+    controls: Vector
+    throttle: float
+    gear: float
+
+    @property
+    def weight(self) -> float:
+        """The load factor (g) of level flight, with the share of the Earth's curvature."""
+        x, u = FLOWN.states.initial(self.states), FLOWN.inputs.initial()
+        y = FLOWN.outputs.initial()
+        u[: self.controls.size] = self.controls
+        with plainly():
+            output(0.0, x, np.zeros(TOUCHDOWN.size), u, FLOWN.parameters.initial(), y)
+        outputs = dict(zip(FLOWN.outputs.names, map(float, y), strict=True))
+        return outputs["load_factor"] / math.cos(outputs["pitch"])
+
+
+def _place(before: float) -> tuple[float, float, float]:
+    """Return latitude, longitude and course (rad) at ``before`` m before the runway's middle."""
+    latitude, longitude, course = (angle * DEG for angle in RUNWAY)
+    along = -before / _EARTH_M
+    return (
+        latitude + along * math.cos(course),
+        longitude + along * math.sin(course) / math.cos(latitude),
+        course,
+    )
+
+
+def _in_flight(
+    before: float, altitude: float, speed: float, *, gear: bool = False, climb: float = 0.0
+) -> Beginning:
+    """Return trimmed flight along the runway's direction; distances in m, speed in m/s."""
+    latitude, longitude, course = _place(before)
+    found = trim(
+        latitude=latitude, longitude=longitude, altitude=altitude, speed=speed, course=course,
+        known=None if gear else _TRIM, climb=climb,
+    )  # fmt: skip
+    power = found.inputs["power"]
+    if gear:
+        density, sound, _, _ = standard_atmosphere(altitude)
+        drag = 0.5 * density * speed * speed * AREA * GEAR_DRAG
+        power = _more_power(power, drag, altitude, speed / sound)
+    controls = np.array([found.inputs["elevator"], 0.0, 0.0, power])
+    angles = (*map(float, controls), 1.0 if gear else 0.0)
+    states = {
+        **{s.name: found.state[F16.states.slice(s.name)] for s in F16.states},
+        **dict(zip(ACTUATORS.names, angles, strict=True)),
+    }
+    return Beginning(states, controls, throttle_for(power), 1.0 if gear else 0.0)
+
+
+def _more_power(power: float, force: float, altitude: float, mach: float) -> float:
+    """Return the power (%) with ``force`` N more thrust than ``power``; at most 100."""
+    wanted = thrust_lbf(power, altitude / FT, mach) + force / LBF
+    low, high = power, 100.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        below = thrust_lbf(middle, altitude / FT, mach) < wanted
+        low, high = (middle, high) if below else (low, middle)
+    return low
+
+
+def _on_the_runway() -> Beginning:
+    """Return the aircraft at rest near the threshold, with the engine at idle."""
+    latitude, longitude, course = _place(0.5 * RUNWAY_LENGTH - _LINED_UP_M)
+    p = dict(zip(F16.parameters.names, map(float, F16.parameters.initial()), strict=True))
+    pitch, height = resting(p["mass"] * STANDARD_GRAVITY)
+    x = initial_state(
+        latitude=latitude, longitude=longitude, altitude=height,
+        velocity_ned=(0.0, 0.0, 0.0), euler=(0.0, pitch, course), parameters=p,
+    )  # fmt: skip
+    states: dict[str, Any] = {s.name: x[F16.states.slice(s.name)] for s in F16.states}
+    return Beginning({**states, "gear_extension": 1.0}, np.zeros(4), 0.0, 1.0)
+
+
+def _beginning(start: str, altitude_ft: float | None, speed_kt: float | None) -> Beginning:
+    """Return the first state for ``start``; raises :class:`ScenarioError` for wrong settings."""
+    if start not in STARTS:
+        raise UnknownName("start", start, STARTS, "f16-by-hand")
+    if start != "air" and altitude_ft is not None:
+        raise ScenarioError(
+            f"start={start} determines the altitude; leave out altitude_ft, or give start=air"
+        )
+    if start == "runway":
+        if speed_kt is not None:
+            raise ScenarioError("start=runway begins at rest; leave out speed_kt")
+        return _on_the_runway()
+    if start == "final":
+        before = _FINAL_M + _AIMED_M
+        return _in_flight(
+            0.5 * RUNWAY_LENGTH + _FINAL_M, before * math.tan(_GLIDE * DEG) + STANDS,
+            (170.0 if speed_kt is None else speed_kt) * KT, gear=True, climb=-_GLIDE * DEG,
+        )  # fmt: skip
+    return _in_flight(
+        _BEFORE_M,
+        (1500.0 if altitude_ft is None else altitude_ft) * FT,
+        (300.0 if speed_kt is None else speed_kt) * KT,
+    )
 
 
 class Untouched:
@@ -92,58 +209,42 @@ def scenario(
     until: Duration = 3600,
     step: Duration = 0.005,
     rate: float = 100.0,
-    altitude_ft: float = 1500.0,
-    speed_kt: float = 300.0,
+    altitude_ft: float | None = None,
+    speed_kt: float | None = None,
     turbulence: float = 0.0,
+    start: str = "air",
+    wind_kt: float = 0.0,
+    wind_from: float = 0.0,
 ) -> Scenario:
-    """Fly the F-16 with a stick: level flight, 9 km from a runway; controller at ``rate`` Hz.
+    """Fly the F-16 with a stick, take off and land; the controller runs at ``rate`` Hz.
 
-    ``altitude_ft`` (ft) and ``speed_kt`` (kt) are the initial altitude and speed.  The stick is the
-    external input ``stick``.  ``turbulence`` is the probability of exceedance of the Dryden gusts
-    of MIL-F-8785C: 1e-2 light, 1e-3 moderate, 1e-5 severe, 0 none.
+    ``start``: ``air`` (level flight, 9 km before the runway, at ``altitude_ft`` ft, 1500, and
+    ``speed_kt`` kt, 300), ``final`` (3 nautical miles before the runway, on a glide path of 3 deg,
+    gear down, 170 kt) or ``runway`` (at rest).  The stick is the external input ``stick``.
+    ``turbulence`` is the probability of exceedance of the Dryden gusts of MIL-F-8785C: 1e-2 light,
+    1e-3 moderate, 1e-5 severe, 0 none.  The wind of ``wind_kt`` kt comes from ``wind_from`` deg;
+    with turbulence it is the mean wind 20 ft above the ground, and causes gusts near the ground.
     """
-    latitude, longitude, course = RUNWAY
-    along = -_BEFORE_M / _EARTH_M
-    found = trim(
-        latitude=latitude * DEG + along * math.cos(course * DEG),
-        longitude=longitude * DEG + along * math.sin(course * DEG) / math.cos(latitude * DEG),
-        altitude=altitude_ft * FT,
-        speed=speed_kt * KT,
-        course=course * DEG,
-        known=_TRIM,
-    )
+    begins = _beginning(start, altitude_ft, speed_kt)
     out = Scenario(
         "f16 by hand",
         until=until,
-        limits=("there is no ground: below 0 m the aircraft flies on",),
+        limits=("forests are only drawn: their trees are no obstacles",),
     )
-    angles = (found.inputs["elevator"], 0.0, 0.0, found.inputs["power"])
-    states = {
-        **{s.name: found.state[F16.states.slice(s.name)] for s in F16.states},
-        **dict(zip(ACTUATORS.names, angles, strict=True)),
-    }
-    _add_aircraft(out, states, step, turbulence)
-    lever = throttle_for(found.inputs["power"])
-    signals = _beginning_with(STICK, throttle=lever)
+    _add_aircraft(out, begins.states, step, turbulence, wind_kt * KT, wind_from * DEG)
+    signals = _beginning_with(STICK, throttle=begins.throttle, gear=begins.gear)
     out.external_input("stick", signals, Untouched())
-    out.show(STALL, PUSHED, scene="f16", plant="f16")
-    out.plot("altitude [ft]", "f16.altitude_ft")
-    out.plot("equivalent airspeed [kt]", "f16.equivalent_airspeed_kt")
-    out.plot("roll and pitch [deg]", "f16.roll_deg", "f16.pitch_deg")
-    out.plot("angles of attack and sideslip [deg]", "f16.alpha_deg", "f16.beta_deg")
-    out.plot("load factor", "f16.load_factor")
-    out.plot("stick and pedals", *(f"stick.{name}" for name in STICK.names))
-    out.plot("surfaces [deg]", *(f"f16.{name}_angle" for name in ("elevator", "aileron", "rudder")))
-    out.plot("engine power [%]", "f16.engine_power", "f16.power")
-    out.plot("ground track [deg]", "f16.latitude_deg", over="f16.longitude_deg")
+    ground = Ground(ground_grid(), RUNWAY[0], RUNWAY[1])
+    out.show(STALL, PUSHED, PULL_UP, ground, scene="f16", plant="f16")
+    _plot(out)
     period = exact_seconds(rate, "rate")
     controller = PythonController(
         by_wire,
         BY_WIRE_INPUTS,
         BY_WIRE_OUTPUTS,
         parameters=BY_WIRE_PARAMETERS,
-        memory=_beginning_with(BY_WIRE_MEMORY, elevator=found.inputs["elevator"]),
-        values={"period": 1.0 / rate, "weight": _weight(states, found.controls)},
+        memory=_beginning_with(BY_WIRE_MEMORY, elevator=float(begins.controls[0])),
+        values={"period": 1.0 / rate, "weight": begins.weight},
         compile=True,
         name="by_wire",
     )
@@ -159,15 +260,35 @@ def scenario(
     return out
 
 
+def _plot(out: Scenario) -> None:
+    """Declare the plots of reports and viewers."""
+    out.plot("altitude [ft]", "f16.altitude_ft")
+    out.plot("height above the ground [m]", "f16.height")
+    out.plot("equivalent airspeed [kt]", "f16.equivalent_airspeed_kt")
+    out.plot("roll and pitch [deg]", "f16.roll_deg", "f16.pitch_deg")
+    out.plot("angles of attack and sideslip [deg]", "f16.alpha_deg", "f16.beta_deg")
+    out.plot("load factor, and load of the wheels", "f16.load_factor", "f16.wheel_load")
+    out.plot("stick and pedals", *(f"stick.{name}" for name in STICK.names[:4]))
+    out.plot("brake, gear, and modes of the autopilot",
+             "stick.brake", "f16.gear_extension", "by_wire.autopilot")  # fmt: skip
+    out.plot("surfaces [deg]", *(f"f16.{name}_angle" for name in ("elevator", "aileron", "rudder")))
+    out.plot("engine power [%]", "f16.engine_power", "f16.power")
+    out.plot("ground track [deg]", "f16.latitude_deg", over="f16.longitude_deg")
+
+
 def _add_aircraft(
-    out: Scenario, states: Mapping[str, Any], step: Duration, turbulence: float
-) -> None:
-    """Add the plant ``f16``, and the plant ``air`` if there is turbulence."""
-    model, inputs = FLOWN, {name: f"by_wire.{name}" for name in BY_WIRE_OUTPUTS.names}
+    out: Scenario, states: Mapping[str, Any], step: Duration, turbulence: float,
+    wind: float, wind_from: float,
+) -> None:  # fmt: skip
+    """Add the plant ``f16``, and the plant ``air`` if there is turbulence; ``wind`` in m/s, rad."""
+    inputs: dict[str, Source] = {name: f"by_wire.{name}" for name in BY_WIRE_OUTPUTS.names}
+    inputs |= {"brake": "stick.brake", "gear": "stick.gear", "pedal": "stick.yaw"}
     if turbulence != 0.0:
-        model = in_moving_air(FLOWN)
         inputs |= {name: f"air.{name}" for name in DRYDEN_OUTPUTS.names}
-        wires = {name: f"f16.{name}" for name in DRYDEN_INPUTS.names}
-        gusts = {"exceedance": turbulence}
-        out.plant("air", dryden(GUSTS_S), step=GUSTS_S, inputs=wires, parameters=gusts)
-    out.plant("f16", model, step=step, states=states, inputs=inputs)
+        wires = {name: f"f16.{name}" for name in DRYDEN_INPUTS.names} | {"altitude": "f16.height"}
+        values = {"exceedance": turbulence, "wind_20ft": wind, "wind_from": wind_from}
+        out.plant("air", dryden(GUSTS_S), step=GUSTS_S, inputs=wires, parameters=values)
+    elif wind != 0.0:
+        inputs["wind_north"] = -wind * math.cos(wind_from)
+        inputs["wind_east"] = -wind * math.sin(wind_from)
+    out.plant("f16", FLOWN, step=step, states=states, inputs=inputs)

@@ -65,8 +65,11 @@ def trim(
     course: float,
     parameters: Mapping[str, float] | None = None,
     known: Solution | None = None,
+    climb: float = 0.0,
 ) -> Trim:
     """Find pitch angle, elevator and power for level flight at ``speed`` m/s over the Earth.
+
+    ``climb`` is the angle (rad) of the flight path above the horizon, 0 in level flight.
 
     Angles are in rad, ``altitude`` in m.  Roll is zero and yaw is ``course``.  The Euler angles are
     constant relative to north, east and down, so the body turns with the transport rate.  The
@@ -78,6 +81,9 @@ def trim(
     p = F16.parameters.initial(parameters)
     values = dict(zip(F16.parameters.names, map(float, p), strict=True))
     velocity = (speed * math.cos(course), speed * math.sin(course), 0.0)
+    if climb != 0.0:
+        flat, down = math.cos(climb), -speed * math.sin(climb)
+        velocity = (flat * velocity[0], flat * velocity[1], down)
 
     def state_at(theta: float) -> Vector:
         return initial_state(

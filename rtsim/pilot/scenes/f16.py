@@ -12,13 +12,14 @@ import pygame
 from rtsim.gateway.shapes import solid_of
 from rtsim.pilot.scenes.camera import Camera, axes_of
 from rtsim.pilot.scenes.flight import FlightScene, Ground
+from rtsim.pilot.scenes.flight_aids import FlightAids
 from rtsim.pilot.scenes.hud import HeadUp, HudFigures
 from rtsim.pilot.scenes.relief import Relief
 from rtsim.pilot.scenes.scene import CHASE, SceneMoment, Shown
 from rtsim.pilot.scenes.sky import draw_sky
 from rtsim.pilot.scenes.solids import DrawnSolid, Placement
 from rtsim.pilot.scenes.text import no_picture
-from rtsim.pilot.scenes.world import Runway, Terrain, approach
+from rtsim.pilot.scenes.world import Runway, Terrain, approach, on_ground
 from rtsim.scenario.ground import Ground as Declared
 
 _BEHIND, _ABOVE, _LENGTH = 32.0, 7.0, 15.1
@@ -43,6 +44,8 @@ class F16Scene:
         down = 0.0 if self._relief is None else -self._relief.height(0.0, 0.0)
         self._runway = Runway(math.radians(heading), down=down)
         self._display = HeadUp()
+        ends = np.array([[-0.5 * self._runway.length, 0.0]])
+        self._aids = FlightAids(self.course, on_ground(ends, math.radians(heading))[0])
         self._name = str(about.get("plant", "f16"))
 
     def _relief_of(self, plain: Mapping[str, Any]) -> Relief:
@@ -70,7 +73,9 @@ class F16Scene:
         if moment.view == CHASE:
             self._aircraft.draw(surface, camera, Placement(flight.place, flight.axes))
         if not moment.aside:
-            self._display.draw(surface, camera, flight, self._figures(body, moment))
+            figures = self._figures(body, moment)
+            self._display.draw(surface, camera, flight, figures)
+            self._aids.draw(surface, flight, body, figures.looks_ahead)
 
     def camera(
         self,

@@ -84,6 +84,7 @@ class Runway:
     def __init__(
         self, heading: float, length: float = 3000.0, width: float = 60.0, down: float = 0.0
     ) -> None:
+        self.length = length
         half, side = 0.5 * length, 0.5 * width
         painted = [
             (along, along + 60.0, -0.9, 0.9) for along in np.arange(150.0 - half, half - 150, 120)

@@ -69,6 +69,7 @@ def scenario(
     chosen = task_named(task)
     out = Scenario("tracking", until=until if until else chosen.duration)
     out.plant("vehicle", plant(plant_kind, plant_gain), step=0.01, inputs={"stick": "link.pitch"})
+    out.show(scene=chosen.scene or "strips", **chosen.shown())
     model = PilotModel(gain, lead, lag, delay, neuromuscular, damping)
     add_flying(
         out,

@@ -22,6 +22,16 @@ class Row:
     title: str = ""
     """What the report prints; if empty, the name."""
 
+    @property
+    def said(self) -> str:
+        """The name for a reader."""
+        return self.title or self.name
+
+    @property
+    def shown(self) -> str:
+        """The value for a reader, without a unit."""
+        return "not known" if self.value is None else f"{self.value:.4g}"
+
     def to_plain(self) -> dict[str, Any]:
         return {"value": self.value, "unit": self.unit}
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period
 from rtsim.scenario.scenario import Scenario
 from rtsim.piloting.link import link
@@ -90,13 +90,12 @@ def _add_script(
             "the scripted pilot flies tracking tasks only, on the axes "
             f"{', '.join(flying.models) or 'none'}; give task=pitch-tracking, or by=person"
         )
-    inputs: dict[str, str | float] = {}
-    for name in flying.stick.names:
-        inputs[f"{name}_target"] = f"{NAME}.{name}_target" if name in flown else 0.0
-        inputs[f"{name}_answer"] = signals[name] if name in flown else 0.0
-        inputs[f"{name}_remnant"] = (
-            f"remnant.{name}" if name in flown and flying.remnant > 0.0 else 0.0
-        )
+    inputs = {}
+    for name in flown:
+        inputs[f"{name}_target"] = f"{NAME}.{name}_target"
+        inputs[f"{name}_answer"] = signals[name]
+        if flying.remnant > 0.0:
+            inputs[f"{name}_remnant"] = f"remnant.{name}"
     if flying.remnant > 0.0:
         noise = Signals(*flown)
         scenario.noise("remnant", noise, deviation=flying.remnant, period=period)

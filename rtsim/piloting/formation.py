@@ -91,7 +91,7 @@ class Formation:
                 Signal("latitude0", "rad"),
                 Signal("longitude0", "rad"),
                 Signal("course", "rad"),
-                Signal("speed", "m/s"),
+                Signal("lead_speed", "m/s"),
                 Signal("along_start", "m"),
                 Signal("across_start", "m"),
                 Signal("height_start", "m"),

@@ -88,7 +88,7 @@ class Gates:
         return ""
 
     def shown(self) -> Mapping[str, Any]:
-        return {}
+        return {"gates": [list(row) for row in self.gates], "half": self.half}
 
     def model(self) -> Model:
         """Return the plant ``task``: which gate is next, which were passed, and how exactly."""

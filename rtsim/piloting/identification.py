@@ -51,6 +51,8 @@ class DescribingFunctions:
     pilot: Spectrum
     vehicle: Spectrum
     trusted: NDArray[np.bool_]
+    spread: Vector
+    """The relative standard deviation (k,) of the pilot's describing function by the remnant."""
     remnant: float
     """The remnant: the share of the power of the stick that no frequency of the target has."""
     own_error: float
@@ -119,9 +121,11 @@ def describing_functions(
     aside[0] = True
     power = [np.abs(v) ** 2 for v in spectra]
     trusted = np.ones(len(multiples), bool)
+    spread = np.zeros(len(multiples))
     for values in power[:2]:
         beside = np.array([_floor(values, aside, int(m)) for m in multiples])
         trusted &= values[multiples] > _COHERENT * beside
+        spread += beside / np.maximum(values[multiples], 1e-300)
     e, c, m = (v[multiples] for v in spectra)
     with np.errstate(all="ignore"):
         loop, pilot, vehicle = m / e, c / e, m / c
@@ -134,6 +138,7 @@ def describing_functions(
         pilot,
         vehicle,
         trusted,
+        np.sqrt(spread),
         float(power[1][~aside].sum()) / whole if whole > 0.0 else 0.0,
         math.sqrt(0.5 * float(power[0][~aside].sum())),
     )
@@ -152,11 +157,13 @@ class PilotFit:
 
     model: PilotModel
     error: float
-    """RMS of the relative error of the describing function."""
+    """RMS of the relative error of the describing function; surer frequencies count more."""
 
 
 _STRUCTURES = ((False, False), (True, False), (False, True))
 """Whether the pilot leads, and whether the pilot lags."""
+_SURE = 0.02
+"""Below this relative standard deviation, all frequencies count the same in the fit."""
 _BETTER = 0.7
 """A structure with more parameters must reduce the RMS of the error to this share."""
 
@@ -167,17 +174,20 @@ def fit_pilot(found: DescribingFunctions) -> PilotFit | None:
     A pilot without lead and lag is preferred, unless lead or lag fits clearly better.
     """
     w, measured = found.frequencies[found.trusted], found.pilot[found.trusted]
+    weight = _SURE / np.hypot(_SURE, found.spread[found.trusted])
     if len(w) < 5:
         return None
     best: PilotFit | None = None
     for leads, lags in _STRUCTURES:
-        fit = _fitted(w, measured, leads, lags)
+        fit = _fitted(w, measured, weight, leads, lags)
         if best is None or fit.error < _BETTER * best.error:
             best = fit
     return best
 
 
-def _fitted(w: Vector, measured: Spectrum, leads: bool, lags: bool) -> PilotFit:
+def _fitted(
+    w: Vector, measured: Spectrum, weight: Vector, leads: bool, lags: bool
+) -> PilotFit:
     """Return the best pilot of one structure, from several starts."""
     sign = 1.0 if np.cos(np.angle(measured[0])) >= 0.0 else -1.0
     start = abs(measured[len(w) // 3])
@@ -191,7 +201,7 @@ def _fitted(w: Vector, measured: Spectrum, leads: bool, lags: bool) -> PilotFit:
 
     def misses(v: Vector) -> Vector:
         ratio = made(v).response(w) / measured
-        off = np.concatenate((ratio.real - 1.0, ratio.imag))
+        off = np.concatenate(((ratio.real - 1.0) * weight, ratio.imag * weight))
         out: Vector = np.clip(off, -1e3, 1e3)
         return out
 
@@ -205,7 +215,7 @@ def _fitted(w: Vector, measured: Spectrum, leads: bool, lags: bool) -> PilotFit:
             least_squares(misses, np.log(first), bounds=(np.log(low), np.log(high)), x_scale=0.3)
         )
     best = min(fits, key=lambda fit: float(fit.cost))
-    return PilotFit(made(best.x), math.sqrt(float((best.fun**2).sum()) / len(w)))
+    return PilotFit(made(best.x), math.sqrt(float((best.fun**2).sum() / (weight**2).sum())))
 
 
 Response = Callable[[Vector], Spectrum]

@@ -133,7 +133,13 @@ def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> Py
         rings += [Signal(f"{s.name}_past", shape=(SAMPLES,), initial=(0.0,) * SAMPLES)]
     return PythonController(
         track,
-        Signals(*(f"{s}_{what}" for what in ("target", "answer", "remnant") for s in stick.names)),
+        Signals(
+            *(
+                Signal(f"{name}_{what}", optional=True)
+                for what in ("target", "answer", "remnant")
+                for name in stick.names
+            )
+        ),
         stick,
         parameters=Signals(*parameters),
         memory=Signals(Signal("at"), *states, *rings),

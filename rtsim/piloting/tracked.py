@@ -56,7 +56,8 @@ def tracked_axes(recording: Recording, name: str) -> tuple[list[TrackedAxis], bo
     order = [s.name.removesuffix("_target") for s in recording.track(name).signals
              if s.name.endswith("_target")]  # fmt: skip
     begin, measured = float(p["begin"]), float(p["measured"])
-    complete = recording.end_ns * 1e-9 >= begin + measured - 1e-9
+    start = float(recording.track(name).ns[0]) * 1e-9
+    complete = start <= begin and recording.end_ns * 1e-9 >= begin + measured - 1e-9
     count = len(p["frequencies"]) // len(order)
     multiples = np.rint(np.array(p["frequencies"]) * measured / math.tau).astype(int)
     sines = multiples.reshape(len(order), count)
@@ -69,20 +70,21 @@ def tracked_axes(recording: Recording, name: str) -> tuple[list[TrackedAxis], bo
     return out, complete
 
 
+_SAMPLED = "messages/link.inputs"
+"""The track of what the link sampled: the stick, whoever moved it."""
+
+
 def _stick_of(recording: Recording, axis: str) -> str:
     """Return the signal of the stick that moves ``axis``: of the same name, or the only one."""
-    for name in ("stick", "messages/stick"):
-        track = recording.tracks.get(name)
-        if track is None:
-            continue
-        names = list(track.signals.columns)
-        if axis in names:
-            return f"stick.{axis}"
-        if len(names) == 1:
-            return f"stick.{names[0]}"
+    track = recording.tracks.get(_SAMPLED)
+    names = [] if track is None else list(track.signals.columns)
+    if axis in names:
+        return f"link.inputs.{axis}"
+    if len(names) == 1:
+        return f"link.inputs.{names[0]}"
     raise TaskError(
-        f"{recording.source} has no signal of a stick for the axis {axis}; the scenario needs an "
-        f"external input or a controller named stick with the signal {axis}"
+        f"{recording.source} has no stick for the axis {axis}: the link has the inputs "
+        f"{', '.join(names) or 'none'}; add stick and link by add_flying (docs/tasks.md)"
     )
 
 
@@ -101,9 +103,10 @@ def _axis(
     wanted = f"{name}.{axis}_target"
     ns = np.rint(np.arange(round((recording.end_ns * 1e-9) * _RATE) + 1) * 1e9 / _RATE)
     table = signal_table(recording, (wanted, answer, stick), ns=ns.astype(np.int64))
+    known = np.isfinite(table[wanted]) & np.isfinite(table[answer])  # not before a checkpoint
     time = table.time
     c = np.nan_to_num(table[stick])
-    here = (time >= begin - 1e-9) & (time < begin + measured - 1e-9)
+    here = (time >= begin - 1e-9) & (time < begin + measured - 1e-9) & known
     target, m = table[wanted], table[answer]
     e = target - m  # both at one tag; the task itself holds the answer of its last step
     found = fit = None
@@ -117,7 +120,9 @@ def _axis(
         )
     low, high = _travel(recording, stick)
     rms_target = _rms(target[here] - target[here].mean())
-    marks = oscillations(time, e, c, m, _SWINGS * rms_target, high - low)
+    marks = oscillations(
+        time[known], e[known], c[known], m[known], _SWINGS * rms_target, high - low
+    )
     return TrackedAxis(
         axis,
         table.units[wanted],
@@ -135,14 +140,10 @@ def _axis(
 
 
 def _travel(recording: Recording, stick: str) -> tuple[float, float]:
-    component, _, signal = stick.partition(".")
-    for name in (component, f"messages/{component}"):
-        track = recording.tracks.get(name)
-        if track is not None:
-            found = track.signals[signal]
-            if math.isfinite(found.low) and math.isfinite(found.high):
-                return found.low, found.high
-    return -1.0, 1.0
+    """Return the ends of the stick's travel; -1 and 1 if the signal declares no limits."""
+    found = recording.track(_SAMPLED).signals[stick.rpartition(".")[2]]
+    finite = math.isfinite(found.low) and math.isfinite(found.high)
+    return (found.low, found.high) if finite else (-1.0, 1.0)
 
 
 def _rms(values: Vector) -> float:
@@ -183,9 +184,9 @@ def tracked(recording: Recording, name: str) -> Findings:
     marks: list[Mapping[str, Any]] = []
     if not complete:
         notes.append(
-            f"The run ends at {recording.end_ns * 1e-9:g} s, before the end of the measured "
-            f"interval at {p['begin'] + p['measured']:g} s. The RMS values are those of the part "
-            "that was flown, and nothing is identified."
+            f"The recording ends at {recording.end_ns * 1e-9:g} s, and does not have the whole "
+            f"measured interval from {p['begin']:g} to {p['begin'] + p['measured']:g} s. The RMS "
+            "values are those of the part that was flown, and nothing is identified."
         )
     more, told = latency_rows(recording, p["begin"] + p["measured"])
     rows += more

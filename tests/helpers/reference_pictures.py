@@ -30,6 +30,7 @@ from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes import text
 from rtsim.pilot.scenes.f16 import F16Scene
+from rtsim.piloting.task import task_named
 from rtsim.pilot.scenes.orbit import OrbitScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.strips import StripScene
@@ -105,7 +106,7 @@ def in_a_bank() -> Shown:
 def f16(view: str, size: tuple[int, int] = (360, 220)) -> pygame.Surface:
     surface = pygame.Surface(size)
     moment = SceneMoment({"f16": in_a_bank()}, view, {"throttle": 0.5})
-    F16Scene({"runway": RUNWAY}).draw(surface, moment)
+    F16Scene({"runway": RUNWAY, **task_named("gates").shown()}).draw(surface, moment)
     return surface
 
 

@@ -29,6 +29,10 @@ from rtsim.models.f16.stevens_lewis import throttle_for
 from rtsim.models.f16.trim import trim
 from rtsim.models.units import DEG, FT, KT
 from rtsim.models.wind import in_moving_air
+from rtsim.piloting.flying import PERSON, Flying, Untouched, add_flying
+from rtsim.piloting.pilot import PilotModel
+from rtsim.piloting.place import along_across, place
+from rtsim.piloting.task import task_named
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue
 
@@ -63,6 +67,16 @@ PUSHED = Cue(
 """The warning of a negative angle of attack near the controller's lower limit."""
 
 
+SCRIPTED = {
+    "pitch": PilotModel(gain=4.5, lag=0.4, delay=0.15),
+    "roll": PilotModel(gain=0.85, lead=0.33, delay=0.15),
+}
+"""The scripted pilot's parameters by axis: gain in stick per rad, times in s."""
+TASK_SIGNALS = {
+    name: f"f16.{name}"
+    for name in ("pitch", "roll", "latitude", "longitude", "altitude", "airspeed")
+}
+"""The signals of the aircraft that tasks need."""
 _TRIM = (0.04349688689658624, -3.1539943399830195, 10.628757254039504)
 """The result of :func:`rtsim.models.f16.trim.trim` for the default altitude and speed."""
 
@@ -74,34 +88,41 @@ def _beginning_with(signals: Signals, **values: float) -> Signals:
 
 def _weight(states: Mapping[str, Any], controls: Vector) -> float:
     """Return the load factor (g) of level flight, with the share of the Earth's curvature."""
-    x, y = FLOWN.states.initial(states), FLOWN.outputs.initial()
-    with plainly():
-        output(0.0, x, np.zeros(0), controls, FLOWN.parameters.initial(), y)
-    outputs = dict(zip(FLOWN.outputs.names, map(float, y), strict=True))
+    outputs = _outputs(states, controls)
     return outputs["load_factor"] / math.cos(outputs["pitch"])
 
 
-class Untouched:
-    """A stick that does not move; the run uses it until a viewer connects a stick."""
-
-    def poll(self) -> Vector | None:
-        return None
+def _outputs(states: Mapping[str, Any], controls: Vector) -> dict[str, float]:
+    """Return the outputs of the aircraft at the start of the run, by name."""
+    x, y = FLOWN.states.initial(states), FLOWN.outputs.initial()
+    with plainly():
+        output(0.0, x, np.zeros(0), controls, FLOWN.parameters.initial(), y)
+    return dict(zip(FLOWN.outputs.names, map(float, y), strict=True))
 
 
 def scenario(
-    until: Duration = 3600,
+    until: Duration = 0,
     step: Duration = 0.005,
     rate: float = 100.0,
     altitude_ft: float = 1500.0,
     speed_kt: float = 300.0,
     turbulence: float = 0.0,
+    task: str = "",
+    latency: float = 0.0,
+    by: str = PERSON,
+    remnant: float = 0.0,
 ) -> Scenario:
     """Fly the F-16 with a stick: level flight, 9 km from a runway; controller at ``rate`` Hz.
 
     ``altitude_ft`` (ft) and ``speed_kt`` (kt) are the initial altitude and speed.  The stick is the
     external input ``stick``.  ``turbulence`` is the probability of exceedance of the Dryden gusts
     of MIL-F-8785C: 1e-2 light, 1e-3 moderate, 1e-5 severe, 0 none.
+
+    ``until`` 0 is the end of the task, or 3600 s.  ``task`` is what the pilot has to do: a name that ``rtsim tasks`` lists, or a TOML file.
+    ``latency`` (s) delays the stick.  ``by`` is ``person``, or ``script`` for a scripted pilot with
+    the density ``remnant`` of the noise that is added to the error (docs/tasks.md).
     """
+    chosen = task_named(task) if task else None
     latitude, longitude, course = RUNWAY
     along = -_BEFORE_M / _EARTH_M
     found = trim(
@@ -114,7 +135,7 @@ def scenario(
     )
     out = Scenario(
         "f16 by hand",
-        until=until,
+        until=until or (chosen.duration if chosen else 3600),
         limits=("there is no ground: below 0 m the aircraft flies on",),
     )
     angles = (found.inputs["elevator"], 0.0, 0.0, found.inputs["power"])
@@ -125,8 +146,14 @@ def scenario(
     _add_aircraft(out, states, step, turbulence)
     lever = throttle_for(found.inputs["power"])
     signals = _beginning_with(STICK, throttle=lever)
-    out.external_input("stick", signals, Untouched())
-    out.show(STALL, PUSHED, scene="f16", plant="f16")
+    linked = chosen is not None or latency != 0.0 or by != PERSON
+    if linked:
+        flying = Flying(signals, 1.0 / rate, latency, by, SCRIPTED, remnant)
+        add_flying(out, flying, chosen, TASK_SIGNALS, _task_values(states, found.controls, speed_kt))
+    else:
+        out.external_input("stick", signals, Untouched())
+    scene = (chosen.scene if chosen else "") or "f16"
+    out.show(STALL, PUSHED, scene=scene, plant="f16", **(chosen.shown() if chosen else {}))
     out.plot("altitude [ft]", "f16.altitude_ft")
     out.plot("equivalent airspeed [kt]", "f16.equivalent_airspeed_kt")
     out.plot("roll and pitch [deg]", "f16.roll_deg", "f16.pitch_deg")
@@ -152,11 +179,36 @@ def scenario(
         controller,
         period=Period(1_000_000_000 / period),
         inputs={
-            **{f"stick_{name}": f"stick.{name}" for name in STICK.names},
+            **{f"stick_{n}": f"{'link' if linked else 'stick'}.{n}" for n in STICK.names},
             **{name: f"f16.{name}" for name in FEEDBACK.names},
         },
     )
+    if linked:
+        out.order("link", "by_wire")
     return out
+
+
+def _task_values(
+    states: Mapping[str, Any], controls: Vector, speed_kt: float
+) -> dict[str, object]:
+    """Return the parameters of tasks: the runway, the aircraft's place, attitude and speed."""
+    outputs = _outputs(states, controls)
+    latitude0, longitude0, course = (angle * DEG for angle in RUNWAY)
+    north, east, down = place(
+        outputs["latitude"], outputs["longitude"], outputs["altitude"], latitude0, longitude0
+    )
+    along, across = along_across(north, east, course)
+    return {
+        "latitude0": latitude0,
+        "longitude0": longitude0,
+        "course": course,
+        "pitch_centre": outputs["pitch"],
+        "roll_centre": outputs["roll"],
+        "along_start": along,
+        "across_start": across,
+        "height_start": -down,
+        "lead_speed": speed_kt * KT,
+    }
 
 
 def _add_aircraft(

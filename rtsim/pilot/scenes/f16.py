@@ -13,14 +13,15 @@ from rtsim.pilot.scenes.camera import Camera, axes_of
 from rtsim.pilot.scenes.flight import FlightScene, Ground
 from rtsim.pilot.scenes.hud import HeadUp, HudFigures
 from rtsim.pilot.scenes.scene import CHASE, SceneMoment, Shown
+from rtsim.pilot.scenes.task import TaskDrawing
 from rtsim.pilot.scenes.text import no_picture
-from rtsim.pilot.scenes.world import Runway, Terrain, approach
+from rtsim.pilot.scenes.world import Runway, Terrain
 
 _BEHIND, _ABOVE = 32.0, 7.0
 
 
 class F16Scene:
-    """The scene of an F-16; ``about`` can have the entries ``plant`` and ``runway``.
+    """The scene of an F-16; ``about`` can have the entries ``plant``, ``runway`` and ``gates``.
 
     ``runway`` has the latitude and longitude of the runway's middle, and its direction, deg.
     """
@@ -28,7 +29,7 @@ class F16Scene:
     def __init__(self, about: Mapping[str, Any]) -> None:
         latitude, longitude, heading = map(float, about.get("runway", (36.0176, -75.6713, 45.0)))
         self.ground = Ground(latitude, longitude)
-        self.course = approach(math.radians(heading))
+        self._task = TaskDrawing(about, math.radians(heading))
         self._terrain = Terrain()
         self._runway = Runway(math.radians(heading))
         self._display = HeadUp()
@@ -41,11 +42,10 @@ class F16Scene:
         if not flight.drawable:
             no_picture(surface, f"the state of {self._name} is not finite, or not near the Earth")
             return
-        self.course.follow(flight.place, body.ns)
         camera = self.camera(flight, surface, moment.view)
         self._terrain.draw(surface, camera)
         self._runway.draw(surface, camera)
-        self.course.draw(surface, camera)
+        self._task.draw(surface, camera, moment, flight, draw_aircraft)
         if moment.view == CHASE:
             draw_aircraft(surface, camera, flight)
         self._display.draw(surface, camera, flight, self._figures(body, moment))
@@ -60,15 +60,13 @@ class F16Scene:
         return Camera(place, axes, width, height)
 
     def _figures(self, body: Shown, moment: SceneMoment) -> HudFigures:
-        course = self.course
         return HudFigures(
             body["equivalent_airspeed"],
             body["alpha"],
             body["mach"],
             any(w.signal == f"{self._name}.alpha" for w in moment.warned),
             moment.stick.get("throttle"),
-            f"gate {min(course.next + 1, len(course.gates))}/{len(course.gates)}"
-            + (f", missed {course.missed}" if course.missed else ""),
+            self._task.text(moment),
             moment.view != CHASE,
         )
 

@@ -14,6 +14,7 @@ COMMANDS = {
     "fly": "rtsim.cli.fly:fly",
     "tasks": "rtsim.cli.tasks:tasks",
     "measure": "rtsim.cli.tasks:measure_command",
+    "experiment": "rtsim.cli.experiment:experiment",
     "joystick": "rtsim.cli.joystick:joystick",
     "view": "rtsim.cli.view:view",
     "replay": "rtsim.cli.replay:replay",

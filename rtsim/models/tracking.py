@@ -9,10 +9,10 @@ from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.equations.model import Model
-from rtsim.scenario.scenario import Scenario
 from rtsim.piloting.flying import Flying, add_flying
 from rtsim.piloting.pilot import PilotModel
 from rtsim.piloting.task import task_named
+from rtsim.scenario.scenario import Scenario
 
 STICK = Signals(Signal("pitch", low=-1.0, high=1.0, description="aft is positive: nose up"))
 PLANTS = ("K/s", "K/s^2")
@@ -57,16 +57,18 @@ def scenario(
     neuromuscular: float = 15.0,
     damping: float = 0.7,
     remnant: float = 0.0,
+    realisation: int = 0,
     until: Duration = 0,
 ) -> Scenario:
     """Track a sum of sines with the plant K/s or K/s^2; a person flies, or a scripted pilot.
 
     ``plant_gain`` is K in rad/s (or rad/s^2) for full stick.  ``by`` is ``person`` or ``script``.
     The arguments from ``gain`` to ``damping`` are those of the scripted pilot
-    (:class:`rtsim.piloting.PilotModel`); ``remnant`` is the density of the noise that is added to the
-    error, rad/sqrt(Hz).  ``until`` 0 is the end of the task.
+    (:class:`rtsim.piloting.PilotModel`); ``remnant`` is the density of the noise that is added to
+    the error, rad/sqrt(Hz).  ``realisation`` selects the phases of the target; 0 leaves those of
+    the task.  ``until`` 0 is the end of the task.
     """
-    chosen = task_named(task)
+    chosen = task_named(task, realisation)
     out = Scenario("tracking", until=until if until else chosen.duration)
     out.plant("vehicle", plant(plant_kind, plant_gain), step=0.01, inputs={"stick": "link.pitch"})
     out.show(scene=chosen.scene or "strips", **chosen.shown())

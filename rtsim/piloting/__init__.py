@@ -39,8 +39,8 @@ __all__ = [
     "Task",
     "Tracking",
     "add_task",
-    "measure",
     "link",
+    "measure",
     "pilot",
     "task_named",
 ]

@@ -15,8 +15,8 @@ from rtsim.piloting.place import PLACE_INPUTS, PLACE_NEEDS, along_across, place
 from rtsim.piloting.reading import check_keys, number
 
 if TYPE_CHECKING:
-    from rtsim.record.reading import Recording
     from rtsim.piloting.findings import Findings
+    from rtsim.record.reading import Recording
 
 _LEAST_M = 30.0
 """The least distance with which deviations become angles."""
@@ -95,12 +95,10 @@ class Approach:
         return {}
 
     def model(self) -> Model:
-        """Return the plant ``task``: deviations, their integrated squares, and the touchdown."""
+        """Return the plant ``task``: the deviations, and the touchdown."""
         touched = (Signal("touchdown"),) if self.touchdown else ()
         return Model(
             name=self.kind,
-            states=Signals("glide_squared [deg^2 s]", "course_squared [deg^2 s]",
-                           "speed_squared [m^2/s]", "on_path [s]"),  # fmt: skip
             inputs=Signals(*PLACE_INPUTS, Signal("airspeed", "m/s"), *touched),
             discrete=Signals(
                 "height_before [m]",
@@ -112,8 +110,13 @@ class Approach:
                 "touched_speed [m/s]",
                 Signal("before_at", "s", initial=-1.0),
             ),
-            outputs=Signals("distance [m]", "glide_error [deg]", "course_error [deg]",
-                            "speed_error [m/s]", "above_aim [m]"),  # fmt: skip
+            outputs=Signals(
+                "distance [m]",
+                "glide_error [deg]",
+                "course_error [deg]",
+                "speed_error [m/s]",
+                "above_aim [m]",
+            ),
             parameters=Signals(
                 Signal("latitude0", "rad"),
                 Signal("longitude0", "rad"),
@@ -126,7 +129,6 @@ class Approach:
                 Signal("speed", "m/s", initial=self.speed),
                 Signal("wheels", "m", initial=self.wheels),
             ),
-            derivative=derivative,
             update=update,
             output=output,
         )
@@ -153,16 +155,6 @@ def deviations(u: Vector, p: Vector) -> tuple[float, float, float, float, float]
     glide = math.degrees(math.atan2(height, far) - p[3])
     course = math.degrees(math.atan2(across, far))
     return before, height, across, glide, course
-
-
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fill ``dx`` (4,) with squared deviations and 1 between entry and exit, and 0 elsewhere."""
-    before, _, _, glide, course = deviations(u, p)
-    on = p[7] <= before <= p[6] and z[2] < 0.0
-    dx[0] = glide * glide if on else 0.0
-    dx[1] = course * course if on else 0.0
-    dx[2] = (u[3] - p[8]) ** 2 if on else 0.0
-    dx[3] = 1.0 if on else 0.0
 
 
 def update(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,8 @@ class Row:
         return "not known" if self.value is None else f"{self.value:.4g}"
 
     def to_plain(self) -> dict[str, Any]:
-        return {"value": self.value, "unit": self.unit}
+        known = self.value is not None and math.isfinite(self.value)
+        return {"value": self.value if known else None, "unit": self.unit}
 
 
 @dataclass(frozen=True)

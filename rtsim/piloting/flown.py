@@ -25,6 +25,11 @@ def _elements(values: dict[str, float], name: str, count: int) -> Vector:
     return np.array([values[f"{name}_{i}"] for i in range(count)])
 
 
+def _rms(values: Vector) -> float | None:
+    """Return the RMS of ``values`` (n,), or ``None`` if there are none."""
+    return math.sqrt(float(np.mean(values**2))) if len(values) else None
+
+
 def gates_flown(recording: Recording, name: str) -> Findings:
     """Return passed and missed gates, the time from the first to the last, and how exactly."""
     n = len(parameters_of(recording, name)["along"])
@@ -48,21 +53,26 @@ def gates_flown(recording: Recording, name: str) -> Findings:
 
 
 def approach_flown(recording: Recording, name: str) -> Findings:
-    """Return the deviations from the glide path, and place, sink rate and speed of the touchdown."""
+    """Return the deviations from the glide path, and the place and speed of the touchdown."""
     last = _last(recording, name)
-    seconds, touched = last["on_path"], last["touched_at"] >= 0.0
+    touched = last["touched_at"] >= 0.0
     p = parameters_of(recording, name)
+    table = recording.table(name)
+    before = table[f"{name}.distance"]
+    on = (before <= p["entry"]) & (before >= p["exit"])
+    if touched:
+        on &= table.time < last["touched_at"]
 
-    def rms(squared: str) -> float | None:
-        return math.sqrt(last[squared] / seconds) if seconds > 0.0 else None
+    def rms(error: str) -> float | None:
+        return _rms(table[f"{name}.{error}"][on])
 
     def there(value: str) -> float | None:
         return last[value] if touched else None
 
     rows = [
-        Row("rms_glide", rms("glide_squared"), "deg", "RMS of the deviation from the glide path"),
-        Row("rms_course", rms("course_squared"), "deg", "RMS of the deviation from the course"),
-        Row("rms_speed", rms("speed_squared"), "m/s", "RMS of the deviation from the speed"),
+        Row("rms_glide", rms("glide_error"), "deg", "RMS of the deviation from the glide path"),
+        Row("rms_course", rms("course_error"), "deg", "RMS of the deviation from the course"),
+        Row("rms_speed", rms("speed_error"), "m/s", "RMS of the deviation from the speed"),
         Row("touched_at", there("touched_at"), "s", "time of the touchdown"),
         Row("touched_along", there("touched_along"), "m", "touchdown beyond the aim point"),
         Row("touched_across", there("touched_across"), "m", "touchdown to the right of the course"),
@@ -71,26 +81,26 @@ def approach_flown(recording: Recording, name: str) -> Findings:
     ]
     passed = last["distance"] <= p["exit"]
     notes = []
-    if seconds <= 0.0:
+    if not on.any():
         notes.append("The aircraft never was between entry and exit of the glide path.")
     elif not (passed or touched):
         notes.append("The run ends on the glide path, so the deviations are those of a part.")
     if not touched:
         notes.append("The aircraft did not touch down.")
     more, told = latency_rows(recording)
-    return Findings("approach", touched and seconds > 0.0, (*rows, *more), (*notes, *told))
+    return Findings("approach", touched and bool(on.any()), (*rows, *more), (*notes, *told))
 
 
 def formation_flown(recording: Recording, name: str) -> Findings:
     """Return the RMS errors of the place beside the lead."""
     p = parameters_of(recording, name)
     end = recording.end_ns * 1e-9
-    seconds = min(max(end - p["begin"], 0.0), p["measured"])
-    last = _last(recording, name)
+    table = recording.table(name)
+    on = (table.time >= p["begin"]) & (table.time < p["begin"] + p["measured"])
     complete = end >= p["begin"] + p["measured"] - 1e-9
 
     def rms(axis: str) -> float | None:
-        return math.sqrt(last[f"{axis}_squared"] / seconds) if seconds > 0.0 else None
+        return _rms(table[f"{name}.{axis}_error"][on])
 
     told = {"along": "along the course", "across": "across the course", "above": "in height"}
     rows = [Row(f"rms_{a}", rms(a), "m", f"RMS of the error {text}") for a, text in told.items()]

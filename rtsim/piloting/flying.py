@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period
-from rtsim.scenario.scenario import Scenario
 from rtsim.piloting.link import link
 from rtsim.piloting.pilot import PilotModel, pilot
 from rtsim.piloting.task import NAME, Task, add_task
+from rtsim.scenario.scenario import Scenario
 
 PERSON, SCRIPT = "person", "script"
 WHO = (PERSON, SCRIPT)

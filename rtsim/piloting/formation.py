@@ -15,8 +15,8 @@ from rtsim.piloting.place import PLACE_INPUTS, PLACE_NEEDS, along_across, place
 from rtsim.piloting.reading import check_keys, number
 
 if TYPE_CHECKING:
-    from rtsim.record.reading import Recording
     from rtsim.piloting.findings import Findings
+    from rtsim.record.reading import Recording
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,6 @@ class Formation:
         }  # fmt: skip
         return Model(
             name=self.kind,
-            states=Signals("along_squared [m^2 s]", "across_squared [m^2 s]", "above_squared [m^2 s]"),
             inputs=Signals(*PLACE_INPUTS),
             outputs=Signals(
                 *(f"lead_{axis} [m]" for axis in ("north", "east", "down")),
@@ -97,7 +96,6 @@ class Formation:
                 Signal("height_start", "m"),
                 *(Signal(name, unit, initial=value) for name, (value, unit) in figures.items()),
             ),
-            derivative=derivative,
             output=output,
             assumptions=("the lead follows its path exactly, and has no wake",),
         )
@@ -127,15 +125,6 @@ def errors(t: float, u: Vector, p: Vector) -> tuple[float, float, float]:
     along, across = along_across(north, east, p[2])
     ahead, right, height = lead(t, p)
     return along - (ahead - p[7]), across - (right + p[8]), -down - (height - p[9])
-
-
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fill ``dx`` (3,) with the squared errors in the measured interval, and 0 outside."""
-    a, b, c = errors(t, u, p)
-    on = p[13] <= t < p[13] + p[14]
-    dx[0] = a * a if on else 0.0
-    dx[1] = b * b if on else 0.0
-    dx[2] = c * c if on else 0.0
 
 
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001

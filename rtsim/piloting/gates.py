@@ -19,8 +19,8 @@ from rtsim.piloting.place import PLACE_INPUTS, PLACE_NEEDS, place
 from rtsim.piloting.reading import check_keys, number, numbers
 
 if TYPE_CHECKING:
-    from rtsim.record.reading import Recording
     from rtsim.piloting.findings import Findings
+    from rtsim.record.reading import Recording
 
 _HEAD = 4
 """Parameters before the gates: latitude, longitude and course of the reference, and half a side."""
@@ -126,7 +126,9 @@ class Gates:
             ),
             update=update,
             output=output,
-            assumptions=("the gates stand on a flat world that touches the Earth at the reference",),
+            assumptions=(
+                "the gates stand on a flat world that touches the Earth at the reference",
+            ),
         )
 
     @staticmethod

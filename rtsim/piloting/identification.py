@@ -185,9 +185,7 @@ def fit_pilot(found: DescribingFunctions) -> PilotFit | None:
     return best
 
 
-def _fitted(
-    w: Vector, measured: Spectrum, weight: Vector, leads: bool, lags: bool
-) -> PilotFit:
+def _fitted(w: Vector, measured: Spectrum, weight: Vector, leads: bool, lags: bool) -> PilotFit:
     """Return the best pilot of one structure, from several starts."""
     sign = 1.0 if np.cos(np.angle(measured[0])) >= 0.0 else -1.0
     start = abs(measured[len(w) // 3])

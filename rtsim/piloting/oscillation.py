@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Oscillation:
     def to_plain(self) -> Mapping[str, Any]:
         return {
             "first_s": self.first, "last_s": self.last, "frequency_rad_s": self.frequency,
-            "swing": self.swing, "lag_deg": self.lag,
+            "swing": self.swing, "lag_deg": self.lag if math.isfinite(self.lag) else None,
         }  # fmt: skip
 
 
@@ -56,7 +57,7 @@ def oscillations(
     """
     at = extremes(error, 0.5 * swing)
     out, run = [], [at[0]] if len(at) else []
-    for before, now in zip(at[:-1], at[1:], strict=True):
+    for before, now in pairwise(at):
         half = time[now] - time[before]
         moved = np.ptp(stick[before : now + 1]) if now > before else 0.0
         good = (
@@ -80,16 +81,12 @@ def _marked(
         return []
     first, last = run[0], run[-1] + 1
     frequency = math.pi * (len(run) - 1) / (time[run[-1]] - time[run[0]])
-    swing = max(abs(error[b] - error[a]) for a, b in zip(run[:-1], run[1:], strict=True))
+    swing = max(abs(error[b] - error[a]) for a, b in pairwise(run))
     wave = np.exp(-1j * frequency * time[first:last])
-    c, m = (
-        ((v[first:last] - v[first:last].mean()) * wave).sum() for v in (stick, answer)
-    )
+    c, m = (((v[first:last] - v[first:last].mean()) * wave).sum() for v in (stick, answer))
     lag = math.degrees(-np.angle(m / c)) if abs(c) > 0.0 and abs(m) > 0.0 else math.nan
     return [
-        Oscillation(
-            float(time[run[0]]), float(time[run[-1]]), frequency, float(swing), lag % 360.0
-        )
+        Oscillation(float(time[run[0]]), float(time[run[-1]]), frequency, float(swing), lag % 360.0)
     ]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -18,13 +19,13 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.extension_point import ExtensionPoint
 from rtsim.core.tag import Period
 from rtsim.equations.model import Model
-from rtsim.scenario.scenario import Scenario
-from rtsim.scenario.standard_components import PlantComponent
 from rtsim.piloting.approach import Approach
 from rtsim.piloting.findings import Findings
 from rtsim.piloting.formation import Formation
 from rtsim.piloting.gates import Gates
 from rtsim.piloting.tracking import Tracking
+from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import PlantComponent
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
@@ -62,7 +63,7 @@ class Task(Protocol):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
-        """Return the task from plain data; raises :class:`ScenarioError` beginning with ``where``."""
+        """Return the task from plain data; ``where`` begins the messages of errors."""
         ...
 
     def shown(self) -> Mapping[str, Any]: ...
@@ -101,16 +102,30 @@ def known_tasks() -> dict[str, str]:
     """Return the title of each task that has a name: rtsim's own, then kinds of other packages."""
     found = {path.stem: task_named(path.stem).title for path in sorted(SHIPPED.glob("*.toml"))}
     for name in KINDS:
-        if name not in found and name not in (t.kind for t in (Tracking, Gates, Approach, Formation)):
+        if name not in found and name not in (
+            t.kind for t in (Tracking, Gates, Approach, Formation)
+        ):
             found[name] = task_named(name).title
     return found
 
 
-def task_named(reference: str) -> Task:
+def task_named(reference: str, realisation: int = 0) -> Task:
     """Return the task ``reference``: a name, a kind of another package, or a TOML file.
 
     A file may be followed by ``#`` and the beginning of its SHA-256, which is then checked.
+    ``realisation`` > 0 replaces that of a tracking task; other tasks have none.
     """
+    task = _found(reference)
+    if realisation <= 0:
+        return task
+    if not isinstance(task, Tracking):
+        raise ScenarioError(
+            f"realisation = {realisation}, but task {reference} has no phases; leave it out"
+        )
+    return replace(task, realisation=realisation)
+
+
+def _found(reference: str) -> Task:
     text, _, digest = reference.partition("#")
     path = Path(text)
     if path.suffix != ".toml":
@@ -120,7 +135,9 @@ def task_named(reference: str) -> Task:
         if text in KINDS:
             return KINDS[text].from_data({}, f"task {text}")
         names = [p.stem for p in sorted(SHIPPED.glob("*.toml"))]
-        raise UnknownName("task", text, [*names, *(k for k in KINDS if k not in names)], "rtsim tasks")
+        raise UnknownName(
+            "task", text, [*names, *(k for k in KINDS if k not in names)], "rtsim tasks"
+        )
     if digest and path.is_file() and not _hash(path).startswith(digest):
         raise ScenarioError(
             f"task {path} has changed since the run: its SHA-256 does not begin with {digest}; "
@@ -157,7 +174,7 @@ def read_task(path: Path) -> Task:
     kind = data.pop("kind", None)
     if not isinstance(kind, str):
         raise ScenarioError(
-            f"task {path} has no kind; write, for example, kind = \"tracking\" "
+            f'task {path} has no kind; write, for example, kind = "tracking" '
             f"(known kinds: {', '.join(KINDS)})"
         )
     return KINDS.get_or_raise(kind, f"task {path}").from_data(data, f"task {path.name}")

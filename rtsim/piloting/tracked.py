@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rtsim.core.signals import Vector
-from rtsim.record.table import signal_table
 from rtsim.piloting.findings import Findings, Row, TaskError, parameters_of
 from rtsim.piloting.identification import (
     DescribingFunctions,
@@ -19,6 +18,7 @@ from rtsim.piloting.identification import (
     fit_pilot,
 )
 from rtsim.piloting.oscillation import Oscillation, oscillations
+from rtsim.record.table import signal_table
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
@@ -65,7 +65,9 @@ def tracked_axes(recording: Recording, name: str) -> tuple[list[TrackedAxis], bo
     for i, axis in enumerate(order):
         others = np.delete(sines, i, axis=0).ravel()
         out.append(
-            _axis(recording, name, axis, inputs[axis], (begin, measured), sines[i], others, complete)
+            _axis(
+                recording, name, axis, inputs[axis], (begin, measured), sines[i], others, complete
+            )
         )
     return out, complete
 
@@ -211,7 +213,7 @@ def _rows(axis: TrackedAxis) -> list[Row]:
         Row(f"{a}_rms_error", axis.rms_error, u, f"{a}: RMS of the error"),
         Row(f"{a}_rms_target", axis.rms_target, u, f"{a}: RMS of the target"),
         Row(f"{a}_rms_stick", axis.rms_stick, "1", f"{a}: RMS of the stick"),
-        Row(f"{a}_crossover", crossing and crossing.frequency, "rad/s", f"{a}: crossover frequency"),
+        Row(f"{a}_crossover", crossing and crossing.frequency, "rad/s", f"{a}: crossover"),
         Row(f"{a}_phase_margin", crossing and crossing.phase_margin, "deg", f"{a}: phase margin"),
         Row(f"{a}_effective_delay", model and model[1], "s", f"{a}: effective delay of the loop"),
         Row(f"{a}_remnant", remnant, "1", f"{a}: share of the stick's power that is remnant"),

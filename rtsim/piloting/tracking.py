@@ -26,8 +26,8 @@ from rtsim.equations.model import Model
 from rtsim.piloting.reading import check_keys, number, numbers, texts
 
 if TYPE_CHECKING:
-    from rtsim.record.reading import Recording
     from rtsim.piloting.task import Findings
+    from rtsim.record.reading import Recording
 
 COMPENSATORY, PURSUIT = "compensatory", "pursuit"
 DISPLAYS = (COMPENSATORY, PURSUIT)
@@ -73,7 +73,8 @@ class Tracking:
             raise ScenarioError(f"axes = {list(self.axes)}; give one or more different axes")
         if len(self.rms) != len(self.axes) or min(self.rms) <= 0.0:
             raise ScenarioError(
-                f"rms = {list(self.rms)}; give one number > 0 for each axis ({', '.join(self.axes)})"
+                f"rms = {list(self.rms)}; give one number > 0 for each axis of "
+                f"{', '.join(self.axes)}"
             )
         if len(self.multiples) < 2 or any(m < 1 for m in np.diff((0, *self.multiples))):
             raise ScenarioError(
@@ -151,9 +152,7 @@ class Tracking:
     def phases(self) -> Vector:
         """Return the phases (axes, k), rad, drawn from a hash of ``realisation``."""
         count = len(self.axes) * len(self.multiples)
-        return math.tau * uniform(f"tracking/{self.realisation}", count).reshape(
-            len(self.axes), -1
-        )
+        return math.tau * uniform(f"tracking/{self.realisation}", count).reshape(len(self.axes), -1)
 
     def model(self) -> Model:
         """Return the plant ``task``: target, error and its integrated square for each axis."""

@@ -66,7 +66,8 @@ def write_report(
     """Write the page about ``recording`` to ``path``.
 
     ``say``: called with a progress text.  ``after``: start of the averages of discrete-event
-    components, s.  ``first``: sections of other packages, before those of the recording.  Raises :class:`RecordingError` if the file cannot be written.
+    components, s.  ``first``: sections of other packages, before those of the recording.  Raises
+    :class:`RecordingError` if the file cannot be written.
     """
     rendered = render(recording, say, after, first)
     try:

@@ -30,12 +30,12 @@ from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes import text
 from rtsim.pilot.scenes.f16 import F16Scene
-from rtsim.piloting.task import task_named
 from rtsim.pilot.scenes.orbit import OrbitScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.viewer.player import Player
 from rtsim.pilot.viewer.strip import draw_help, draw_strip
+from rtsim.piloting.task import task_named
 from rtsim.record.reading import Recording
 from rtsim.testing.clock import FakeClock
 from rtsim.testing.determinism import trace_of

@@ -111,6 +111,7 @@ def scenario(
     latency: float = 0.0,
     by: str = PERSON,
     remnant: float = 0.0,
+    realisation: int = 0,
 ) -> Scenario:
     """Fly the F-16 with a stick: level flight, 9 km from a runway; controller at ``rate`` Hz.
 
@@ -118,11 +119,13 @@ def scenario(
     external input ``stick``.  ``turbulence`` is the probability of exceedance of the Dryden gusts
     of MIL-F-8785C: 1e-2 light, 1e-3 moderate, 1e-5 severe, 0 none.
 
-    ``until`` 0 is the end of the task, or 3600 s.  ``task`` is what the pilot has to do: a name that ``rtsim tasks`` lists, or a TOML file.
-    ``latency`` (s) delays the stick.  ``by`` is ``person``, or ``script`` for a scripted pilot with
-    the density ``remnant`` of the noise that is added to the error (docs/tasks.md).
+    ``until`` 0 is the end of the task, or 3600 s.  ``task`` is what the pilot has to do: a name
+    that ``rtsim tasks`` lists, or a TOML file.  ``latency`` (s) delays the stick.  ``by`` is
+    ``person``, or ``script`` for a scripted pilot with the density ``remnant`` of the noise that is
+    added to the error (docs/tasks.md).  ``realisation`` selects the phases of a tracking task; 0
+    leaves those of the task.
     """
-    chosen = task_named(task) if task else None
+    chosen = task_named(task, realisation) if task else None
     latitude, longitude, course = RUNWAY
     along = -_BEFORE_M / _EARTH_M
     found = trim(
@@ -149,7 +152,9 @@ def scenario(
     linked = chosen is not None or latency != 0.0 or by != PERSON
     if linked:
         flying = Flying(signals, 1.0 / rate, latency, by, SCRIPTED, remnant)
-        add_flying(out, flying, chosen, TASK_SIGNALS, _task_values(states, found.controls, speed_kt))
+        add_flying(
+            out, flying, chosen, TASK_SIGNALS, _task_values(states, found.controls, speed_kt)
+        )
     else:
         out.external_input("stick", signals, Untouched())
     scene = (chosen.scene if chosen else "") or "f16"
@@ -188,9 +193,7 @@ def scenario(
     return out
 
 
-def _task_values(
-    states: Mapping[str, Any], controls: Vector, speed_kt: float
-) -> dict[str, object]:
+def _task_values(states: Mapping[str, Any], controls: Vector, speed_kt: float) -> dict[str, object]:
     """Return the parameters of tasks: the runway, the aircraft's place, attitude and speed."""
     outputs = _outputs(states, controls)
     latitude0, longitude0, course = (angle * DEG for angle in RUNWAY)

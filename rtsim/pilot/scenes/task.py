@@ -47,10 +47,12 @@ class TaskDrawing:
             return
         place = np.array([task[f"lead_{axis}"] for axis in ("north", "east", "down")])
         if np.isfinite(place).all():
-            aircraft(surface, camera, replace(flight, place=place, axes=axes_of(0.0, 0.0, self._heading)))
+            aircraft(
+                surface, camera, replace(flight, place=place, axes=axes_of(0.0, 0.0, self._heading))
+            )
 
     def _follow(self, task: Shown | None) -> None:
-        """Take over which gates were passed; a picture between two tags counts those of the first."""
+        """Take over which gates were passed; between two tags, those of the first one count."""
         if task is None or "passed" not in task.signals:
             return
         values = np.nan_to_num([task["next"], task["missed"]])

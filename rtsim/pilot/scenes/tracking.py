@@ -24,8 +24,8 @@ class TrackingScene:
 
     ``about`` has the options of :meth:`rtsim.piloting.Tracking.shown`: ``axes``, ``display`` and
     ``rms``.  An axis called ``roll`` turns the bar; the first other axis moves it up and down, and
-    the second one sideways.  A compensatory display shows the error: the bar is where the target is,
-    as seen from the mark in the middle.  A pursuit display shows the own place as a second bar.
+    the second one sideways.  A compensatory display shows the error: the bar is where the target
+    is, as seen from the mark in the middle.  A pursuit display shows the own place as a second bar.
     """
 
     def __init__(self, about: Mapping[str, Any]) -> None:
@@ -72,7 +72,9 @@ class TrackingScene:
             y = round(height / 2 + k * height / 6)
             pygame.draw.line(surface, GRID, (0.3 * width, y), (0.7 * width, y))
 
-    def _bar(self, surface: pygame.Surface, values: list[float], colour: Colour, thick: int) -> None:
+    def _bar(
+        self, surface: pygame.Surface, values: list[float], colour: Colour, thick: int
+    ) -> None:
         """Draw a bar that ``values`` move up, sideways and around."""
         width, height = surface.get_size()
         turn, moved = 0.0, [0.0, 0.0]

@@ -14,21 +14,30 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 
-SAMPLES = 256
-"""Samples of the stick that the link keeps."""
-LONGEST_S = 2.0
-"""The longest latency, s, if the samples last as long."""
+SAMPLES = 128
+"""Samples that link and scripted pilot keep of each signal."""
 
 
 @compiled
-def delayed(past: Vector, first: int, newest: int, back: float) -> float:
-    """Return the value of ``back`` samples ago, from a ring at ``past[first:first + SAMPLES]``."""
+def pushed(past: Vector, first: int, value: float) -> None:
+    """Put ``value`` in front of the samples at ``past[first:first + SAMPLES]``; the last one goes.
+
+    All samples move, instead of an index, so that a linear model sees the delay.
+    """
+    for i in range(first + SAMPLES - 1, first, -1):
+        past[i] = past[i - 1]
+    past[first] = value
+
+
+@compiled
+def delayed(past: Vector, first: int, back: float) -> float:
+    """Return the value of ``back`` samples ago, from the samples that begin at ``first``."""
+    back = max(0.0, min(back, SAMPLES - 2.0))
     whole = int(back)
     share = back - whole
-    i = (newest - whole) % SAMPLES
-    value: float = past[first + i]
+    value: float = past[first + whole]
     if share > 0.0:
-        value += share * (past[first + (i - 1) % SAMPLES] - value)
+        value += share * (past[first + whole + 1] - value)
     return value
 
 
@@ -37,13 +46,10 @@ def carry(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa
 
     ``p`` is the period and the latency, s.  ``y`` (n + 1,) is the delayed stick and the latency.
     """
-    at = int(s[0])
-    back = max(0.0, min(p[1] / p[0], SAMPLES - 2.0))
     for i in range(u.size):
-        s[1 + i * SAMPLES + at] = u[i]
-        y[i] = delayed(s, 1 + i * SAMPLES, at, back)
-    y[u.size] = back * p[0]
-    s[0] = (at + 1) % SAMPLES
+        pushed(s, i * SAMPLES, u[i])
+        y[i] = delayed(s, i * SAMPLES, p[1] / p[0])
+    y[u.size] = p[1]
 
 
 def link(stick: Signals, period: float, latency: float = 0.0) -> PythonController:
@@ -51,14 +57,13 @@ def link(stick: Signals, period: float, latency: float = 0.0) -> PythonControlle
 
     Raises :class:`ScenarioError` for a latency that is negative or longer than the kept samples.
     """
-    longest = min(LONGEST_S, (SAMPLES - 2) * period)
+    longest = (SAMPLES - 2) * period
     if not 0.0 <= latency <= longest:
         raise ScenarioError(
             f"latency = {latency:g} s; give seconds from 0 to {longest:g}, for example 0.1"
         )
     initial = stick.initial()
-    ring = [Signal("at")]
-    ring += [
+    past = [
         Signal(f"{s.name}_past", s.unit, shape=(SAMPLES,), initial=(float(v),) * SAMPLES)
         for s, v in zip(stick, initial, strict=True)
     ]
@@ -71,7 +76,7 @@ def link(stick: Signals, period: float, latency: float = 0.0) -> PythonControlle
             Signal("period", "s", initial=period, low=1e-6),
             Signal("latency", "s", initial=latency, low=0.0, high=longest),
         ),
-        memory=Signals(*ring),
+        memory=Signals(*past),
         compile=True,
         name="link",
     )

@@ -7,28 +7,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rtsim.piloting.findings import Findings
+from rtsim.piloting.identification import unwrapped
 from rtsim.piloting.task import measure, tasks_of
+from rtsim.piloting.tracked import TrackedAxis
+from rtsim.record.charts import COMMAND, RESPONSE, Chart, Line, grid
 from rtsim.record.markup import table, text
 from rtsim.record.page import Section
+from rtsim.record.thinning import thin
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-    from rtsim.piloting.tracked import TrackedAxis
     from rtsim.record.reading import Recording
 
-_MOST_POINTS = 2000
+_STICK, _MARKED = 2, 3
+"""Numbers of colours of the stick and of marked stretches."""
+_HIGH = 300
 
 
 def task_section(recording: Recording) -> Section | None:
-    """Return the section of the task in ``recording``, or ``None`` if there is no task."""
+    """Return the section of the task in ``recording``, or ``None`` if there is no task.
+
+    A task that cannot be measured has a section that says why.
+    """
     if not tasks_of(recording):
         return None
     found = measure(recording)
     body = _table(found) + "".join(f"<p>{text(note)}</p>" for note in found.notes)
-    for figure in found.figures:
-        body += _figures(figure)
-    return "task", "Task", body
+    charts = [chart for axis in found.figures for chart in _charts(axis)]
+    return "task", "Task", body + grid(charts)
 
 
 def _table(found: Findings) -> str:
@@ -37,76 +42,57 @@ def _table(found: Findings) -> str:
     return table((f"task {found.kind}{whole}", "value", "unit"), rows, numeric=1)
 
 
-def _figures(axis: TrackedAxis) -> str:
-    """Return the plots of one axis as HTML: target and error over time, and the open loop."""
-    from rtsim.record.plotly_html import plot_html
-
-    out = plot_html(time_figure(axis))
-    if axis.found is not None and axis.found.trusted.any():
-        out += plot_html(loop_figure(axis))
-    return out
+def _charts(axis: TrackedAxis) -> list[Chart]:
+    """Return target, error and stick of one axis over time, and the open loop over frequency."""
+    found = axis.found
+    loop = [] if found is None or not found.trusted.any() else [_gain(axis), _lag(axis)]
+    return [_error(axis), _stick(axis), *loop]
 
 
-def time_figure(axis: TrackedAxis) -> go.Figure:
-    """Return target, error and stick of one axis over time; oscillations are marked in red."""
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
-    from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED
-
-    thin = slice(None, None, max(1, len(axis.time) // _MOST_POINTS))
-    x = axis.time[thin]
-    figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.06)
-    shown = (("target", axis.target - axis.target[0], GREY, 1), ("error", axis.error, BLUE, 1),
-             ("stick", axis.stick, ORANGE, 2))  # fmt: skip
-    for name, values, colour, row in shown:
-        line = {"color": colour, "width": 1.3}
-        trace = go.Scatter(x=x, y=values[thin], mode="lines", line=line, name=name)
-        figure.add_trace(trace, row, 1)
-    for mark in axis.marks:
-        figure.add_vrect(mark.first, mark.last, fillcolor=RED, opacity=0.12, line_width=0)
-    figure.update_yaxes(title=f"{axis.name} [{axis.unit}]", row=1, col=1)
-    figure.update_yaxes(title="stick", row=2, col=1)
-    figure.update_xaxes(title="time [s]", row=2, col=1)
-    marked = "; red: oscillation" if axis.marks else ""
-    figure.update_layout(height=380, title=f"{axis.name}: target, error and stick{marked}")
-    return figure
+def _error(axis: TrackedAxis) -> Chart:
+    target = axis.target - axis.target[0]
+    lines = [
+        Line("error", *thin(axis.time, axis.error), RESPONSE),
+        Line("target", *thin(axis.time, target), COMMAND),
+    ]
+    if axis.marks:
+        spans = [(m.first, m.last, m.last) for m in axis.marks]
+        x = np.array([t for span in spans for t in span])
+        y = np.array([v for _ in spans for v in (0.0, 0.0, np.nan)])
+        lines.append(Line("oscillation", x, y, _MARKED, wide=True))
+    return Chart(f"{axis.name}: target and error [{axis.unit}]", lines, height=_HIGH)
 
 
-def loop_figure(axis: TrackedAxis) -> go.Figure:
-    """Return magnitude and phase of the open loop, and the crossover model that fits it."""
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
+def _stick(axis: TrackedAxis) -> Chart:
+    line = Line("stick", *thin(axis.time, axis.stick), _STICK)
+    return Chart(f"{axis.name}: stick", [line], height=_HIGH)
 
-    from rtsim.piloting.identification import unwrapped
-    from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED
 
+def _gain(axis: TrackedAxis) -> Chart:
+    """Return the magnitude of the open loop: measured, and of the crossover model."""
     found = axis.found
     assert found is not None
     w, loop = found.frequencies[found.trusted], found.open_loop[found.trusted]
-    figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.06)
-
-    def add(x: object, gain: object, phase: object, name: str, **style: object) -> None:
-        for row, y in ((1, gain), (2, phase)):
-            figure.add_trace(go.Scatter(x=x, y=y, name=name, showlegend=row == 1, **style), row, 1)
-
-    def decibel(values: object) -> object:
-        return 20.0 * np.log10(np.abs(values))
-
-    add(w, decibel(loop), np.degrees(unwrapped(loop)), "measured", mode="markers",
-        marker={"color": BLUE, "size": 8})  # fmt: skip
+    lines = [Line("measured", w, np.abs(loop), RESPONSE, points=True)]
     if (model := found.crossover_model()) is not None:
-        x = np.geomspace(w[0], w[-1], 200)
-        add(x, decibel(model[0] / x), -90.0 - np.degrees(model[1] * x),
-            f"crossover model: {model[0]:.3g} rad/s, {model[1]:.3g} s", mode="lines",
-            line={"color": ORANGE, "width": 1.3})  # fmt: skip
-    if (crossing := found.crossing()) is not None:
-        figure.add_vline(crossing.frequency, line_color=RED, line_width=1, line_dash="dot")
-    figure.add_hline(0.0, line_color=GREY, line_width=1, row=1, col=1)
-    figure.add_hline(-180.0, line_color=GREY, line_width=1, row=2, col=1)
-    figure.update_xaxes(type="log", exponentformat="power")
-    figure.update_xaxes(title="frequency [rad/s]", row=2, col=1)
-    figure.update_yaxes(title="gain [dB]", row=1, col=1)
-    figure.update_yaxes(title="phase [deg]", range=[-400, -30], row=2, col=1)
-    figure.update_layout(height=460, title=f"{axis.name}: open loop of pilot and vehicle")
-    return figure
+        lines.append(Line(_said(model), w, model[0] / w, COMMAND))
+    title = f"{axis.name}: magnitude of the open loop"
+    return Chart(title, lines, "frequency [rad/s]", log=True, timed=False, height=_HIGH)
+
+
+def _lag(axis: TrackedAxis) -> Chart:
+    """Return the phase lag of the open loop: measured, and of the crossover model."""
+    found = axis.found
+    assert found is not None
+    w, loop = found.frequencies[found.trusted], found.open_loop[found.trusted]
+    lag = -np.degrees(unwrapped(loop))
+    lag[lag <= 0.0] = np.nan  # a logarithmic axis has no 0
+    lines = [Line("measured", w, lag, RESPONSE, points=True)]
+    if (model := found.crossover_model()) is not None:
+        lines.append(Line(_said(model), w, 90.0 + np.degrees(model[1] * w), COMMAND))
+    title = f"{axis.name}: phase lag of the open loop [deg]"
+    return Chart(title, lines, "frequency [rad/s]", log=True, timed=False, height=_HIGH)
+
+
+def _said(model: tuple[float, float]) -> str:
+    return f"crossover model, {model[0]:.3g} rad/s, {model[1]:.3g} s"

@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.piloting.link import SAMPLES, delayed
+from rtsim.piloting.link import SAMPLES, delayed, pushed
 
 _OF_AXIS = 9
 """Parameters of one axis: gain, lead, lag, delay, frequency, damping, rest, low, high."""
 _STATES = 6
-"""Memory of one axis beside its ring: previous values of the filters."""
+"""Memory of one axis beside its samples: previous values of the filters."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,15 @@ class PilotModel:
 def track(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Move the stick ``y`` (n,) by targets ``u[:n]``, answers ``u[n:2n]`` and remnant ``u[2n:]``.
 
-    ``p`` is the period (s) and nine parameters for each axis; ``s`` is the position in the rings,
-    six filter states for each axis, and the rings.
+    ``p`` is the period (s) and nine parameters for each axis; ``s`` has six
+    filter states for each axis, then the last samples of each axis.
     """
     n = y.size
-    at = int(s[0])
     for i in range(n):
         a = 1 + _OF_AXIS * i
         gain, lead, lag, delay, w, z = p[a], p[a + 1], p[a + 2], p[a + 3], p[a + 4], p[a + 5]
-        f = 1 + _STATES * i
-        ring = 1 + _STATES * n + SAMPLES * i
+        f = _STATES * i
+        past = _STATES * n + SAMPLES * i
         c = 2.0 / p[0]
         seen = u[i] - u[n + i] + u[2 * n + i]
         smooth = seen
@@ -90,8 +89,8 @@ def track(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa
             smooth = (seen + s[f] - (1.0 - lag * c) * s[f + 1]) / (lag * c + 1.0)
         s[f] = seen
         s[f + 1] = smooth
-        s[ring + at] = gain * smooth
-        late = delayed(s, ring, at, max(0.0, min(delay / p[0], SAMPLES - 2.0)))
+        pushed(s, past, gain * smooth)
+        late = delayed(s, past, delay / p[0])
         # w^2 (lead s + 1) / (s^2 + 2 z w s + w^2), in one section because a lead alone is no filter
         w2 = w * w
         led = (lead * c + 1.0) * late + 2.0 * s[f + 2] + (1.0 - lead * c) * s[f + 3]
@@ -102,7 +101,6 @@ def track(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa
         s[f + 5] = s[f + 4]
         s[f + 4] = out
         y[i] = max(p[a + 7], min(p[a + 8], p[a + 6] + out))
-    s[0] = (at + 1) % SAMPLES
 
 
 def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> PythonController:
@@ -119,7 +117,7 @@ def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> Py
                 f"the pilot is to move {name!r}, but the stick has {', '.join(stick.names)}"
             )
     parameters = [Signal("period", "s", initial=period)]
-    states, rings = [], []
+    states, samples = [], []
     rest = dict(zip(stick.names, map(float, stick.initial()), strict=True))
     for s in stick:
         m = models.get(s.name, PilotModel(0.0))
@@ -130,7 +128,7 @@ def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> Py
         }  # fmt: skip
         parameters += [Signal(f"{s.name}_{k}", initial=v) for k, v in values.items()]
         states += [Signal(f"{s.name}_filter", shape=(_STATES,), initial=(0.0,) * _STATES)]
-        rings += [Signal(f"{s.name}_past", shape=(SAMPLES,), initial=(0.0,) * SAMPLES)]
+        samples += [Signal(f"{s.name}_past", shape=(SAMPLES,), initial=(0.0,) * SAMPLES)]
     return PythonController(
         track,
         Signals(
@@ -142,7 +140,7 @@ def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> Py
         ),
         stick,
         parameters=Signals(*parameters),
-        memory=Signals(Signal("at"), *states, *rings),
+        memory=Signals(*states, *samples),
         compile=True,
         name="pilot",
     )

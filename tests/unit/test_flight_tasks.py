@@ -14,13 +14,23 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.compiling import plainly
 from rtsim.equations.model import Model
-from rtsim.piloting import Approach, Formation, Gates, add_task, measure, task_named
+from rtsim.piloting import (
+    Approach,
+    Formation,
+    Gates,
+    Task,
+    Tracking,
+    add_task,
+    measure,
+    task_named,
+)
 from rtsim.piloting.place import along_across, place
 from rtsim.piloting.task import KINDS, known_tasks, pinned
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
+from rtsim.testing.tasks import check_task
 
 EARTH = 6371000.0
 ROWS = tuple((100.0 * k, 0.0, 50.0, 0.0) for k in (1, 2, 3))
@@ -212,3 +222,21 @@ def test_the_gates_of_a_flight_replay_bit_for_bit() -> None:
     recorded = simulate(scenario).recording()
     assert measure(recorded)["passed"] == 1.0
     assert rerun(recorded).digest() == recorded.digest()
+
+
+@pytest.mark.parametrize("kind", [Tracking, Gates, Approach, Formation])
+def test_every_kind_of_rtsim_passes_the_check(kind: type[Task]) -> None:
+    short = {"measured": 0.5, "begin": 0.5} if kind is Tracking else {}
+    check_task(kind, short, seconds=1.2)
+
+
+def test_the_check_finds_a_kind_that_accepts_anything() -> None:
+    class Careless(Formation):
+        kind = "formation"
+
+        @classmethod
+        def from_data(cls, data: Mapping[str, Any], where: str) -> Careless:  # noqa: ARG003
+            return cls()
+
+    with pytest.raises(AssertionError, match="accepts no_such_entry"):
+        check_task(Careless)

@@ -16,6 +16,9 @@ import pytest
 from scipy.optimize import brentq
 
 from rtsim.core.signals import Vector
+from rtsim.linear import margins
+from rtsim.linear import open_loop as open_loop_of
+from rtsim.models.f16.piloted import SCRIPTED
 from rtsim.models.tracking import PERIOD_S
 from rtsim.piloting import PilotModel, Tracking, measure, task_named
 from rtsim.piloting.findings import Findings
@@ -180,3 +183,25 @@ def test_both_engines_record_the_same_task() -> None:
         for engine in ("compiled", "interpreted")
     }
     assert len(digests) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("axis", ["pitch", "roll"])
+def test_the_scripted_pilot_of_the_f16_comes_back(axis: str) -> None:
+    values = {"by": "script", "task": f"{axis}-tracking"}
+    found = measure(simulate(load_scenario("f16-by-hand", values)).recording())
+    pilot = SCRIPTED[axis]
+    assert found.complete
+    assert not found.marks
+    for name in ("gain", "lead", "lag", "delay", "neuromuscular"):
+        assert found[f"{axis}_pilot_{name}"] == pytest.approx(getattr(pilot, name), rel=0.1)
+
+
+@pytest.mark.long
+def test_the_linear_model_of_the_f16_predicts_its_roll_loop() -> None:
+    values = {"by": "script", "task": "roll-tracking"}
+    loop = open_loop_of(load_scenario("f16-by-hand", values), "stick.roll")
+    predicted = margins(loop.system, feedback=1.0, slow=0.2)
+    found = measure(simulate(load_scenario("f16-by-hand", values)).recording())
+    assert found["roll_crossover"] == pytest.approx(predicted.crossover, rel=0.1)
+    assert found["roll_phase_margin"] == pytest.approx(predicted.phase_deg, rel=0.1)

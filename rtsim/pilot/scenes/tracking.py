@@ -87,8 +87,8 @@ class TrackingScene:
                 plain += 1
         middle = np.array([width / 2 + moved[1] * height / 2, height / 2 - moved[0] * height / 2])
         half = 0.22 * width * np.array([math.cos(turn), math.sin(turn)])
-        ends = [(middle - half).tolist(), (middle + half).tolist()]
-        pygame.draw.line(surface, colour, *ends, thick)
+        left, right = (middle - half).tolist(), (middle + half).tolist()
+        pygame.draw.line(surface, colour, left, right, thick)
 
     def _mark(self, surface: pygame.Surface) -> None:
         width, height = surface.get_size()

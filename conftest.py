@@ -1,8 +1,8 @@
 """Executes README.md and the pages of docs/: Python blocks in order, console blocks by shell.
 
 ``python file=NAME``, ``c file=NAME`` and ``toml file=NAME`` are also saved under that name in the
-page's own temporary folder; in a console block each ``$ command`` is run there and held against the lines below it;
-``...`` is anything.
+page's own temporary folder; in a console block each ``$ command`` is run there and held against the
+lines below it; ``...`` is anything.
 
 And says what a warning is: an error where RTSIM_STRICT is set, as in a continuous integration, and
 else a line of the summary. A dependency's next release may warn of anything, here or in a process

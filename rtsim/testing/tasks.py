@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from rtsim.components.external_inputs import InputDevice
 from rtsim.core.errors import ScenarioError
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.signals import Signal, Signals
 from rtsim.piloting.findings import Findings
-from rtsim.piloting.task import NAME, Task, add_task, measure
+from rtsim.piloting.flying import Flying, add_flying
+from rtsim.piloting.task import Task, measure
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
-
-
-class _Still:
-    def poll(self) -> Vector | None:
-        return None
 
 
 def check_task(kind: type[Task], data: dict[str, Any] | None = None, seconds: float = 2.0) -> None:
@@ -52,11 +47,10 @@ def _scenario(task: Task, seconds: float) -> Scenario:
     """Return a run of ``task`` with an aircraft and a stick that stand still."""
     out = Scenario("check", until=seconds)
     inputs = task.model().inputs
-    device: InputDevice = _Still()
-    out.external_input("stick", Signals("pitch", "roll"), device)
     out.source("aircraft", inputs)
-    add_task(out, task, {s.name: f"aircraft.{s.name}" for s in inputs})
-    assert NAME in out.components
+    names = [*dict.fromkeys((*getattr(task, "axes", ()), "pitch", "roll"))]
+    stick = Signals(*(Signal(name, low=-1.0, high=1.0) for name in names))
+    add_flying(out, Flying(stick, 0.01), task, {s.name: f"aircraft.{s.name}" for s in inputs})
     return out
 
 

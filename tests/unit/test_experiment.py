@@ -94,6 +94,7 @@ def test_a_session_flies_asks_continues_and_gives_one_table(tmp_path: Path) -> N
     assert "exists; give another --table PATH" in again.output
 
 
+@pytest.mark.long
 def test_a_trial_that_was_ended_early_is_flown_again_into_another_file(tmp_path: Path) -> None:
     file = declared(tmp_path, until="12")
     ended = typed(file, "--participant", "p1", "--scripted")

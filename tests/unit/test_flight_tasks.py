@@ -86,9 +86,11 @@ def test_the_reference_frame_is_that_of_the_window() -> None:
     ground = Ground(36.0, -75.0)
     there = ground.place(math.radians(36.05), math.radians(-74.9), 120.0)
     args = (math.radians(v) for v in (36.05, -74.9))
-    mine = place(*args, 120.0, math.radians(36.0), math.radians(-75.0))
+    with plainly():
+        mine = place(*args, 120.0, math.radians(36.0), math.radians(-75.0))
+        turned = along_across(3.0, 4.0, math.pi / 2)
     assert mine == pytest.approx(there.tolist(), rel=1e-12)
-    assert along_across(3.0, 4.0, math.pi / 2) == pytest.approx((4.0, -3.0))
+    assert turned == pytest.approx((4.0, -3.0))
 
 
 def sinking(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
@@ -217,6 +219,7 @@ def test_every_known_task_is_made_and_another_kind_can_be_added() -> None:
         KINDS.add("broken", Signals)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_the_gates_of_a_flight_replay_bit_for_bit() -> None:
     scenario = load_scenario("f16-by-hand", {"task": "gates", "until": 20})
     recorded = simulate(scenario).recording()

@@ -88,7 +88,12 @@ def test_error_crossover_and_phase_margin_are_those_of_the_analytic_loop(latency
     assert not measured.marks
 
 
-@pytest.mark.parametrize("latency", LATENCIES[:3])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "latency", [0.0, pytest.param(0.05, marks=LONG), pytest.param(0.1, marks=LONG)]
+)
 def test_a_lead_pilot_of_a_double_integrator_is_measured_too(latency: float) -> None:
     measured = found("K/s^2", PILOTS["K/s^2"], latency)
     error, crossover, margin = predicted("K/s^2", PILOTS["K/s^2"], latency)
@@ -130,7 +135,7 @@ def limit_gain(latency: float) -> tuple[float, float]:
     return 6.0 / abs(open_loop("K/s", PILOTS["K/s"], latency, np.array([w]))[0]), w
 
 
-@pytest.mark.parametrize("latency", [0.0, 0.2])
+@pytest.mark.parametrize("latency", [pytest.param(0.0, marks=LONG), 0.2])
 def test_the_loop_departs_into_oscillation_where_the_phase_margin_is_0(latency: float) -> None:
     gain, frequency = limit_gain(latency)
     below = found("K/s", replace(PILOTS["K/s"], gain=0.93 * gain), latency)

@@ -51,8 +51,7 @@ def draw_tasks(path: Path, save: Save) -> None:
         assert crossing is not None
         axes["phase"].annotate(
             f"{latency:g} s: phase margin {crossing.phase_margin:.0f} deg",
-            (crossing.frequency, crossing.phase_margin - 180.0),
-            xytext=(-150, -12 if latency else 12), textcoords="offset points", color=colour,
+            (0.3, -300.0 if latency else -240.0), color=colour,
         )  # fmt: skip
     wild = flown(0.2, gain=8.0)
     early = wild.time < 30.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,7 +26,7 @@ def tasks(as_json: bool) -> None:
       rtsim tasks
       rtsim tasks --json
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, title in known_tasks().items():
         task = task_named(name)
         rows.append(
@@ -41,7 +42,7 @@ def tasks(as_json: bool) -> None:
     )  # fmt: skip
     cells = [
         (str(r["name"]), str(r["kind"]), f"{r['seconds']:g}", str(r["title"]),
-         ", ".join(map(str, r["needs"] or ())))
+         ", ".join(r["needs"]))
         for r in rows
     ]  # fmt: skip
     print_table(console(), "Tasks", columns, cells)

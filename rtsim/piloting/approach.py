@@ -63,7 +63,7 @@ class Approach:
     def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
         """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
         check_keys(data, tuple(cls.__dataclass_fields__), where)
-        given = {
+        given: dict[str, Any] = {
             k: v if k in ("title", "touchdown") else number(v, f"{where}: {k}")
             for k, v in data.items()
         }

@@ -51,7 +51,9 @@ class Formation:
     def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
         """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
         check_keys(data, tuple(cls.__dataclass_fields__), where)
-        given = {k: v if k == "title" else number(v, f"{where}: {k}") for k, v in data.items()}
+        given: dict[str, Any] = {
+            k: v if k == "title" else number(v, f"{where}: {k}") for k, v in data.items()
+        }
         try:
             return cls(**given)
         except ScenarioError as error:

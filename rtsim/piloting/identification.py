@@ -121,11 +121,12 @@ def describing_functions(
     aside[0] = True
     power = [np.abs(v) ** 2 for v in spectra]
     trusted = np.ones(len(multiples), bool)
-    spread = np.zeros(len(multiples))
+    spread: Vector = np.zeros(len(multiples))
     for values in power[:2]:
         beside = np.array([_floor(values, aside, int(m)) for m in multiples])
         trusted &= values[multiples] > _COHERENT * beside
         spread += beside / np.maximum(values[multiples], 1e-300)
+    spread = np.asarray(np.sqrt(spread), np.float64)
     e, c, m = (v[multiples] for v in spectra)
     with np.errstate(all="ignore"):
         loop, pilot, vehicle = m / e, c / e, m / c
@@ -138,7 +139,7 @@ def describing_functions(
         pilot,
         vehicle,
         trusted,
-        np.sqrt(spread),
+        spread,
         float(power[1][~aside].sum()) / whole if whole > 0.0 else 0.0,
         math.sqrt(0.5 * float(power[0][~aside].sum())),
     )

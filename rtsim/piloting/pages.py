@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rtsim.core.errors import RtsimError
 from rtsim.piloting.findings import Findings
 from rtsim.piloting.identification import unwrapped
-from rtsim.piloting.task import measure, tasks_of
+from rtsim.piloting.task import KINDS, kind_of, measure
 from rtsim.piloting.tracked import TrackedAxis
 from rtsim.record.charts import COMMAND, RESPONSE, Chart, Line, grid
 from rtsim.record.markup import table, text
@@ -28,9 +29,12 @@ def task_section(recording: Recording) -> Section | None:
 
     A task that cannot be measured has a section that says why.
     """
-    if not tasks_of(recording):
+    if kind_of(recording) not in KINDS:  # a plant called task may be anything
         return None
-    found = measure(recording)
+    try:
+        found = measure(recording)
+    except RtsimError as error:
+        return "task", "Task", f"<p>{text(f'The task was not measured: {error}')}</p>"
     body = _table(found) + "".join(f"<p>{text(note)}</p>" for note in found.notes)
     charts = [chart for axis in found.figures for chart in _charts(axis)]
     return "task", "Task", body + grid(charts)

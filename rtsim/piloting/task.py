@@ -89,10 +89,13 @@ def _checked(name: str, made: object) -> type[Task]:
     return made
 
 
+_OWN: dict[str, type[Task]] = {
+    made.kind: made for made in (Tracking, Gates, Approach, Formation)
+}
 KINDS: ExtensionPoint[type[Task]] = ExtensionPoint(
     "rtsim.tasks",
     "kind of task",
-    {made.kind: made for made in (Tracking, Gates, Approach, Formation)},
+    _OWN,
     _checked,
 )
 """The kinds of tasks by name."""
@@ -100,13 +103,9 @@ KINDS: ExtensionPoint[type[Task]] = ExtensionPoint(
 
 def known_tasks() -> dict[str, str]:
     """Return the title of each task that has a name: rtsim's own, then kinds of other packages."""
-    found = {path.stem: task_named(path.stem).title for path in sorted(SHIPPED.glob("*.toml"))}
-    for name in KINDS:
-        if name not in found and name not in (
-            t.kind for t in (Tracking, Gates, Approach, Formation)
-        ):
-            found[name] = task_named(name).title
-    return found
+    names = [path.stem for path in sorted(SHIPPED.glob("*.toml"))]
+    names += [name for name in KINDS if name not in names and name not in _OWN]
+    return {name: task_named(name).title for name in names}
 
 
 def task_named(reference: str, realisation: int = 0) -> Task:
@@ -214,25 +213,22 @@ def add_task(
     )
 
 
-def tasks_of(recording: Recording) -> list[str]:
-    """Return the names of the plants of ``recording`` that are tasks of a known kind."""
+def kind_of(recording: Recording) -> str:
+    """Return the kind of the task in ``recording``; empty if the run has no task."""
     parts = recording.header.get("scenario", {}).get("parts", {})
-    return [
-        name
-        for name, part in parts.items()
-        if isinstance(part, Mapping)
-        and part.get("kind") == PlantComponent.kind
-        and name == NAME
-        and part.get("model") in KINDS
-    ]
+    part = parts.get(NAME, {}) if isinstance(parts, Mapping) else {}
+    plant = isinstance(part, Mapping) and part.get("kind") == PlantComponent.kind
+    return str(part.get("model", "")) if plant else ""
 
 
 def measure(recording: Recording) -> Findings:
-    """Return the measures of the task in ``recording``; raises :class:`ScenarioError` if none."""
-    names = tasks_of(recording)
-    if not names:
+    """Return the measures of the task in ``recording``.
+
+    Raises :class:`ScenarioError` if there is no task, or none of a known kind.
+    """
+    kind = kind_of(recording)
+    if not kind:
         raise ScenarioError(
             f"{recording.source} has no task; give a recording of rtsim fly SCENARIO --task NAME"
         )
-    part = recording.header["scenario"]["parts"][names[0]]
-    return KINDS[part["model"]].findings(recording, names[0])
+    return KINDS.get_or_raise(kind, recording.source).findings(recording, NAME)

@@ -207,23 +207,31 @@ def _rows(axis: TrackedAxis) -> list[Row]:
     found, fit = axis.found, axis.fit
     crossing = None if found is None else found.crossing()
     model = None if found is None else found.crossover_model()
-    pilot = None if fit is None else fit.model
+    frequency = None if crossing is None else crossing.frequency
+    margin = None if crossing is None else crossing.phase_margin
+    delay = None if model is None else model[1]
+    misfit = None if fit is None else fit.error
+
+    def pilot(name: str) -> float | None:
+        value: float | None = None if fit is None else getattr(fit.model, name)
+        return value
+
     remnant = None if found is None else found.remnant
     return [
         Row(f"{a}_rms_error", axis.rms_error, u, f"{a}: RMS of the error"),
         Row(f"{a}_rms_target", axis.rms_target, u, f"{a}: RMS of the target"),
         Row(f"{a}_rms_stick", axis.rms_stick, "1", f"{a}: RMS of the stick"),
-        Row(f"{a}_crossover", crossing and crossing.frequency, "rad/s", f"{a}: crossover"),
-        Row(f"{a}_phase_margin", crossing and crossing.phase_margin, "deg", f"{a}: phase margin"),
-        Row(f"{a}_effective_delay", model and model[1], "s", f"{a}: effective delay of the loop"),
+        Row(f"{a}_crossover", frequency, "rad/s", f"{a}: crossover"),
+        Row(f"{a}_phase_margin", margin, "deg", f"{a}: phase margin"),
+        Row(f"{a}_effective_delay", delay, "s", f"{a}: effective delay of the loop"),
         Row(f"{a}_remnant", remnant, "1", f"{a}: share of the stick's power that is remnant"),
-        Row(f"{a}_pilot_gain", pilot and pilot.gain, f"1/{u}", f"{a}: gain of the pilot"),
-        Row(f"{a}_pilot_lead", pilot and pilot.lead, "s", f"{a}: lead of the pilot"),
-        Row(f"{a}_pilot_lag", pilot and pilot.lag, "s", f"{a}: lag of the pilot"),
-        Row(f"{a}_pilot_delay", pilot and pilot.delay, "s", f"{a}: delay of the pilot"),
-        Row(f"{a}_pilot_neuromuscular", pilot and pilot.neuromuscular, "rad/s",
+        Row(f"{a}_pilot_gain", pilot("gain"), f"1/{u}", f"{a}: gain of the pilot"),
+        Row(f"{a}_pilot_lead", pilot("lead"), "s", f"{a}: lead of the pilot"),
+        Row(f"{a}_pilot_lag", pilot("lag"), "s", f"{a}: lag of the pilot"),
+        Row(f"{a}_pilot_delay", pilot("delay"), "s", f"{a}: delay of the pilot"),
+        Row(f"{a}_pilot_neuromuscular", pilot("neuromuscular"), "rad/s",
             f"{a}: neuromuscular frequency of the pilot"),
-        Row(f"{a}_pilot_misfit", fit and fit.error, "1", f"{a}: misfit of the pilot's model"),
+        Row(f"{a}_pilot_misfit", misfit, "1", f"{a}: misfit of the pilot's model"),
         Row(f"{a}_oscillations", float(len(axis.marks)), "", f"{a}: oscillations"),
     ]  # fmt: skip
 

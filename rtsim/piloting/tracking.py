@@ -26,7 +26,7 @@ from rtsim.equations.model import Model
 from rtsim.piloting.reading import check_keys, number, numbers, texts
 
 if TYPE_CHECKING:
-    from rtsim.piloting.task import Findings
+    from rtsim.piloting.findings import Findings
     from rtsim.record.reading import Recording
 
 COMPENSATORY, PURSUIT = "compensatory", "pursuit"
@@ -141,13 +141,15 @@ class Tracking:
     def frequencies(self) -> Vector:
         """Return the frequencies (axes, k), rad/s: those of axis i are shifted by i periods."""
         shifts = np.arange(len(self.axes))[:, None]
-        return (np.array(self.multiples) + shifts) * (math.tau / self.measured)
+        out: Vector = (np.array(self.multiples, float) + shifts) * (math.tau / self.measured)
+        return out
 
     def amplitudes(self) -> Vector:
         """Return the amplitudes (axes, k), in ``unit``, whose sum of sines has the RMS ``rms``."""
         shape = np.where(self.frequencies() <= self.bandwidth, 1.0, self.shelf)
         level = np.sqrt(0.5 * (shape**2).sum(axis=1))
-        return shape * (np.array(self.rms) / level)[:, None]
+        out: Vector = shape * (np.array(self.rms) / level)[:, None]
+        return out
 
     def phases(self) -> Vector:
         """Return the phases (axes, k), rad, drawn from a hash of ``realisation``."""
@@ -213,7 +215,8 @@ def target(t: float, axis: int, axes: int, p: Vector) -> float:
     for i in range(first, first + k):
         total += p[i + axes * k] * math.sin(p[i] * t + p[i + 2 * axes * k])
     fade = 1.0 if t >= p[1] else t / p[1]
-    return p[_SHARES + axis] + fade * total
+    centre: float = p[_SHARES + axis]
+    return centre + fade * total
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

@@ -6,6 +6,7 @@ from typing import Any
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
+from rtsim.equations.model import Model
 from rtsim.piloting.findings import Findings
 from rtsim.piloting.flying import Flying, add_flying
 from rtsim.piloting.task import Task, measure
@@ -47,7 +48,7 @@ def _scenario(task: Task, seconds: float) -> Scenario:
     """Return a run of ``task`` with an aircraft and a stick that stand still."""
     out = Scenario("check", until=seconds)
     inputs = task.model().inputs
-    out.source("aircraft", inputs)
+    out.plant("aircraft", Model("still", states=inputs), step=0.01)
     names = [*dict.fromkeys((*getattr(task, "axes", ()), "pitch", "roll"))]
     stick = Signals(*(Signal(name, low=-1.0, high=1.0) for name in names))
     add_flying(out, Flying(stick, 0.01), task, {s.name: f"aircraft.{s.name}" for s in inputs})

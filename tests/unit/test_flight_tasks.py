@@ -51,7 +51,7 @@ class Path3:
             latitude, longitude = north / 6335439.3, east / 6378137.0  # radii at the equator
             u = np.array([latitude, longitude, up, *more])
             with plainly():
-                self.model.update(self.t, np.zeros(0), self.z, u, self.p)  # type: ignore[call-arg,misc]
+                self.model.update(self.t, np.zeros(0), self.z, u, self.p)  # type: ignore[call-arg]
             self.t += 1.0
         signals = self.model.discrete
         return {s.name: self.z[signals.slice(s.name)].tolist() for s in signals}
@@ -85,9 +85,10 @@ def test_the_reference_frame_is_that_of_the_window() -> None:
 
     ground = Ground(36.0, -75.0)
     there = ground.place(math.radians(36.05), math.radians(-74.9), 120.0)
-    args = (math.radians(v) for v in (36.05, -74.9))
     with plainly():
-        mine = place(*args, 120.0, math.radians(36.0), math.radians(-75.0))
+        mine = place(
+            math.radians(36.05), math.radians(-74.9), 120.0, math.radians(36.0), math.radians(-75.0)
+        )
         turned = along_across(3.0, 4.0, math.pi / 2)
     assert mine == pytest.approx(there.tolist(), rel=1e-12)
     assert turned == pytest.approx((4.0, -3.0))

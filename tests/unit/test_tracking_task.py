@@ -156,7 +156,7 @@ def _envelope(axis: TrackedAxis) -> float:
 
 
 def test_a_short_run_is_incomplete_and_identifies_nothing() -> None:
-    values = {"by": "script", "until": 30}
+    values: dict[str, Any] = {"by": "script", "until": 30}
     short = measure(simulate(load_scenario("tracking", values)).recording())
     assert not short.complete
     assert short["pitch_crossover"] is None

@@ -89,9 +89,7 @@ def _checked(name: str, made: object) -> type[Task]:
     return made
 
 
-_OWN: dict[str, type[Task]] = {
-    made.kind: made for made in (Tracking, Gates, Approach, Formation)
-}
+_OWN: dict[str, type[Task]] = {made.kind: made for made in (Tracking, Gates, Approach, Formation)}
 KINDS: ExtensionPoint[type[Task]] = ExtensionPoint(
     "rtsim.tasks",
     "kind of task",

@@ -260,7 +260,7 @@ def _remarks(axis: TrackedAxis, complete: bool) -> list[str]:
             f"{mark.frequency:.1f} rad/s, {mark.swing:.3g} {axis.unit} peak to peak; the aircraft "
             f"follows the stick by {mark.lag:.0f} deg."
         )
-    if axis.rms_error > axis.rms_target:
+    if complete and axis.rms_error > axis.rms_target:
         out.append(
             f"{axis.name}: the RMS of the error exceeds that of the target; without the stick the "
             "error would be smaller."

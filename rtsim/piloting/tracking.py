@@ -36,6 +36,10 @@ MULTIPLES = (3, 5, 8, 13, 19, 29, 43, 67, 103, 163)
 
 With 60 s they lie between 0.31 and 17 rad/s, the range of McRuer's experiments.
 """
+_GRID_S = 0.01
+"""The measures sample a recording at this period, s."""
+_FASTEST = 60.0
+"""The fastest sine, rad/s: a tenth of what the samples could show, and beyond any hand."""
 _SHARES = 5
 """Parameters before the arrays: begin, fade, measured, compensatory, and the number of axes."""
 
@@ -91,6 +95,17 @@ class Tracking:
             raise ScenarioError(
                 f"begin = {self.begin:g}, fade = {self.fade:g}, measured = {self.measured:g}; give "
                 "begin and fade >= 0 s, and measured > 0 s"
+            )
+        if any(abs(v / _GRID_S - round(v / _GRID_S)) > 1e-6 for v in (self.begin, self.measured)):
+            raise ScenarioError(
+                f"begin = {self.begin:g}, measured = {self.measured:g}; give multiples of "
+                f"{_GRID_S:g} s, so that the measured interval has whole periods of all sines"
+            )
+        if (fastest := float(self.frequencies().max())) > _FASTEST:
+            raise ScenarioError(
+                f"multiples = {list(self.multiples)}, measured = {self.measured:g} s: the fastest "
+                f"sine has {fastest:.3g} rad/s, but at most {_FASTEST:g} rad/s can be measured; "
+                "give smaller multiples, or a longer interval"
             )
         if self.bandwidth <= 0.0 or self.shelf <= 0.0:
             raise ScenarioError(

@@ -89,6 +89,11 @@ def test_a_session_flies_asks_continues_and_gives_one_table(tmp_path: Path) -> N
         assert float(row["latency [s]"]) == float(row["condition_latency"])
         assert float(row["pitch_crossover [rad/s]"]) == pytest.approx(2.0, rel=0.05)
         assert (tmp_path / "latency" / row["recording"]).is_file()
+    recording = tmp_path / "latency" / rows[0]["recording"]
+    measured = CliRunner().invoke(main, ["measure", str(recording), "--json"])
+    crossover = json.loads(measured.stdout)["task"]["measures"]["pitch_crossover"]
+    assert crossover["unit"] == "rad/s"
+    assert crossover["value"] == float(rows[0]["pitch_crossover [rad/s]"])
     again = typed(file, "--table", table)
     assert again.exit_code == 2
     assert "exists; give another --table PATH" in again.output

@@ -177,6 +177,8 @@ def test_a_formation_measures_the_place_beside_the_lead() -> None:
         ('kind = "tracking"\nrms = "big"', "give a list of numbers"),
         ('kind = "tracking"\ndisplay = "pursuitt"', "did you mean pursuit"),
         ('kind = "tracking"\naxes = ["a", "b", "c"]\nrms = [1, 1, 1]', "have a sine in common"),
+        ('kind = "tracking"\nmeasured = 5.0', "at most 60 rad/s can be measured"),
+        ('kind = "tracking"\nmeasured = 60.004', "give multiples of 0.01 s"),
         ('kind = "gates"\ngates = [[1, 2, 3]]', "rows of four numbers"),
         ('kind = "gates"\nhalf = -1.0', "give numbers > 0"),
         ('kind = "approach"\nglide = 90.0', "between 0 and 45 deg"),
@@ -230,8 +232,9 @@ def test_the_gates_of_a_flight_replay_bit_for_bit() -> None:
 
 @pytest.mark.parametrize("kind", [Tracking, Gates, Approach, Formation])
 def test_every_kind_of_rtsim_passes_the_check(kind: type[Task]) -> None:
-    short = {"measured": 0.5, "begin": 0.5} if kind is Tracking else {}
-    check_task(kind, short, seconds=1.2)
+    short: dict[str, Any] = {"measured": 1.0, "begin": 0.2, "multiples": [1, 2, 3, 5, 8]}
+    short = short if kind is Tracking else {}
+    check_task(kind, short, seconds=1.3)
 
 
 def test_the_check_finds_a_kind_that_accepts_anything() -> None:

@@ -39,8 +39,8 @@ def height_of(surface: pygame.Surface, colour: tuple[int, int, int]) -> float:
 @pytest.mark.parametrize("display", ["compensatory", "pursuit"])
 def test_the_scene_of_tracking_passes_the_check(display: str) -> None:
     about = {**ABOUT, "display": display}
-    check_scene(TrackingScene(about), tracked(0.01))
-    check_scene(TrackingScene({}), SceneMoment({}))
+    check_scene(TrackingScene, [tracked(0.01), tracked(0.02)], about)
+    check_scene(TrackingScene, [SceneMoment({})], {})
 
 
 def test_a_compensatory_display_shows_the_error_and_nothing_else() -> None:
@@ -82,12 +82,8 @@ def test_gates_are_shown_as_the_run_has_counted_them() -> None:
 
 def test_the_text_of_other_tasks() -> None:
     drawing = TaskDrawing({}, 0.0)
-    assert drawing.text(shown({"glide_error": 0.26, "course_error": -0.1})) == (
-        "glide +0.3, course -0.1"
-    )
-    assert drawing.text(shown({"along_error": -3.2, "across_error": 4.0})) == (
-        "ahead -3, right +4 m"
-    )
+    assert drawing.text(shown({"glide_error": 0.26, "course_error": -0.1})) == ("GS +0.3, LOC -0.1")
+    assert drawing.text(shown({"along_error": -3.2, "across_error": 4.0})) == ("fwd -3, right +4")
     assert drawing.text(SceneMoment({})) == ""
     tracking = task_named("pitch-tracking")
     assert isinstance(tracking, Tracking)

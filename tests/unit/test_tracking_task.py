@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.linear import margins
 from rtsim.linear import open_loop as open_loop_of
@@ -23,6 +24,7 @@ from rtsim.models.tracking import PERIOD_S
 from rtsim.piloting import PilotModel, Tracking, measure, task_named
 from rtsim.piloting.findings import Findings
 from rtsim.piloting.identification import Spectrum, closed_loop_error
+from rtsim.piloting.pages import task_section
 from rtsim.piloting.tracked import TrackedAxis
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
@@ -86,6 +88,25 @@ def test_error_crossover_and_phase_margin_are_those_of_the_analytic_loop(latency
     assert measured["pitch_crossover"] == pytest.approx(crossover, rel=0.1)
     assert measured["pitch_phase_margin"] == pytest.approx(margin, rel=0.1)
     assert not measured.marks
+
+
+def test_the_report_has_the_measures_and_marks_the_oscillation() -> None:
+    calm = task_section(flown("K/s", PILOTS["K/s"], 0.2))
+    assert calm is not None
+    assert "phase margin" in calm[2]
+    assert "crossover model" in calm[2]
+    assert "pilot-induced oscillation from" not in calm[2]
+    gain, _ = limit_gain(0.2)
+    wild = task_section(flown("K/s", replace(PILOTS["K/s"], gain=1.07 * gain), 0.2))
+    assert wild is not None
+    assert "pilot-induced oscillation from" in wild[2]
+    early = load_scenario("tracking", {"by": "script", "until": 2})
+    none = task_section(simulate(early).recording())
+    assert none is not None
+    assert "The task was not measured" in none[2]
+    assert task_section(simulate(load_scenario("ball"), until=0.1).recording()) is None
+    with pytest.raises(ScenarioError, match="has no task; give a recording"):
+        measure(simulate(load_scenario("ball"), until=0.1).recording())
 
 
 LONG = pytest.mark.long

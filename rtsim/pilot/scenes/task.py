@@ -70,7 +70,7 @@ class TaskDrawing:
             missed = f", missed {course.missed}" if course.missed else ""
             return f"gate {min(course.next + 1, len(course.gates))}/{len(course.gates)}{missed}"
         if task is not None and "glide_error" in task.signals:
-            return f"glide {task['glide_error']:+.1f}, course {task['course_error']:+.1f}"
+            return f"GS {task['glide_error']:+.1f}, LOC {task['course_error']:+.1f}"
         if task is not None and "along_error" in task.signals:
-            return f"ahead {task['along_error']:+.0f}, right {task['across_error']:+.0f} m"
+            return f"fwd {task['along_error']:+.0f}, right {task['across_error']:+.0f}"
         return ""

@@ -1,8 +1,8 @@
 """Executes README.md and the pages of docs/: Python blocks in order, console blocks by shell.
 
-``python file=NAME`` and ``c file=NAME`` are also saved under that name in the page's own temporary
-folder; in a console block each ``$ command`` is run there and held against the lines below it;
-``...`` is anything.
+``python file=NAME``, ``c file=NAME`` and ``toml file=NAME`` are also saved under that name in the
+page's own temporary folder; in a console block each ``$ command`` is run there and held against the
+lines below it; ``...`` is anything.
 
 And says what a warning is: an error where RTSIM_STRICT is set, as in a continuous integration, and
 else a line of the summary. A dependency's next release may warn of anything, here or in a process
@@ -31,7 +31,7 @@ from tools.marked import MARKS, can_have, wanted
 from tools.system import missing
 
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
-_FILE = re.compile(r"^```(?:python|c) file=(\S+)\n(.*?)^```", re.M | re.S)
+_FILE = re.compile(r"^```(?:python|c|toml) file=(\S+)\n(.*?)^```", re.M | re.S)
 _SYSTEM = re.compile(r"<!-- system: (.*?) -->")
 _MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _COMPILING = re.compile("^compiling .*\n", re.M)
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def saved_files(document: Document) -> Iterator[Region]:
-    """``python file=NAME`` and ``c file=NAME`` blocks."""
+    """``python file=NAME``, ``c file=NAME`` and ``toml file=NAME`` blocks."""
     for match in _FILE.finditer(document.text):
         yield Region(match.start(), match.end(), match, save_file)
 

@@ -40,6 +40,7 @@ from tools.cockpit import draw_cockpit
 from tools.equations import draw_bridge, draw_drift
 from tools.gallery import draw_gallery
 from tools.linear_pictures import draw_bode_nichols, draw_delay_margin
+from tools.task_pictures import draw_tasks
 from tools.vehicles import draw_three_views, draw_vehicles
 from tools.wind import draw_wind
 
@@ -281,6 +282,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "sparse.png": draw_sparse,
     "wiring.svg": load_scenario("f16").draw().save,
     "latency.svg": draw_latency,
+    "tasks.svg": lambda path: draw_tasks(path, save),
     "wind.svg": lambda path: draw_wind(path, save),
     "bode-nichols.svg": lambda path: draw_bode_nichols(path, save),
     "delay-margin.svg": lambda path: draw_delay_margin(path, save),

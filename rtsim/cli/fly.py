@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,13 +14,21 @@ from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.run_options import RunOptions, person_options
 from rtsim.cli.running import run_command
 from rtsim.cli.tables import console
+from rtsim.cli.tasks import print_findings
 from rtsim.cli.window import HERE, Viewable, Viewed, place_options, quiet_option, what_became_of
-from rtsim.core.errors import ScenarioError
+from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.pilot.flights import FLOWN_AS, Flyable
 from rtsim.pilot.launching import Window
+from rtsim.piloting.findings import Findings
+from rtsim.piloting.task import measure, pinned
+from rtsim.record.reading import Recording
+from rtsim.scenario.loading import find_maker
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import ExternalInputComponent
+
+NO_TASK = "none"
+"""Value of ``--task`` for a flight without a task."""
 
 
 @click.command(cls=Viewable)
@@ -31,12 +40,30 @@ from rtsim.scenario.standard_components import ExternalInputComponent
     help="TOML file that maps axes and keys to signals; 'rtsim joystick calibrate' writes such a "
     "file. [default: rtsim/pilot/devices/aircraft.toml]",
 )
+@click.option(
+    "--task",
+    metavar="NAME|FILE.toml",
+    help="What the pilot has to do; 'rtsim tasks' lists the names, and none is no task.  [default: "
+    "gates for f16, otherwise none]",
+)
+@click.option(
+    "--latency",
+    metavar="SECONDS",
+    help="Latency between stick and aircraft, s.  'rtsim ctl set link.latency SECONDS' changes it "
+    "in flight.",
+)
 @json_option
 @reports_errors
 @partial(place_options, view=HERE)
 @quiet_option
 def fly(
-    options: RunOptions, mapping: Path | None, window: Window | None, quiet: bool, as_json: bool
+    options: RunOptions,
+    mapping: Path | None,
+    task: str | None,
+    latency: str | None,
+    window: Window | None,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Fly SCENARIO by hand: f16, or FILE.py with an external input that a person controls.
 
@@ -48,12 +75,14 @@ def fly(
     Examples:
       rtsim fly f16
       rtsim fly f16 --mapping joystick.toml -o flight.mcap
+      rtsim fly f16 --task pitch-tracking --latency 0.1
       rtsim fly f16 --headless --frames pictures --until 5
 
     Exit status: 0, 1 if --strict is not met, 2 for an error, 130 if the run was interrupted.
     """
     flyable = FLOWN_AS.get(options.scenario, Flyable(options.scenario))
-    options = replace(options, scenario=flyable.scenario)
+    settings = task_settings(flyable, options.settings, task, latency)
+    options = replace(options, scenario=flyable.scenario, settings=settings)
     window = replace(window or Window(), mapping=mapping, quiet=quiet)
     if window.served is not None and (mapping is not None or quiet):
         raise ScenarioError(
@@ -61,14 +90,68 @@ def fly(
             "give them to rtsim view on that machine"
         )
     options = replace(options, watched=window.served is None)
-    viewed = Viewed(window, lambda s: flyable.stick or external_input_of(s))
+    viewed = Viewed(window, external_input_of)
     summary = run_command(options, quiet=as_json, watch=viewed.watch)
-    latency = viewed.figures(summary.result.reason)
+    figures = viewed.figures(summary.result.reason)
+    found, why = measured(summary.result.path, any(s.startswith("task=") for s in settings))
     if as_json:
-        summary.show_json(pilot=latency)
+        told = {} if found is None and not why else {"task": found.to_plain() if found else why}
+        summary.show_json(pilot=figures, **told)
     else:
-        summary.print(lambda: _print_latency(latency))
+        summary.print(partial(_print_flight, figures, found, why))
     summary.exit()
+
+
+def task_settings(
+    flyable: Flyable, settings: tuple[str, ...], task: str | None, latency: str | None
+) -> tuple[str, ...]:
+    """Return ``settings`` with the arguments of the scenario that task and latency are.
+
+    Raises :class:`ScenarioError` if the scenario does not have these arguments.
+    """
+    typed = {text.partition("=")[0].strip() for text in settings}
+    given = {"task": task, "latency": latency}
+    for name, value in given.items():
+        if value is not None and name in typed:
+            raise ScenarioError(
+                f"{name} is given by --{name} and by --set; leave one of the two out"
+            )
+    if task is None and "task" not in typed:
+        given["task"] = flyable.task
+    if given["task"] == NO_TASK:
+        given["task"] = ""
+    wanted = {name: value for name, value in given.items() if value}
+    known = inspect.signature(find_maker(flyable.scenario)).parameters
+    for name in wanted:
+        if name not in known:
+            raise ScenarioError(
+                f"scenario {flyable.scenario} has no argument {name}, so --{name} does not apply; "
+                f"give its function the arguments task and latency, and call add_flying "
+                "(docs/tasks.md)"
+            )
+    if "task" in wanted:
+        wanted["task"] = pinned(str(wanted["task"]))
+    return (*settings, *(f"{name}={value}" for name, value in wanted.items()))
+
+
+def measured(path: Path | None, wanted: bool) -> tuple[Findings | None, str]:
+    """Return the measures of the task in the recording ``path``, or why there are none."""
+    if not wanted:
+        return None, ""
+    if path is None:
+        return None, "the task was not measured, because the run was not recorded"
+    try:
+        return measure(Recording.open(path)), ""
+    except RtsimError as error:
+        return None, f"the task was not measured: {error}"
+
+
+def _print_flight(figures: dict[str, Any], found: Findings | None, why: str) -> None:
+    _print_latency(figures)
+    if found is not None:
+        print_findings(found)
+    elif why:
+        console().print(why, soft_wrap=True)
 
 
 def external_input_of(scenario: Scenario) -> str:

@@ -12,6 +12,9 @@ from rtsim.core.version import __version__
 COMMANDS = {
     "run": "rtsim.cli.run:run",
     "fly": "rtsim.cli.fly:fly",
+    "tasks": "rtsim.cli.tasks:tasks",
+    "measure": "rtsim.cli.tasks:measure_command",
+    "experiment": "rtsim.cli.experiment:experiment",
     "joystick": "rtsim.cli.joystick:joystick",
     "view": "rtsim.cli.view:view",
     "replay": "rtsim.cli.replay:replay",

@@ -322,12 +322,14 @@ def _report_of(
     recordings: list[Recording], target: Path, line: ProgressLine, after: str
 ) -> dict[str, Any]:
     """Write the page of one recording; return the averages of its discrete-event outputs."""
+    from rtsim.piloting.pages import task_section
     from rtsim.record import outputs
     from rtsim.record.report import write_report
 
     recorded, after_ns = recordings[0], to_ns(after, "--after")
     outputs.check_after(recorded, after_ns)
-    write_report(recorded, target, line.say, after)
+    task = task_section(recorded)
+    write_report(recorded, target, line.say, after, () if task is None else (task,))
     return outputs.as_json(recorded, after_ns)
 
 

@@ -17,9 +17,11 @@ class Flyable:
 
     scenario: str
     stick: str = ""
+    task: str = ""
+    """The task that the pilot flies if none is chosen; empty for none."""
 
 
-FLOWN_AS: dict[str, Flyable] = {"f16": Flyable("f16-by-hand", "stick")}
+FLOWN_AS: dict[str, Flyable] = {"f16": Flyable("f16-by-hand", "stick", "gates")}
 FLOWN_AS["f16-by-hand"] = FLOWN_AS["f16"]
 
 _SCENES: dict[str, Mapping[str, Any]] = {

@@ -6,7 +6,7 @@ the recording is escaped.  Long traces are thinned for display, and the page say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from rtsim.record.atomic_write import write_whole
 from rtsim.record.charts import grid, page_marks
 from rtsim.record.ending import ERROR, UNKNOWN, RunEnding
 from rtsim.record.markup import block, duration, flat, mapping, table, text
-from rtsim.record.page import page
+from rtsim.record.page import Section, page
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.recorded_views import SAMPLED
 from rtsim.record.table import MESSAGES
@@ -57,23 +57,34 @@ def unheard(_: str) -> None:
 
 
 def write_report(
-    recording: Recording, path: str | Path, say: Say = unheard, after: Duration = 0
+    recording: Recording,
+    path: str | Path,
+    say: Say = unheard,
+    after: Duration = 0,
+    first: Sequence[Section] = (),
 ) -> None:
     """Write the page about ``recording`` to ``path``.
 
     ``say``: called with a progress text.  ``after``: start of the averages of discrete-event
-    components, s.  Raises :class:`RecordingError` if the file cannot be written.
+    components, s.  ``first``: sections of other packages, before those of the recording.  Raises
+    :class:`RecordingError` if the file cannot be written.
     """
-    rendered = render(recording, say, after)
+    rendered = render(recording, say, after, first)
     try:
         write_whole(Path(path), rendered)
     except OSError as error:
         raise RecordingError(f"cannot write the report {path}: {error.strerror}") from error
 
 
-def render(recording: Recording, say: Say = unheard, after: Duration = 0) -> str:
+def render(
+    recording: Recording,
+    say: Say = unheard,
+    after: Duration = 0,
+    first: Sequence[Section] = (),
+) -> str:
     """Return the page as text; averages of discrete-event components begin at ``after`` s."""
     sections = [
+        *first,
         ("views", "Views", _views(recording, say)),
         ("discrete", "Discrete events", outputs.section(recording, to_ns(after, "--after"))),
         ("messages", "Messages", _messages(recording)),

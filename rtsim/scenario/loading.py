@@ -32,6 +32,7 @@ BUILT_IN = {
     "nesc": "rtsim.models.nesc:scenario",
     "orbit": "rtsim.models.orbit:scenario",
     "queue": "rtsim.models.queues:scenario",
+    "tracking": "rtsim.models.tracking:scenario",
     "unstable": "rtsim.models.unstable:scenario",
     "valves": "rtsim.models.valves:scenario",
 }

@@ -35,6 +35,7 @@ from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, ScenePast, Sho
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.viewer.player import Player
 from rtsim.pilot.viewer.strip import draw_help, draw_strip
+from rtsim.piloting.task import task_named
 from rtsim.record.reading import Recording
 from rtsim.testing.clock import FakeClock
 from rtsim.testing.determinism import trace_of
@@ -105,7 +106,7 @@ def in_a_bank() -> Shown:
 def f16(view: str, size: tuple[int, int] = (360, 220)) -> pygame.Surface:
     surface = pygame.Surface(size)
     moment = SceneMoment({"f16": in_a_bank()}, view, {"throttle": 0.5})
-    F16Scene({"runway": RUNWAY}).draw(surface, moment)
+    F16Scene({"runway": RUNWAY, **task_named("gates").shown()}).draw(surface, moment)
     return surface
 
 

@@ -26,6 +26,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         *((("f16", "--every", bad), "give seconds > 0") for bad in ("0", "-1", "nan", "inf")),
         (("f16", "--frames", "file/pictures"), "--frames file/pictures: Not a directory; give"),
         (("f17",), "did you mean f16"),
+        (("f16", "--task", "pitch-trackin"), "did you mean pitch-tracking"),
+        (("f16", "--task", "gates", "--set", "task=gates"), "given by --task and by --set"),
+        (("f16", "--latency", "3"), "latency = 3 s; give seconds from 0 to 1.26"),
+        (("f16", "--set", "by=script", "--task", "pitch-tracking"), "has 0 external inputs"),
+        (("orbit", "--task", "gates"), "scenario orbit has no argument task"),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], told: str) -> None:

@@ -83,7 +83,7 @@ def bare(patch: pytest.MonkeyPatch) -> None:
         ("f16-cockpit", turned),
         ("f16-cockpit", figures),
         ("f16-cockpit", without(world, "draw_lines")),
-        ("f16-chase", without(type(world.approach(0.0)), "draw")),
+        ("f16-chase", without(world.Course, "draw")),
         ("f16-chase", without(solids.DrawnSolid, "draw")),
         ("f16-chase", moved("below", 3)),
         ("help", bare),

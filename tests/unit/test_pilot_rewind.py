@@ -20,7 +20,6 @@ from rtsim.core.tag import Tag
 from rtsim.engine.commands.commands import CommandError, read_command
 from rtsim.pilot import orders
 from rtsim.pilot.loop import Cockpit
-from rtsim.pilot.scenes.world import Course, FlightGate
 from rtsim.pilot.seat import FREE_NS
 from rtsim.pilot.shared import ANSWER, MOST_ORDERS
 from rtsim.pilot.viewer.state import RunState, Telling
@@ -205,21 +204,6 @@ def test_quit_from_the_window_is_known_to_be(tmp_path: Path) -> None:
     flown, cockpit = legs(flight([]), tmp_path, {0.1: order(orders.QUIT)})
     assert flown[-1].reason == "quit"
     assert cockpit.inbox.quit
-
-
-def test_a_gate_passed_after_the_moment_gone_back_to_is_ahead_again() -> None:
-    gates = [FlightGate(np.array([100.0 * k, 0.0, -50.0]), 0.0) for k in (1, 2, 3)]
-    course = Course(gates)
-
-    def fly(*places: float) -> tuple[int, int, list[bool]]:
-        for x in places:
-            course.follow(np.array([x, 0.0, -50.0]), round(x * MS))
-        return course.next, course.missed, [gate.passed for gate in gates]
-
-    assert fly(90.0, 110.0, 190.0, 210.0) == (2, 0, [True, True, False])
-    assert fly(150.0) == (1, 0, [True, False, False])
-    assert fly(190.0, 210.0) == (2, 0, [True, True, False])
-    assert fly(10.0) == (0, 0, [False, False, False])
 
 
 @pytest.mark.parametrize("text", ["", "short", "ü" * 400, "a" * 512, "tab\there"])

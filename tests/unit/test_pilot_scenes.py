@@ -23,7 +23,7 @@ from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown
 from rtsim.pilot.scenes.sky import BANDS, SKY, draw_horizon
 from rtsim.pilot.scenes.strips import StripScene
-from rtsim.pilot.scenes.world import FlightGate, Terrain, approach
+from rtsim.pilot.scenes.world import Terrain
 from rtsim.scenario.standard_components import PlantComponent
 from rtsim.testing.clock import FAKE_START
 
@@ -221,30 +221,6 @@ def test_a_polygon_cut_to_nothing_and_not_cut() -> None:
     assert cut_polygon(square, [x - 2 for x, _ in square]) == []
     half = cut_polygon(square, [x - 0.5 for x, _ in square])
     assert sorted(map(tuple, half)) == [(0.5, 0.0), (0.5, 1.0), (1.0, 0.0), (1.0, 1.0)]
-
-
-# -- gates
-
-
-def test_gates_are_passed_in_their_direction_and_missed_beside() -> None:
-    gate = FlightGate(np.array([100.0, 0.0, -50.0]), 0.0)
-    before, after = np.array([90.0, 5.0, -60.0]), np.array([110.0, 5.0, -60.0])
-    assert gate.crossed(before, after)
-    assert not gate.crossed(after, before)
-    beside = np.array([0.0, 60.0, 0.0])
-    assert not gate.crossed(before + beside, after + beside)
-    assert not gate.crossed(before, before)
-
-
-def test_a_course_counts_what_was_passed_and_what_was_left_out() -> None:
-    course = approach(0.0)
-    for gate in (course.gates[0], course.gates[2]):
-        ahead = 10.0 * np.array([math.cos(gate.heading), math.sin(gate.heading), 0.0])
-        for k in (-1.0, 1.0):
-            course._before = None if k < 0 else course._before  # a jump is no flight
-            course.follow(gate.place + k * ahead)
-    assert (course.next, course.missed) == (3, 1)
-    assert [g.passed for g in course.gates[:4]] == [True, False, True, False]
 
 
 # -- whole pictures

@@ -36,6 +36,10 @@ from rtsim.models.f16.trim import trim
 from rtsim.models.initial import initial_state
 from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, ground_grid
 from rtsim.models.units import DEG, FT, KT, LBF
+from rtsim.piloting.flying import PERSON, Flying, Untouched, add_flying
+from rtsim.piloting.pilot import PilotModel
+from rtsim.piloting.place import along_across, place
+from rtsim.piloting.task import Task, task_named
 from rtsim.scenario.ground import Ground
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue
@@ -85,6 +89,17 @@ PULL_UP = Cue(
 )
 """The warning of the ground: a pull-up that begins in 1.5 s would be too late."""
 
+
+SCRIPTED = {
+    "pitch": PilotModel(gain=4.5, lag=0.4, delay=0.15),
+    "roll": PilotModel(gain=0.85, lead=0.33, delay=0.15),
+}
+"""The scripted pilot's parameters by axis: gain in stick per rad, times in s."""
+TASK_SIGNALS = {
+    name: f"f16.{name}"
+    for name in ("pitch", "roll", "latitude", "longitude", "altitude", "airspeed")
+}
+"""The signals of the aircraft that tasks need."""
 _TRIM = (0.04349688689658624, -3.1539943399830195, 10.628757254039504)
 """The result of :func:`rtsim.models.f16.trim.trim` for the default altitude and speed."""
 
@@ -106,13 +121,17 @@ class Beginning:
     @property
     def weight(self) -> float:
         """The load factor (g) of level flight, with the share of the Earth's curvature."""
+        outputs = self.outputs()
+        return outputs["load_factor"] / math.cos(outputs["pitch"])
+
+    def outputs(self) -> dict[str, float]:
+        """Return the outputs of the aircraft in the first state, by name."""
         x, u = FLOWN.states.initial(self.states), FLOWN.inputs.initial()
         y = FLOWN.outputs.initial()
         u[: self.controls.size] = self.controls
         with plainly():
             output(0.0, x, np.zeros(TOUCHDOWN.size), u, FLOWN.parameters.initial(), y)
-        outputs = dict(zip(FLOWN.outputs.names, map(float, y), strict=True))
-        return outputs["load_factor"] / math.cos(outputs["pitch"])
+        return dict(zip(FLOWN.outputs.names, map(float, y), strict=True))
 
 
 def _place(before: float) -> tuple[float, float, float]:
@@ -198,15 +217,16 @@ def _beginning(start: str, altitude_ft: float | None, speed_kt: float | None) ->
     )
 
 
-class Untouched:
-    """A stick that does not move; the run uses it until a viewer connects a stick."""
-
-    def poll(self) -> Vector | None:
-        return None
+def _outputs(states: Mapping[str, Any], controls: Vector) -> dict[str, float]:
+    """Return the outputs of the aircraft at the start of the run, by name."""
+    x, y = FLOWN.states.initial(states), FLOWN.outputs.initial()
+    with plainly():
+        output(0.0, x, np.zeros(0), controls, FLOWN.parameters.initial(), y)
+    return dict(zip(FLOWN.outputs.names, map(float, y), strict=True))
 
 
 def scenario(
-    until: Duration = 3600,
+    until: Duration = 0,
     step: Duration = 0.005,
     rate: float = 100.0,
     altitude_ft: float | None = None,
@@ -215,27 +235,44 @@ def scenario(
     start: str = "air",
     wind_kt: float = 0.0,
     wind_from: float = 0.0,
+    task: str = "",
+    latency: float = 0.0,
+    by: str = PERSON,
+    remnant: float = 0.0,
+    realisation: int = 0,
 ) -> Scenario:
     """Fly the F-16 with a stick, take off and land; the controller runs at ``rate`` Hz.
 
-    ``start``: ``air`` (level flight, 9 km before the runway, at ``altitude_ft`` ft, 1500, and
-    ``speed_kt`` kt, 300), ``final`` (3 nautical miles before the runway, on a glide path of 3 deg,
-    gear down, 170 kt) or ``runway`` (at rest).  The stick is the external input ``stick``.
-    ``turbulence`` is the probability of exceedance of the Dryden gusts of MIL-F-8785C: 1e-2 light,
-    1e-3 moderate, 1e-5 severe, 0 none.  The wind of ``wind_kt`` kt comes from ``wind_from`` deg;
-    with turbulence it is the mean wind 20 ft above the ground, and causes gusts near the ground.
+    ``until`` 0 is the end of the task, or 3600 s.  ``start``: ``air`` (level flight, 9 km before
+    the runway, at ``altitude_ft`` ft, 1500, and ``speed_kt`` kt, 300), ``final`` (3 nautical miles
+    before the runway, on a glide path of 3 deg, gear down, 170 kt) or ``runway`` (at rest).  The
+    stick is the external input ``stick``.  ``turbulence`` is the probability of exceedance of the
+    Dryden gusts of MIL-F-8785C: 1e-2 light, 1e-3 moderate, 1e-5 severe, 0 none.  The wind of
+    ``wind_kt`` kt comes from ``wind_from`` deg; with turbulence it is the mean wind 20 ft above the
+    ground, and causes gusts near the ground.
+
+    ``task`` is what the pilot has to do: a name that ``rtsim tasks`` lists, or a TOML file.
+    ``latency`` (s) delays the stick.  ``by`` is ``person``, or ``script`` for a scripted pilot with
+    the density ``remnant`` of the noise that is added to the error (docs/tasks.md).
+    ``realisation`` selects the phases of a tracking task; 0 leaves those of the task.
     """
+    chosen = task_named(task, realisation) if task else None
     begins = _beginning(start, altitude_ft, speed_kt)
     out = Scenario(
         "f16 by hand",
-        until=until,
+        until=until or (chosen.duration if chosen else 3600),
         limits=("forests are only drawn: their trees are no obstacles",),
     )
-    _add_aircraft(out, begins.states, step, turbulence, wind_kt * KT, wind_from * DEG)
     signals = _beginning_with(STICK, throttle=begins.throttle, gear=begins.gear)
-    out.external_input("stick", signals, Untouched())
-    ground = Ground(ground_grid(), RUNWAY[0], RUNWAY[1])
-    out.show(STALL, PUSHED, PULL_UP, ground, scene="f16", plant="f16")
+    linked = chosen is not None or latency != 0.0 or by != PERSON
+    stick = "link" if linked else "stick"
+    _add_aircraft(out, begins.states, step, turbulence, wind_kt * KT, wind_from * DEG, stick)
+    if linked:
+        flying = Flying(signals, 1.0 / rate, latency, by, SCRIPTED, remnant)
+        add_flying(out, flying, chosen, TASK_SIGNALS, _task_values(begins))
+    else:
+        out.external_input("stick", signals, Untouched())
+    _show(out, chosen)
     _plot(out)
     period = exact_seconds(rate, "rate")
     controller = PythonController(
@@ -253,11 +290,20 @@ def scenario(
         controller,
         period=Period(1_000_000_000 / period),
         inputs={
-            **{f"stick_{name}": f"stick.{name}" for name in STICK.names},
+            **{f"stick_{n}": f"{stick}.{n}" for n in STICK.names},
             **{name: f"f16.{name}" for name in FEEDBACK.names},
         },
     )
+    if linked:
+        out.order("link", "by_wire")
     return out
+
+
+def _show(out: Scenario, task: Task | None) -> None:
+    """Declare what viewers show: the warnings, the ground, and what ``task`` adds."""
+    ground = Ground(ground_grid(), RUNWAY[0], RUNWAY[1])
+    scene, more = ("", {}) if task is None else (task.scene, task.shown())
+    out.show(STALL, PUSHED, PULL_UP, ground, scene=scene or "f16", plant="f16", **more)
 
 
 def _plot(out: Scenario) -> None:
@@ -276,13 +322,37 @@ def _plot(out: Scenario) -> None:
     out.plot("ground track [deg]", "f16.latitude_deg", over="f16.longitude_deg")
 
 
+def _task_values(begins: Beginning) -> dict[str, object]:
+    """Return the parameters of tasks: the runway, the aircraft's place, attitude and speed."""
+    outputs = begins.outputs()
+    latitude0, longitude0, course = (angle * DEG for angle in RUNWAY)
+    north, east, down = place(
+        outputs["latitude"], outputs["longitude"], outputs["altitude"], latitude0, longitude0
+    )
+    along, across = along_across(north, east, course)
+    return {
+        "latitude0": latitude0,
+        "longitude0": longitude0,
+        "course": course,
+        "pitch_centre": outputs["pitch"],
+        "roll_centre": outputs["roll"],
+        "along_start": along,
+        "across_start": across,
+        "height_start": -down,
+        "lead_speed": outputs["airspeed"],
+    }
+
+
 def _add_aircraft(
     out: Scenario, states: Mapping[str, Any], step: Duration, turbulence: float,
-    wind: float, wind_from: float,
+    wind: float, wind_from: float, stick: str,
 ) -> None:  # fmt: skip
-    """Add the plant ``f16``, and the plant ``air`` if there is turbulence; ``wind`` in m/s, rad."""
+    """Add the plant ``f16``, and the plant ``air`` if there is turbulence; ``wind`` in m/s, rad.
+
+    Brake, gear and pedals come from the component ``stick``.
+    """
     inputs: dict[str, Source] = {name: f"by_wire.{name}" for name in BY_WIRE_OUTPUTS.names}
-    inputs |= {"brake": "stick.brake", "gear": "stick.gear", "pedal": "stick.yaw"}
+    inputs |= {"brake": f"{stick}.brake", "gear": f"{stick}.gear", "pedal": f"{stick}.yaw"}
     if turbulence != 0.0:
         inputs |= {name: f"air.{name}" for name in DRYDEN_OUTPUTS.names}
         wires = {name: f"f16.{name}" for name in DRYDEN_INPUTS.names} | {"altitude": "f16.height"}

@@ -18,8 +18,9 @@ from rtsim.pilot.scenes.relief import Relief
 from rtsim.pilot.scenes.scene import CHASE, SceneMoment, Shown
 from rtsim.pilot.scenes.sky import draw_sky
 from rtsim.pilot.scenes.solids import DrawnSolid, Placement
+from rtsim.pilot.scenes.task import TaskDrawing
 from rtsim.pilot.scenes.text import no_picture
-from rtsim.pilot.scenes.world import Runway, Terrain, approach, on_ground
+from rtsim.pilot.scenes.world import Runway, Terrain, on_ground
 from rtsim.scenario.ground import Ground as Declared
 
 _BEHIND, _ABOVE, _LENGTH = 32.0, 7.0, 15.1
@@ -28,7 +29,7 @@ _AHEAD = 1e-3
 
 
 class F16Scene:
-    """The scene of an F-16; ``about`` can have the entries ``plant`` and ``runway``.
+    """The scene of an F-16; ``about`` can have the entries ``plant``, ``runway`` and ``gates``.
 
     ``runway`` has the latitude and longitude of the runway's middle, and its direction, deg.
     """
@@ -36,7 +37,7 @@ class F16Scene:
     def __init__(self, about: Mapping[str, Any]) -> None:
         latitude, longitude, heading = map(float, about.get("runway", (36.0176, -75.6713, 45.0)))
         self.ground = Ground(latitude, longitude)
-        self.course = approach(math.radians(heading))
+        self._task = TaskDrawing(about, math.radians(heading))
         self._terrain = Terrain()
         self._aircraft = DrawnSolid(solid_of("aircraft", _LENGTH))
         declared = about.get("ground")
@@ -45,7 +46,7 @@ class F16Scene:
         self._runway = Runway(math.radians(heading), down=down)
         self._display = HeadUp()
         ends = np.array([[-0.5 * self._runway.length, 0.0]])
-        self._aids = FlightAids(self.course, on_ground(ends, math.radians(heading))[0])
+        self._aids = FlightAids(self._task.course, on_ground(ends, math.radians(heading))[0])
         self._name = str(about.get("plant", "f16"))
 
     def _relief_of(self, plain: Mapping[str, Any]) -> Relief:
@@ -64,12 +65,11 @@ class F16Scene:
         if not flight.drawable:
             no_picture(surface, f"the state of {self._name} is not finite, or not near the Earth")
             return
-        self.course.follow(flight.place, body.ns)
         camera = self.camera(flight, surface, moment.view, moment.look)
         draw_sky(surface, camera)
         (self._relief or self._terrain).draw(surface, camera)
         self._runway.draw(surface, camera)
-        self.course.draw(surface, camera)
+        self._task.draw(surface, camera, moment, self._aircraft)
         if moment.view == CHASE:
             self._aircraft.draw(surface, camera, Placement(flight.place, flight.axes))
         if not moment.aside:
@@ -97,14 +97,12 @@ class F16Scene:
         return Camera(place, axes, width, height)
 
     def _figures(self, body: Shown, moment: SceneMoment) -> HudFigures:
-        course = self.course
         return HudFigures(
             body["equivalent_airspeed"],
             body["alpha"],
             body["mach"],
             any(w.signal == f"{self._name}.alpha" for w in moment.warned),
             moment.stick.get("throttle"),
-            f"gate {min(course.next + 1, len(course.gates))}/{len(course.gates)}"
-            + (f", missed {course.missed}" if course.missed else ""),
+            self._task.text(moment),
             moment.view != CHASE and max(map(abs, moment.look)) < _AHEAD,
         )

@@ -16,6 +16,7 @@ BUILT_IN = {
     "f16": "rtsim.pilot.scenes.f16:F16Scene",
     "orbit": "rtsim.pilot.scenes.orbit:OrbitScene",
     "strips": "rtsim.pilot.scenes.strips:StripScene",
+    "tracking": "rtsim.pilot.scenes.tracking:TrackingScene",
 }
 
 SceneFactory = Callable[[Mapping[str, Any]], Scene]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -113,7 +113,6 @@ class FlightGate:
     place: Vector
     heading: float
     half: float = 45.0
-    passed: bool = field(default=False, compare=False)
 
     @cached_property
     def lines(self) -> Points:
@@ -124,59 +123,37 @@ class FlightGate:
         pole = np.array([self.place - up, [*self.place[:2], 0.0]])
         return np.stack([*np.stack([corners, np.roll(corners, -1, axis=0)], axis=1), pole])
 
-    def crossed(self, before: Vector, now: Vector) -> bool:
-        """Return whether the path from ``before`` to ``now`` leads through the gate forwards."""
-        ahead = np.array([math.cos(self.heading), math.sin(self.heading), 0.0])
-        was, is_ = float((before - self.place) @ ahead), float((now - self.place) @ ahead)
-        if not was < 0.0 <= is_:
-            return False
-        at = before + was / (was - is_) * (now - before) - self.place
-        across = float(at @ np.array([-ahead[1], ahead[0], 0.0]))
-        return abs(across) <= self.half and abs(float(at[2])) <= self.half
-
 
 _SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
 
 class Course:
-    """A course of gates to pass in order; the next gate has another colour."""
+    """A course of gates to pass in order; the next gate has another colour.
 
-    def __init__(self, gates: list[FlightGate]) -> None:
-        self.gates = gates
+    The run decides which gates were passed; the scene sets ``next``, ``missed`` and ``passed``.
+    """
+
+    def __init__(self, gates: Sequence[FlightGate]) -> None:
+        self.gates = tuple(gates)
         self.next = 0
         self.missed = 0
-        self._before: Vector | None = None
-        self._ns = 0
-        self._crossed: list[tuple[int, int, int, int]] = []
-        """For each passed gate: time, index, and the former values of ``next`` and ``missed``."""
+        self.passed = [False] * len(self.gates)
 
-    def follow(self, place: Vector, ns: int = 0) -> None:
-        """Update the gates for the position ``place`` (3,) at simulated time ``ns``.
-
-        If time goes back, the gates that were passed after ``ns`` count as not passed.
-        """
-        before, self._before = self._before, place.copy()
-        if ns < self._ns:
-            before = None
-            while self._crossed and self._crossed[-1][0] > ns:
-                _, k, self.next, self.missed = self._crossed.pop()
-                self.gates[k].passed = False
-        self._ns = ns
-        if before is None or float(np.abs(place - before).max()) > 2000.0:  # ignore jumps
-            return
-        for k in range(self.next, len(self.gates)):
-            if self.gates[k].crossed(before, place):
-                self._crossed.append((ns, k, self.next, self.missed))
-                self.gates[k].passed = True
-                self.missed += k - self.next
-                self.next = k + 1
-                return
+    @classmethod
+    def along(cls, rows: Sequence[Sequence[float]], course: float, half: float) -> Course:
+        """Return the gates ``rows``: along and across ``course`` (rad), height (m), turn (deg)."""
+        gates = []
+        for along, across, height, turn in rows:
+            place = on_ground(np.array([[along, across]]), course)[0]
+            place[2] = -height
+            gates.append(FlightGate(place, course + math.radians(turn), half))
+        return cls(gates)
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
         """Draw each gate as a frame on a pole, the last gate first."""
         ends, strokes = [], []
         for k, gate in reversed(list(enumerate(self.gates))):
-            colour = PASSED if gate.passed else NEXT_GATE if k == self.next else GATE
+            colour = PASSED if self.passed[k] else NEXT_GATE if k == self.next else GATE
             distance = math.dist(gate.place, camera.position)
             thick = max(2, min(14, round(3.0 * camera.focal / max(distance, 1.0))))
             ends.append(gate.lines)
@@ -193,32 +170,6 @@ def on_ground(corners: Points, heading: float) -> Points:
     c, s = math.cos(heading), math.sin(heading)
     along, across = corners[:, 0], corners[:, 1]
     return np.stack([c * along - s * across, s * along + c * across, 0.0 * along], axis=1)
-
-
-def approach(heading: float) -> Course:
-    """Return a course that climbs in a turn away from the runway, and descends back to it."""
-    shape = (
-        (-6500.0, 0.0, 430.0, 0.0),
-        (-4000.0, 200.0, 330.0, 4.0),
-        (-1500.0, 0.0, 200.0, -4.0),
-        (1500.0, 0.0, 150.0, 0.0),
-        (4500.0, 600.0, 450.0, 35.0),
-        (6000.0, 2600.0, 750.0, 80.0),
-        (5200.0, 5000.0, 1000.0, 130.0),
-        (2500.0, 6200.0, 1150.0, 175.0),
-        (-1500.0, 6000.0, 1000.0, 185.0),
-        (-5500.0, 5200.0, 800.0, 200.0),
-        (-8500.0, 2800.0, 600.0, 260.0),
-        (-8200.0, 500.0, 500.0, 330.0),
-        (-6000.0, 0.0, 350.0, 360.0),
-        (-3500.0, 0.0, 200.0, 360.0),
-    )
-    gates = []
-    for along, across, height, turn in shape:
-        place = on_ground(np.array([[along, across]]), heading)[0]
-        place[2] = -height
-        gates.append(FlightGate(place, heading + math.radians(turn)))
-    return Course(gates)
 
 
 def _grid(spacing: float, cells: int) -> Points:

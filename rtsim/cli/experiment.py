@@ -1,0 +1,279 @@
+"""``rtsim experiment``: trials of pilots in a balanced order, questions, and one table."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rtsim.cli.common import INTERRUPTED, json_option, reports_errors, show_result
+from rtsim.cli.fly import external_input_of, measured
+from rtsim.cli.run_options import FOR_A_PERSON, RunOptions
+from rtsim.cli.running import run_command
+from rtsim.cli.tables import Column, console, print_table
+from rtsim.cli.tasks import print_findings
+from rtsim.cli.window import HERE, Viewable, Viewed, place_options
+from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.engine.trace import COMMAND
+from rtsim.experiments.folder import ExperimentFolder
+from rtsim.experiments.plan import Experiment, Trial, read_experiment
+from rtsim.experiments.questions import Answer, Question
+from rtsim.experiments.table import write_table
+from rtsim.pilot.flights import FLOWN_AS, Flyable
+from rtsim.pilot.launching import Window
+from rtsim.piloting.flying import SCRIPT
+from rtsim.piloting.task import pinned
+from rtsim.record.reading import Recording
+from rtsim.runs.result import RunResult
+from rtsim.scenario.loading import find_maker
+
+_path = click.Path(path_type=Path)
+
+
+@click.command(cls=Viewable)
+@click.argument("file", type=_path)
+@click.option(
+    "-o",
+    "--output",
+    type=_path,
+    metavar="FOLDER",
+    help="Folder of recordings and results.  [default: FILE without its suffix]",
+)
+@click.option("--participant", metavar="NAME", help="Fly the trials of NAME that are left.")
+@click.option(
+    "--trials",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Fly at most N trials, then stop.  [default: all that are left]",
+)
+@click.option(
+    "--mapping",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.toml",
+    help="TOML file that maps axes and keys to signals, as for rtsim fly.",
+)
+@click.option(
+    "--scripted",
+    is_flag=True,
+    help="Let the scripted pilot fly, without a window and as fast as possible.",
+)
+@click.option("--no-questions", is_flag=True, help="Ask no questions; the answers stay empty.")
+@click.option(
+    "--table",
+    type=_path,
+    metavar="PATH",
+    help="Write one row for each finished trial: .csv or .parquet.",
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing --table.")
+@json_option
+@reports_errors
+@partial(place_options, view=HERE)
+def experiment(
+    file: Path,
+    output: Path | None,
+    participant: str | None,
+    trials: int | None,
+    mapping: Path | None,
+    scripted: bool,
+    no_questions: bool,
+    table: Path | None,
+    force: bool,
+    window: Window | None,
+    as_json: bool,
+) -> None:
+    """Fly the trials of the experiment in FILE, ask the questions, and collect one table.
+
+    Without --participant and --table, print the order of the trials and what is done. A session
+    continues where the last one ended; no recording and no result is overwritten. The answers can
+    be typed, or come from standard input, one line each.
+
+    \b
+    Examples:
+      rtsim experiment latency.toml
+      rtsim experiment latency.toml --participant p1
+      rtsim experiment latency.toml --table latency.parquet
+
+    Exit status: 0, 2 for an error, 130 if a trial was ended early or interrupted.
+    """  # fmt: skip
+    declared = read_experiment(file)
+    if table is not None and table.exists() and not force:
+        raise RecordingError(f"{table} exists; give another --table PATH, or --force")
+    folder = ExperimentFolder.open(output or file.with_suffix(""), declared)
+    told: dict[str, Any] = {"folder": str(folder.path)}
+    cut = False
+    if participant is not None:
+        ask = _no_answers if no_questions else _answers
+        seat = Seat(folder, replace(window or Window(), mapping=mapping), scripted, as_json)
+        told["flown"], cut = _session(seat, participant, trials, ask)
+    if table is not None:
+        written = write_table(folder, table)
+        told["table"] = str(table)
+        if not as_json:
+            click.echo(f"table: {table}: {len(written)} trials, {len(written.columns)} columns")
+    told["progress"] = _progress(folder)
+    if as_json:
+        show_result(told, INTERRUPTED if cut else 0, "a trial was ended early" if cut else None)
+    elif participant is None and table is None:
+        _print_plan(folder)
+    if cut:
+        sys.exit(INTERRUPTED)
+
+
+class Seat:
+    """How trials are flown: the folder, the window, and who flies."""
+
+    def __init__(
+        self, folder: ExperimentFolder, window: Window, scripted: bool, quiet: bool
+    ) -> None:
+        self.folder, self.window = folder, window
+        self.scripted, self.quiet = scripted, quiet
+        declared = folder.experiment
+        self.flyable = FLOWN_AS.get(declared.scenario, Flyable(declared.scenario))
+        self.known = inspect.signature(find_maker(self.flyable.scenario)).parameters
+        if scripted and "by" not in self.known:
+            raise ScenarioError(
+                f"scenario {declared.scenario} has no argument by, so no scripted pilot can fly "
+                "it; leave --scripted out"
+            )
+
+    def settings(self, trial: Trial) -> tuple[str, ...]:
+        """Return the settings of the scenario for ``trial``."""
+        declared = self.folder.experiment
+        values: dict[str, object] = {**declared.settings, **trial.condition}
+        task = declared.task or str(values.pop("task", "")) or self.flyable.task
+        if task:
+            values["task"] = pinned(task)
+        if self.scripted:
+            values["by"] = SCRIPT
+        if "realisation" in self.known and "tracking" in task and "realisation" not in values:
+            values["realisation"] = trial.block
+        return tuple(f"{name}={value}" for name, value in values.items())
+
+    def fly(self, trial: Trial) -> tuple[RunResult, Path]:
+        """Fly ``trial`` once and record it into a new file."""
+        path = self.folder.new_recording(trial)
+        options = RunOptions(
+            self.flyable.scenario,
+            seed=trial.seed,
+            settings=self.settings(trial),
+            until=self.folder.experiment.until,
+            path=path,
+        )
+        if self.scripted:
+            return run_command(options, quiet=self.quiet).result, path
+        options = replace(options, pace="1.0", overrun=FOR_A_PERSON, watched=True)
+        viewed = Viewed(self.window, external_input_of)
+        return run_command(options, quiet=self.quiet, watch=viewed.watch).result, path
+
+
+Ask = Callable[[tuple[Question, ...]], dict[str, Answer]]
+
+
+def _session(
+    seat: Seat, participant: str, most: int | None, ask: Ask
+) -> tuple[list[dict[str, Any]], bool]:
+    """Fly the trials that are left; return their results, and whether one was ended early."""
+    folder = seat.folder
+    left = folder.left(participant)[:most]
+    every = len(folder.experiment.trials(participant))
+    flown: list[dict[str, Any]] = []
+    if not left and not seat.quiet:
+        click.echo(f"{participant}: all {every} trials are done")
+    for trial in left:
+        if not seat.quiet:
+            click.echo(f"{participant}: trial {trial.number} of {every}")
+        result, path = seat.fly(trial)
+        recording = result.path or path
+        found, why = measured(recording, wanted=True)
+        if found is None or not found.complete or result.reason != "end":
+            _say_again(seat, trial, why or f"the run {result.ending}")
+            return flown, True
+        if not seat.quiet:
+            print_findings(found)
+        kept: dict[str, Any] = {
+            "participant": participant, "trial": trial.number, "block": trial.block,
+            "condition": dict(trial.condition), "seed": trial.seed,
+            "settings": list(seat.settings(trial)),
+            "simulated_s": result.ended.seconds,
+            "recording": recording.relative_to(folder.path).as_posix(),
+            "measures": found.to_plain()["measures"], "notes": list(found.notes),
+            "marks": _marks(recording), "oscillations": list(map(dict, found.marks)),
+            "answers": {q.name: None for q in folder.experiment.questions},
+        }  # fmt: skip
+        stopped = False
+        try:
+            kept["answers"] = ask(folder.experiment.questions)
+        except KeyboardInterrupt:  # the flight counts, although its questions have no answers
+            stopped = True
+        folder.keep(trial, kept)
+        flown.append(kept)
+        if stopped:
+            return flown, True
+    return flown, False
+
+
+def _say_again(seat: Seat, trial: Trial, why: str) -> None:
+    text = f"trial {trial.name} has no result, and will be flown again: {why}"
+    click.echo(text, err=seat.quiet)
+
+
+def _marks(path: Path) -> int:
+    """Return how many marks the pilot set in the recording ``path``."""
+    return sum(e.kind == COMMAND and e.source == "mark" for e in Recording.open(path).events)
+
+
+def _answers(questions: tuple[Question, ...]) -> dict[str, Answer]:
+    """Ask the questions on the terminal, or read one line for each from standard input."""
+    return {q.name: _answer(q) for q in questions}
+
+
+def _answer(question: Question) -> Answer:
+    while True:
+        click.echo(f"{question.prompt}: ", nl=False, err=True)
+        line = sys.stdin.readline()
+        if not line:
+            click.echo("no answer", err=True)
+            return None
+        if not sys.stdin.isatty():
+            click.echo(line.rstrip("\n"), err=True)
+        try:
+            return question.read(line)
+        except ScenarioError as error:
+            click.echo(str(error), err=True)
+
+
+def _no_answers(questions: tuple[Question, ...]) -> dict[str, Answer]:
+    return {q.name: None for q in questions}
+
+
+def _progress(folder: ExperimentFolder) -> dict[str, dict[str, int]]:
+    declared: Experiment = folder.experiment
+    return {
+        name: {"done": len(folder.done(name)), "trials": len(declared.trials(name))}
+        for name in declared.participants
+    }
+
+
+def _print_plan(folder: ExperimentFolder) -> None:
+    declared = folder.experiment
+    names = list(declared.conditions)
+    rows = [
+        (p, str(t.number), str(t.block), *(_shown(t.condition, n) for n in names),
+         "done" if folder.result_path(t).is_file() else "")
+        for p in declared.participants
+        for t in declared.trials(p)
+    ]  # fmt: skip
+    columns = (Column("participant"), Column("trial", number=True), Column("block", number=True),
+               *(Column(n, number=True) for n in names), Column(""))  # fmt: skip
+    print_table(console(), "Order of the trials", columns, rows)
+
+
+def _shown(condition: Mapping[str, str | float], name: str) -> str:
+    value = condition[name]
+    return value if isinstance(value, str) else f"{value:g}"

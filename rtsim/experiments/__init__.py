@@ -1,0 +1,4 @@
+"""Experiments with pilots: participants, conditions, a balanced order, questions, one table.
+
+docs/tasks.md has an example.
+"""

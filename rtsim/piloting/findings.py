@@ -1,0 +1,86 @@
+"""The measures of a task in a recording, and what the classes of tasks read them with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rtsim.core.errors import RtsimError, UnknownName
+
+if TYPE_CHECKING:
+    from rtsim.record.reading import Recording
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure of a task: its name, value and unit; ``value`` is None if it is not known."""
+
+    name: str
+    value: float | None
+    unit: str = ""
+    title: str = ""
+    """What the report prints; if empty, the name."""
+
+    @property
+    def said(self) -> str:
+        """The name for a reader."""
+        return self.title or self.name
+
+    @property
+    def shown(self) -> str:
+        """The value for a reader, without a unit."""
+        return "not known" if self.value is None else f"{self.value:.4g}"
+
+    def to_plain(self) -> dict[str, Any]:
+        known = self.value is not None and math.isfinite(self.value)
+        return {"value": self.value if known else None, "unit": self.unit}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The measures of one task in one recording, with remarks, marked times and plots."""
+
+    kind: str
+    complete: bool
+    """Whether the run contains the whole task; if not, the measures are those of a part."""
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    marks: tuple[Mapping[str, Any], ...] = ()
+    """Marked stretches, such as oscillations, as plain data with ``what`` and ``text``."""
+    figures: tuple[Any, ...] = ()
+    """Plots of the report, see :mod:`rtsim.piloting.pages`."""
+
+    def __getitem__(self, name: str) -> float | None:
+        """Return the value of the measure ``name``; raises :class:`UnknownName`."""
+        for row in self.rows:
+            if row.name == name:
+                return row.value
+        raise UnknownName("measure", name, [r.name for r in self.rows], f"task {self.kind}")
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the findings as plain data, for ``--json``."""
+        return {
+            "kind": self.kind,
+            "complete": self.complete,
+            "measures": {row.name: row.to_plain() for row in self.rows},
+            "notes": list(self.notes),
+            "marks": [dict(mark) for mark in self.marks],
+        }
+
+
+class TaskError(RtsimError):
+    """Error: a recording does not have what the measures of its task need."""
+
+
+def parameters_of(recording: Recording, name: str) -> dict[str, Any]:
+    """Return the parameters of the plant ``name`` at the start of the recording."""
+    found: dict[str, Any] = recording.header["scenario"]["parts"][name]["parameters"]
+    return found
+
+
+def source_of(recording: Recording, name: str, signal: str) -> str:
+    """Return the signal to which the input ``signal`` of the component ``name`` is wired."""
+    found: str = recording.header["scenario"]["parts"][name]["inputs"][signal]
+    return found

@@ -1,0 +1,157 @@
+"""A scripted pilot: McRuer's model of a human who tracks a target with a stick.
+
+For each axis the pilot's transfer function from the seen error to the stick is
+
+    Y_p(s) = gain * (lead s + 1) / (lag s + 1) * exp(-delay s) * w^2 / (s^2 + 2 z w s + w^2)
+
+with the neuromuscular system (w, z).  The pilot chooses gain, lead and lag so that the open loop
+resembles ``w_c exp(-tau s) / s`` near its crossover: the crossover model.  The pilot samples the
+error at fixed ticks.  Lead, lag and neuromuscular system are discretised by the bilinear transform.
+White noise that is added to the error is the pilot's remnant.
+
+Sources: D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear Pilot Models", IEEE Transactions on
+Human Factors in Electronics, HFE-8 (1967); D. T. McRuer and E. S. Krendel, AGARDograph 188 (1974).
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.components.controller import PythonController
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.piloting.link import SAMPLES, delayed, pushed
+
+_OF_AXIS = 9
+"""Parameters of one axis: gain, lead, lag, delay, frequency, damping, rest, low, high."""
+_STATES = 6
+"""Memory of one axis beside its samples: previous values of the filters."""
+
+
+@dataclass(frozen=True)
+class PilotModel:
+    """The pilot's parameters of one axis; ``gain`` is in stick per unit of the error.
+
+    ``lead``, ``lag`` and ``delay`` are in s, ``neuromuscular`` in rad/s; ``damping`` is a ratio.
+    The defaults of delay and neuromuscular system are typical values of McRuer and Krendel.
+    """
+
+    gain: float
+    lead: float = 0.0
+    lag: float = 0.0
+    delay: float = 0.15
+    neuromuscular: float = 15.0
+    damping: float = 0.7
+
+    def __post_init__(self) -> None:
+        if min(self.lead, self.lag, self.delay) < 0.0 or self.neuromuscular <= 0.0:
+            raise ScenarioError(
+                f"{self}: lead, lag and delay must be >= 0 s, and neuromuscular > 0 rad/s"
+            )
+
+    def response(self, frequencies: Vector) -> NDArray[np.complex128]:
+        """Return Y_p (k,) at ``frequencies`` (k,), rad/s, of the continuous pilot."""
+        s = 1j * np.asarray(frequencies, float)
+        w, z = self.neuromuscular, self.damping
+        linear = self.gain * (self.lead * s + 1.0) / (self.lag * s + 1.0)
+        muscles = w * w / (s * s + 2.0 * z * w * s + w * w)
+        out: NDArray[np.complex128] = linear * muscles * np.exp(-self.delay * s)
+        return out
+
+    @property
+    def effective_delay(self) -> float:
+        """The delay with which the crossover model replaces delay and neuromuscular lag, s."""
+        return self.delay + 2.0 * self.damping / self.neuromuscular
+
+
+def track(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """Move the stick ``y`` (n,) by targets ``u[:n]``, answers ``u[n:2n]`` and remnant ``u[2n:]``.
+
+    ``p`` is the period (s) and nine parameters for each axis; ``s`` has six
+    filter states for each axis, then the last samples of each axis.
+    """
+    n = y.size
+    for i in range(n):
+        a = 1 + _OF_AXIS * i
+        gain, lead, lag, delay, w, z = p[a], p[a + 1], p[a + 2], p[a + 3], p[a + 4], p[a + 5]
+        f = _STATES * i
+        past = _STATES * n + SAMPLES * i
+        c = 2.0 / p[0]
+        seen = u[i] - u[n + i] + u[2 * n + i]
+        smooth = seen
+        if lag > 0.0:  # 1 / (lag s + 1) with s = c (1 - 1/q) / (1 + 1/q)
+            smooth = (seen + s[f] - (1.0 - lag * c) * s[f + 1]) / (lag * c + 1.0)
+        s[f] = seen
+        s[f + 1] = smooth
+        pushed(s, past, gain * smooth)
+        late = delayed(s, past, delay / p[0])
+        # w^2 (lead s + 1) / (s^2 + 2 z w s + w^2), in one section because a lead alone is no filter
+        w2 = w * w
+        led = (lead * c + 1.0) * late + 2.0 * s[f + 2] + (1.0 - lead * c) * s[f + 3]
+        back = (2.0 * w2 - 2.0 * c * c) * s[f + 4] + (c * c - 2.0 * z * w * c + w2) * s[f + 5]
+        out = (w2 * led - back) / (c * c + 2.0 * z * w * c + w2)
+        s[f + 3] = s[f + 2]
+        s[f + 2] = late
+        s[f + 5] = s[f + 4]
+        s[f + 4] = out
+        y[i] = max(p[a + 7], min(p[a + 8], p[a + 6] + out))
+
+
+def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> PythonController:
+    """Return a pilot who moves the signals ``stick``, with ticks every ``period`` s.
+
+    ``models`` has the pilot's parameters by signal of the stick; other signals stay at their
+    initial values.  The inputs are ``NAME_target``, ``NAME_answer`` and ``NAME_remnant`` for each
+    signal.  The pilot sees the difference of the first two only.  The two are separate inputs, so
+    that the pilot samples both at the same tag.
+    """
+    for name in models:
+        if name not in stick:
+            raise ScenarioError(
+                f"the pilot is to move {name!r}, but the stick has {', '.join(stick.names)}"
+            )
+    parameters = [Signal("period", "s", initial=period)]
+    states, samples = [], []
+    rest = dict(zip(stick.names, map(float, stick.initial()), strict=True))
+    for s in stick:
+        m = models.get(s.name, PilotModel(0.0))
+        values = {
+            "gain": m.gain, "lead": m.lead, "lag": m.lag, "delay": m.delay,
+            "neuromuscular": m.neuromuscular, "damping": m.damping, "rest": rest[s.name],
+            "low": max(s.low, -1e9), "high": min(s.high, 1e9),
+        }  # fmt: skip
+        parameters += [Signal(f"{s.name}_{k}", initial=v) for k, v in values.items()]
+        states += [Signal(f"{s.name}_filter", shape=(_STATES,), initial=(0.0,) * _STATES)]
+        samples += [Signal(f"{s.name}_past", shape=(SAMPLES,), initial=(0.0,) * SAMPLES)]
+    return PythonController(
+        track,
+        Signals(
+            *(
+                Signal(f"{name}_{what}", optional=True)
+                for what in ("target", "answer", "remnant")
+                for name in stick.names
+            )
+        ),
+        stick,
+        parameters=Signals(*parameters),
+        memory=Signals(*states, *samples),
+        compile=True,
+        name="pilot",
+    )
+
+
+def crossover_gain(frequency: float, plant: complex, model: PilotModel) -> float:
+    """Return the gain that puts the crossover at ``frequency`` (rad/s), where ``plant`` is Y_c."""
+    at = model.response(np.array([frequency]))[0] / model.gain
+    return 1.0 / (abs(complex(at)) * abs(plant))
+
+
+def phase_deg(value: complex) -> float:
+    """Return the phase of ``value``, deg, from -180 to 180."""
+    return math.degrees(cmath.phase(value))

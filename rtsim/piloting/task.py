@@ -1,0 +1,232 @@
+"""Tasks: what a pilot has to do in a run, and how well the pilot did it.
+
+A task is data that becomes a plant of the run, named ``task``.  The plant reads signals of the
+aircraft, and computes targets, errors and scores.  All of them are recorded and replayed, and every
+viewer can show them.  A kind of task is a class with the members of :class:`Task`; other packages
+add kinds by entry points of the group ``rtsim.tasks``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.extension_point import ExtensionPoint
+from rtsim.core.tag import Period
+from rtsim.equations.model import Model
+from rtsim.piloting.approach import Approach
+from rtsim.piloting.findings import Findings
+from rtsim.piloting.formation import Formation
+from rtsim.piloting.gates import Gates
+from rtsim.piloting.tracking import Tracking
+from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import PlantComponent
+
+if TYPE_CHECKING:
+    from rtsim.record.reading import Recording
+
+NAME = "task"
+"""The name of the plant that a task becomes."""
+SHIPPED = Path(__file__).parent / "shipped"
+"""The folder of the tasks that come with rtsim, one TOML file each."""
+STEP_S = 0.01
+MOST_BYTES = 1 << 20
+
+
+class Task(Protocol):
+    """What a class needs to be a kind of task.
+
+    ``kind`` is the name of the kind, and must be the name of :meth:`model` too: a recording names
+    its task by it.  ``needs`` are the signals of the aircraft that the model reads, which are the
+    names of the model's inputs.  ``duration`` is the length of the task, s.  ``scene`` is the scene
+    of the window, or empty for that of the scenario; :meth:`shown` are options of the scene.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def duration(self) -> float: ...
+
+    @property
+    def needs(self) -> tuple[str, ...]: ...
+
+    @property
+    def scene(self) -> str: ...
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
+        """Return the task from plain data; ``where`` begins the messages of errors."""
+        ...
+
+    def shown(self) -> Mapping[str, Any]: ...
+
+    def model(self) -> Model: ...
+
+    @staticmethod
+    def findings(recording: Recording, name: str) -> Findings:
+        """Return the measures of the plant ``name`` in ``recording``."""
+        ...
+
+
+_PARTS = ("kind", "from_data", "model", "findings", "shown", "needs", "duration", "scene", "title")
+
+
+def _checked(name: str, made: object) -> type[Task]:
+    missing = [part for part in _PARTS if not hasattr(made, part)]
+    if not isinstance(made, type) or missing:
+        told = f"it has no {', '.join(missing)}" if missing else f"it is {made!r}"
+        raise ScenarioError(
+            f"the kind of task {name!r} must be a class like rtsim.piloting.Tracking; {told}"
+        )
+    return made
+
+
+_OWN: dict[str, type[Task]] = {made.kind: made for made in (Tracking, Gates, Approach, Formation)}
+KINDS: ExtensionPoint[type[Task]] = ExtensionPoint(
+    "rtsim.tasks",
+    "kind of task",
+    _OWN,
+    _checked,
+)
+"""The kinds of tasks by name."""
+
+
+def known_tasks() -> dict[str, str]:
+    """Return the title of each task that has a name: rtsim's own, then kinds of other packages."""
+    names = [path.stem for path in sorted(SHIPPED.glob("*.toml"))]
+    names += [name for name in KINDS if name not in names and name not in _OWN]
+    return {name: task_named(name).title for name in names}
+
+
+def task_named(reference: str, realisation: int = 0) -> Task:
+    """Return the task ``reference``: a name, a kind of another package, or a TOML file.
+
+    A file may be followed by ``#`` and the beginning of its SHA-256, which is then checked.
+    ``realisation`` > 0 replaces that of a tracking task; other tasks have none.
+    """
+    task = _found(reference)
+    if realisation <= 0:
+        return task
+    if not isinstance(task, Tracking):
+        raise ScenarioError(
+            f"realisation = {realisation}, but task {reference} has no phases; leave it out"
+        )
+    return replace(task, realisation=realisation)
+
+
+def _found(reference: str) -> Task:
+    text, _, digest = reference.partition("#")
+    path = Path(text)
+    if path.suffix != ".toml":
+        shipped = SHIPPED / f"{text}.toml"
+        if text.replace("-", "_").isidentifier() and shipped.is_file():
+            return read_task(shipped)
+        if text in KINDS:
+            return KINDS[text].from_data({}, f"task {text}")
+        names = [p.stem for p in sorted(SHIPPED.glob("*.toml"))]
+        raise UnknownName(
+            "task", text, [*names, *(k for k in KINDS if k not in names)], "rtsim tasks"
+        )
+    if digest and path.is_file() and not _hash(path).startswith(digest):
+        raise ScenarioError(
+            f"task {path} has changed since the run: its SHA-256 does not begin with {digest}; "
+            "restore the file"
+        )
+    return read_task(path)
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def pinned(reference: str) -> str:
+    """Return ``reference`` so that a replay in any folder finds the same task, or refuses."""
+    path = Path(reference)
+    if path.suffix != ".toml" or "#" in reference or not path.is_file():
+        return reference
+    return f"{path.resolve()}#{_hash(path)[:16]}"
+
+
+def read_task(path: Path) -> Task:
+    """Return the task of a TOML file; raises :class:`ScenarioError` with the file's name."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ScenarioError(f"task {path}: {error.strerror}; give a TOML file") from None
+    if len(raw) > MOST_BYTES:
+        raise ScenarioError(f"task {path} has more than {MOST_BYTES} bytes; give a smaller file")
+    try:
+        data = tomllib.loads(raw.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"task {path} is not valid TOML: {error}") from None
+    kind = data.pop("kind", None)
+    if not isinstance(kind, str):
+        raise ScenarioError(
+            f'task {path} has no kind; write, for example, kind = "tracking" '
+            f"(known kinds: {', '.join(KINDS)})"
+        )
+    return KINDS.get_or_raise(kind, f"task {path}").from_data(data, f"task {path.name}")
+
+
+def add_task(
+    scenario: Scenario,
+    task: Task,
+    signals: Mapping[str, str],
+    *,
+    values: Mapping[str, object] | None = None,
+    step: float = STEP_S,
+) -> None:
+    """Add ``task`` to ``scenario`` as the plant ``task``.
+
+    ``signals`` gives for each signal that the task needs the signal of the aircraft:
+    ``{"pitch": "f16.pitch"}``.  ``values`` are parameters of the task's model, such as
+    ``pitch_centre``.  Raises :class:`ScenarioError` if a needed signal is not given.
+    """
+    signals = {**signals, **getattr(task, "signals", {})}
+    missing = [need for need in task.needs if need not in signals]
+    if missing:
+        raise ScenarioError(
+            f"task {task.kind} needs the signals {', '.join(task.needs)}, but scenario "
+            f"{scenario.name} gives no {', '.join(missing)}; give signals={{{missing[0]!r}: "
+            "'plant.signal'}"
+        )
+    model = task.model()
+    known = model.parameters.names
+    scenario.plant(
+        NAME,
+        model,
+        step=Period.of(step),
+        update_period=None if model.update is None else Period.of(step),
+        inputs={name: signals[name] for name in model.inputs.names},
+        parameters={k: v for k, v in (values or {}).items() if k in known},
+    )
+
+
+def kind_of(recording: Recording) -> str:
+    """Return the kind of the task in ``recording``; empty if the run has no task."""
+    parts = recording.header.get("scenario", {}).get("parts", {})
+    part = parts.get(NAME, {}) if isinstance(parts, Mapping) else {}
+    plant = isinstance(part, Mapping) and part.get("kind") == PlantComponent.kind
+    return str(part.get("model", "")) if plant else ""
+
+
+def measure(recording: Recording) -> Findings:
+    """Return the measures of the task in ``recording``.
+
+    Raises :class:`ScenarioError` if there is no task, or none of a known kind.
+    """
+    kind = kind_of(recording)
+    if not kind:
+        raise ScenarioError(
+            f"{recording.source} has no task; give a recording of rtsim fly SCENARIO --task NAME"
+        )
+    return KINDS.get_or_raise(kind, recording.source).findings(recording, NAME)

@@ -1,0 +1,254 @@
+"""Tracking tasks: the pilot follows a sum of sines with one or more axes of an aircraft.
+
+The target of each axis is a sum of sines whose frequencies are whole multiples of one base
+frequency, so that each measured interval has a whole number of periods of every sine.  The axes
+have no frequency in common.  The error of an axis at the frequencies of the other axes is therefore
+cross coupling, and not an answer to its own target.
+
+Source of the method: D. T. McRuer and E. S. Krendel, "Mathematical Models of Human Pilot
+Behavior", AGARDograph 188 (1974).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.compiling import compiled
+from rtsim.equations.model import Model
+from rtsim.piloting.reading import check_keys, number, numbers, texts
+
+if TYPE_CHECKING:
+    from rtsim.piloting.findings import Findings
+    from rtsim.record.reading import Recording
+
+COMPENSATORY, PURSUIT = "compensatory", "pursuit"
+DISPLAYS = (COMPENSATORY, PURSUIT)
+MULTIPLES = (3, 5, 8, 13, 19, 29, 43, 67, 103, 163)
+"""The sines of the first axis, in periods per measured interval.
+
+With 60 s they lie between 0.31 and 17 rad/s, the range of McRuer's experiments.
+"""
+_GRID_S = 0.01
+"""The measures sample a recording at this period, s."""
+_FASTEST = 60.0
+"""The fastest sine, rad/s: a tenth of what the samples could show, and beyond any hand."""
+_SHARES = 5
+"""Parameters before the arrays: begin, fade, measured, compensatory, and the number of axes."""
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Follow a sum of sines with the axes ``axes``, which name signals such as ``pitch``.
+
+    ``rms`` is the RMS of the target of each axis, in ``unit``.  Sines above ``bandwidth`` (rad/s)
+    have the share ``shelf`` of the amplitude of the others.  The target fades in over ``fade`` s;
+    the measured interval begins at ``begin`` s and lasts ``measured`` s.  ``realisation`` selects
+    the phases.  With the ``display`` compensatory the pilot sees the error only; with pursuit,
+    target and answer.
+    """
+
+    kind: ClassVar[str] = "tracking"
+
+    axes: tuple[str, ...] = ("pitch",)
+    rms: tuple[float, ...] = (0.02,)
+    unit: str = "rad"
+    display: str = COMPENSATORY
+    bandwidth: float = 2.5
+    shelf: float = 0.1
+    multiples: tuple[int, ...] = MULTIPLES
+    fade: float = 5.0
+    begin: float = 10.0
+    measured: float = 60.0
+    realisation: int = 1
+    title: str = field(default="follow a target", compare=False)
+
+    def __post_init__(self) -> None:
+        if self.display not in DISPLAYS:
+            raise UnknownName("display", self.display, DISPLAYS, "a tracking task")
+        if not self.axes or len(set(self.axes)) != len(self.axes):
+            raise ScenarioError(f"axes = {list(self.axes)}; give one or more different axes")
+        if len(self.rms) != len(self.axes) or min(self.rms) <= 0.0:
+            raise ScenarioError(
+                f"rms = {list(self.rms)}; give one number > 0 for each axis of "
+                f"{', '.join(self.axes)}"
+            )
+        if len(self.multiples) < 2 or any(m < 1 for m in np.diff((0, *self.multiples))):
+            raise ScenarioError(
+                f"multiples = {list(self.multiples)}; give two or more increasing whole numbers > 0"
+            )
+        spread = [m + i for i in range(len(self.axes)) for m in self.multiples]
+        if len(set(spread)) != len(spread):
+            raise ScenarioError(
+                f"multiples = {list(self.multiples)}: with {len(self.axes)} axes, two axes have a "
+                "sine in common, because the multiples of each axis are 1 higher than those of the "
+                "axis before; give multiples that are further apart"
+            )
+        if self.measured <= 0.0 or self.begin < 0.0 or self.fade < 0.0:
+            raise ScenarioError(
+                f"begin = {self.begin:g}, fade = {self.fade:g}, measured = {self.measured:g}; give "
+                "begin and fade >= 0 s, and measured > 0 s"
+            )
+        if any(abs(v / _GRID_S - round(v / _GRID_S)) > 1e-6 for v in (self.begin, self.measured)):
+            raise ScenarioError(
+                f"begin = {self.begin:g}, measured = {self.measured:g}; give multiples of "
+                f"{_GRID_S:g} s, so that the measured interval has whole periods of all sines"
+            )
+        if (fastest := float(self.frequencies().max())) > _FASTEST:
+            raise ScenarioError(
+                f"multiples = {list(self.multiples)}, measured = {self.measured:g} s: the fastest "
+                f"sine has {fastest:.3g} rad/s, but at most {_FASTEST:g} rad/s can be measured; "
+                "give smaller multiples, or a longer interval"
+            )
+        if self.bandwidth <= 0.0 or self.shelf <= 0.0:
+            raise ScenarioError(
+                f"bandwidth = {self.bandwidth:g}, shelf = {self.shelf:g}; give numbers > 0"
+            )
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
+        """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
+        check_keys(data, tuple(cls.__dataclass_fields__), where)
+        given: dict[str, Any] = dict(data)
+        for name in ("bandwidth", "shelf", "fade", "begin", "measured"):
+            if name in given:
+                given[name] = number(given[name], f"{where}: {name}")
+        for name in ("display", "unit", "title"):
+            if name in given and not isinstance(given[name], str):
+                raise ScenarioError(f"{where}: {name} = {given[name]!r}; give a text")
+        if "axes" in given:
+            given["axes"] = texts(given["axes"], f"{where}: axes")
+        if "rms" in given:
+            given["rms"] = numbers(given["rms"], f"{where}: rms")
+        for name in ("multiples",):
+            if name in given:
+                found = numbers(given[name], f"{where}: {name}")
+                given[name] = tuple(int(v) for v in found)
+        if "realisation" in given:
+            given["realisation"] = int(number(given["realisation"], f"{where}: realisation"))
+        try:
+            return cls(**given)
+        except ScenarioError as error:
+            raise ScenarioError(f"{where}: {error}") from None
+
+    @property
+    def duration(self) -> float:
+        return self.begin + self.measured
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.axes
+
+    @property
+    def scene(self) -> str:
+        return "tracking"
+
+    def shown(self) -> Mapping[str, Any]:
+        return {"axes": list(self.axes), "display": self.display, "rms": list(self.rms)}
+
+    def frequencies(self) -> Vector:
+        """Return the frequencies (axes, k), rad/s: those of axis i are shifted by i periods."""
+        shifts = np.arange(len(self.axes))[:, None]
+        out: Vector = (np.array(self.multiples, float) + shifts) * (math.tau / self.measured)
+        return out
+
+    def amplitudes(self) -> Vector:
+        """Return the amplitudes (axes, k), in ``unit``, whose sum of sines has the RMS ``rms``."""
+        shape = np.where(self.frequencies() <= self.bandwidth, 1.0, self.shelf)
+        level = np.sqrt(0.5 * (shape**2).sum(axis=1))
+        out: Vector = shape * (np.array(self.rms) / level)[:, None]
+        return out
+
+    def phases(self) -> Vector:
+        """Return the phases (axes, k), rad, drawn from a hash of ``realisation``."""
+        count = len(self.axes) * len(self.multiples)
+        return math.tau * uniform(f"tracking/{self.realisation}", count).reshape(len(self.axes), -1)
+
+    def model(self) -> Model:
+        """Return the plant ``task``: target, error and its integrated square for each axis."""
+        n, k = len(self.axes), len(self.multiples)
+        arrays = {
+            "frequencies": (self.frequencies(), "rad/s"),
+            "amplitudes": (self.amplitudes(), self.unit),
+            "phases": (self.phases(), "rad"),
+        }
+        return Model(
+            name=self.kind,
+            states=Signals(*(Signal(f"{a}_squared", f"{self.unit}^2 s") for a in self.axes)),
+            inputs=Signals(*(Signal(a, self.unit) for a in self.axes)),
+            outputs=Signals(
+                *(
+                    Signal(f"{a}_{what}", self.unit)
+                    for what in ("target", "error")
+                    for a in self.axes
+                )
+            ),
+            parameters=Signals(
+                Signal("begin", "s", initial=self.begin),
+                Signal("fade", "s", initial=self.fade),
+                Signal("measured", "s", initial=self.measured),
+                Signal("compensatory", initial=float(self.display == COMPENSATORY)),
+                Signal("axes", initial=float(n)),
+                *(Signal(f"{a}_centre", self.unit) for a in self.axes),
+                *(
+                    Signal(name, unit, shape=(n * k,), initial=tuple(values.ravel().tolist()))
+                    for name, (values, unit) in arrays.items()
+                ),
+            ),
+            derivative=derivative,
+            output=output,
+            assumptions=("the target is a sum of sines, and no part of it is known to the pilot",),
+        )
+
+    @staticmethod
+    def findings(recording: Recording, name: str) -> Findings:
+        """Return the measures of the plant ``name`` in ``recording``."""
+        from rtsim.piloting.tracked import tracked
+
+        return tracked(recording, name)
+
+
+def uniform(name: str, count: int) -> Vector:
+    """Return ``count`` numbers in [0, 1) that depend on ``name`` only, on every machine."""
+    words = (hashlib.sha256(f"{name}/{i}".encode()).digest()[:7] for i in range(count))
+    return np.array([int.from_bytes(word, "little") / 2.0**56 for word in words])
+
+
+@compiled
+def target(t: float, axis: int, axes: int, p: Vector) -> float:
+    """Return the target of ``axis`` at ``t`` s; ``p`` are the parameters of the model."""
+    k = (p.size - _SHARES - axes) // (3 * axes)
+    first = _SHARES + axes + axis * k
+    total = 0.0
+    for i in range(first, first + k):
+        total += p[i + axes * k] * math.sin(p[i] * t + p[i + 2 * axes * k])
+    fade = 1.0 if t >= p[1] else t / p[1]
+    centre: float = p[_SHARES + axis]
+    return centre + fade * total
+
+
+def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """Fill ``dx`` (axes,) with the squared error in the measured interval, and 0 outside."""
+    on = p[0] <= t < p[0] + p[2]
+    for i in range(u.size):
+        error = target(t, i, u.size, p) - u[i]
+        dx[i] = error * error if on else 0.0
+
+
+def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """Fill ``y`` with the targets and the errors of all axes."""
+    for i in range(u.size):
+        y[i] = target(t, i, u.size, p)
+        y[u.size + i] = y[i] - u[i]
+
+
+def stick_axes(axes: Sequence[str], stick: Sequence[str]) -> list[str]:
+    """Return the signal of the stick that moves each axis: of the same name, or the only one."""
+    return [a if a in stick else stick[0] if len(stick) == 1 else "" for a in axes]

@@ -176,6 +176,17 @@ def test_the_ground_hides_what_is_behind_a_hill_and_shows_its_kinds() -> None:
     assert flat[200:440].sum() > 1.3 * high[200:440].sum()
 
 
+def test_low_over_the_ground_patches_move_past() -> None:
+    """At 6 m the picture changes with each metre; at 1000 m a plain cell is one colour."""
+    ground = {"ground": Ground(flat_grid()).to_plain()}
+    for height, patches in ((6.0, True), (1000.0, False)):
+        scene, pictures = BodyScene(about("aircraft", **ground)), []
+        for north in (0.0, 3.0):
+            shown = moment(north, 0, -height, 0, -0.2, 0, view=COCKPIT)
+            pictures.append(picture(scene, shown)[20:620, 290:])
+        assert (pictures[0] != pictures[1]).any() == patches
+
+
 def test_the_number_of_drawn_cells_hardly_depends_on_the_size_of_the_grid() -> None:
     counts = []
     for many in (65, 513):

@@ -66,6 +66,7 @@ def test_of_a_closed_mesh_only_the_outside_is_drawn() -> None:
     assert not is_closed(ball[1:])
     assert not is_closed(ball[:, ::-1])
     assert is_closed(np.concatenate([ball, ball + 5.0])), "two balls"
+    assert not is_closed(np.concatenate([ball, ball])), "each edge belongs to four triangles"
     assert not is_closed(solid_of("box", 1.0).corners)
 
 

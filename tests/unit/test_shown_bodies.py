@@ -15,6 +15,7 @@ from rtsim.core.signals import Signals
 from rtsim.equations.model import Model
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes.bodies import BodyScene
+from rtsim.pilot.scenes.readouts import declared
 from rtsim.scenario.body import Body
 from rtsim.scenario.hud import Hud
 from rtsim.scenario.scenario import Scenario
@@ -89,6 +90,13 @@ def test_a_number_of_the_display_says_what_is_wrong_with_it() -> None:
     ):
         with pytest.raises(ScenarioError, match=told):
             Hud.from_plain(wrong)
+
+
+def test_a_number_is_shown_in_its_own_unit() -> None:
+    fast = declared(Hud("car.speed", unit="km/h", factor=3.6, digits=1), 10.0)
+    assert (fast.text, fast.number, fast.unit) == ("speed", "36.0", "km/h")
+    assert declared(Hud("car.speed", text="v"), -2.4).number == "-2"
+    assert declared(Hud("car.speed"), math.nan).number == "---"
 
 
 def test_the_declared_numbers_are_drawn_instead_of_speed_and_height() -> None:

@@ -125,7 +125,7 @@ def _ring(middle: Corner, radius: float, axis: str, many: int = 8) -> list[Corne
 
 
 def _wheel(x: float, y: float, radius: float, width: float) -> list[Panel]:
-    """Return the parts of a wheel that a car's body does not hide: its tread below, and its outside."""
+    """Return the parts of a wheel that a car's body does not hide: tread and outside."""
     inner, outer = (_ring((x, y + side, -radius), radius, "y") for side in (0.0, width))
     tread = [
         (_TYRE, [inner[k - 1], inner[k], outer[k], outer[k - 1]])

@@ -45,6 +45,8 @@ class Solid:
     """The place (3,) of a driver's or pilot's eyes, m."""
     on_ground: bool = False
     """True if the origin of the shape is on the ground below it."""
+    outward: bool = False
+    """True if each panel faces away from the middle, and cannot be seen from inside."""
 
     def triangles(self) -> tuple[Points, Colours]:
         """Return corners (m, 3, 3), m, and colours (m, 3) of triangles that cover the panels."""
@@ -74,7 +76,8 @@ def solid_of(shape: str | Mesh, length: float) -> Solid:
     most = max(len(corners) for _, corners in panels)
     padded = [[*corners, *[corners[-1]] * (most - len(corners))] for _, corners in panels]
     colours = np.array([colour for colour, _ in panels], np.uint8)
-    return Solid(np.array(padded) * length, colours, np.array(eye) * length, on_ground)
+    outward = shape in ("box", "car")
+    return Solid(np.array(padded) * length, colours, np.array(eye) * length, on_ground, outward)
 
 
 def triangles(shape: str | Mesh, length: float) -> tuple[Points, Colours]:
@@ -122,12 +125,15 @@ def _ring(middle: Corner, radius: float, axis: str, many: int = 8) -> list[Corne
 
 
 def _wheel(x: float, y: float, radius: float, width: float) -> list[Panel]:
+    """Return the parts of a wheel that a car's body does not hide: tread and outside."""
     inner, outer = (_ring((x, y + side, -radius), radius, "y") for side in (0.0, width))
     tread = [
-        (_TYRE, [inner[k - 1], inner[k], outer[k], outer[k - 1]]) for k in range(len(inner))
-    ]  # fmt: skip
+        (_TYRE, [inner[k - 1], inner[k], outer[k], outer[k - 1]])
+        for k in range(len(inner))
+        if min(inner[k - 1][2], inner[k][2]) > -0.8 * radius  # below the body
+    ]
     hub = _ring((x, y + 1.02 * width, -radius), 0.55 * radius, "y")
-    return [*tread, (_TYRE, inner), (_TYRE, outer), (_LIGHT, hub)]
+    return [*tread, (_TYRE, outer), (_LIGHT, hub)]
 
 
 _AIRCRAFT_LENGTH = 15.1

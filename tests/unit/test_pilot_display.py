@@ -23,6 +23,7 @@ from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.seat import NOBODY
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Shared
 from rtsim.pilot.viewer.frames import _HEARD_NS, BACK_S, FAR_BACK_S, Display
+from rtsim.pilot.viewer.look import STEP
 from rtsim.pilot.viewer.process import CLOSED, QUIT, UNHEARD, PictureSaver, _end_reason, _mapping
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.scenario.loading import load_scenario
@@ -210,6 +211,28 @@ def test_orders_and_views_by_keys(viewer: Viewer, tmp_path: Path) -> None:
     assert np.abs(viewer.pixels() - before).mean() > 1.0
     viewer.press(pygame.K_F12)
     assert len(list(tmp_path.glob("rtsim-*.png"))) == 1
+
+
+def test_the_keys_of_looking_and_of_the_full_screen(viewer: Viewer) -> None:
+    """Looking to the left moves the picture to the right; F6 looks ahead again."""
+    viewer.publish()
+    viewer.press(pygame.K_h)
+    ahead = viewer.pixels()
+    viewer.press(pygame.K_F2, pygame.K_F2, pygame.K_F4)
+    for _ in range(60):
+        viewer.display.frame()
+    yaw, pitch = viewer.display.look.at(0.0)
+    assert (yaw, pitch) == pytest.approx((-2.0 * STEP, STEP), abs=1e-3)
+    assert np.abs(viewer.pixels() - ahead).mean() > 1.0
+    viewer.press(pygame.K_F6)
+    for _ in range(60):
+        viewer.display.frame()
+    assert viewer.display.look.at(0.0) == pytest.approx((0.0, 0.0), abs=1e-3)
+    for full in (True, False):
+        viewer.press(pygame.K_F11)
+        viewer.display.frame()
+        flags = pygame.display.get_surface().get_flags()
+        assert bool(flags & pygame.FULLSCREEN) == full
 
 
 def test_after_esc_the_window_stays_until_the_run_has_heard_it(viewer: Viewer) -> None:

@@ -8,6 +8,8 @@ the number of drawn cells hardly depends on the size of the grid.  Source: Losas
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pygame
 from numpy.typing import NDArray
@@ -22,6 +24,10 @@ _CELLS = 20
 """Cells of a level from one side of its square to the other; a multiple of 4."""
 _SIGHT = 22e3
 """Distance at which 63 % of the colour is that of haze, m."""
+_TUFTS, _TUFTS_BELOW = 24, 120.0
+"""Number of patches along a side of their square, and height of the camera, m, that has patches."""
+_TUFT = (76, 98, 58)
+_SQUARE = np.array([(-1.0, -1.3), (1.2, -0.8), (1.0, 1.2), (-0.9, 0.9)])
 _DARK = 0.55
 """Brightness of a slope that is turned away from the sun."""
 
@@ -77,17 +83,21 @@ class Relief:
 
     def height(self, north: float, east: float) -> float:
         """Return the height at a place, m, bilinear in its cell; 0 beyond the grid."""
+        return float(self.heights(np.array([north]), np.array([east]))[0])
+
+    def heights(self, north: Points, east: Points) -> Points:
+        """Return the heights (n,), m, at places (n,); see :meth:`height`."""
         grid = self._grid
         x, y = north - self._origin[0], east - self._origin[1]
-        inside = grid.north[0] <= x <= grid.north[-1] and grid.east[0] <= y <= grid.east[-1]
-        if not inside:
-            return 0.0
-        i, k = _cell(grid.north, x), _cell(grid.east, y)
+        i, k = _cells(grid.north, x), _cells(grid.east, y)
         a = (x - grid.north[i]) / (grid.north[i + 1] - grid.north[i])
         b = (y - grid.east[k]) / (grid.east[k + 1] - grid.east[k])
-        low, high = grid.height[i, k : k + 2], grid.height[i + 1, k : k + 2]
-        ends = (1.0 - a) * low + a * high
-        return float((1.0 - b) * ends[0] + b * ends[1])
+        h = grid.height
+        low = (1.0 - a) * h[i, k] + a * h[i + 1, k]
+        high = (1.0 - a) * h[i, k + 1] + a * h[i + 1, k + 1]
+        inside = (a >= 0.0) & (a <= 1.0) & (b >= 0.0) & (b <= 1.0)
+        out: Points = np.where(inside, (1.0 - b) * low + b * high, 0.0)
+        return out
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
         """Draw the cells, the farthest first, over a sky that is drawn already."""
@@ -102,6 +112,28 @@ class Relief:
         shades = (colours[order] * (1.0 - fog) + np.array(HAZE) * fog).astype(int).tolist()
         for k, outline in camera.areas(corners[order]):
             pygame.draw.polygon(surface, shades[k], outline)
+        self._draw_tufts(surface, camera)
+
+    def _draw_tufts(self, surface: pygame.Surface, camera: Camera) -> None:
+        """Draw dark patches at fixed places near the camera, which show speed and height.
+
+        Their distances fit the height of the camera; far above the ground there are none.
+        """
+        north, east, down = camera.position.tolist()
+        above = -down - self.height(north, east)
+        if not 0.0 < above < _TUFTS_BELOW:
+            return
+        space = 2.0 * 2.0 ** math.floor(math.log2(max(above, 2.0)))
+        first = (np.floor(camera.position[:2] / space) - _TUFTS // 2).astype(np.int64)
+        i, k = np.meshgrid(*(n + np.arange(_TUFTS) for n in first), indexing="ij")
+        drawn = (i * 73856093 ^ k * 19349663).ravel() & 0xFFFF
+        middle = np.stack([i.ravel() + (drawn & 0xFF) / 256.0, k.ravel() + (drawn >> 8) / 256.0], 1)
+        size = 0.03 + 0.05 * (drawn & 0x3F)[:, np.newaxis, np.newaxis] / 64.0
+        flat = space * (middle[:, np.newaxis] + size * _SQUARE)
+        height = self.heights(flat[..., 0].ravel(), flat[..., 1].ravel()).reshape(flat.shape[:2])
+        corners = np.concatenate([flat, -height[..., np.newaxis]], axis=2)
+        for _, outline in camera.areas(corners):
+            pygame.draw.polygon(surface, _TUFT, outline)
 
     def _around(self, camera: Camera) -> tuple[Points, Points]:
         """Return corners (n, 4, 3) and colours (n, 3) of the cells of all levels."""
@@ -133,6 +165,11 @@ def _between(values: NDArray[np.intp], low: int, high: int) -> NDArray[np.bool_]
     return (values >= low) & (values < high)
 
 
+def _cells(axis: Points, at: Points) -> NDArray[np.intp]:
+    """Return the indices of the cells at ``at`` (n,); outside of the axis those of its ends."""
+    return np.clip(np.searchsorted(axis, at, side="right") - 1, 0, axis.size - 2)
+
+
 def _cell(axis: Points, at: float) -> int:
     """Return the index of the cell at ``at``; outside of the axis that of the nearest cell."""
-    return int(np.clip(np.searchsorted(axis, at, side="right") - 1, 0, axis.size - 2))
+    return int(_cells(axis, np.array([at]))[0])

@@ -40,9 +40,12 @@ class DrawnSolid:
         self._normals = across / np.maximum(size, 1e-12)
         self._outlined = len(corners) <= _OUTLINED
         self._middles = corners.mean(axis=1)
-        self._closed = is_closed(corners)
+        self._closed = solid.outward or is_closed(corners)
         flat = corners.reshape(-1, 3)
         low, high = flat.min(axis=0), flat.max(axis=0)
+        if solid.outward:
+            away = ((self._middles - 0.5 * (low + high)) * self._normals).sum(axis=1)
+            self._normals[away < 0.0] *= -1.0
         turns = np.linspace(0.0, 2.0 * np.pi, _SHADOW_CORNERS, endpoint=False)
         ring = np.stack([np.cos(turns), np.sin(turns), np.zeros(_SHADOW_CORNERS)], axis=1)
         self._footprint = 0.5 * (high + low) + 0.5 * (high - low) * ring

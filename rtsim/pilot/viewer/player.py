@@ -190,6 +190,8 @@ class Player:
         self._view = self._views[(self._views.index(self._view) + 1) % len(self._views)]
 
     def _full_screen(self) -> None:
+        if not self._surface.get_flags() & pygame.FULLSCREEN:
+            self._size = self._surface.get_size()
         self._surface = toggled_full_screen(self._surface, self._size)
 
     def _turn(self, pages: int) -> None:

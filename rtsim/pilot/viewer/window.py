@@ -95,6 +95,7 @@ def toggled_full_screen(surface: Any, size: tuple[int, int]) -> Any:
     full = bool(surface.get_flags() & pygame.FULLSCREEN)
     try:
         if full:
+            pygame.display.set_mode(size)  # on X11, one call alone keeps the size of the screen
             return pygame.display.set_mode(size, pygame.RESIZABLE)
         return pygame.display.set_mode((0, 0), pygame.FULLSCREEN)
     except pygame.error:

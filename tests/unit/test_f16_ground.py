@@ -136,7 +136,7 @@ def landing(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Pilot,
     """From 3 nm final to the stop on the runway, by a pilot that sees the states."""
     path = tmp_path_factory.mktemp("landing") / "landing.mcap"
     settings = {"start": "final", "step": 0.01, "rate": 50.0}
-    result, pilot = piloted(Lands, FileRecorder(path, stopwatch), 100.0, **settings)
+    result, pilot = piloted(Lands, FileRecorder(path, stopwatch), 103.0, **settings)
     return result, pilot, Recording.open(path)
 
 
@@ -317,7 +317,7 @@ def test_turbulence_and_crosswind_landing_is_no_crash(tmp_path: Path) -> None:
         "step": 0.01, "rate": 50.0,
     }  # fmt: skip
     path = tmp_path / "gusty.mcap"
-    result, pilot = piloted(Lands, FileRecorder(path, stopwatch), 100.0, **settings)
+    result, pilot = piloted(Lands, FileRecorder(path, stopwatch), 103.0, **settings)
     print(result.told, pilot.along, pilot.across)
     assert result.ending.complete
     assert not result.ending.failed

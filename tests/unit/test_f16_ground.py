@@ -310,6 +310,14 @@ def test_the_stick_disengages_and_only_a_new_command_engages_again() -> None:
     ]  # fmt: skip
 
 
+def test_no_mode_engages_upside_down() -> None:
+    """After a roll at full stick, at 150 deg of roll."""
+    script = (0.3, (0.0, 1.0, 0.0, 0.3)), (1.35, HOLD), (1.7, (*HOLD, 1.0, 1.0, 1.0))
+    result = flown(2.2, *script, altitude_ft=9000.0, step=0.01, rate=50.0)
+    assert abs(result["f16.roll_deg"][-1]) > 100.0
+    assert result["by_wire.autopilot"][-1] == 4.0
+
+
 @pytest.mark.long
 def test_turbulence_and_crosswind_landing_is_no_crash(tmp_path: Path) -> None:
     settings = {

@@ -164,7 +164,7 @@ def ground_grid(reach: float = 12_000.0, spacing: float = 200.0) -> GroundGrid:
 
     A cell has the cover of its middle.  The roads have narrow cells of their own.  The runway is
     not in the grid, because its direction is not that of the cells: a scene draws it.  Between the
-    points of the grid a viewer draws planes; with the default ``spacing`` (m) they are within 3 m
+    points of the grid a viewer draws planes; with the default ``spacing`` (m) they are within 4 m
     of the height, and equal to it on the flat ground around the runway.
     """
     axis = np.arange(-reach, reach + 0.5 * spacing, spacing)

@@ -9,16 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from landing_pilot import Lands, Pilot, TakesOff, piloted
+from landing_pilot import Lands, Pilot, TakesOff, bound, piloted
 from pilot_parts import flight
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.core.signals import Vector
+from rtsim.equations.earth import EARTH_RATE
 from rtsim.equations.model import Guard
+from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.f16 import gear
+from rtsim.models.f16.aerodynamics import AREA
 from rtsim.models.f16.flown import FLOWN, drag_rise
 from rtsim.models.f16.plant import STANDARD_GRAVITY
+from rtsim.models.f16.trim import bound_f16
 from rtsim.models.terrain import HIGHEST, along_runway, cover, ground_grid, local, terrain
 from rtsim.models.units import DEG, FT, KT
 from rtsim.record.exact import compare_exact
@@ -31,6 +35,7 @@ from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.ground import GRASS, ROAD, RUNWAY, WATER
 from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.standard_components import PlantComponent
 
 WEIGHT = float(FLOWN.parameters.initial()[0]) * STANDARD_GRAVITY
 
@@ -121,6 +126,29 @@ def test_drag_rises_as_in_its_source() -> None:
     assert [drag_rise(m) for m in (0.3, 0.81, 1.1, 1.8)] == pytest.approx([0.0, 0.0, 0.023, 0.015])
 
 
+@pytest.mark.parametrize(("faster", "extended"), [(0.0, 0.0), (0.0, 1.0), (169.0, 0.0)])
+def test_the_added_drag_decelerates_by_its_coefficient(faster: float, extended: float) -> None:
+    """Against the aircraft of NASA's check cases in the same state, at Mach 0.46 and 0.95."""
+    begins = load_scenario("f16-by-hand").component("f16")
+    assert isinstance(begins, PlantComponent)
+    x = FLOWN.states.initial({**begins.states, "gear_extension": extended})
+    velocity = x[3:6] - np.cross((0.0, 0.0, EARTH_RATE), x[:3])
+    ahead = velocity / np.linalg.norm(velocity)
+    x[3:6] += faster * ahead
+    controls = np.array([*x[13:16], x[16]])
+    u = FLOWN.inputs.initial()
+    u[:4], dx, plain = controls, np.zeros(x.size), np.zeros(13)
+    z, p = FLOWN.discrete.initial(), FLOWN.parameters.initial()
+    bound().derivative.call(0.0, x, z, u, p, dx)
+    bound_f16().derivative.call(0.0, x[:13], np.zeros(0), controls, p, plain)
+    density, sound, _, _ = standard_atmosphere(457.2)
+    speed = float(np.linalg.norm(velocity)) + faster
+    coefficient = 0.027 * extended + drag_rise(speed / sound)
+    wanted = 0.5 * density * speed**2 * AREA * coefficient / p[0]
+    assert (faster == 0.0) or coefficient > 0.01
+    assert (plain - dx[:13])[3:6] @ ahead == pytest.approx(wanted, rel=1e-6, abs=1e-9)
+
+
 # -- flights
 
 
@@ -136,7 +164,7 @@ def landing(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Pilot,
     """From 3 nm final to the stop on the runway, by a pilot that sees the states."""
     path = tmp_path_factory.mktemp("landing") / "landing.mcap"
     settings = {"start": "final", "step": 0.01, "rate": 50.0}
-    result, pilot = piloted(Lands, FileRecorder(path, stopwatch), 100.0, **settings)
+    result, pilot = piloted(Lands, FileRecorder(path, stopwatch), 103.0, **settings)
     return result, pilot, Recording.open(path)
 
 
@@ -310,6 +338,14 @@ def test_the_stick_disengages_and_only_a_new_command_engages_again() -> None:
     ]  # fmt: skip
 
 
+def test_no_mode_engages_upside_down() -> None:
+    """After a roll at full stick, at 150 deg of roll."""
+    script = (0.3, (0.0, 1.0, 0.0, 0.3)), (1.35, HOLD), (1.7, (*HOLD, 1.0, 1.0, 1.0))
+    result = flown(2.2, *script, altitude_ft=9000.0, step=0.01, rate=50.0)
+    assert abs(result["f16.roll_deg"][-1]) > 100.0
+    assert result["by_wire.autopilot"][-1] == 4.0
+
+
 @pytest.mark.long
 def test_turbulence_and_crosswind_landing_is_no_crash(tmp_path: Path) -> None:
     settings = {
@@ -317,7 +353,7 @@ def test_turbulence_and_crosswind_landing_is_no_crash(tmp_path: Path) -> None:
         "step": 0.01, "rate": 50.0,
     }  # fmt: skip
     path = tmp_path / "gusty.mcap"
-    result, pilot = piloted(Lands, FileRecorder(path, stopwatch), 100.0, **settings)
+    result, pilot = piloted(Lands, FileRecorder(path, stopwatch), 103.0, **settings)
     print(result.told, pilot.along, pilot.across)
     assert result.ending.complete
     assert not result.ending.failed

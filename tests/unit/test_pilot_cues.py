@@ -218,7 +218,7 @@ def test_the_aircraft_warns_before_both_its_limits_and_flies_the_same(
     assert sounded[0] < horns[0] < sounded[1]
     assert seen[0][1:] == (False, False)
 
-    silent = flight(script, speed_kt=200.0)
+    silent = flight(script, speed_kt=200.0, altitude_ft=6000.0)
     silent.presentation = replace(silent.presentation, cues=())
     watched(silent, 6.0, FileRecorder(tmp_path / "silent.mcap", lambda: 0))
     warned = Recording.open(tmp_path / "warned.mcap")

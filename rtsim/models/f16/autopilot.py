@@ -1,8 +1,8 @@
 """The autopilot of the F-16 by hand: it holds altitude, heading and speed, each by itself.
 
 A mode engages when its input rises from 0 to 1, and holds the value of that moment.  It disengages
-when the input falls to 0, when the stick or the throttle is moved, and on the ground.  After that,
-the input must fall to 0 and rise again.
+when the input falls to 0, when the stick or the throttle is moved, at large angles of roll or
+pitch, and on the ground.  After that, the input must fall to 0 and rise again.
 
 Engagement has no bump: the commanded load factor, the commanded roll rate and the power begin at
 their present values.  The held altitude, heading and speed are those that the aircraft reaches by
@@ -48,6 +48,8 @@ BREAKOUT = 0.15
 """Deflection of the stick that disengages altitude and heading hold."""
 LEVER_MOVED = 0.05
 """Movement of the throttle that disengages the speed hold."""
+LARGEST_ROLL, LARGEST_PITCH = 65.0, 45.0
+"""Angles (deg) beyond which altitude and heading hold disengage."""
 MOST_BANK, MOST_CLIMB = 30.0, 12.0
 """Largest bank angle (deg) and vertical speed (m/s) that the autopilot commands."""
 _ALTITUDE, _HEADING, _SPEED = 0, 1, 2
@@ -55,7 +57,7 @@ _ASKED, _HELD = 3, 6
 _CLIMB_LOAD, _BANK_RATE, _POWER, _SUM, _LEVER, _FADING, _LAGGED = 9, 10, 11, 12, 13, 14, 15
 _G = 9.80665
 _CAPTURE = 2.0  # s
-_CLIMB_PER_M, _CLIMB_TIME, _MOST_LOAD, _LOAD_SLEW = 0.25, 1.5, 0.5, 0.5  # 1/s, s, g, g/s
+_CLIMB_PER_M, _CLIMB_TIME, _MOST_LOAD, _LOAD_SLEW = 0.25, 1.5, 0.5, 0.7  # 1/s, s, g, g/s
 _TURN_TIME, _BANK_TIME, _MOST_ROLL, _ROLL_SLEW = 4.0, 1.2, 0.3, 0.6  # s, s, rad/s, rad/s2
 _POWER_PER_MS, _POWER_SUMS, _POWER_SLEW = 5.0, 0.8, 15.0  # % s/m, %/m, %/s
 _LAG = 0.5  # s
@@ -77,14 +79,16 @@ def around(angle: float) -> float:
 @compiled
 def engage(
     asked_altitude: float, asked_heading: float, asked_speed: float,
-    pitch_stick: float, roll_stick: float, throttle: float, wheels: bool, s: Vector, first: int,
+    pitch_stick: float, roll_stick: float, throttle: float, roll: float, pitch: float,
+    wheels: bool, s: Vector, first: int,
 ) -> tuple[bool, bool, bool]:  # fmt: skip
     """Engage and disengage the modes; return which of them engage now.
 
-    ``s`` has ``HOLDS`` from element ``first`` on.
+    ``s`` has ``HOLDS`` from element ``first`` on; ``roll`` and ``pitch`` are in rad.
     """
-    free_pitch = abs(pitch_stick) < BREAKOUT and not wheels
-    free_roll = abs(roll_stick) < BREAKOUT and not wheels
+    upright = abs(roll) < LARGEST_ROLL * DEG and abs(pitch) < LARGEST_PITCH * DEG and not wheels
+    free_pitch = abs(pitch_stick) < BREAKOUT and upright
+    free_roll = abs(roll_stick) < BREAKOUT and upright
     free_lever = not wheels
     if s[first + _SPEED] > 0.5 and abs(throttle - s[first + _LEVER]) > LEVER_MOVED:
         free_lever = False
@@ -113,11 +117,13 @@ def _switch(s: Vector, first: int, mode: int, asked: float, free: bool) -> bool:
 
 @compiled
 def hold_altitude(
-    new: bool, altitude: float, climb: float, present: float, period: float, s: Vector, first: int
-) -> float:
-    """Return the commanded load factor (g) beyond that of level flight.
+    new: bool, altitude: float, climb: float, banked: float, present: float, period: float,
+    s: Vector, first: int,
+) -> float:  # fmt: skip
+    """Return the commanded load factor (g) beyond that of the centred stick.
 
-    ``altitude`` in m, ``climb`` in m/s; ``present`` is the command without the autopilot, g.
+    ``altitude`` in m, ``climb`` in m/s.  ``banked`` is the load factor that level flight needs
+    beyond that of the centred stick, and ``present`` the command without the autopilot, g.
     """
     if new:
         s[first + _HELD + _ALTITUDE] = altitude + _CAPTURE * climb
@@ -125,7 +131,8 @@ def hold_altitude(
     error = s[first + _HELD + _ALTITUDE] - altitude
     wanted = limited(_CLIMB_PER_M * error, -MOST_CLIMB, MOST_CLIMB)
     load = limited((wanted - climb) / (_CLIMB_TIME * _G), -_MOST_LOAD, _MOST_LOAD)
-    s[first + _CLIMB_LOAD] = towards(s[first + _CLIMB_LOAD], load, _LOAD_SLEW * period)
+    wanted_load = load + banked
+    s[first + _CLIMB_LOAD] = towards(s[first + _CLIMB_LOAD], wanted_load, _LOAD_SLEW * period)
     return s[first + _CLIMB_LOAD]  # type: ignore[no-any-return]
 
 

@@ -102,7 +102,7 @@ _ROLL_PRESSURE, _ROLL_SLOW = 10_000.0, 0.3
 _ROLL_PITCHING = 0.4
 _R, _SIDESLIP, _AILERON_YAW, _COUPLED = 36.0, 40.0, -0.5, 11.7
 _ELEVATOR, _AILERON, _RUDDER = 24.0, 21.5, 30.0
-_BANKED = 0.7
+_BANKED, _LEVEL = 0.7, 0.4
 _SLOWEST = 30.0
 _CARRIED = 0.2  # load of the wheels over the weight from which the stick is direct
 _FALLS, _FALLS_BAND = 3.0, 4.0  # deg/s
@@ -168,7 +168,7 @@ def by_wire(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # no
     sine, cosine = math.sin(alpha), math.cos(alpha)
     wheels = u[_WHEELS] > _CARRIED
     new_altitude, new_heading, new_speed = engage(
-        u[_MODES], u[_MODES + 1], u[_MODES + 2], u[0], u[1], u[3], wheels, s, _HOLDS
+        u[_MODES], u[_MODES + 1], u[_MODES + 2], u[0], u[1], u[3], roll, pitch, wheels, s, _HOLDS
     )
 
     level = math.cos(pitch) * math.cos(roll)
@@ -178,7 +178,10 @@ def by_wire(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # no
     alpha_rate = pitch_rate - beta * roll_rate + _G / speed * weight
     climb = u[0] * (p[1] if u[0] > 0.0 else p[2])
     if s[_HOLDS] > 0.5:
-        climb = hold_altitude(new_altitude, u[_ALTITUDE], -u[_DOWN], climb, p[0], s, _HOLDS)
+        banked = math.cos(pitch) / max(math.cos(roll), _LEVEL) - level_load(roll, pitch)
+        climb = hold_altitude(
+            new_altitude, u[_ALTITUDE], -u[_DOWN], p[8] * banked, climb, p[0], s, _HOLDS
+        )
     wanted = limited(p[8] * level_load(roll, pitch) + climb, p[4], p[3])
     error = limited(wanted + s[5], p[4], p[3]) - load
     omega = _OMEGA / math.sqrt(math.sqrt(share))

@@ -99,9 +99,9 @@ def _rows(surface: pygame.Surface, rows: list[str], size: int) -> None:
     """Draw texts below the numbers at the right of the head-up display."""
     width, height = surface.get_size()
     big = round(1.5 * size)
-    x, y = 0.83 * width - 1.7 * big, 0.46 * height + 0.8 * big + 2.8 * size
-    shade(surface, pygame.Rect(x, y, 0.5 * size * max(map(len, rows)), (len(rows) + 0.4) * size),
-          SHADE)  # fmt: skip
+    wide = 0.58 * size * max(map(len, rows))
+    x, y = min(0.83 * width - 1.7 * big, width - wide), 0.46 * height + 0.8 * big + 2.8 * size
+    shade(surface, pygame.Rect(x, y, wide, (len(rows) + 0.4) * size), SHADE)
     for k, text in enumerate(rows):
         write(surface, text, (x + 0.3 * big, y + (k + 0.7) * size), size, GREEN)
 

@@ -134,7 +134,7 @@ def describing_functions(
         trusted &= np.isfinite(ratio) & (np.abs(ratio) > 0.0)
     whole = float(power[1][1:].sum())
     return DescribingFunctions(
-        multiples * (math.tau / seconds),
+        np.asarray(multiples * (math.tau / seconds), np.float64),
         loop,
         pilot,
         vehicle,

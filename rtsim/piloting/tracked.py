@@ -217,8 +217,10 @@ def _rows(axis: TrackedAxis) -> list[Row]:
         return value
 
     remnant = None if found is None else found.remnant
+    own = None if found is None else found.own_error
     return [
         Row(f"{a}_rms_error", axis.rms_error, u, f"{a}: RMS of the error"),
+        Row(f"{a}_rms_own_error", own, u, f"{a}: RMS of the error by the remnant"),
         Row(f"{a}_rms_target", axis.rms_target, u, f"{a}: RMS of the target"),
         Row(f"{a}_rms_stick", axis.rms_stick, "1", f"{a}: RMS of the stick"),
         Row(f"{a}_crossover", frequency, "rad/s", f"{a}: crossover"),
@@ -260,7 +262,7 @@ def _remarks(axis: TrackedAxis, complete: bool) -> list[str]:
             f"{mark.frequency:.1f} rad/s, {mark.swing:.3g} {axis.unit} peak to peak; the aircraft "
             f"follows the stick by {mark.lag:.0f} deg."
         )
-    if complete and axis.rms_error > axis.rms_target:
+    if complete and axis.rms_stick > 0.0 and axis.rms_error > axis.rms_target:
         out.append(
             f"{axis.name}: the RMS of the error exceeds that of the target; without the stick the "
             "error would be smaller."

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.equations.compiling import plainly
-from rtsim.linear import StateSpace, margins
+from rtsim.linear import margins
 from rtsim.linear import open_loop as open_loop_of
 from rtsim.linear.crossings import return_ratio
 from rtsim.models.f16.piloted import SCRIPTED
@@ -242,27 +242,33 @@ def test_the_scripted_pilot_of_the_f16_comes_back(axis: str) -> None:
 
 
 @cache
-def linear_roll_loop() -> StateSpace:
+def linear_roll_loop() -> tuple[float, float, Spectrum]:
+    """Return crossover (rad/s), phase margin (deg) and open loop (k,) without latency."""
     values = {"by": "script", "task": "roll-tracking"}
-    return open_loop_of(load_scenario("f16-by-hand", values), "stick.roll").system
+    system = open_loop_of(load_scenario("f16-by-hand", values), "stick.roll").system
+    exact = margins(system, feedback=1.0, slow=0.2)
+    return exact.crossover, exact.phase_deg, return_ratio(system, roll_task().frequencies()[0], 1.0)
+
+
+def roll_task() -> Tracking:
+    task = task_named("roll-tracking")
+    assert isinstance(task, Tracking)
+    return task
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("latency", LATENCIES)
 def test_the_linear_model_of_the_f16_predicts_its_roll_task(latency: float) -> None:
     """The linear model is that of the whole run; the latency turns its phase."""
-    system, task = linear_roll_loop(), task_named("roll-tracking")
-    assert isinstance(task, Tracking)
-    exact = margins(system, feedback=1.0, slow=0.2)
-    w = task.frequencies()[0]
-    late = np.exp(-1j * w * latency)
-    error = closed_loop_error(return_ratio(system, w, 1.0) * late, task.amplitudes()[0])
+    crossover, margin, loop = linear_roll_loop()
+    late = np.exp(-1j * roll_task().frequencies()[0] * latency)
     values: dict[str, Any] = {"by": "script", "task": "roll-tracking", "latency": latency}
     found = measure(simulate(load_scenario("f16-by-hand", values)).recording())
-    margin = exact.phase_deg - math.degrees(exact.crossover * latency)
-    assert found["roll_crossover"] == pytest.approx(exact.crossover, rel=0.1)
-    assert found["roll_phase_margin"] == pytest.approx(margin, rel=0.1)
+    error = closed_loop_error(loop * late, roll_task().amplitudes()[0])
     assert found["roll_rms_error"] == pytest.approx(error, rel=0.1)
+    assert found["roll_crossover"] == pytest.approx(crossover, rel=0.1)
+    later = margin - math.degrees(crossover * latency)
+    assert found["roll_phase_margin"] == pytest.approx(later, rel=0.1)
     assert not found.marks
 
 

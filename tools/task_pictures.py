@@ -23,7 +23,7 @@ BLUE, RED, GREY = "#1f5fa8", "#c62828", "#777777"
 def flown(latency: float, gain: float = PILOT.gain) -> TrackedAxis:
     """Return the measured axis of one run of the scenario ``tracking``."""
     values: dict[str, Any] = {"by": "script", "latency": latency, "gain": gain}
-    axis: TrackedAxis = measure(simulate(load_scenario("tracking", values)).recording()).figures[0]
+    axis: TrackedAxis = measure(simulate(load_scenario("tracking", values)).recording()).details[0]
     return axis
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rtsim.core.signals import Vector
+from rtsim.piloting.charts import axis_charts
 from rtsim.piloting.findings import Findings, Row, TaskError, parameters_of
 from rtsim.piloting.identification import (
     DescribingFunctions,
@@ -199,7 +200,10 @@ def tracked(recording: Recording, name: str) -> Findings:
         marks += [
             {"what": "oscillation", "axis": axis.name, **mark.to_plain()} for mark in axis.marks
         ]
-    return Findings("tracking", complete, tuple(rows), tuple(notes), tuple(marks), tuple(axes))
+    charts = tuple(chart for axis in axes for chart in axis_charts(axis))
+    return Findings(
+        "tracking", complete, tuple(rows), tuple(notes), tuple(marks), charts, tuple(axes)
+    )
 
 
 def _rows(axis: TrackedAxis) -> list[Row]:

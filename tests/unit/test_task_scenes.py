@@ -62,7 +62,7 @@ def test_a_pursuit_display_shows_target_and_answer_around_the_first_target() -> 
     scene.draw(surface, tracked(0.03, target=0.12))
     assert height_of(surface, TARGET) == pytest.approx(45.0, abs=3.0)
     assert height_of(surface, OWN) == pytest.approx(-22.0, abs=3.0)
-    assert surface.get_at((2, 200))[:3] == BACK
+    assert surface.get_at((2, 200)) == (*BACK, 255)
 
 
 def test_gates_are_shown_as_the_run_has_counted_them() -> None:

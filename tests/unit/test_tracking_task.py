@@ -156,7 +156,7 @@ def test_the_parameters_of_the_pilot_come_back(plant: str, remnant: float) -> No
     delay, muscles = measured["pitch_pilot_delay"], measured["pitch_pilot_neuromuscular"]
     assert delay is not None
     assert muscles is not None
-    axis = measured.figures[0]
+    axis = measured.details[0]
     assert axis.fit.model.effective_delay == pytest.approx(pilot.effective_delay, rel=0.1)
     remnant_share = measured["pitch_remnant"]
     assert remnant_share is not None
@@ -182,7 +182,7 @@ def test_the_loop_departs_into_oscillation_where_the_phase_margin_is_0(latency: 
     assert not below.marks
     assert len(above.marks) == 1
     assert above.marks[0]["frequency_rad_s"] == pytest.approx(frequency, rel=0.1)
-    growing, dying = (_envelope(f.figures[0]) for f in (above, below))
+    growing, dying = (_envelope(f.details[0]) for f in (above, below))
     assert growing > 2.0
     assert dying < 1.2
     assert any("pilot-induced oscillation" in note for note in above.notes)

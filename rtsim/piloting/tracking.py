@@ -185,7 +185,7 @@ class Tracking:
             outputs=Signals(
                 *(
                     Signal(f"{a}_{what}", self.unit)
-                    for what in ("target", "error")
+                    for what in ("target", "error", "centre")
                     for a in self.axes
                 )
             ),
@@ -242,10 +242,11 @@ def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector)
 
 
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Fill ``y`` with the targets and the errors of all axes."""
+    """Fill ``y`` with the targets, the errors and the centres of all axes."""
     for i in range(u.size):
         y[i] = target(t, i, u.size, p)
         y[u.size + i] = y[i] - u[i]
+        y[2 * u.size + i] = p[_SHARES + i]
 
 
 def stick_axes(axes: Sequence[str], stick: Sequence[str]) -> list[str]:

@@ -253,12 +253,19 @@ def _remarks(axis: TrackedAxis, complete: bool) -> list[str]:
                 f"{axis.name}: error or stick do not exceed the remnant at {told} rad/s; these "
                 "frequencies are left out."
             )
-        if found.crossing() is None:
+        margin = found.crossing()
+        if margin is None:
             out.append(
                 f"{axis.name}: the open loop does not cross the magnitude 1 within the measured "
                 "frequencies, so there is no crossover frequency and no phase margin."
             )
-        elif (margin := found.crossing()) is not None and margin.phase_margin <= 0.0:
+        if margin is not None and not margin.sure:
+            out.append(
+                f"{axis.name}: crossover frequency and phase margin are uncertain: they are "
+                f"interpolated between {margin.between[0]:.2g} and {margin.between[1]:.2g} rad/s, "
+                "because a sine between these was left out."
+            )
+        if margin is not None and margin.phase_margin <= 0.0:
             out.append(f"{axis.name}: the phase margin is not positive; the loop is unstable.")
     for mark in axis.marks:
         out.append(

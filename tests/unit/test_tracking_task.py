@@ -28,7 +28,7 @@ from rtsim.piloting.findings import Findings
 from rtsim.piloting.identification import Spectrum, closed_loop_error
 from rtsim.piloting.oscillation import oscillations
 from rtsim.piloting.pages import task_section
-from rtsim.piloting.tracked import TrackedAxis
+from rtsim.piloting.tracked import TrackedAxis, _remarks
 from rtsim.piloting.tracking import target
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
@@ -161,6 +161,22 @@ def test_the_parameters_of_the_pilot_come_back(plant: str, remnant: float) -> No
     remnant_share = measured["pitch_remnant"]
     assert remnant_share is not None
     assert 0.01 < remnant_share < 0.9
+
+
+def test_a_crossing_beside_a_frequency_that_was_left_out_is_uncertain() -> None:
+    axis = measure(flown("K/s", PILOTS["K/s"], 0.0)).details[0]
+    whole = axis.found.crossing()
+    assert whole is not None
+    assert whole.sure
+    assert whole.between[0] < whole.frequency < whole.between[1]
+    trusted = axis.found.frequencies != whole.between[1]
+    part = replace(axis.found, trusted=trusted)
+    found = part.crossing()
+    assert found is not None
+    assert not found.sure
+    notes = _remarks(replace(axis, found=part), complete=True)
+    assert any("are uncertain" in note for note in notes)
+    assert not any("are uncertain" in note for note in _remarks(axis, complete=True))
 
 
 def limit_gain(latency: float) -> tuple[float, float]:

@@ -22,8 +22,8 @@ BLUE, RED, GREY = "#1f5fa8", "#c62828", "#777777"
 
 def flown(latency: float, gain: float = PILOT.gain) -> TrackedAxis:
     """Return the measured axis of one run of the scenario ``tracking``."""
-    values = {"by": "script", "latency": latency, "gain": gain}
-    axis: TrackedAxis = measure(simulate(load_scenario("tracking", values)).recording()).figures[0]
+    values: dict[str, Any] = {"by": "script", "latency": latency, "gain": gain}
+    axis: TrackedAxis = measure(simulate(load_scenario("tracking", values)).recording()).details[0]
     return axis
 
 

@@ -28,7 +28,7 @@ from rtsim.experiments.table import write_table
 from rtsim.pilot.flights import FLOWN_AS, Flyable
 from rtsim.pilot.launching import Window
 from rtsim.piloting.flying import SCRIPT
-from rtsim.piloting.task import pinned
+from rtsim.piloting.task import pinned, task_named
 from rtsim.record.reading import Recording
 from rtsim.runs.result import RunResult
 from rtsim.scenario.loading import find_maker
@@ -149,10 +149,13 @@ class Seat:
         task = declared.task or str(values.pop("task", "")) or self.flyable.task
         if task:
             values["task"] = pinned(task)
+        elif "task" in self.known:
+            task = str(self.known["task"].default)
         if self.scripted:
             values["by"] = SCRIPT
-        if "realisation" in self.known and "tracking" in task and "realisation" not in values:
-            values["realisation"] = trial.block
+        phases = bool(task) and hasattr(task_named(task), "realisation")
+        if phases and "realisation" in self.known:
+            values.setdefault("realisation", trial.block)
         return tuple(f"{name}={value}" for name, value in values.items())
 
     def fly(self, trial: Trial) -> tuple[RunResult, Path]:
@@ -181,6 +184,7 @@ def _session(
     """Fly the trials that are left; return their results, and whether one was ended early."""
     folder = seat.folder
     left = folder.left(participant)[:most]
+    _check_tasks(seat, left)
     every = len(folder.experiment.trials(participant))
     flown: list[dict[str, Any]] = []
     if not left and not seat.quiet:
@@ -190,7 +194,12 @@ def _session(
             click.echo(f"{participant}: trial {trial.number} of {every}")
         result, path = seat.fly(trial)
         recording = result.path or path
-        found, why = measured(recording, wanted=True)
+        found, why = measured(recording)
+        if found is None and not why:
+            raise ScenarioError(
+                f"the runs of {folder.experiment.scenario} have no task, so nothing can be "
+                'measured; write, for example, task = "pitch-tracking"'
+            )
         if found is None or not found.complete or result.reason != "end":
             _say_again(seat, trial, why or f"the run {result.ending}")
             return flown, True
@@ -216,6 +225,20 @@ def _session(
         if stopped:
             return flown, True
     return flown, False
+
+
+def _check_tasks(seat: Seat, trials: list[Trial]) -> None:
+    """Raise :class:`ScenarioError` if a task's file is not the one of the finished trials."""
+    flown = [entry for _, result in seat.folder.results() for entry in result.get("settings", ())]
+    known = {str(e).partition("#")[0]: str(e) for e in flown if str(e).startswith("task=")}
+    for trial in trials:
+        for entry in seat.settings(trial):
+            path = entry.partition("#")[0]
+            if known.get(path, entry) != entry:
+                raise ScenarioError(
+                    f"{path.removeprefix('task=')} has changed since the first trials of "
+                    f"{seat.folder.path}; restore the file, or give another -o FOLDER"
+                )
 
 
 def _say_again(seat: Seat, trial: Trial, why: str) -> None:

@@ -21,7 +21,7 @@ from rtsim.core.signals import Signal
 from rtsim.pilot.flights import FLOWN_AS, Flyable
 from rtsim.pilot.launching import Window
 from rtsim.piloting.findings import Findings
-from rtsim.piloting.task import measure, pinned
+from rtsim.piloting.task import KINDS, kind_of, measure, pinned
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import find_maker
 from rtsim.scenario.scenario import Scenario
@@ -93,7 +93,7 @@ def fly(
     viewed = Viewed(window, external_input_of)
     summary = run_command(options, quiet=as_json, watch=viewed.watch)
     figures = viewed.figures(summary.result.reason)
-    found, why = measured(summary.result.path, any(s.startswith("task=") for s in settings))
+    found, why = measured(summary.result.path)
     if as_json:
         told = {} if found is None and not why else {"task": found.to_plain() if found else why}
         summary.show_json(pilot=figures, **told)
@@ -134,14 +134,16 @@ def task_settings(
     return (*settings, *(f"{name}={value}" for name, value in wanted.items()))
 
 
-def measured(path: Path | None, wanted: bool) -> tuple[Findings | None, str]:
-    """Return the measures of the task in the recording ``path``, or why there are none."""
-    if not wanted:
-        return None, ""
+def measured(path: Path | None) -> tuple[Findings | None, str]:
+    """Return the measures of the task in the recording ``path``, or why they are not known.
+
+    Without a task or a recording, there are no measures and no reason.
+    """
     if path is None:
-        return None, "the task was not measured, because the run was not recorded"
+        return None, ""
     try:
-        return measure(Recording.open(path)), ""
+        recording = Recording.open(path)
+        return (measure(recording), "") if kind_of(recording) in KINDS else (None, "")
     except RtsimError as error:
         return None, f"the task was not measured: {error}"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rtsim.core.errors import RtsimError, UnknownName
 
 if TYPE_CHECKING:
+    from rtsim.record.charts import Chart
     from rtsim.record.reading import Recording
 
 
@@ -49,8 +50,10 @@ class Findings:
     notes: tuple[str, ...] = ()
     marks: tuple[Mapping[str, Any], ...] = ()
     """Marked stretches, such as oscillations, as plain data with ``what`` and ``text``."""
-    figures: tuple[Any, ...] = ()
-    """Plots of the report, see :mod:`rtsim.piloting.pages`."""
+    charts: tuple[Chart, ...] = ()
+    """Charts for the report."""
+    details: tuple[Any, ...] = ()
+    """What a kind gives beside its measures: a tracking task, its axes."""
 
     def __getitem__(self, name: str) -> float | None:
         """Return the value of the measure ``name``; raises :class:`UnknownName`."""

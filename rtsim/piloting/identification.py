@@ -32,10 +32,16 @@ _BESIDE = 6
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where the open loop has the magnitude 1: frequency (rad/s) and phase margin (deg)."""
+    """Where the open loop has the magnitude 1: frequency (rad/s) and phase margin (deg).
+
+    ``between`` are the trusted frequencies between which both are interpolated.  ``sure`` is false
+    if a frequency between them was left out.
+    """
 
     frequency: float
     phase_margin: float
+    between: tuple[float, float]
+    sure: bool
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,10 @@ class DescribingFunctions:
         # A delay turns the phase in proportion to the frequency, so this interpolation is linear.
         part = (at - w[i]) / (w[i + 1] - w[i])
         found = float(phase[i] + part * (phase[i + 1] - phase[i]))
-        return Crossing(at, 180.0 + math.degrees(found))
+        ends = float(w[i]), float(w[i + 1])
+        doubted = self.frequencies[~self.trusted]
+        sure = not ((doubted > ends[0]) & (doubted < ends[1])).any()
+        return Crossing(at, 180.0 + math.degrees(found), ends, bool(sure))
 
     def crossover_model(self) -> tuple[float, float] | None:
         """Return w_c (rad/s) and tau (s) of w_c exp(-tau s) / s, fitted around the crossover."""
@@ -134,7 +143,7 @@ def describing_functions(
         trusted &= np.isfinite(ratio) & (np.abs(ratio) > 0.0)
     whole = float(power[1][1:].sum())
     return DescribingFunctions(
-        multiples * (math.tau / seconds),
+        np.asarray(multiples * (math.tau / seconds), np.float64),
         loop,
         pilot,
         vehicle,

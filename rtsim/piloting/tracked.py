@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rtsim.core.signals import Vector
+from rtsim.piloting.charts import axis_charts
 from rtsim.piloting.findings import Findings, Row, TaskError, parameters_of
 from rtsim.piloting.identification import (
     DescribingFunctions,
@@ -199,7 +200,10 @@ def tracked(recording: Recording, name: str) -> Findings:
         marks += [
             {"what": "oscillation", "axis": axis.name, **mark.to_plain()} for mark in axis.marks
         ]
-    return Findings("tracking", complete, tuple(rows), tuple(notes), tuple(marks), tuple(axes))
+    charts = tuple(chart for axis in axes for chart in axis_charts(axis))
+    return Findings(
+        "tracking", complete, tuple(rows), tuple(notes), tuple(marks), charts, tuple(axes)
+    )
 
 
 def _rows(axis: TrackedAxis) -> list[Row]:
@@ -217,8 +221,10 @@ def _rows(axis: TrackedAxis) -> list[Row]:
         return value
 
     remnant = None if found is None else found.remnant
+    own = None if found is None else found.own_error
     return [
         Row(f"{a}_rms_error", axis.rms_error, u, f"{a}: RMS of the error"),
+        Row(f"{a}_rms_own_error", own, u, f"{a}: RMS of the error by the remnant"),
         Row(f"{a}_rms_target", axis.rms_target, u, f"{a}: RMS of the target"),
         Row(f"{a}_rms_stick", axis.rms_stick, "1", f"{a}: RMS of the stick"),
         Row(f"{a}_crossover", frequency, "rad/s", f"{a}: crossover"),
@@ -247,12 +253,19 @@ def _remarks(axis: TrackedAxis, complete: bool) -> list[str]:
                 f"{axis.name}: error or stick do not exceed the remnant at {told} rad/s; these "
                 "frequencies are left out."
             )
-        if found.crossing() is None:
+        margin = found.crossing()
+        if margin is None:
             out.append(
                 f"{axis.name}: the open loop does not cross the magnitude 1 within the measured "
                 "frequencies, so there is no crossover frequency and no phase margin."
             )
-        elif (margin := found.crossing()) is not None and margin.phase_margin <= 0.0:
+        if margin is not None and not margin.sure:
+            out.append(
+                f"{axis.name}: crossover frequency and phase margin are uncertain: they are "
+                f"interpolated between {margin.between[0]:.2g} and {margin.between[1]:.2g} rad/s, "
+                "because a sine between these was left out."
+            )
+        if margin is not None and margin.phase_margin <= 0.0:
             out.append(f"{axis.name}: the phase margin is not positive; the loop is unstable.")
     for mark in axis.marks:
         out.append(
@@ -260,7 +273,7 @@ def _remarks(axis: TrackedAxis, complete: bool) -> list[str]:
             f"{mark.frequency:.1f} rad/s, {mark.swing:.3g} {axis.unit} peak to peak; the aircraft "
             f"follows the stick by {mark.lag:.0f} deg."
         )
-    if complete and axis.rms_error > axis.rms_target:
+    if complete and axis.rms_stick > 0.0 and axis.rms_error > axis.rms_target:
         out.append(
             f"{axis.name}: the RMS of the error exceeds that of the target; without the stick the "
             "error would be smaller."

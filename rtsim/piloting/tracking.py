@@ -156,15 +156,14 @@ class Tracking:
     def frequencies(self) -> Vector:
         """Return the frequencies (axes, k), rad/s: those of axis i are shifted by i periods."""
         shifts = np.arange(len(self.axes))[:, None]
-        out: Vector = (np.array(self.multiples, float) + shifts) * (math.tau / self.measured)
-        return out
+        periods = np.asarray(np.array(self.multiples, float) + shifts, np.float64)
+        return periods * (math.tau / self.measured)
 
     def amplitudes(self) -> Vector:
         """Return the amplitudes (axes, k), in ``unit``, whose sum of sines has the RMS ``rms``."""
         shape = np.where(self.frequencies() <= self.bandwidth, 1.0, self.shelf)
         level = np.sqrt(0.5 * (shape**2).sum(axis=1))
-        out: Vector = shape * (np.array(self.rms) / level)[:, None]
-        return out
+        return np.asarray(shape * (np.array(self.rms) / level)[:, None], np.float64)
 
     def phases(self) -> Vector:
         """Return the phases (axes, k), rad, drawn from a hash of ``realisation``."""
@@ -186,7 +185,7 @@ class Tracking:
             outputs=Signals(
                 *(
                     Signal(f"{a}_{what}", self.unit)
-                    for what in ("target", "error")
+                    for what in ("target", "error", "centre")
                     for a in self.axes
                 )
             ),
@@ -243,10 +242,11 @@ def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector)
 
 
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Fill ``y`` with the targets and the errors of all axes."""
+    """Fill ``y`` with the targets, the errors and the centres of all axes."""
     for i in range(u.size):
         y[i] = target(t, i, u.size, p)
         y[u.size + i] = y[i] - u[i]
+        y[2 * u.size + i] = p[_SHARES + i]
 
 
 def stick_axes(axes: Sequence[str], stick: Sequence[str]) -> list[str]:

@@ -114,6 +114,22 @@ def test_a_trial_that_was_ended_early_is_flown_again_into_another_file(tmp_path:
     assert all(after[p] == data for p, data in before.items())
 
 
+@pytest.mark.long
+def test_a_task_that_changes_between_sessions_is_refused(tmp_path: Path) -> None:
+    task = tmp_path / "short.toml"
+    task.write_text('kind = "tracking"\nmeasured = 2.0\nmultiples = [1, 2, 3]\nbegin = 1.0')
+    file = tmp_path / "e.toml"
+    file.write_text(
+        f'scenario = "tracking"\ntask = "{task}"\nparticipants = ["p"]\nrepetitions = 2\n'
+    )
+    session = (file, "--participant", "p", "--scripted", "--trials", 1)
+    assert typed(*session).exit_code == 0
+    task.write_text(task.read_text() + "\nfade = 0.5")
+    changed = typed(*session)
+    assert changed.exit_code == 2
+    assert "has changed since the first trials" in changed.output
+
+
 def test_a_result_is_never_overwritten_and_a_changed_file_is_refused(tmp_path: Path) -> None:
     file = declared(tmp_path)
     experiment = read_experiment(file)

@@ -66,10 +66,15 @@ def test_gates_are_passed_forwards_in_order_and_missed_beside() -> None:
     assert seen["passed_at"][0] == 1.0
     seen = course.fly((190, 60, 50), (210, 60, 50))  # beside the second gate
     assert seen["next"] == [1.0]
-    seen = course.fly((310, 0, 50), (290, 0, 50))  # jumps over none, then backwards
+    seen = course.fly((310, 0, 50))  # through the third gate; the second one is missed
     assert seen["next"] == [3.0]
     assert seen["missed"] == [1.0]
     assert seen["passed"] == [1.0, 0.0, 1.0]
+
+
+def test_a_gate_is_not_passed_backwards() -> None:
+    backwards = Path3(Gates(ROWS).model(), {}).fly((110, 0, 50), (90, 0, 50))
+    assert backwards["next"] == [0.0]
 
 
 def test_a_turned_gate_and_a_jump() -> None:

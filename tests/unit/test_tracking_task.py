@@ -17,15 +17,19 @@ from scipy.optimize import brentq
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
+from rtsim.equations.compiling import plainly
 from rtsim.linear import margins
 from rtsim.linear import open_loop as open_loop_of
+from rtsim.linear.crossings import return_ratio
 from rtsim.models.f16.piloted import SCRIPTED
 from rtsim.models.tracking import PERIOD_S
 from rtsim.piloting import PilotModel, Tracking, measure, task_named
 from rtsim.piloting.findings import Findings
 from rtsim.piloting.identification import Spectrum, closed_loop_error
+from rtsim.piloting.oscillation import oscillations
 from rtsim.piloting.pages import task_section
-from rtsim.piloting.tracked import TrackedAxis
+from rtsim.piloting.tracked import TrackedAxis, _remarks
+from rtsim.piloting.tracking import target
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
@@ -79,6 +83,19 @@ def predicted(plant: str, pilot: PilotModel, latency: float) -> tuple[float, flo
     )
 
 
+def test_the_target_fades_in_and_has_the_declared_rms() -> None:
+    task = Tracking(axes=("pitch", "roll"), rms=(0.02, 0.1), fade=4.0)
+    p = task.model().parameters.initial()
+    steady = replace(task, fade=0.0).model().parameters.initial()
+    time = np.arange(task.begin, task.begin + task.measured, 0.05)
+    with plainly():
+        assert target(0.0, 0, 2, p) == 0.0
+        assert target(1.0, 1, 2, p) == pytest.approx(0.25 * target(1.0, 1, 2, steady))
+        values = [[target(t, axis, 2, p) for t in time.tolist()] for axis in (0, 1)]
+    assert np.std(values, axis=1) == pytest.approx(task.rms, rel=1e-9)
+    assert not set(task.frequencies()[0]) & set(task.frequencies()[1])
+
+
 @pytest.mark.parametrize("latency", LATENCIES)
 def test_error_crossover_and_phase_margin_are_those_of_the_analytic_loop(latency: float) -> None:
     measured = found("K/s", PILOTS["K/s"], latency)
@@ -104,9 +121,10 @@ def test_the_report_has_the_measures_and_marks_the_oscillation() -> None:
     none = task_section(simulate(early).recording())
     assert none is not None
     assert "The task was not measured" in none[2]
-    assert task_section(simulate(load_scenario("ball"), until=0.1).recording()) is None
+    chase = simulate(load_scenario("fox-and-rabbit"), until=0.1).recording()
+    assert task_section(chase) is None
     with pytest.raises(ScenarioError, match="has no task; give a recording"):
-        measure(simulate(load_scenario("ball"), until=0.1).recording())
+        measure(chase)
 
 
 LONG = pytest.mark.long
@@ -138,11 +156,27 @@ def test_the_parameters_of_the_pilot_come_back(plant: str, remnant: float) -> No
     delay, muscles = measured["pitch_pilot_delay"], measured["pitch_pilot_neuromuscular"]
     assert delay is not None
     assert muscles is not None
-    axis = measured.figures[0]
+    axis = measured.details[0]
     assert axis.fit.model.effective_delay == pytest.approx(pilot.effective_delay, rel=0.1)
     remnant_share = measured["pitch_remnant"]
     assert remnant_share is not None
     assert 0.01 < remnant_share < 0.9
+
+
+def test_a_crossing_beside_a_frequency_that_was_left_out_is_uncertain() -> None:
+    axis = measure(flown("K/s", PILOTS["K/s"], 0.0)).details[0]
+    whole = axis.found.crossing()
+    assert whole is not None
+    assert whole.sure
+    assert whole.between[0] < whole.frequency < whole.between[1]
+    trusted = axis.found.frequencies != whole.between[1]
+    part = replace(axis.found, trusted=trusted)
+    found = part.crossing()
+    assert found is not None
+    assert not found.sure
+    notes = _remarks(replace(axis, found=part), complete=True)
+    assert any("are uncertain" in note for note in notes)
+    assert not any("are uncertain" in note for note in _remarks(axis, complete=True))
 
 
 def limit_gain(latency: float) -> tuple[float, float]:
@@ -164,7 +198,7 @@ def test_the_loop_departs_into_oscillation_where_the_phase_margin_is_0(latency: 
     assert not below.marks
     assert len(above.marks) == 1
     assert above.marks[0]["frequency_rad_s"] == pytest.approx(frequency, rel=0.1)
-    growing, dying = (_envelope(f.figures[0]) for f in (above, below))
+    growing, dying = (_envelope(f.details[0]) for f in (above, below))
     assert growing > 2.0
     assert dying < 1.2
     assert any("pilot-induced oscillation" in note for note in above.notes)
@@ -223,11 +257,59 @@ def test_the_scripted_pilot_of_the_f16_comes_back(axis: str) -> None:
         assert found[f"{axis}_pilot_{name}"] == pytest.approx(getattr(pilot, name), rel=0.1)
 
 
-@pytest.mark.long
-def test_the_linear_model_of_the_f16_predicts_its_roll_loop() -> None:
+@cache
+def linear_roll_loop() -> tuple[float, float, Spectrum]:
+    """Return crossover (rad/s), phase margin (deg) and open loop (k,) without latency."""
     values = {"by": "script", "task": "roll-tracking"}
-    loop = open_loop_of(load_scenario("f16-by-hand", values), "stick.roll")
-    predicted = margins(loop.system, feedback=1.0, slow=0.2)
+    system = open_loop_of(load_scenario("f16-by-hand", values), "stick.roll").system
+    exact = margins(system, feedback=1.0, slow=0.2)
+    return exact.crossover, exact.phase_deg, return_ratio(system, roll_task().frequencies()[0], 1.0)
+
+
+def roll_task() -> Tracking:
+    task = task_named("roll-tracking")
+    assert isinstance(task, Tracking)
+    return task
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("latency", LATENCIES)
+def test_the_linear_model_of_the_f16_predicts_its_roll_task(latency: float) -> None:
+    """The linear model is that of the whole run; the latency turns its phase."""
+    crossover, margin, loop = linear_roll_loop()
+    late = np.exp(-1j * roll_task().frequencies()[0] * latency)
+    values: dict[str, Any] = {"by": "script", "task": "roll-tracking", "latency": latency}
     found = measure(simulate(load_scenario("f16-by-hand", values)).recording())
-    assert found["roll_crossover"] == pytest.approx(predicted.crossover, rel=0.1)
-    assert found["roll_phase_margin"] == pytest.approx(predicted.phase_deg, rel=0.1)
+    error = closed_loop_error(loop * late, roll_task().amplitudes()[0])
+    assert found["roll_rms_error"] == pytest.approx(error, rel=0.1)
+    assert found["roll_crossover"] == pytest.approx(crossover, rel=0.1)
+    later = margin - math.degrees(crossover * latency)
+    assert found["roll_phase_margin"] == pytest.approx(later, rel=0.1)
+    assert not found.marks
+
+
+@pytest.mark.parametrize(
+    ("swing", "frequency", "stick", "periods", "marked"),
+    [
+        (1.25, 4.0, 0.5, 5.0, True),
+        (0.8, 4.0, 0.5, 5.0, False),  # smaller than the limit
+        (1.25, 4.0, 0.05, 5.0, False),  # a stick that hardly moves
+        (1.25, 0.8, 0.5, 5.0, False),  # too slow
+        (1.25, 20.0, 0.5, 9.0, False),  # too fast
+        (1.25, 4.0, 0.5, 1.8, False),  # too short
+    ],
+)
+def test_only_lasting_swings_of_error_and_stick_are_an_oscillation(
+    swing: float, frequency: float, stick: float, periods: float, marked: bool
+) -> None:
+    t = np.arange(0.0, 30.0, 0.01)
+    on = (t > 5.0) & (t < 5.0 + periods * math.tau / frequency)
+    answer = np.where(on, 0.5 * swing * np.sin(frequency * (t - 5.0)), 0.0)
+    moved = np.where(on, stick * np.sin(frequency * (t - 5.0) + math.pi / 3.0), 0.0)
+    found = oscillations(t, -answer, moved, answer, swing=1.0, travel=2.0)
+    assert bool(found) == marked
+    if marked:
+        assert found[0].frequency == pytest.approx(frequency, rel=0.02)
+        assert found[0].swing == pytest.approx(swing, rel=0.01)
+        assert found[0].lag == pytest.approx(60.0, abs=5.0)
+        assert 5.0 <= found[0].first < found[0].last <= 5.0 + periods * math.tau / frequency

@@ -47,7 +47,7 @@ class TrackingScene:
             return
         self._grid(surface)
         if self._pursuit:
-            centres = self._centres(moment)
+            centres = [float(task[f"{axis}_centre"]) for axis in self._axes]
             self._bar(surface, [t - c for t, c in zip(targets, centres, strict=True)], TARGET, 5)
             own = [t - e - c for t, e, c in zip(targets, errors, centres, strict=True)]
             self._bar(surface, own, OWN, 3)
@@ -58,13 +58,6 @@ class TrackingScene:
             "bring the amber bar to the mark: pull if it is above"
         )  # fmt: skip
         write(surface, f"{task.ns / 1e9:.0f} s   {told}", (16, 20), 22, INK)
-
-    def _centres(self, moment: SceneMoment) -> list[float]:
-        """Return the places around which the targets move: their values at the first picture."""
-        task = moment.plants[self._task]
-        if not hasattr(self, "_first"):
-            self._first = [float(task[f"{axis}_target"]) for axis in self._axes]
-        return self._first
 
     def _grid(self, surface: pygame.Surface) -> None:
         width, height = surface.get_size()

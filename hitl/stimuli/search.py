@@ -1,0 +1,146 @@
+"""Search for input sequences that reach open branches, led by distances.
+
+The search keeps, for each open branch, the sequences that came nearest to it.  It changes one of them in
+many ways, runs the changed ones, and keeps what came nearer or reached something new.  A change that
+helped is continued in the same direction, which follows a distance like the "alternating variable
+method" (Korel, "Automated software test data generation", 1990; McMinn's survey, 2004).
+
+All decisions depend on the seed and on the controller only, never on the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hitl.stimuli.mutations import Mutations, continued
+from hitl.stimuli.ranges import Ranges, Table
+from hitl.stimuli.running import Reached, Runner
+
+_BATCH = 48
+_NEAREST = 4
+"""Sequences kept for each open branch."""
+_FAILURES = 3
+"""Most failing sequences to keep, each of another kind."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A sequence (k, m) that was run, and what it reached."""
+
+    table: Table
+    reached: Reached
+    change: Table | None = None
+    """The change (k, m) that made the sequence from another one of the same length."""
+
+
+class Search:
+    """The state of a search.  ``rows`` is the largest number of steps of a sequence."""
+
+    def __init__(self, runner: Runner, ranges: Ranges, seed: int, rows: int) -> None:
+        self.runner, self.ranges, self.rows = runner, ranges, rows
+        self.rng = np.random.default_rng(seed)
+        self.mutations = Mutations(ranges, self.rng, rows)
+        self.hits = np.zeros(runner.branches, np.bool_)
+        """(n,): the branches that were reached by now."""
+        self.corpus: list[Trial] = []
+        """Sequences that reached something new, in their order."""
+        self.failures: dict[str, Trial] = {}
+        """The first sequence of each kind of failure of the C code."""
+        self.closest: list[tuple[float, float, float]] = [(np.inf, 0.0, 0.0)] * runner.branches
+        """For each branch the least distance, and both sides of the comparison there."""
+        self._nearest: list[list[Trial]] = [[] for _ in range(runner.branches)]
+        self._turn = 0
+
+    @property
+    def open(self) -> NDArray[np.intp]:
+        """The indices of the branches that were not reached yet."""
+        return np.flatnonzero(~self.hits)
+
+    def begin(self, run: Table | None) -> None:
+        """Count what the recorded inputs ``run`` (k, m) reach; the search begins with them."""
+        first = [np.tile(self.ranges.rest, (rows, 1)) for rows in (1, 2, min(10, self.rows))]
+        if run is not None and len(run):
+            (all_of_it,) = self.runner.run([run])
+            self._meet(Trial(run, all_of_it))
+            self.corpus.clear()  # the comparison has these inputs already
+            starts = {min(self.rows, len(run)), min(self.rows // 4 + 1, len(run))}
+            first += [self.ranges.fitted(run[:rows]) for rows in sorted(starts)]
+        self._run(first)
+
+    def go_on(self, most: int, goes_on: Callable[[], bool] = lambda: True) -> bool:
+        """Search until all is reached, ``most`` sequences have run, or ``goes_on()`` is False.
+
+        Returns True if all branches were reached or the runs were used up.
+        """
+        while len(self.open) and self.runner.runs < most:
+            if not goes_on():
+                return False
+            self._round(min(_BATCH, most - self.runner.runs))
+        return True
+
+    def _round(self, count: int) -> None:
+        waiting = [b for b in self.open if self._nearest[b]]
+        if not waiting or self._turn % 8 == 7:  # now and then from anywhere
+            target, parents = -1, self.corpus or [t for some in self._nearest for t in some]
+        else:
+            target = int(waiting[self._turn % len(waiting)])
+            parents = self._nearest[target]
+        self._turn += 1
+        tables: list[Table] = []
+        origins: list[Table | None] = []
+        for parent in parents if target >= 0 else ():
+            if parent.change is not None:
+                for table in continued(self.ranges, parent.table, parent.change):
+                    tables.append(table)
+                    origins.append(parent.table)
+        del tables[count // 3 :], origins[count // 3 :]
+        while len(tables) < count:
+            parent_ = self._any(parents)
+            base = self.mutations.fresh() if parent_ is None else parent_.table
+            sides = None if target < 0 or parent_ is None else parent_.reached.sides[target]
+            tables.append(self.mutations.changed(base, sides, [t.table for t in self.corpus]))
+            origins.append(base)
+        self._run(tables, origins)
+
+    def _any(self, parents: list[Trial]) -> Trial | None:
+        return parents[int(self.rng.integers(len(parents)))] if parents else None
+
+    def _run(self, tables: list[Table], origins: list[Table | None] | None = None) -> None:
+        for at, reached in enumerate(self.runner.run(tables)):
+            before = None if origins is None else origins[at]
+            same = before is not None and before.shape == tables[at].shape
+            change = tables[at] - before if same and before is not None else None
+            self._meet(Trial(tables[at], reached, change))
+
+    def _meet(self, trial: Trial) -> None:
+        reached = trial.reached
+        if not reached.ok:
+            if reached.failure and len(self.failures) < _FAILURES:
+                self.failures.setdefault(reached.failure, trial)
+            return
+        new = reached.hits & ~self.hits
+        if new.any():
+            self.hits |= new
+            self.corpus.append(trial)
+            for branch in np.flatnonzero(new):
+                self._nearest[branch] = []
+        for branch in np.flatnonzero(~self.hits & np.isfinite(reached.distance)):
+            self._near(int(branch), trial)
+
+    def _near(self, branch: int, trial: Trial) -> None:
+        distance = float(trial.reached.distance[branch])
+        if distance < self.closest[branch][0]:
+            left, right = trial.reached.sides[branch].tolist()
+            self.closest[branch] = (distance, left, right)
+        kept = self._nearest[branch]
+        if len(kept) >= _NEAREST:
+            worst = float(kept[-1].reached.distance[branch])
+            if distance > worst or (distance == worst and self.rng.random() > 0.2):
+                return
+            del kept[-1]
+        kept.append(trial)
+        kept.sort(key=lambda t: (float(t.reached.distance[branch]), len(t.table)))

@@ -116,6 +116,32 @@ def beside(interface: Interface) -> Path:
     return interface.path.with_suffix(SUFFIX)
 
 
+def stimuli_of(
+    interfaces: Mapping[str, Interface | None], given: Mapping[str, Path] | None = None
+) -> dict[str, Stimuli]:
+    """Return the stimuli by controller name.
+
+    They are read from the files ``given`` by name, or else from the file beside the interface file,
+    if there is one.  Raises :class:`StimuliError` for a file that cannot be read, or that belongs to
+    another controller.
+    """
+    out = {}
+    for name, interface in interfaces.items():
+        path = (given or {}).get(name)
+        if path is None:
+            if interface is None or not beside(interface).is_file():
+                continue
+            path = beside(interface)
+        stimuli = load_stimuli(path)
+        if interface is not None and stimuli.controller != interface.name:
+            raise StimuliError(
+                f"{path} has stimuli for the controller {stimuli.controller}, but "
+                f"{interface.path.name} is {interface.name}; give the file of {interface.name}"
+            )
+        out[name] = stimuli
+    return out
+
+
 def load_stimuli(path: Path) -> Stimuli:
     """Read a file of stimuli.  Raises :class:`StimuliError`, with the entry, for any error."""
     try:
@@ -153,6 +179,8 @@ class _Reader:
             raise self._error("generated is not a table; write [generated], or leave it out")
         if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
             raise self._error("stimulus is not a list of tables; write [[stimulus]]")
+        if not listed:
+            raise self._error(f"there is no [[stimulus]]; delete the file, or type: {MARK}")
         stimuli = tuple(self._one(one, len(inputs), k + 1) for k, one in enumerate(listed))
         return Stimuli(controller, inputs, stimuli, generated, self.path)
 

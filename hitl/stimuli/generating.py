@@ -72,6 +72,8 @@ class Generated:
     """(n,): the branches that the recorded run reaches."""
     reached: NDArray[np.bool_]
     """(n,): the branches that the recorded run or a stimulus reaches."""
+    edges: tuple[int, int]
+    """How many branches were taken with little to spare, and how many comparisons allow it."""
     open: tuple[Open, ...]
     runs: int
     """Sequences that the search ran, without those that made the found ones shorter."""
@@ -80,7 +82,7 @@ class Generated:
     unread: tuple[str, ...]
     """``file:line`` of functions whose branches were not measured."""
     unstable: tuple[str, ...] = ()
-    """Branches that a stimulus reached once, but not when it ran again."""
+    """Goals that a stimulus reached once, but not when it ran again."""
 
     @property
     def complete(self) -> bool:
@@ -99,7 +101,7 @@ class Generated:
         name = self.stimuli.controller
         if not count:
             return f"{name}: its C code has no branches" + self._but
-        runs = f"{self.runs} runs"
+        runs = f"{self.edges[0]} of {self.edges[1]} with little to spare; {self.runs} runs"
         share = f"{some} of {count} branches ({100.0 * some / count:.1f} %)"
         return f"{name}: {share} are reached; {runs}{self._but}"
 
@@ -114,6 +116,8 @@ class Generated:
             "branches": len(self.branches),
             "reached_by_the_run": int(self.begun.sum()),
             "reached": int(self.reached.sum()),
+            "reached_with_little_to_spare": self.edges[0],
+            "comparisons": self.edges[1],
             "complete": self.complete,
             "open": [
                 {
@@ -172,14 +176,15 @@ def generate(
             kept = _shortened(search, ranges, begun)
             failing = _failing(search, ranges)
             again = runner.run([trial.table for trial, _ in kept])
-    reached = begun.copy()
-    wanted = begun.copy()
+    reached, wanted = begun.copy(), begun.copy()
     for (_, needed), result in zip(kept, again, strict=True):
         reached |= result.hits
         wanted |= needed
+    count = len(found.branches)
+    goals = [*(b.in_words for b in found.branches), *(b.just for b in found.branches)]
     stimuli = [
-        Stimulus(t.table, tuple(found.branches[b].in_words for b in np.flatnonzero(needed)))
-        for t, needed in kept
+        Stimulus(trial.table, tuple(goals[g] for g in np.flatnonzero(needed)))
+        for trial, needed in kept
     ]
     stimuli += [Stimulus(t.table, (), how) for how, t in failing.items()]
     about = {
@@ -189,19 +194,20 @@ def generate(
     return Generated(
         stimuli=Stimuli(interface.name, interface.inputs.columns, tuple(stimuli), about),
         branches=tuple(found.branches),
-        begun=begun,
-        reached=reached,
-        open=_open(search, found, reached),
+        begun=begun[:count],
+        reached=reached[:count],
+        edges=(int(reached[count:].sum()), len(found.edges)),
+        open=_open(search, found, reached[:count]),
         runs=runs,
         in_full=in_full,
         unread=tuple(found.unread),
-        unstable=tuple(found.branches[b].in_words for b in np.flatnonzero(wanted & ~reached)),
+        unstable=tuple(goals[g] for g in np.flatnonzero(wanted & ~reached)),
     )
 
 
 def _reached_by(runner: Runner, run: Table | None) -> NDArray[np.bool_]:
     if run is None or not len(run):
-        return np.zeros(runner.branches, np.bool_)
+        return np.zeros(runner.goals, np.bool_)
     (reached,) = runner.run([run])
     if not reached.ok:
         raise StimuliError(
@@ -215,7 +221,7 @@ def _searched(
     search: Search, limits: Limits, goes_on: Callable[[], bool], observe: Observer
 ) -> bool:
     def asked() -> bool:
-        observe(search.runner.runs, int(search.hits.sum()), len(search.hits))
+        observe(search.runner.runs, int(search.branches.sum()), len(search.branches))
         return goes_on()
 
     return search.go_on(limits.runs, asked)
@@ -224,7 +230,7 @@ def _searched(
 def _shortened(
     search: Search, ranges: Ranges, begun: NDArray[np.bool_]
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
-    """Return short sequences for the branches that the run leaves open, without idle ones."""
+    """Return short sequences for the goals that the run leaves open, without idle ones."""
     wanted = search.hits & ~begun
     short = [
         Shortening(search.runner, ranges, needed).shortened(trial)
@@ -235,7 +241,7 @@ def _shortened(
 
 def _failing(search: Search, ranges: Ranges) -> dict[str, Trial]:
     """Return a short sequence for each kind of failure."""
-    nothing = np.zeros(search.runner.branches, np.bool_)
+    nothing = np.zeros(search.runner.goals, np.bool_)
     return {
         how: Shortening(search.runner, ranges, nothing, how).shortened(trial)
         for how, trial in search.failures.items()

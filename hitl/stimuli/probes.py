@@ -69,6 +69,11 @@ class Branch:
             return f"{self.where}: {self.text} is {self.way}"
         return f"{self.where}: switch ({self.text}) takes {self.way}"
 
+    @property
+    def just(self) -> str:
+        """``motor.c:19: wanted < -LIMIT is just true``."""
+        return f"{self.where}: {self.text} is just {self.way}"
+
 
 @dataclass
 class Probed:
@@ -77,6 +82,8 @@ class Probed:
     branches: list[Branch] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     """``file:line`` of each function that has no probes, because its text was not understood."""
+    edges: set[int] = field(default_factory=set)
+    """The indices of the branches that can be taken with little to spare: comparisons."""
     numbers: set[float] = field(default_factory=set)
     """The numbers in the text of the functions."""
 
@@ -222,6 +229,7 @@ class _OneText:
         if not self.owner.distances or operator not in _COMPARISONS:
             self._around(leaf, depth, f"rtsim_probe({at}u, !!(", "))")
             return
+        self.owner.found.edges |= {at, at + 1}
         left, right = leaf.child_by_field_name("left"), leaf.child_by_field_name("right")
         assert left is not None and right is not None
         self._serial += 1
@@ -231,10 +239,13 @@ class _OneText:
         self._edits.append(_Edit(left.start_byte, left.start_byte, 2, depth, first))
         if _literal(right):  # it stays where it is: 0 may be a null pointer
             middle = f") + 0; rtsim_compare({at}u, {code}, {a} {operator} ("
-            last = f"), RTSIM_NUMBER({a}), RTSIM_NUMBER({self._of(right)})); }}))"
+            last = (
+                f"), RTSIM_NUMBER({a}), RTSIM_NUMBER({self._of(right)}), RTSIM_WHOLE({a}) && "
+                f"RTSIM_WHOLE({self._of(right)})); }}))"
+            )
         else:
             middle = f") + 0; __auto_type {b} = ("
-            numbers = f"RTSIM_NUMBER({a}), RTSIM_NUMBER({b})"
+            numbers = f"RTSIM_NUMBER({a}), RTSIM_NUMBER({b}), RTSIM_WHOLE({a}) && RTSIM_WHOLE({b})"
             last = f") + 0; rtsim_compare({at}u, {code}, {a} {operator} {b}, {numbers}); }}))"
         self._edits.append(_Edit(left.end_byte, right.start_byte, 1, depth, middle))
         self._edits.append(_Edit(right.end_byte, right.end_byte, 0, -depth, last))

@@ -28,7 +28,11 @@ MOST_SEQUENCES = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """What one sequence reached.  ``n`` is the number of branches."""
+    """What one sequence reached.
+
+    There are g = 2 n goals for n branches: to take each branch, and then, for comparisons, to take
+    each branch with little to spare (``stimuli.c`` says how little).
+    """
 
     status: int
     steps: int
@@ -36,9 +40,9 @@ class Reached:
     tie: float
     """The least relative difference of two compared values that were not equal."""
     distance: Vector
-    """(n,): the least distance to each branch; 0 if it was reached, inf if not even evaluated."""
+    """(g,): the least distance to each goal; 0 if it was reached, inf if not even evaluated."""
     sides: Table
-    """(n, 2): both sides of the comparison at the least distance."""
+    """(g, 2): both sides of the comparison at the least distance."""
 
     @property
     def ok(self) -> bool:
@@ -74,7 +78,7 @@ class Reached:
 
     @property
     def hits(self) -> NDArray[np.bool_]:
-        """(n,): True for each branch that was reached, if the sequence was answered."""
+        """(g,): True for each goal that was reached, if the sequence was answered."""
         return np.asarray(self.distance == 0.0) & self.ok
 
 
@@ -84,7 +88,8 @@ class Runner:
     def __init__(self, program: Path, parameters: Vector, inputs: int, branches: int) -> None:
         self.inputs, self.branches = inputs, branches
         self.runs = 0
-        self._size = 16 + 24 * branches
+        self.goals = 2 * branches
+        self._size = 16 + 24 * self.goals
         self._process = subprocess.Popen(
             [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -137,7 +142,7 @@ class Runner:
 
     def _one(self, report: bytes) -> Reached:
         status, steps, tie = struct.unpack_from("=iid", report)
-        probes = np.frombuffer(report, np.float64, offset=16).reshape(self.branches, 3)
+        probes = np.frombuffer(report, np.float64, offset=16).reshape(self.goals, 3)
         return Reached(status, steps, tie, probes[:, 0], probes[:, 1:])
 
     def _write(self, data: bytes) -> None:

@@ -1,6 +1,6 @@
 """Search for input sequences that reach open branches, led by distances.
 
-The search keeps, for each open branch, the sequences that came nearest to it.  It changes one of them in
+The search keeps, for each open goal, the sequences that came nearest to it.  It changes one of them in
 many ways, runs the changed ones, and keeps what came nearer or reached something new.  A change that
 helped is continued in the same direction, which follows a distance like the "alternating variable
 method" (Korel, "Automated software test data generation", 1990; McMinn's survey, 2004).
@@ -22,7 +22,9 @@ from hitl.stimuli.running import Reached, Runner
 
 _BATCH = 48
 _NEAREST = 4
-"""Sequences kept for each open branch."""
+"""Sequences kept for each open goal."""
+_PATIENCE = 25
+"""Rounds without progress after which the search for branches with little to spare ends."""
 _FAILURES = 3
 """Most failing sequences to keep, each of another kind."""
 
@@ -44,21 +46,23 @@ class Search:
         self.runner, self.ranges, self.rows = runner, ranges, rows
         self.rng = np.random.default_rng(seed)
         self.mutations = Mutations(ranges, self.rng, rows)
-        self.hits = np.zeros(runner.branches, np.bool_)
-        """(n,): the branches that were reached by now."""
+        self.hits = np.zeros(runner.goals, np.bool_)
+        """(g,): the goals that were reached by now; see :class:`Reached`."""
         self.corpus: list[Trial] = []
         """Sequences that reached something new, in their order."""
         self.failures: dict[str, Trial] = {}
         """The first sequence of each kind of failure of the C code."""
-        self.closest: list[tuple[float, float, float]] = [(np.inf, 0.0, 0.0)] * runner.branches
-        """For each branch the least distance, and both sides of the comparison there."""
-        self._nearest: list[list[Trial]] = [[] for _ in range(runner.branches)]
+        self.closest: list[tuple[float, float, float]] = [(np.inf, 0.0, 0.0)] * runner.goals
+        """For each goal the least distance, and both sides of the comparison there."""
+        self._nearest: list[list[Trial]] = [[] for _ in range(runner.goals)]
         self._turn = 0
+        self._idle = 0
+        """Rounds since a goal was reached or came nearer."""
 
     @property
-    def open(self) -> NDArray[np.intp]:
-        """The indices of the branches that were not reached yet."""
-        return np.flatnonzero(~self.hits)
+    def branches(self) -> NDArray[np.bool_]:
+        """(n,): the branches that were reached by now."""
+        return self.hits[: self.runner.branches]
 
     def begin(self, run: Table | None) -> None:
         """Count what the recorded inputs ``run`` (k, m) reach; the search begins with them."""
@@ -72,22 +76,33 @@ class Search:
         self._run(first)
 
     def go_on(self, most: int, goes_on: Callable[[], bool] = lambda: True) -> bool:
-        """Search until all is reached, ``most`` sequences have run, or ``goes_on()`` is False.
+        """Search until ``most`` sequences have run, or ``goes_on()`` is False.
 
-        Returns True if all branches were reached or the runs were used up.
+        The first goals are the branches.  When all are reached, the search goes on for those with
+        little to spare, until it makes no progress.  Returns False if ``goes_on()`` ended it.
         """
-        while len(self.open) and self.runner.runs < most:
-            if not goes_on():
-                return False
-            self._round(min(_BATCH, most - self.runner.runs))
+        count = self.runner.branches
+        for goals in (slice(0, count), slice(count, None)):
+            self._idle = 0
+            while not self.hits[goals].all() and self.runner.runs < most:
+                if goals.start and (self._idle >= _PATIENCE or not self._waiting(goals)):
+                    break
+                if not goes_on():
+                    return False
+                self._round(min(_BATCH, most - self.runner.runs), goals)
         return True
 
-    def _round(self, count: int) -> None:
-        waiting = [b for b in self.open if self._nearest[b]]
+    def _waiting(self, goals: slice) -> list[int]:
+        """Return the goals that were not reached, but evaluated."""
+        return [g for g in range(self.runner.goals)[goals] if not self.hits[g] and self._nearest[g]]
+
+    def _round(self, count: int, goals: slice) -> None:
+        waiting = self._waiting(goals)
+        self._idle += 1
         if not waiting or self._turn % 8 == 7:  # now and then from anywhere
             target, parents = -1, self.corpus or [t for some in self._nearest for t in some]
         else:
-            target = int(waiting[self._turn % len(waiting)])
+            target = waiting[self._turn % len(waiting)]
             parents = self._nearest[target]
         self._turn += 1
         tables: list[Table] = []
@@ -126,21 +141,23 @@ class Search:
         if new.any():
             self.hits |= new
             self.corpus.append(trial)
-            for branch in np.flatnonzero(new):
-                self._nearest[branch] = []
-        for branch in np.flatnonzero(~self.hits & np.isfinite(reached.distance)):
-            self._near(int(branch), trial)
+            for goal in np.flatnonzero(new):
+                self._nearest[goal] = []
+            self._idle = 0
+        for goal in np.flatnonzero(~self.hits & np.isfinite(reached.distance)):
+            self._near(int(goal), trial)
 
-    def _near(self, branch: int, trial: Trial) -> None:
-        distance = float(trial.reached.distance[branch])
-        if distance < self.closest[branch][0]:
-            left, right = trial.reached.sides[branch].tolist()
-            self.closest[branch] = (distance, left, right)
-        kept = self._nearest[branch]
+    def _near(self, goal: int, trial: Trial) -> None:
+        distance = float(trial.reached.distance[goal])
+        if distance < self.closest[goal][0]:
+            left, right = trial.reached.sides[goal].tolist()
+            self.closest[goal] = (distance, left, right)
+            self._idle = 0
+        kept = self._nearest[goal]
         if len(kept) >= _NEAREST:
-            worst = float(kept[-1].reached.distance[branch])
+            worst = float(kept[-1].reached.distance[goal])
             if distance > worst or (distance == worst and self.rng.random() > 0.2):
                 return
             del kept[-1]
         kept.append(trial)
-        kept.sort(key=lambda t: (float(t.reached.distance[branch]), len(t.table)))
+        kept.sort(key=lambda t: (float(t.reached.distance[goal]), len(t.table)))

@@ -17,13 +17,13 @@ from hitl.stimuli.search import Trial
 
 NEAR_A_TIE = 1e-4
 """Relative difference of two compared values below which a comparison counts as nearly a tie."""
-_MOST_RUNS = 1500
+_MOST_RUNS = 500
 _DIGITS = (1, 2, 3, 4)
 _NUDGES = (1e-3, -1e-3, 1e-2, -1e-2, 0.1, -0.1)
 
 
 class Shortening:
-    """Shorten sequences that must reach the branches ``needed``, or fail with ``failure``."""
+    """Shorten sequences that must reach the goals ``needed`` (g,), or fail with ``failure``."""
 
     def __init__(
         self,
@@ -144,9 +144,9 @@ def _with(table: Table, rows: slice | NDArray[np.bool_], column: int, value: flo
 
 
 def covering(trials: Sequence[Trial], open_: NDArray[np.bool_]) -> list[tuple[Trial, NDArray[np.bool_]]]:
-    """Return few of ``trials`` that reach all branches ``open_`` that any of them reaches.
+    """Return few of ``trials`` that reach all goals ``open_`` (g,) that any of them reaches.
 
-    Each comes with the branches (n,) for which it is there.
+    Each comes with the goals (g,) for which it is there.
     """
     left = open_.copy()
     out = []

@@ -8,7 +8,7 @@
 
 /* The branch `id` is "true", `id` + 1 is "false"; each function returns the outcome. */
 int rtsim_probe(unsigned id, int outcome);
-int rtsim_compare(unsigned id, int comparison, int outcome, double a, double b);
+int rtsim_compare(unsigned id, int comparison, int outcome, double a, double b, int whole);
 void rtsim_case(unsigned id, int taken, double distance);
 
 static inline __attribute__((unused)) double rtsim_number(int n, double x)
@@ -30,5 +30,8 @@ static inline __attribute__((unused)) double rtsim_no_number(int n, ...)
              unsigned long: rtsim_number, long long: rtsim_number,                              \
              unsigned long long: rtsim_number, float: rtsim_number, double: rtsim_number,       \
              long double: rtsim_number, default: rtsim_no_number)(0, (x))
+
+/* 1 for a number that is not floating-point. */
+#define RTSIM_WHOLE(x) _Generic((x), float: 0, double: 0, long double: 0, default: 1)
 
 #endif

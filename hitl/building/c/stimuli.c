@@ -3,8 +3,9 @@
  *
  * On standard input: the parameters (doubles), then any number of batches: a count (uint32), and for each
  * sequence its steps (uint32) and its inputs (doubles, row by row).  On standard output: the greeting, and
- * for each sequence a head (status, steps done: int32) and for each branch three doubles: the least
- * distance (0: reached), and both sides of the comparison there; at last how near a tie a comparison came.
+ * for each sequence a report: status, steps done, how near a tie a comparison came, and for each goal three
+ * doubles: the least distance (0: reached), and both sides of the comparison there.  The goals are all
+ * branches, and then all branches once more: there, to take the branch with little to spare.
  * Whatever the controller prints is dropped. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -57,6 +58,15 @@ static double positive(double x)
     return x > 0.0 ? x : 0x1p-1074;
 }
 
+/* One goal of an edge is reached where both sides differ by little: by 5 %; for whole numbers also by 1; if
+ * one side is 0, by 0.1. */
+static void on_the_edge(unsigned id, double gap, double a, double b, int whole)
+{
+    const double larger = fmax(fabs(a), fabs(b));
+    const double little = whole ? fmax(1.0, 0.05 * larger) : a == 0.0 || b == 0.0 ? 0.1 : 0.05 * larger;
+    nearer(rtsim_branches + id, gap > little ? positive(gap / little - 1.0) : 0.0, a, b);
+}
+
 static void both(unsigned id, int outcome, double to_true, double to_false, double a, double b)
 {
     nearer(id, outcome ? 0.0 : positive(to_true), a, b);
@@ -69,7 +79,7 @@ int rtsim_probe(unsigned id, int outcome)
     return outcome;
 }
 
-int rtsim_compare(unsigned id, int comparison, int outcome, double a, double b)
+int rtsim_compare(unsigned id, int comparison, int outcome, double a, double b, int whole)
 {
     double gap = fabs(a - b), larger = fmax(fabs(a), fabs(b));
     if (!(gap >= 0.0)) gap = 0x1p1000; /* a NaN: as far as can be */
@@ -77,6 +87,7 @@ int rtsim_compare(unsigned id, int comparison, int outcome, double a, double b)
     if (comparison == DIFFERENT) both(id, outcome, 1.0, gap, a, b);
     else if (comparison == EQUAL) both(id, outcome, gap, 1.0, a, b);
     else both(id, outcome, gap, gap, a, b);
+    on_the_edge(outcome ? id : id + 1u, gap, a, b, whole);
     return outcome;
 }
 
@@ -120,7 +131,7 @@ static void forked(const double *p, const double *u, uint32_t steps)
     shared->status = UNFINISHED;
     shared->steps = 0;
     shared->tie = INFINITY;
-    for (unsigned i = 0; i < rtsim_branches; i++) shared->probes[i] = (probe){INFINITY, 0.0, 0.0};
+    for (unsigned i = 0; i < 2u * rtsim_branches; i++) shared->probes[i] = (probe){INFINITY, 0.0, 0.0};
     const pid_t child = fork();
     if (child < 0) {
         perror("fork");
@@ -196,7 +207,7 @@ int main(void)
     nowhere = open("/dev/null", O_RDWR);
     out = dup(STDOUT_FILENO);
     if (out < 0 || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0) return 3;
-    report_size = sizeof(report) + rtsim_branches * sizeof(probe);
+    report_size = sizeof(report) + 2u * rtsim_branches * sizeof(probe);
     shared = mmap(NULL, report_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     double *p = room(rtsim_parameters * sizeof *p);
     if (shared == MAP_FAILED || !get(p, rtsim_parameters * sizeof *p)) return 3;

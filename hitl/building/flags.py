@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 ALWAYS = ("-fPIC", "-ffp-contract=off")
-"""Flags for the user's sources: a fused multiply-add rounds differently from the reference model."""
+"""Flags for all sources: a fused multiply-add rounds differently from the reference model."""
 OWN = ("-std=gnu11", "-O2", "-g", *ALWAYS)
 """Flags for rtsim's own C code."""
 EXACT = ("-fno-fast-math", "-fno-finite-math-only")

@@ -36,16 +36,25 @@ Say = Callable[[str], None]
 @click.command("generate")
 @click.argument("scenario", required=False)
 @click.option(
-    "-c", "--controller", "controller", metavar="[NAME=]INTERFACE", required=True,
+    "-c",
+    "--controller",
+    "controller",
+    metavar="[NAME=]INTERFACE",
+    required=True,
     help="Generate stimuli for the C code of INTERFACE, which replaces controller NAME of "
     "SCENARIO: motor.toml, or controller=motor.toml.",
 )
 @click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE",
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
     help="Set a parameter or an argument of the scenario: controller.gain=0.5.",
 )
 @click.option(
-    "--until", default=None, metavar="S",
+    "--until",
+    default=None,
+    metavar="S",
     help="Simulated time at which the run ends, s.  [default: the end time of the scenario]",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of every random choice.")
@@ -53,15 +62,23 @@ Say = Callable[[str], None]
     "--steps", default=STEPS, show_default=True, help="Largest number of steps of a stimulus."
 )
 @click.option(
-    "--runs", default=RUNS, show_default=True,
+    "--runs",
+    default=RUNS,
+    show_default=True,
     help="Largest number of input sequences that the search runs.",
 )
 @click.option(
-    "--seconds", default=_SECONDS, show_default=True,
+    "--seconds",
+    default=_SECONDS,
+    show_default=True,
     help="Longest time of the search by the wall clock, s.",
 )
 @click.option(
-    "-o", "--output", "into", type=click.Path(path_type=Path), metavar="FILE",
+    "-o",
+    "--output",
+    "into",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
     help="File to write.  [default: NAME.stimuli.toml beside the interface file NAME.toml]",
 )
 @json_option
@@ -181,13 +198,13 @@ def _show(
         click.echo(f"the run reaches {int(result.begun.sum())} of {count} branches")
     for number, one in enumerate(result.stimuli.stimuli, 1):
         steps = f"{len(one.steps)} step{'s' * (len(one.steps) != 1)}"
-        click.echo(f"stimulus {number}, {steps}:" + (f" the C code fails: {one.fails}" * bool(one.fails)))
+        fails = f" the C code fails: {one.fails}" if one.fails else ""
+        click.echo(f"stimulus {number}, {steps}:{fails}")
         for text in one.reaches:
             click.echo(f"  {text}")
     for missing in result.open:
         click.echo(
-            f"open: {missing.branch.in_words}: not reached in {result.runs} runs; "
-            f"{missing.nearest}"
+            f"open: {missing.branch.in_words}: not reached in {result.runs} runs; {missing.nearest}"
         )
     for text in result.unstable:
         click.echo(f"reached once, and not when the stimulus ran again: {text}")
@@ -203,5 +220,8 @@ def _show(
         if scenario is not None:
             click.echo(f"next: rtsim sil test {scenario} -c {controller}{chosen}")
     if not files:
-        click.echo("no stimulus is needed, so no file was written" if result.complete else
-                   "no stimulus was found, so no file was written")
+        click.echo(
+            "no stimulus is needed, so no file was written"
+            if result.complete
+            else "no stimulus was found, so no file was written"
+        )

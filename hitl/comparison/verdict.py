@@ -50,8 +50,9 @@ class BackToBack:
     def outcome(self) -> Outcome:
         """The outcome of the open loops, of the stimuli and of the closed loop together."""
         closed = [] if self.flight is None else [self.flight.outcome]
-        stepped = [*self.open.values(), *self.stimulated.values()]
-        return Outcome.of_all([*(one.outcome for one in stepped), *closed])
+        stepped = [loop.outcome for loop in self.open.values()]
+        stepped += [one.outcome for one in self.stimulated.values()]
+        return Outcome.of_all([*stepped, *closed])
 
     @property
     def ok(self) -> bool:
@@ -125,7 +126,8 @@ class BackToBack:
         who = f"the {self.sides.translation}"
         if self.outcome is not Outcome.UNDECIDED:
             return f"{who} {'does' if self.ok else 'does not do'} {self.sides.aim}"
-        decided = all(one.ok for one in [*self.open.values(), *self.stimulated.values()])
+        decided = all(loop.ok for loop in self.open.values())
+        decided = decided and all(one.ok for one in self.stimulated.values())
         if decided and self.flight is not None and self.flight.too_slow:
             return f"this host was too slow to say whether {who} does {self.sides.aim}"
         return f"it could not be decided whether {who} does {self.sides.aim}"

@@ -41,7 +41,7 @@ class Field:
     set_by_caller: bool = False
     """True for a parameter that the caller must set: the C code gives it no meaningful value."""
     specials: tuple[float, ...] = ()
-    """Infinities and NaN that the file allows for an input, with ``high = inf`` or ``nan = true``."""
+    """Infinities and NaN that the file allows for an input: ``high = inf``, ``nan = true``."""
 
     @property
     def scaled(self) -> bool:

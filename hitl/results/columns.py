@@ -64,7 +64,7 @@ def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
 
 def stimuli_table(one: Stimulated) -> tuple[tuple[Column, ...], Cells]:
     """Return the table of the stimuli of one controller: columns, and one row for each stimulus."""
-    rows = []
+    rows: Cells = []
     for number, loop in enumerate(one.loops):
         worst = loop.worst_first()[0]
         verdict = "ok" if loop.ok else "fails" if loop.outcome is Outcome.FAILED else "undecided"

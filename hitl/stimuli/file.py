@@ -13,8 +13,8 @@
       { inputs = [0.0, 900.0], times = 3 },
     ]
 
-``rtsim sil generate`` writes it, and ``rtsim sil test`` reads it.  Each stimulus begins with a controller
-that was just initialised.  A person may add entries.
+``rtsim sil generate`` writes it, and ``rtsim sil test`` reads it.  Each stimulus begins with a
+controller that was just initialised.  A person may add entries.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def stimuli_of(
     """Return the stimuli by controller name.
 
     They are read from the files ``given`` by name, or else from the file beside the interface file,
-    if there is one.  Raises :class:`StimuliError` for a file that cannot be read, or that belongs to
-    another controller.
+    if there is one.  Raises :class:`StimuliError` for a file that cannot be read, or that belongs
+    to another controller.
     """
     out = {}
     for name, interface in interfaces.items():
@@ -212,7 +212,7 @@ class _Reader:
         numbers = [
             float(v)
             for v in (given if isinstance(given, list) else ())
-            if isinstance(v, int | float) and not isinstance(v, bool) and abs(v) <= 2**1023
+            if (isinstance(v, int | float) and not isinstance(v, bool) and abs(v) <= 2**1023)
             or isinstance(v, float)
         ]
         if not isinstance(given, list) or len(numbers) != len(given) or len(given) != width:

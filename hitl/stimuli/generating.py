@@ -252,5 +252,3 @@ def _open(search: Search, found: Probed, reached: NDArray[np.bool_]) -> tuple[Op
     """Return the branches that were not reached, in the order of the files."""
     left = [Open(found.branches[b], *search.closest[b]) for b in np.flatnonzero(~reached)]
     return tuple(sorted(left, key=lambda one: one.branch))
-
-

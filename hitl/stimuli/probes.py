@@ -1,47 +1,40 @@
 """Find the branches of C functions, and write a probe into each.
 
-The text is the preprocessor's output, so macros and ``#if`` are settled, and each line has its file and
-number.  A probe reports which way a condition went, and how far it was from the other way: for
-``a < b``, the distance is ``a - b``.  The search for stimuli follows these distances
+The text is the preprocessor's output, so macros and ``#if`` are settled, and each line has its
+file and number.  A probe reports which way a condition went, and how far it was from the other way:
+for ``a < b``, the distance is ``a - b``.  The search for stimuli follows these distances
 (docs/decisions/172).
-
-Branches are counted as gcov counts them without optimisation: two for each condition between
-``&&``, ``||`` and ``!``, one for each case of a ``switch`` and one for its default.  Conditions that
-consist of literals only have no branches.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import tree_sitter_c
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
-_PARSER = Parser(Language(tree_sitter_c.language()))
+from hitl.stimuli.syntax import (
+    PARSER,
+    bare,
+    brief,
+    conditions,
+    depth_of,
+    functions,
+    labels,
+    literal,
+    operator_of,
+    outside_of_functions,
+    walk,
+    without_middle,
+)
+
 _MARKER = re.compile(rb'^#(?:line)? (\d+) "((?:[^"\\]|\\.)*)"')
 _COMPARISONS = {"<": 0, "<=": 1, ">": 2, ">=": 3, "==": 4, "!=": 5}
 """The codes of comparisons in ``rtsim_probes.h``."""
-_INVERSE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-_CONDITIONED = {
-    "if_statement", "while_statement", "do_statement", "for_statement", "conditional_expression",
-}  # fmt: skip
-_UNEVALUATED = {
-    "sizeof_expression", "alignof_expression", "offsetof_expression", "generic_expression",
-    "struct_specifier", "union_specifier", "enum_specifier", "type_descriptor", "array_declarator",
-    "gnu_asm_expression", "attribute_specifier", "function_declarator",
-}  # fmt: skip
-_CONSTANT_CALLS = {b"_Static_assert", b"static_assert", b"__builtin_constant_p", b"__typeof__"}
-_LITERALS = {
-    "number_literal", "char_literal", "true", "false", "null", "sizeof_expression",
-    "type_descriptor", "alignof_expression",
-}  # fmt: skip
-MOST_TEXT = 100
-"""Longest text of a condition in a message, characters."""
 
 
 @dataclass(frozen=True, order=True)
@@ -81,7 +74,7 @@ class Probed:
 
     branches: list[Branch] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    """``file:line`` of each function that has no probes, because its text was not understood."""
+    """``file:line`` of functions and other parts without probes, which were not understood."""
     edges: set[int] = field(default_factory=set)
     """The indices of the branches that can be taken with little to spare: comparisons."""
     numbers: set[float] = field(default_factory=set)
@@ -116,19 +109,25 @@ class Instrumenter:
         """Return ``text`` with probes; relative names in its line markers are below ``folder``."""
         lines = _Lines(text, folder)
         one = _OneText(self, lines)
-        root = _PARSER.parse(lines.blanked).root_node
+        root = PARSER.parse(lines.blanked).root_node
         one.remember(root)
-        for function in _functions(root):
-            place = lines.place(function)
-            if place[0] not in self.files:
-                continue
-            if function.has_error:
-                unread = f"{place[0].name}:{place[1]}"
-                if unread not in self.found.unread:
-                    self.found.unread.append(unread)
-                continue
-            one.visit(function)
+        for function in functions(root):
+            if lines.place(function)[0] in self.files:
+                if function.has_error or any(map(without_middle, walk(function))):
+                    self._unread(lines.place(function))
+                else:
+                    one.visit(function)
+        for wrong in outside_of_functions(root):
+            for place in lines.places(wrong):
+                if place[0] in self.files:  # a function may be hidden in it
+                    self._unread(place)
+                    break
         return one.text()
+
+    def _unread(self, place: tuple[Path, int]) -> None:
+        text = f"{place[0].name}:{place[1]}"
+        if text not in self.found.unread:
+            self.found.unread.append(text)
 
     def number_of(self, branch: Branch) -> int:
         """Return the index of ``branch``, which is new if it was not met before."""
@@ -146,10 +145,10 @@ class Instrumenter:
         if (file, 0) not in self._shown:
             self._shown[file, 0] = []
             original = file.read_bytes()
-            for function in _functions(_PARSER.parse(original).root_node):
-                for node in _conditions(function):
+            for function in functions(PARSER.parse(original).root_node):
+                for node in conditions(function):
                     at = file, node.start_point.row + 1
-                    self._shown.setdefault(at, []).append(_brief(original, node))
+                    self._shown.setdefault(at, []).append(brief(original, node))
         written = self._shown.get((file, line), [])
         return written if len(written) == count else []
 
@@ -177,6 +176,10 @@ class _Lines:
         """Return file and line of the node's first character."""
         return self._rows[node.start_point.row]
 
+    def places(self, node: Node) -> list[tuple[Path, int]]:
+        """Return file and line of each row of the node."""
+        return self._rows[node.start_point.row : node.end_point.row + 1]
+
 
 class _OneText:
     def __init__(self, owner: Instrumenter, lines: _Lines) -> None:
@@ -194,10 +197,10 @@ class _OneText:
         return b"".join([*out, self.lines.text[at:]])
 
     def visit(self, function: Node) -> None:
-        for node in _walk(function):
+        for node in walk(function):
             if node.type == "switch_statement":
                 self._switch(node)
-        leaves = _conditions(function)
+        leaves = conditions(function)
         counts = Counter(map(self.lines.place, leaves))
         for leaf in leaves:
             self._condition(leaf, counts[self.lines.place(leaf)])
@@ -224,20 +227,21 @@ class _OneText:
         text = written[order] if order < count == len(written) else self._shortly(leaf)
         at = self._branch(leaf, order, text, "true")
         self._branch(leaf, order, text, "false")
-        depth = _depth(leaf)
-        operator = _operator(leaf)
+        depth = depth_of(leaf)
+        operator = operator_of(leaf)
         if not self.owner.distances or operator not in _COMPARISONS:
             self._around(leaf, depth, f"rtsim_probe({at}u, !!(", "))")
             return
         self.owner.found.edges |= {at, at + 1}
         left, right = leaf.child_by_field_name("left"), leaf.child_by_field_name("right")
-        assert left is not None and right is not None
+        assert left is not None
+        assert right is not None
         self._serial += 1
         a, b = f"rtsim_a{self._serial}", f"rtsim_b{self._serial}"
         code = _COMPARISONS[operator]
         first = f"(__extension__ ({{ __auto_type {a} = ("
         self._edits.append(_Edit(left.start_byte, left.start_byte, 2, depth, first))
-        if _literal(right):  # it stays where it is: 0 may be a null pointer
+        if literal(right):  # it stays where it is: 0 may be a null pointer
             middle = f") + 0; rtsim_compare({at}u, {code}, {a} {operator} ("
             last = (
                 f"), RTSIM_NUMBER({a}), RTSIM_NUMBER({self._of(right)}), RTSIM_WHOLE({a}) && "
@@ -255,13 +259,13 @@ class _OneText:
         if value is None or body is None:
             return
         file, line = self.lines.place(node)
-        text = _brief(self.lines.blanked, _bare(value))
+        text = brief(self.lines.blanked, bare(value))
         cases = []
-        for label in _labels(body):
+        for label in labels(body):
             low = label.child_by_field_name("value")
             if low is None:
                 continue
-            at = self._branch(label, 0, text, f"case {_brief(self.lines.blanked, low)}")
+            at = self._branch(label, 0, text, f"case {brief(self.lines.blanked, low)}")
             cases.append((at, self._of(low)))
         default = self.owner.number_of(Branch(file, line, 0, text, "default"))
         self._serial += 1
@@ -270,7 +274,7 @@ class _OneText:
         other = " && ".join([*(f"{v} != ({c})" for _, c in cases)]) or "1"
         tests += f" rtsim_case({default}u, {other}, 1);"
         self._around(
-            _bare(value), _depth(value), f"(__extension__ ({{ __auto_type {v} = (",
+            bare(value), depth_of(value), f"(__extension__ ({{ __auto_type {v} = (",
             f") + 0; {tests} {v}; }}))",
         )  # fmt: skip
 
@@ -279,132 +283,19 @@ class _OneText:
         self._edits.append(_Edit(node.end_byte, node.end_byte, 0, -depth, after))
 
     def _shortly(self, node: Node) -> str:
-        return _brief(self.lines.blanked, node)
+        return brief(self.lines.blanked, node)
 
     def _of(self, node: Node) -> str:
         return self.lines.blanked[node.start_byte : node.end_byte].decode(errors="replace")
 
 
-def _number(literal: str) -> float:
-    digits = literal.lower()
+def _number(text: str) -> float:
+    digits = text.lower()
     if digits.startswith("0x"):
         return float.fromhex(digits) if "p" in digits else float(int(digits.rstrip("ul"), 16))
     digits = digits.rstrip("ulf")
-    return float(digits) if set(digits) & set(".e") else float(int(digits, 8 if digits[:1] == "0" else 10))
-
-
-def _functions(root: Node) -> Iterator[Node]:
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node.type == "function_definition":
-            yield node
-        elif node.type != "declaration":
-            stack.extend(reversed(node.children))
-
-
-def _walk(node: Node) -> Iterator[Node]:
-    """Yield the nodes whose code runs, in the order of the text."""
-    stack = [node]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed([child for child in node.children if _runs(node, child)]))
-
-
-def _runs(parent: Node, child: Node) -> bool:
-    """Return False for parts that the compiler evaluates, or that nothing evaluates."""
-    if child.type in _UNEVALUATED:
-        return False
-    if parent.type == "case_statement" and parent.child_by_field_name("value") == child:
-        return False
-    if child.type == "call_expression":
-        called = child.child_by_field_name("function")
-        return called is None or called.text not in _CONSTANT_CALLS
-    if child.type == "declaration":
-        kinds = [c.text for c in child.children if c.type == "storage_class_specifier"]
-        return b"static" not in kinds
-    return True
-
-
-def _conditions(function: Node) -> list[Node]:
-    """Return the conditions of a function, without ``&&``, ``||``, ``!`` and parentheses."""
-    out: dict[int, Node] = {}
-    for node in _walk(function):
-        roots = []
-        if node.type in _CONDITIONED:
-            roots = [node.child_by_field_name("condition")]
-        elif _operator(node) in ("&&", "||"):
-            roots = [node.child_by_field_name("left"), node.child_by_field_name("right")]
-        for root in roots:
-            for leaf in () if root is None else _leaves(root):
-                if not _literal(leaf):
-                    out[leaf.id] = leaf
-    return sorted(out.values(), key=lambda n: (n.start_byte, n.end_byte))
-
-
-def _leaves(node: Node) -> Iterator[Node]:
-    node = _bare(node)
-    if node.type == "unary_expression" and _operator(node) == "!":
-        argument = node.child_by_field_name("argument")
-        if argument is not None:
-            yield from _leaves(argument)
-    elif _operator(node) in ("&&", "||"):
-        for side in ("left", "right"):
-            part = node.child_by_field_name(side)
-            if part is not None:
-                yield from _leaves(part)
-    elif node.type != "comment":
-        yield node
-
-
-def _bare(node: Node) -> Node:
-    """Return the expression inside parentheses."""
-    while node.type == "parenthesized_expression":
-        inner = [c for c in node.named_children if c.type != "comment"]
-        if len(inner) != 1 or inner[0].type == "compound_statement":
-            break
-        node = inner[0]
-    return node
-
-
-def _labels(body: Node) -> Iterator[Node]:
-    """Yield the labels of a switch, but not those of switches inside it."""
-    stack = list(reversed(body.children))
-    while stack:
-        node = stack.pop()
-        if node.type == "case_statement":
-            yield node
-        if node.type != "switch_statement":
-            stack.extend(reversed(node.children))
-
-
-def _literal(node: Node) -> bool:
-    """Return True if an expression consists of literals only."""
-    leaves, stack = [], [node]
-    while stack:
-        one = stack.pop()
-        if one.type in _LITERALS or not one.named_children:
-            leaves.append(one.type)
-        else:
-            stack.extend(one.named_children)
-    return all(kind in _LITERALS for kind in leaves)
-
-
-def _operator(node: Node) -> str:
-    if node.type not in ("binary_expression", "unary_expression"):
-        return ""
-    operator = node.child_by_field_name("operator")
-    return "" if operator is None else operator.type
-
-
-def _depth(node: Node) -> int:
-    depth, parent = 0, node.parent
-    while parent is not None:
-        depth, parent = depth + 1, parent.parent
-    return depth
-
-
-def _brief(text: bytes, node: Node) -> str:
-    words = " ".join(text[node.start_byte : node.end_byte].decode(errors="replace").split())
-    return words if len(words) <= MOST_TEXT else words[: MOST_TEXT - 1] + "…"
+    return (
+        float(digits)
+        if set(digits) & set(".e")
+        else float(int(digits, 8 if digits[:1] == "0" else 10))
+    )

@@ -179,5 +179,3 @@ def _all(pipe: IO[bytes], size: int) -> bytes:
         parts.append(part)
         missing -= len(part)
     return b"".join(parts)
-
-

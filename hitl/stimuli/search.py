@@ -1,9 +1,9 @@
 """Search for input sequences that reach open branches, led by distances.
 
-The search keeps, for each open goal, the sequences that came nearest to it.  It changes one of them in
-many ways, runs the changed ones, and keeps what came nearer or reached something new.  A change that
-helped is continued in the same direction, which follows a distance like the "alternating variable
-method" (Korel, "Automated software test data generation", 1990; McMinn's survey, 2004).
+The search keeps, for each open goal, the sequences that came nearest to it.  It changes one of them
+in many ways, runs the changed ones, and keeps what came nearer or reached something new.  A change
+that helped is continued in the same direction, which follows a distance like the "alternating
+variable method" (Korel, "Automated software test data generation", 1990; McMinn's survey, 2004).
 
 All decisions depend on the seed and on the controller only, never on the clock.
 """

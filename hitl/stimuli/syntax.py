@@ -8,11 +8,14 @@ that consist of literals only have no branches.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
 
-import tree_sitter_c
-from tree_sitter import Language, Node, Parser
+from rtsim.core.extras import extra
 
-PARSER = Parser(Language(tree_sitter_c.language()))
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
 _CONDITIONED = {
     "if_statement", "while_statement", "do_statement", "for_statement", "conditional_expression",
 }  # fmt: skip
@@ -28,6 +31,24 @@ _LITERALS = {
 }  # fmt: skip
 MOST_TEXT = 100
 """Longest text of a condition in a message, characters."""
+
+
+@cache
+def _parser() -> Parser:
+    for module in ("tree_sitter", "tree_sitter_c"):
+        extra(module, "sil", "rtsim sil generate")
+    import tree_sitter_c
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_c.language()))
+
+
+def parsed(text: bytes) -> Node:
+    """Return the root of the syntax tree of a C file.
+
+    Raises :class:`ScenarioError` if a package of the extra ``sil`` is missing.
+    """
+    return _parser().parse(text).root_node
 
 
 def functions(root: Node) -> Iterator[Node]:

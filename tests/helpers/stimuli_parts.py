@@ -41,7 +41,9 @@ int dividing_step(int code)
 {
     if (code > 1000)
         return 1;
-    return 1000 / (code - 77);
+    if (code == 77)
+        return 1000 / (code - 77);
+    return code;
 }
 """
 """Divides by zero for one input."""

@@ -83,14 +83,16 @@ def test_a_crash_becomes_a_stimulus_and_counts_for_no_branch(dividing: Build) ->
     (failing,) = found.failing
     assert failing.fails == "it was ended by SIGFPE"
     assert failing.steps.tolist() == [[77.0]]
-    assert found.complete
+    assert [one.branch.in_words for one in found.open] == ["dividing.c:6: code == 77 is true"]
+    assert not found.complete
 
 
 def test_branches_that_the_run_reaches_need_no_stimulus(dividing: Build) -> None:
     run = np.array([[3.0], [1500.0], [1001.0], [1000.0]])
     found = generate(dividing, Limits(runs=200, steps=10), run=run)
-    assert found.begun.all()
-    assert [one for one in found.stimuli.stimuli if not one.fails] == []
+    assert found.begun.tolist() == [True, True, False, True]
+    told = [text for one in found.stimuli.stimuli for text in one.reaches]
+    assert not [text for text in told if "just" not in text]
     with pytest.raises(StimuliError, match="the C code fails on the inputs of the run, at step 1"):
         generate(dividing, Limits(runs=200), run=np.array([[3.0], [77.0]]))
 
@@ -207,7 +209,7 @@ def test_a_compiler_that_refuses_distances_gets_plain_probes(
     monkeypatch.setattr(Toolchain, "run", refusing)
     with program_module.program(dividing) as found:
         assert not found.distances
-        assert len(found.found.branches) == 2
+        assert len(found.found.branches) == 4
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help run fly test test-system test-oldest test-long test-all system unit-system realtime-system
-.PHONY: lint style types types-shown contracts unit unit-all realtime realtime-all bench clean
+.PHONY: lint style types contracts unit unit-beside-types unit-all realtime realtime-all bench clean
 .PHONY: setup setup-fly setup-dev setup-bench setup-mutants setup-docs mutants docs
 .NOTPARALLEL:
 
@@ -77,7 +77,7 @@ fly: setup-fly
 	@echo "The window shows the keys at first and whenever F1 is pressed; Esc ends the flight."
 	$(BIN)/rtsim fly f16 $(FLY)
 
-test: style types-shown contracts unit realtime
+test: style contracts unit-beside-types realtime
 	@echo "make test: style, contracts and tests passed$(if $(RTSIM_STRICT),; types as well)"
 
 test-system: unit-system realtime-system
@@ -95,12 +95,18 @@ style: setup-dev
 types: setup-dev
 	$(BIN)/python -m mypy
 
-# mypy uses one processor; meanwhile the compiled engine is compiled, which all test processes need.
+# mypy uses one processor; meanwhile the compiled engine is compiled, which all test processes need,
+# and then the tests begin. The types are shown after them.
 # A dependency's next release brings types of its own, which is no fault of this checkout.
-types-shown: setup-dev
-	@$(BIN)/rtsim run ball --engine compiled --until 1 --no-record >/dev/null 2>&1 & \
-	$(BIN)/python -m mypy \
-	    $(if $(RTSIM_STRICT),,|| echo "types: shown, not counted; make lint counts them")
+unit-beside-types: setup-dev
+	@types=$$(mktemp); trap 'rm -f "$$types"' EXIT; \
+	$(BIN)/python -m mypy >"$$types" 2>&1 & mypy=$$!; \
+	$(BIN)/rtsim run ball --engine compiled --until 1 --no-record >/dev/null 2>&1; \
+	$(MAKE) --no-print-directory unit; unit=$$?; \
+	wait $$mypy; typed=$$?; cat "$$types"; \
+	$(if $(RTSIM_STRICT),,[ $$typed -eq 0 ] || \
+	    echo "types: shown, not counted; make lint counts them"; typed=0;) \
+	[ $$unit -eq 0 ] && [ $$typed -eq 0 ]
 
 contracts: setup-dev
 	$(BIN)/lint-imports --no-logo
@@ -108,16 +114,17 @@ contracts: setup-dev
 # Tests that take seconds each have a job of their own (make test-long), and run in make test-all.
 SHORT := and not long
 
-# A file stays on one worker: the blocks of a page of docs/ build on each other.
+# A file stays on one worker: the blocks of a page of docs/ build on each other.  Pages take long and
+# come first (testpaths in pyproject.toml), so that the workers end at about the same time.
 unit: setup-dev
-	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile \
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
 	    -m "not realtime and not full and not system $(SHORT)"
 
 unit-all: setup-dev
-	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "not realtime" --hypothesis-profile full
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder -m "not realtime" --hypothesis-profile full
 
 test-long: setup-dev
-	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile \
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
 	    -m "long and not realtime and not full and not system"
 
 # They need the machine to themselves: one after another, and nothing beside them.
@@ -131,7 +138,7 @@ system: setup-dev
 	@$(BIN)/python -m tools.system
 
 unit-system: system
-	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "system and not realtime and not full"
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder -m "system and not realtime and not full"
 
 realtime-system: system
 	$(PYTEST) -q -p no:xdist -m "system and realtime and not full"
@@ -141,7 +148,7 @@ OLDEST := $(VENV)-oldest
 test-oldest: export RTSIM_CACHE_DIR := $(abspath $(OLDEST))/cache
 test-oldest:
 	@VENV=$(OLDEST) tools/setup.sh oldest
-	$(OLDEST)/bin/python -m tools.oldest -q -n $(JOBS) --maxprocesses 8 --dist loadfile \
+	$(OLDEST)/bin/python -m tools.oldest -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
 	    -m "not realtime and not full and not system"
 
 # One small change at a time to what decides verdicts: would a test notice?  Hours for all of it;

@@ -17,6 +17,7 @@ from hitl.comparison.back_to_back import back_to_back as compared
 from hitl.comparison.on_boards import check_faults, meet, rungs
 from hitl.comparison.tolerances import Tolerances
 from hitl.comparison.verdict import BackToBack, refuse
+from hitl.controllers.protocols import interface_of
 from hitl.controllers.sil import CASES
 from hitl.firmware import firmware as firmware_of
 from hitl.plants import (
@@ -30,6 +31,7 @@ from hitl.plants import (
     made,
 )
 from hitl.results.page import write_page
+from hitl.stimuli.file import stimuli_of
 from rtsim.components.allowed_latency import Latencies
 from rtsim.core.tag import Duration
 from rtsim.engine.faults.reading import Given
@@ -100,6 +102,7 @@ def back_to_back(
     seed: int = 0,
     tolerances: Tolerances | None = None,
     recording: Recording | str | Path | None = None,
+    stimuli: bool = True,
     closed: bool = True,
     build: str = PLAIN,
     page: Path | None = None,
@@ -112,7 +115,8 @@ def back_to_back(
 
     ``controllers`` are interface files by the name of the component that each replaces.  Other
     keyword arguments set arguments and parameters of the scenario; use ``settings`` for names that
-    are also arguments of this function.  ``build`` is the kind of build.  ``page`` is an HTML page,
+    are also arguments of this function.  ``build`` is the kind of build.  With ``stimuli``, the
+    file of stimuli beside each interface file is used, if there is one.  ``page`` is an HTML page,
     written if the comparison does not pass.  Files are relative to ``folder``.  The other arguments
     and the errors are those of :func:`hitl.comparison.back_to_back.back_to_back`::
 
@@ -120,15 +124,18 @@ def back_to_back(
             result.assert_ok()
     """
     given = folder / recording if isinstance(recording, str | Path) else recording
+    translations = in_c(controllers, build, cases, folder)
+    known = {name: interface_of(one) for name, one in translations.items()} if stimuli else {}
     result = compared(
         made(beside(folder, scenario), {**(settings or {}), **more_settings}),
-        in_c(controllers, build, cases, folder),
+        translations,
         pace=pace,
         latency=latency,
         until=until,
         seed=seed,
         tolerances=tolerances,
         recording=given,
+        stimuli=stimuli_of(known),
         closed=closed,
     )
     return _reported(Reported, result, page)

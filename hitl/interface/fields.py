@@ -16,7 +16,7 @@ from rtsim.core.signals import Kind, Signal
 
 KEYS = (
     "c", "type", "shape", "unit", "scale", "bias", "overflow", "initial", "low", "high",
-    "kind", "description", "set_by_caller",
+    "kind", "description", "set_by_caller", "nan",
 )  # fmt: skip
 OVERFLOW = ("error", "saturate")
 _FRACTION = re.compile(r"[+-]?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?(/\d{1,40})?\Z")
@@ -40,6 +40,8 @@ class Field:
     """True if the file gives an initial value; without one, a parameter keeps its value in C."""
     set_by_caller: bool = False
     """True for a parameter that the caller must set: the C code gives it no meaningful value."""
+    specials: tuple[float, ...] = ()
+    """Infinities and NaN that the file allows for an input: ``high = inf``, ``nan = true``."""
 
     @property
     def scaled(self) -> bool:
@@ -114,10 +116,27 @@ def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: s
         )
     given = "initial" in row
     where = lvalue.strip(), "c" not in row, line
-    place = Field(signal, *where, scale, bias, overflow, given, by_caller)
+    specials = _specials(table, row, signal)
+    place = Field(signal, *where, scale, bias, overflow, given, by_caller, specials)
     if given or table == "parameters":
         _check_initial(place)
     return place
+
+
+def _specials(table: str, row: Mapping[str, Any], signal: Signal) -> tuple[float, ...]:
+    """Return the values that are not finite, and that the row allows explicitly for an input."""
+    allowed = row.get("nan", False)
+    if not isinstance(allowed, bool):
+        raise ValueError(f"nan = {allowed!r} is not valid; write true or false")
+    floating = table == "inputs" and signal.type.startswith("float")
+    if "nan" in row and not floating:
+        raise ValueError(
+            f"'nan' applies only to inputs of a floating-point type, not to {table} of type "
+            f"{signal.type}; remove it"
+        )
+    ends = [end for key, end in (("low", signal.low), ("high", signal.high)) if key in row]
+    infinite = [end for end in ends if floating and math.isinf(end)]
+    return (*infinite, *([math.nan] if allowed else []))
 
 
 def _signal(name: str, row: Mapping[str, Any], real: str) -> Signal:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from hitl.comparison.flight import LoopComparison
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
+from hitl.comparison.stimulated import Stimulated
 from hitl.comparison.verdict import BackToBack
 from rtsim.cli.tables import Column
-from rtsim.record.verdict import SignalResult, short
+from rtsim.record.verdict import Outcome, SignalResult, short
 
 _OPEN = (
     Column("output"),
@@ -30,6 +31,14 @@ _CLOSED = (
     Column("max rel", number=True, drop=2),
     Column("tolerance", drop=3),
     Column("verdict", fold=True),
+)
+_STIMULI = (
+    Column("stimulus", number=True),
+    Column("steps", number=True),
+    Column("worst output", drop=1),
+    Column("of tolerance", number=True),
+    Column("verdict"),
+    Column("reaches", fold=True),
 )
 BIT_IDENTICAL = "bit-identical"
 Cells = list[tuple[str, ...]]
@@ -51,6 +60,18 @@ def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
         Column("verdict", fold=True),
     )
     return columns, [_open_row(loops, name) for name in _outputs(loops)]
+
+
+def stimuli_table(one: Stimulated) -> tuple[tuple[Column, ...], Cells]:
+    """Return the table of the stimuli of one controller: columns, and one row for each stimulus."""
+    rows: Cells = []
+    for number, loop in enumerate(one.loops):
+        worst = loop.worst_first()[0]
+        verdict = "ok" if loop.ok else "fails" if loop.outcome is Outcome.FAILED else "undecided"
+        found = one.reaches(number)
+        steps = str(loop.steps) if loop.answered == loop.steps else f"{loop.answered}/{loop.steps}"
+        rows.append((str(number + 1), steps, worst.name, percent(worst.share), verdict, found))
+    return _STIMULI, rows
 
 
 def _gap_columns(loop: OpenLoop) -> tuple[Column, Column]:

@@ -15,12 +15,13 @@ from hitl.comparison.ladder import Ladder
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
+from hitl.comparison.stimulated import Stimulated
 from hitl.comparison.verdict import BackToBack
 from hitl.results.faults import faults_of
 from hitl.results.files import write
 from hitl.results.target import facts
 from rtsim.record.junit import Suite, finished, new_document
-from rtsim.record.verdict import SignalResult
+from rtsim.record.verdict import Outcome, SignalResult
 
 
 def write_junit(result: BackToBack | Ladder, path: str | Path, strict: bool = False) -> None:
@@ -35,6 +36,8 @@ def junit_xml(result: BackToBack | Ladder, strict: bool = False) -> str:
         several = len(result.pairs) > 1  # each suite then names its pair
         for name, loop in pair.open.items():
             _open(root, pair, name, loop, several)
+        for stimulated in pair.stimulated.values():
+            _stimulated(root, pair, stimulated, several)
         if pair.flight is not None:
             _closed(root, pair, pair.flight, several)
     _faults(root, result, strict)
@@ -72,6 +75,22 @@ def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, sever
         suite.error(moved, f"{name}: {loop.exercise.nothing}")
     if loop.warnings:
         suite.says(f"Compiler warnings about {name}:\n{loop.warnings}")
+    suite.done()
+
+
+def _stimulated(root: ET.Element, result: BackToBack, one: Stimulated, several: bool) -> None:
+    """Add a test case for each stimulus."""
+    title, prefix = _titles(result, several)
+    suite = Suite(root, f"{title}: stimuli of {one.name}", {"compared": one.covered})
+    for number, loop in enumerate(one.loops):
+        case = suite.case(f"{prefix}.stimuli.{one.name}", f"stimulus {number + 1}")
+        reaches = one.reaches(number)
+        if loop.outcome is Outcome.FAILED:
+            suite.failure(case, loop.in_words, f"reaches {reaches}")
+        elif loop.outcome is Outcome.UNDECIDED:
+            suite.error(case, loop.in_words)
+        elif reaches:
+            suite.remark(case, f"reaches {reaches}")
     suite.done()
 
 

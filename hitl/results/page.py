@@ -13,7 +13,7 @@ from hitl.comparison.ladder import Ladder
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
 from hitl.comparison.verdict import BackToBack
-from hitl.results.columns import closed_table, flights_of, open_table, percent
+from hitl.results.columns import closed_table, flights_of, open_table, percent, stimuli_table
 from hitl.results.faults import faults_of, notes
 from hitl.results.figures import traces_html
 from hitl.results.files import write
@@ -49,6 +49,7 @@ def render(result: BackToBack | Ladder) -> str:
     for i, name in enumerate(pairs[0].open):
         loops = [pair.open[name] for pair in pairs]
         sections.append((f"open-{i}", f"Open loop: {text(name)}", _open(loops)))
+    sections.append(("stimuli", "Generated stimuli", _stimulated(pairs)))
     sections.append(("closed", "Closed loop", _closed(pairs)))
     sections.append(("faults", "Faults", _faults(pairs)))
     sections.append(("execution", "Execution time", _execution(pairs)))
@@ -140,6 +141,18 @@ def _worst(loop: OpenLoop, signal: OutputResult, step: int) -> tuple[object, ...
         repr(moment.translation),
         moment.inputs_in_words,
     )
+
+
+def _stimulated(pairs: Pairs) -> str:
+    """Return a table of the stimuli of each controller, with the failures."""
+    out = ""
+    for pair in pairs:
+        for one in pair.stimulated.values():
+            columns, rows = stimuli_table(one)
+            title = f"{one.title}, {pair.sides.gap}" if len(pairs) > 1 else one.title
+            errors = f"<pre>{text(chr(10).join(one.why))}</pre>" if one.why else ""
+            out += f"<h3>{text(title)}</h3>{errors}{table([c.name for c in columns], rows)}"
+    return out
 
 
 def _closed(pairs: Pairs) -> str:

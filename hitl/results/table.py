@@ -12,7 +12,13 @@ from hitl.comparison.execution import Execution
 from hitl.comparison.flight import LoopComparison
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.verdict import BackToBack
-from hitl.results.columns import closed_table, count_failed, flights_of, open_table
+from hitl.results.columns import (
+    closed_table,
+    count_failed,
+    flights_of,
+    open_table,
+    stimuli_table,
+)
 from hitl.results.faults import faults_of, notes
 from hitl.results.target import bars, facts, last_of, targets_of
 from hitl.results.warnings import warnings_of
@@ -58,6 +64,8 @@ class Tables:
             columns, rows = open_table(loops)
             yield fitted(f"{name}: open loop, {loops[0].steps} steps", columns, rows, width)
             yield from _lines(*("" if loop.ok else loop.in_words for loop in loops))
+        for pair in pairs:
+            yield from _stimulated(pair, len(pairs) > 1, width)
         flights = flights_of(pairs)
         if flights:
             yield from _closed(flights, width)
@@ -70,6 +78,15 @@ class Tables:
         yield from _lines(*self.result.notes, *(pair.explanation for pair in pairs))
         yield from _lines(*(f"compared: {text}" for text in self.result.coverage))
         yield from _lines(*(f"not exercised: {text}" for text in self.result.unexercised))
+
+
+def _stimulated(pair: BackToBack, several: bool, width: int) -> Iterator[Part]:
+    """Yield the tables of the stimuli of a pair, each followed by its failures."""
+    for one in pair.stimulated.values():
+        columns, rows = stimuli_table(one)
+        title = f"{one.title}, {pair.sides.gap}" if several else one.title
+        yield fitted(title, columns, rows, width)
+        yield from _lines(*one.why)
 
 
 def _closed(flights: Sequence[LoopComparison], width: int) -> Iterator[Part]:

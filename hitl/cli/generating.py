@@ -1,0 +1,227 @@
+"""The command ``rtsim sil generate``: find inputs that reach branches which a run left open."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from hitl.building.build import Build, build
+from hitl.cli.common import parse_controllers
+from hitl.comparison.conditions import Conditions, ProgressWatch
+from hitl.comparison.recorded_inputs import inputs_of
+from hitl.controllers.sil import SilController
+from hitl.interface.shipped import ships
+from hitl.results.files import check_result, write
+from hitl.stimuli.errors import StimuliError
+from hitl.stimuli.file import MARK, beside
+from hitl.stimuli.generating import RUNS, STEPS, Generated, Limits, generate
+from hitl.stimuli.ranges import Table
+from rtsim.cli.common import NO, json_option, reports_errors, show_result
+from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.progress import ProgressLine
+from rtsim.cli.settings import parse_settings
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
+from rtsim.equations.compiling import announced
+from rtsim.scenario.loading import load_scenario
+
+_SECONDS = 60.0
+Say = Callable[[str], None]
+
+
+@click.command("generate")
+@click.argument("scenario", required=False)
+@click.option(
+    "-c",
+    "--controller",
+    "controller",
+    metavar="[NAME=]INTERFACE",
+    required=True,
+    help="Generate stimuli for the C code of INTERFACE, which replaces controller NAME of "
+    "SCENARIO: motor.toml, or controller=motor.toml.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a parameter or an argument of the scenario: controller.gain=0.5.",
+)
+@click.option(
+    "--until",
+    default=None,
+    metavar="S",
+    help="Simulated time at which the run ends, s.  [default: the end time of the scenario]",
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of every random choice.")
+@click.option(
+    "--steps", default=STEPS, show_default=True, help="Largest number of steps of a stimulus."
+)
+@click.option(
+    "--runs",
+    default=RUNS,
+    show_default=True,
+    help="Largest number of input sequences that the search runs.",
+)
+@click.option(
+    "--seconds",
+    default=_SECONDS,
+    show_default=True,
+    help="Longest time of the search by the wall clock, s.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "into",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File to write.  [default: NAME.stimuli.toml beside the interface file NAME.toml]",
+)
+@json_option
+@reports_errors
+def generate_stimuli(
+    scenario: str | None,
+    controller: str,
+    settings: tuple[str, ...],
+    until: str | None,
+    seed: int,
+    steps: int,
+    runs: int,
+    seconds: float,
+    into: Path | None,
+    as_json: bool,
+) -> None:
+    """Find input sequences that reach the branches of C code which a run leaves open.
+
+    SCENARIO runs with its reference model, and its inputs go through the C code. For the branches
+    that they do not reach, a search finds stimuli: input sequences from the start of the
+    controller. Without SCENARIO, the search begins with all branches. 'rtsim sil test' takes the
+    file of stimuli that lies beside the interface file (docs/stimuli.md).
+
+    The same seed gives the same file, unless --seconds ends the search.
+
+    Exit status 0 if all branches are reached, 1 if some are not or the C code fails on a stimulus,
+    2 if this could not be decided.
+
+    \b
+    Examples:
+      rtsim sil generate scenario.py -c motor.toml
+      rtsim sil generate -c filter.toml --seed 1 --runs 100000 --seconds 600
+    """
+    limits = Limits(seed, runs, steps)
+    limits.check()
+    if not seconds > 0:
+        raise StimuliError(f"--seconds {seconds:g} is not possible; give a number > 0")
+    line = ProgressLine(scenario or controller, enabled=sys.stderr.isatty() and not as_json)
+    with sigterm_interrupts(), closing(line), announced(line.compiling):
+        made, run, values = _prepared(scenario, controller, settings, until, seed, line)
+        path = _path(into, made)
+        end = stopwatch() + int(seconds * NS_PER_S)
+
+        def observe(done: int, reached: int, count: int) -> None:
+            line.say(f"run {done} / {runs}: {reached} of {count} branches reached")
+
+        result = generate(
+            made, limits, run=run, values=values, goes_on=lambda: stopwatch() < end,
+            observe=observe, origin=scenario or "",
+        )  # fmt: skip
+    files = []
+    if result.stimuli.stimuli:
+        write(path, result.stimuli.text())
+        files.append(path)
+    status = 0 if result.complete and not result.failing else NO
+    if as_json:
+        data = {**result.to_json(), "seed": seed, "files": [str(f) for f in files]}
+        show_result(data, status, result.in_words)
+    else:
+        _show(result, files, scenario, controller, seconds)
+    sys.exit(status)
+
+
+def _prepared(
+    scenario: str | None,
+    controller: str,
+    settings: tuple[str, ...],
+    until: str | None,
+    seed: int,
+    line: ProgressLine,
+) -> tuple[Build, Table | None, dict[str, object]]:
+    """Return the build, the inputs of the run if there is a scenario, and the parameters."""
+    if scenario is None:
+        for option, given in (("--set", settings), ("--until", until)):
+            if given:
+                raise StimuliError(
+                    f"{option} applies to a scenario; type: {MARK} SCENARIO -c {controller}"
+                )
+        if "=" in controller:
+            raise StimuliError(
+                f"-c {controller} names a controller of a scenario; type: {MARK} SCENARIO -c "
+                f"{controller}   (or without a scenario: -c {controller.partition('=')[2]})"
+            )
+        line.say(f"building {controller} …")
+        return build(controller), None, {}
+    loaded = load_scenario(scenario, parse_settings(settings))
+    ((name, interface),) = parse_controllers([controller], loaded).items()
+    line.say(f"building {interface} …")
+    in_c = SilController(build(interface))
+    watch = ProgressWatch(lambda stage: line.say(f"{stage} …"), line.show)
+    conditions = Conditions(loaded, (name,), until=until, seed=seed, watch=watch)
+    taken = conditions.taking_over({name: in_c})[name]
+    assert isinstance(taken, SilController)
+    recording = conditions.run_reference()
+    run, _ = inputs_of(recording, name, in_c.inputs, conditions.until_ns)
+    return in_c.build, run, dict(taken.values)
+
+
+def _path(given: Path | None, made: Build) -> Path:
+    """Return the path of the file to write; raises an error if it cannot be written."""
+    if given is None and ships(made.interface.path):
+        name = beside(made.interface).name
+        raise StimuliError(
+            f"{made.interface.path.name} ships with rtsim, so nothing is written beside it; name "
+            f"a file: -o {name}   (and for the comparison: rtsim sil test --stimuli {name})"
+        )
+    path = given or beside(made.interface)
+    check_result(path, MARK.encode(), "a file of stimuli")
+    return path
+
+
+def _show(
+    result: Generated, files: list[Path], scenario: str | None, controller: str, seconds: float
+) -> None:
+    count = len(result.branches)
+    if scenario is not None and count:
+        click.echo(f"the run reaches {int(result.begun.sum())} of {count} branches")
+    for number, one in enumerate(result.stimuli.stimuli, 1):
+        steps = f"{len(one.steps)} step{'s' * (len(one.steps) != 1)}"
+        fails = f" the C code fails: {one.fails}" if one.fails else ""
+        click.echo(f"stimulus {number}, {steps}:{fails}")
+        for text in one.reaches:
+            click.echo(f"  {text}")
+    for missing in result.open:
+        click.echo(
+            f"open: {missing.branch.in_words}: not reached in {result.runs} runs; {missing.nearest}"
+        )
+    for text in result.unstable:
+        click.echo(f"reached once, and not when the stimulus ran again: {text}")
+    if not result.in_full:
+        click.echo(
+            f"the search ended after {seconds:g} s; to go on, give more --seconds; to repeat it: "
+            f"--runs {result.runs}"
+        )
+    click.echo(result.in_words)
+    for file in files:
+        click.echo(f"written: {file}")
+        chosen = "" if file.name.endswith(".stimuli.toml") else f" --stimuli {file}"
+        if scenario is not None:
+            click.echo(f"next: rtsim sil test {scenario} -c {controller}{chosen}")
+    if not files:
+        click.echo(
+            "no stimulus is needed, so no file was written"
+            if result.complete
+            else "no stimulus was found, so no file was written"
+        )

@@ -1,0 +1,286 @@
+"""The file of stimuli, ``NAME.stimuli.toml`` beside the interface file ``NAME.toml``.
+
+::
+
+    format = 1
+    controller = "motor"
+    inputs = ["setpoint", "speed"]
+
+    [[stimulus]]
+    reaches = ["motor.c:17: wanted < -LIMIT is true"]
+    steps = [
+      { inputs = [0.0, 0.0] },
+      { inputs = [0.0, 900.0], times = 3 },
+    ]
+
+``rtsim sil generate`` writes it, and ``rtsim sil test`` reads it.  Each stimulus begins with a
+controller that was just initialised.  A person may add entries.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hitl.interface import Interface
+from hitl.stimuli.errors import StimuliError
+from rtsim.core.signals import Signals
+
+Table = NDArray[np.float64]
+SUFFIX = ".stimuli.toml"
+MARK = "rtsim sil generate"
+"""A text in the first line, by which an older file is recognised before it is overwritten."""
+_FORMAT = 1
+_KEYS = ("format", "controller", "inputs", "generated", "stimulus")
+_OF_ONE = ("reaches", "fails", "description", "steps")
+_OF_STEP = ("inputs", "times")
+MOST_BYTES = 16 << 20
+"""Largest file of stimuli, bytes."""
+MOST_STEPS = 1_000_000
+"""Most steps of all stimuli of a file together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stimulus:
+    """An input sequence, from the start of the controller."""
+
+    steps: Table
+    """The inputs (k, m), with columns in the order of the interface file's inputs."""
+    reaches: tuple[str, ...] = ()
+    """The branches for which the sequence was found."""
+    fails: str = ""
+    """How the C code failed when the sequence was found; empty if it did not fail."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stimuli:
+    """The stimuli of a controller."""
+
+    controller: str
+    inputs: tuple[str, ...]
+    """The names of the input columns."""
+    stimuli: tuple[Stimulus, ...]
+    generated: Mapping[str, Any] = field(default_factory=dict)
+    """How the file was generated, such as the seed; empty for a file written by hand."""
+    path: Path | None = None
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of all stimuli together."""
+        return sum(len(one.steps) for one in self.stimuli)
+
+    def outdated(self, interface: Interface) -> str:
+        """Return a sentence if the stimuli were generated for other C code; else an empty text."""
+        known = self.generated.get("sha256")
+        if known is None or known == interface.sha256:
+            return ""
+        return (
+            f"{self.name} was generated before {interface.path.name} or its sources changed, so "
+            f"its stimuli may not reach all branches; type: {MARK} again"
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return "the stimuli" if self.path is None else self.path.name
+
+    def ordered(self, layout: Signals) -> list[Table]:
+        """Return the steps of each stimulus with its columns in the order of ``layout``.
+
+        Raises :class:`StimuliError` if the columns are not those of ``layout``.
+        """
+        if sorted(self.inputs) != sorted(layout.columns):
+            raise StimuliError(
+                f"{self.path or 'the stimuli'}: inputs are {', '.join(self.inputs) or 'none'}; the "
+                f"controller {self.controller} has {', '.join(layout.columns) or 'none'}; generate "
+                f"the file again: {MARK}"
+            )
+        order = [self.inputs.index(name) for name in layout.columns]
+        return [np.ascontiguousarray(one.steps[:, order]) for one in self.stimuli]
+
+    def text(self) -> str:
+        """Return the contents of the file; equal stimuli give equal bytes."""
+        return "\n".join(_lines(self)) + "\n"
+
+
+def beside(interface: Interface) -> Path:
+    """Return the path of the stimuli that belong to an interface file."""
+    return interface.path.with_suffix(SUFFIX)
+
+
+def stimuli_of(
+    interfaces: Mapping[str, Interface | None], given: Mapping[str, Path] | None = None
+) -> dict[str, Stimuli]:
+    """Return the stimuli by controller name.
+
+    They are read from the files ``given`` by name, or else from the file beside the interface file,
+    if there is one.  Raises :class:`StimuliError` for a file that cannot be read, or that belongs
+    to another controller.
+    """
+    out = {}
+    for name, interface in interfaces.items():
+        path = (given or {}).get(name)
+        if path is None:
+            if interface is None or not beside(interface).is_file():
+                continue
+            path = beside(interface)
+        stimuli = load_stimuli(path)
+        if interface is not None and stimuli.controller != interface.name:
+            raise StimuliError(
+                f"{path} has stimuli for the controller {stimuli.controller}, but "
+                f"{interface.path.name} is {interface.name}; give the file of {interface.name}"
+            )
+        out[name] = stimuli
+    return out
+
+
+def load_stimuli(path: Path) -> Stimuli:
+    """Read a file of stimuli.  Raises :class:`StimuliError`, with the entry, for any error."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise StimuliError(f"{path} has more than {MOST_BYTES} bytes, the limit of stimuli")
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StimuliError(
+            f"{path}: {error.strerror}; give a file of stimuli, or write one: {MARK}"
+        ) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise StimuliError(f"{path} is not valid TOML: {error}") from None
+    return _Reader(path).stimuli(data)
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._steps = 0
+
+    def stimuli(self, data: Mapping[str, Any]) -> Stimuli:
+        self._known(data, _KEYS, "the top level")
+        if data.get("format") != _FORMAT:
+            raise self._error(
+                f"format is {data.get('format')!r}, but this version of rtsim reads format "
+                f"{_FORMAT}; generate the file again: {MARK}"
+            )
+        controller = data.get("controller")
+        if not isinstance(controller, str) or not controller:
+            raise self._error('controller is missing or not a text; write controller = "motor"')
+        inputs = self._texts(data.get("inputs"), "inputs")
+        generated = data.get("generated", {})
+        listed = data.get("stimulus", [])
+        if not isinstance(generated, dict):
+            raise self._error("generated is not a table; write [generated], or leave it out")
+        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+            raise self._error("stimulus is not a list of tables; write [[stimulus]]")
+        if not listed:
+            raise self._error(f"there is no [[stimulus]]; delete the file, or type: {MARK}")
+        stimuli = tuple(self._one(one, len(inputs), k + 1) for k, one in enumerate(listed))
+        return Stimuli(controller, inputs, stimuli, generated, self.path)
+
+    def _one(self, data: Mapping[str, Any], width: int, number: int) -> Stimulus:
+        where = f"stimulus {number}"
+        self._known(data, _OF_ONE, where)
+        listed = data.get("steps")
+        if not isinstance(listed, list) or not listed:
+            raise self._error(
+                f"{where} has no steps; write steps = [{{ inputs = [...], times = 1 }}]"
+            )
+        rows: list[list[float]] = []
+        times: list[int] = []
+        for step, row in enumerate(listed):
+            place = f"{where}, entry {step + 1} of its steps"
+            if not isinstance(row, dict):
+                raise self._error(f"{place} is not a table; write {{ inputs = [...] }}")
+            self._known(row, _OF_STEP, place)
+            rows.append(self._values(row.get("inputs"), width, place))
+            times.append(self._times(row.get("times", 1), place))
+        table = np.array(rows, np.float64).reshape(len(rows), width)
+        fails = data.get("fails", "")
+        if not isinstance(fails, str):
+            raise self._error(f"{where}: fails is not a text")
+        reaches = self._texts(data.get("reaches", []), f"reaches of {where}")
+        return Stimulus(np.repeat(table, times, axis=0), reaches, fails)
+
+    def _values(self, given: object, width: int, place: str) -> list[float]:
+        numbers = [
+            float(v)
+            for v in (given if isinstance(given, list) else ())
+            if (isinstance(v, int | float) and not isinstance(v, bool) and abs(v) <= 2**1023)
+            or isinstance(v, float)
+        ]
+        if not isinstance(given, list) or len(numbers) != len(given) or len(given) != width:
+            raise self._error(f"{place}: inputs is {given!r}; write a list of {width} numbers")
+        return numbers
+
+    def _times(self, given: object, place: str) -> int:
+        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+            raise self._error(f"{place}: times is {given!r}; write a whole number >= 1")
+        self._steps += given
+        if self._steps > MOST_STEPS:
+            raise self._error(f"{place}: the stimuli have more than {MOST_STEPS} steps")
+        return given
+
+    def _texts(self, given: object, what: str) -> tuple[str, ...]:
+        if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+            raise self._error(f'{what} is not a list of texts; write ["..."]')
+        return tuple(given)
+
+    def _known(self, data: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
+        for key in data:
+            if key not in keys:
+                raise self._error(f"{where} has no key {key!r}; known: {', '.join(keys)}")
+
+    def _error(self, text: str) -> StimuliError:
+        return StimuliError(f"{self.path}: {text}")
+
+
+def _lines(given: Stimuli) -> Iterator[str]:
+    yield f"# Input sequences for rtsim sil test.  Written by {MARK}; you may add entries by hand."
+    yield f"format = {_FORMAT}"
+    yield f"controller = {_quoted(given.controller)}"
+    yield f"inputs = [{', '.join(map(_quoted, given.inputs))}]"
+    if given.generated:
+        yield "\n[generated]"
+        yield from (f"{key} = {_plain(value)}" for key, value in given.generated.items())
+    for one in given.stimuli:
+        yield "\n[[stimulus]]"
+        yield "reaches = ["
+        yield from (f"  {_quoted(text)}," for text in one.reaches)
+        yield "]"
+        if one.fails:
+            yield f"fails = {_quoted(one.fails)}"
+        yield "steps = ["
+        yield from (f"  {row}," for row in _rows(one.steps))
+        yield "]"
+
+
+def _rows(table: Table) -> Iterator[str]:
+    at = 0
+    while at < len(table):
+        end = at + 1
+        while end < len(table) and table[end].tobytes() == table[at].tobytes():
+            end += 1
+        times = f", times = {end - at}" if end - at > 1 else ""
+        yield f"{{ inputs = [{', '.join(map(_number, table[at].tolist()))}]{times} }}"
+        at = end
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "nan"
+    return repr(value)
+
+
+def _plain(value: object) -> str:
+    return _quoted(value) if isinstance(value, str) else repr(value)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,254 @@
+"""Generate stimuli for a controller: measure what a run reaches, search for the rest, shorten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hitl.building.build import Build
+from hitl.controllers.parameters import GivenParameters
+from hitl.stimuli.errors import StimuliError
+from hitl.stimuli.file import Stimuli, Stimulus
+from hitl.stimuli.probes import Branch, Probed
+from hitl.stimuli.program import program
+from hitl.stimuli.ranges import Ranges, Table
+from hitl.stimuli.running import Runner
+from hitl.stimuli.search import Search, Trial
+from hitl.stimuli.shortening import Shortening, covering
+
+Observer = Callable[[int, int, int], None]
+"""A function that is called with the runs so far, the branches reached, and all branches."""
+RUNS, STEPS = 20_000, 100
+"""Default limits: sequences that are run, and steps of each."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When the search ends, and the seed of its random choices."""
+
+    seed: int = 0
+    runs: int = RUNS
+    steps: int = STEPS
+
+    def check(self) -> None:
+        """Raise :class:`StimuliError` for a limit that allows nothing."""
+        if self.seed < 0:
+            raise StimuliError(f"--seed {self.seed} is negative; give a whole number >= 0")
+        for name, value in (("runs", self.runs), ("steps", self.steps)):
+            if not 1 <= value <= 10_000_000:
+                raise StimuliError(f"--{name} {value} is not possible; give 1 to 10000000")
+
+
+@dataclass(frozen=True)
+class Open:
+    """A branch that no sequence reached, and the nearest that a comparison came."""
+
+    branch: Branch
+    distance: float
+    left: float
+    right: float
+
+    @property
+    def nearest(self) -> str:
+        """How near the search came, as a clause."""
+        if np.isinf(self.distance):
+            return "its condition was never evaluated"
+        if self.branch.way in ("true", "false"):
+            return f"nearest: {self.left:.6g} against {self.right:.6g}"
+        return f"nearest: {self.distance:.6g} away"
+
+
+@dataclass(frozen=True, eq=False)
+class Generated:
+    """The result of a search.  All counts of branches were measured with probes."""
+
+    stimuli: Stimuli
+    branches: tuple[Branch, ...]
+    begun: NDArray[np.bool_]
+    """(n,): the branches that the recorded run reaches."""
+    reached: NDArray[np.bool_]
+    """(n,): the branches that the recorded run or a stimulus reaches."""
+    edges: tuple[int, int]
+    """How many branches were taken with little to spare, and how many comparisons allow it."""
+    open: tuple[Open, ...]
+    runs: int
+    """Sequences that the search ran, without those that made the found ones shorter."""
+    in_full: bool
+    """False if a limit of wall-clock time ended the search."""
+    unread: tuple[str, ...]
+    """``file:line`` of functions whose branches were not measured."""
+    unstable: tuple[str, ...] = ()
+    """Goals that a stimulus reached once, but not when it ran again."""
+
+    @property
+    def complete(self) -> bool:
+        """True if every branch was reached, and every function was measured."""
+        return bool(self.reached.all()) and not self.unread
+
+    @property
+    def failing(self) -> tuple[Stimulus, ...]:
+        """The stimuli on which the C code fails."""
+        return tuple(one for one in self.stimuli.stimuli if one.fails)
+
+    @property
+    def in_words(self) -> str:
+        """A sentence on the branches reached."""
+        count, some = len(self.branches), int(self.reached.sum())
+        name = self.stimuli.controller
+        if not count:
+            return f"{name}: its C code has no branches" + self._but
+        runs = f"{self.edges[0]} of {self.edges[1]} with little to spare; {self.runs} runs"
+        share = f"{some} of {count} branches ({100.0 * some / count:.1f} %)"
+        return f"{name}: {share} are reached; {runs}{self._but}"
+
+    @property
+    def _but(self) -> str:
+        return f"; not measured: the functions at {', '.join(self.unread)}" if self.unread else ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, without the values of the stimuli."""
+        return {
+            "controller": self.stimuli.controller,
+            "branches": len(self.branches),
+            "reached_by_the_run": int(self.begun.sum()),
+            "reached": int(self.reached.sum()),
+            "reached_with_little_to_spare": self.edges[0],
+            "comparisons": self.edges[1],
+            "complete": self.complete,
+            "open": [
+                {
+                    "file": str(one.branch.file), "line": one.branch.line, "way": one.branch.way,
+                    "condition": one.branch.text, "not_reached_in_runs": self.runs,
+                    "nearest": one.nearest,
+                }
+                for one in self.open
+            ],
+            "stimuli": [
+                {"steps": len(s.steps), "reaches": list(s.reaches), "fails": s.fails}
+                for s in self.stimuli.stimuli
+            ],
+            "runs": self.runs,
+            "in_full": self.in_full,
+            "not_measured": list(self.unread),
+            "not_repeatable": list(self.unstable),
+        }  # fmt: skip
+
+
+def generate(
+    build: Build,
+    limits: Limits,
+    *,
+    run: Table | None = None,
+    values: Mapping[str, object] | None = None,
+    goes_on: Callable[[], bool] = lambda: True,
+    observe: Observer = lambda *_: None,
+    origin: str = "",
+) -> Generated:
+    """Search for stimuli that reach the branches of ``build`` which ``run`` leaves open.
+
+    ``run`` (k, m) are the inputs of a recorded run, in the order of the interface file.  ``values``
+    are parameters by name.  ``goes_on`` is asked between rounds; if it returns False, the search
+    ends early, and the result depends on the number of its runs.  ``origin`` says in the file where
+    the recorded inputs come from.  Raises :class:`StimuliError` and the errors of a build.
+    """
+    limits.check()
+    interface = build.interface
+    parameters = GivenParameters(interface, values or {})
+    with program(build) as made:
+        found = made.found
+        if not interface.inputs.size and found.branches:
+            raise StimuliError(
+                f"{interface.name} has no inputs, so there is nothing to vary; its branches can "
+                "depend on its parameters only"
+            )
+        ranges = Ranges(interface, run, found.numbers)
+        sizes = interface.inputs.size, len(found.branches)
+        with Runner(made.path, parameters.sent, *sizes) as runner:
+            search = Search(runner, ranges, limits.seed, limits.steps)
+            search.begin(run)
+            begun = _reached_by(runner, run)
+            in_full = _searched(search, limits, goes_on, observe)
+            runs = runner.runs
+            kept = _shortened(search, ranges, begun)
+            failing = _failing(search, ranges)
+            again = runner.run([trial.table for trial, _ in kept])
+    reached, wanted = begun.copy(), begun.copy()
+    for (_, needed), result in zip(kept, again, strict=True):
+        reached |= result.hits
+        wanted |= needed
+    count = len(found.branches)
+    goals = [*(b.in_words for b in found.branches), *(b.just for b in found.branches)]
+    stimuli = [
+        Stimulus(trial.table, tuple(goals[g] for g in np.flatnonzero(needed)))
+        for trial, needed in kept
+    ]
+    stimuli += [Stimulus(t.table, (), how) for how, t in failing.items()]
+    about = {
+        "seed": limits.seed, "runs": runs, "steps": limits.steps,
+        **({"scenario": origin} if origin else {}), "sha256": interface.sha256,
+    }  # fmt: skip
+    return Generated(
+        stimuli=Stimuli(interface.name, interface.inputs.columns, tuple(stimuli), about),
+        branches=tuple(found.branches),
+        begun=begun[:count],
+        reached=reached[:count],
+        edges=(int(reached[count:].sum()), len(found.edges)),
+        open=_open(search, found, reached[:count]),
+        runs=runs,
+        in_full=in_full,
+        unread=tuple(found.unread),
+        unstable=tuple(goals[g] for g in np.flatnonzero(wanted & ~reached)),
+    )
+
+
+def _reached_by(runner: Runner, run: Table | None) -> NDArray[np.bool_]:
+    if run is None or not len(run):
+        return np.zeros(runner.goals, np.bool_)
+    (reached,) = runner.run([run])
+    if not reached.ok:
+        raise StimuliError(
+            f"the C code fails on the inputs of the run, at step {reached.steps}: "
+            f"{reached.failure or 'an input does not fit its type'}; type: rtsim sil test"
+        )
+    return reached.hits
+
+
+def _searched(
+    search: Search, limits: Limits, goes_on: Callable[[], bool], observe: Observer
+) -> bool:
+    def asked() -> bool:
+        observe(search.runner.runs, int(search.branches.sum()), len(search.branches))
+        return goes_on()
+
+    return search.go_on(limits.runs, asked)
+
+
+def _shortened(
+    search: Search, ranges: Ranges, begun: NDArray[np.bool_]
+) -> list[tuple[Trial, NDArray[np.bool_]]]:
+    """Return short sequences for the goals that the run leaves open, without idle ones."""
+    wanted = search.hits & ~begun
+    short = [
+        Shortening(search.runner, ranges, needed).shortened(trial)
+        for trial, needed in covering(search.corpus, wanted)
+    ]
+    return covering(short, wanted)
+
+
+def _failing(search: Search, ranges: Ranges) -> dict[str, Trial]:
+    """Return a short sequence for each kind of failure."""
+    nothing = np.zeros(search.runner.goals, np.bool_)
+    return {
+        how: Shortening(search.runner, ranges, nothing, how).shortened(trial)
+        for how, trial in search.failures.items()
+    }
+
+
+def _open(search: Search, found: Probed, reached: NDArray[np.bool_]) -> tuple[Open, ...]:
+    """Return the branches that were not reached, in the order of the files."""
+    left = [Open(found.branches[b], *search.closest[b]) for b in np.flatnonzero(~reached)]
+    return tuple(sorted(left, key=lambda one: one.branch))

@@ -1,0 +1,303 @@
+"""Find the branches of C functions, and write a probe into each.
+
+The text is the preprocessor's output, so macros and ``#if`` are settled, and each line has its
+file and number.  A probe reports which way a condition went, and how far it was from the other way:
+for ``a < b``, the distance is ``a - b``.  The search for stimuli follows these distances
+(docs/decisions/172).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hitl.stimuli.syntax import (
+    bare,
+    brief,
+    conditions,
+    depth_of,
+    functions,
+    labels,
+    literal,
+    operator_of,
+    outside_of_functions,
+    parsed,
+    walk,
+    without_middle,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_MARKER = re.compile(rb'^#(?:line)? (\d+) "((?:[^"\\]|\\.)*)"')
+_COMPARISONS = {"<": 0, "<=": 1, ">": 2, ">=": 3, "==": 4, "!=": 5}
+"""The codes of comparisons in ``rtsim_probes.h``."""
+
+
+@dataclass(frozen=True, order=True)
+class Branch:
+    """One way that a condition or a switch can go."""
+
+    file: Path
+    line: int
+    order: int
+    """Number of the condition among those of the same line, from 0."""
+    text: str
+    """The text of the condition."""
+    way: str
+    """``"true"``, ``"false"``, ``"case 3"`` or ``"default"``."""
+
+    @property
+    def where(self) -> str:
+        """``file:line``."""
+        return f"{self.file.name}:{self.line}"
+
+    @property
+    def in_words(self) -> str:
+        """``motor.c:19: wanted < -LIMIT is true``."""
+        if self.way in ("true", "false"):
+            return f"{self.where}: {self.text} is {self.way}"
+        return f"{self.where}: switch ({self.text}) takes {self.way}"
+
+    @property
+    def just(self) -> str:
+        """``motor.c:19: wanted < -LIMIT is just true``."""
+        return f"{self.where}: {self.text} is just {self.way}"
+
+
+@dataclass
+class Probed:
+    """What was found in all sources of a controller."""
+
+    branches: list[Branch] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    """``file:line`` of functions and other parts without probes, which were not understood."""
+    edges: set[int] = field(default_factory=set)
+    """The indices of the branches that can be taken with little to spare: comparisons."""
+    numbers: set[float] = field(default_factory=set)
+    """The numbers in the text of the functions."""
+
+
+@dataclass(frozen=True)
+class _Edit:
+    start: int
+    end: int
+    rank: int
+    depth: int
+    text: str
+
+
+class Instrumenter:
+    """Write probes into the preprocessed texts of one controller.
+
+    ``files`` are the user's sources and headers; functions from other files get no probes.  A
+    function that several sources include counts once.  Without ``distances`` the probes report only
+    which way a condition went, which needs less of the compiler.
+    """
+
+    def __init__(self, files: Collection[Path], distances: bool = True) -> None:
+        self.files = {path.resolve() for path in files}
+        self.distances = distances
+        self.found = Probed()
+        self._known: dict[Branch, int] = {}
+        self._shown: dict[tuple[Path, int], list[str]] = {}
+
+    def instrument(self, text: bytes, folder: Path) -> bytes:
+        """Return ``text`` with probes; relative names in its line markers are below ``folder``."""
+        lines = _Lines(text, folder)
+        one = _OneText(self, lines)
+        root = parsed(lines.blanked)
+        one.remember(root)
+        for function in functions(root):
+            if lines.place(function)[0] in self.files:
+                if function.has_error or any(map(without_middle, walk(function))):
+                    self._unread(lines.place(function))
+                else:
+                    one.visit(function)
+        for wrong in outside_of_functions(root):
+            for place in lines.places(wrong):
+                if place[0] in self.files:  # a function may be hidden in it
+                    self._unread(place)
+                    break
+        return one.text()
+
+    def _unread(self, place: tuple[Path, int]) -> None:
+        text = f"{place[0].name}:{place[1]}"
+        if text not in self.found.unread:
+            self.found.unread.append(text)
+
+    def number_of(self, branch: Branch) -> int:
+        """Return the index of ``branch``, which is new if it was not met before."""
+        at = self._known.get(branch)
+        if at is None:
+            at = self._known[branch] = len(self.found.branches)
+            self.found.branches.append(branch)
+        return at
+
+    def shown(self, file: Path, line: int, count: int) -> list[str]:
+        """Return the ``count`` conditions of a line as their author wrote them, with macros.
+
+        The list is empty if the line of the file has another number of conditions.
+        """
+        if (file, 0) not in self._shown:
+            self._shown[file, 0] = []
+            original = file.read_bytes()
+            for function in functions(parsed(original)):
+                for node in conditions(function):
+                    at = file, node.start_point.row + 1
+                    self._shown.setdefault(at, []).append(brief(original, node))
+        written = self._shown.get((file, line), [])
+        return written if len(written) == count else []
+
+
+class _Lines:
+    """A preprocessed text, and the file and line of each of its rows."""
+
+    def __init__(self, text: bytes, folder: Path) -> None:
+        self.text = text
+        self._rows: list[tuple[Path, int]] = []
+        file, number, out = Path(), 0, []
+        for row in text.split(b"\n"):
+            self._rows.append((file, number))
+            number += 1
+            if row.startswith(b"#"):
+                if marker := _MARKER.match(row):
+                    name = marker[2].decode(errors="replace").replace('\\"', '"')
+                    file = (folder / name.replace("\\\\", "\\")).resolve()
+                    number = int(marker[1])
+                row = b" " * len(row)
+            out.append(row)
+        self.blanked = b"\n".join(out)
+
+    def place(self, node: Node) -> tuple[Path, int]:
+        """Return file and line of the node's first character."""
+        return self._rows[node.start_point.row]
+
+    def places(self, node: Node) -> list[tuple[Path, int]]:
+        """Return file and line of each row of the node."""
+        return self._rows[node.start_point.row : node.end_point.row + 1]
+
+
+class _OneText:
+    def __init__(self, owner: Instrumenter, lines: _Lines) -> None:
+        self.owner, self.lines = owner, lines
+        self._edits: list[_Edit] = []
+        self._orders: Counter[tuple[Path, int]] = Counter()
+        self._serial = 0
+
+    def text(self) -> bytes:
+        """Return the text with all edits."""
+        out, at = [], 0
+        for edit in sorted(self._edits, key=lambda e: (e.start, e.rank, e.depth)):
+            out += [self.lines.text[at : edit.start], edit.text.encode()]
+            at = max(at, edit.end)
+        return b"".join([*out, self.lines.text[at:]])
+
+    def visit(self, function: Node) -> None:
+        for node in walk(function):
+            if node.type == "switch_statement":
+                self._switch(node)
+        leaves = conditions(function)
+        counts = Counter(map(self.lines.place, leaves))
+        for leaf in leaves:
+            self._condition(leaf, counts[self.lines.place(leaf)])
+
+    def remember(self, root: Node) -> None:
+        """Collect the numbers in the user's text: many of them are limits of inputs."""
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if node.type == "number_literal" and self.lines.place(node)[0] in self.owner.files:
+                with suppress(ValueError, OverflowError):
+                    self.owner.found.numbers.add(_number(self._of(node)))
+            stack.extend(node.children)
+
+    def _branch(self, node: Node, order: int, text: str, way: str) -> int:
+        file, line = self.lines.place(node)
+        return self.owner.number_of(Branch(file, line, order, text, way))
+
+    def _condition(self, leaf: Node, count: int) -> None:
+        file, line = self.lines.place(leaf)
+        order = self._orders[file, line]
+        self._orders[file, line] += 1
+        written = self.owner.shown(file, line, count)
+        text = written[order] if order < count == len(written) else self._shortly(leaf)
+        at = self._branch(leaf, order, text, "true")
+        self._branch(leaf, order, text, "false")
+        depth = depth_of(leaf)
+        operator = operator_of(leaf)
+        if not self.owner.distances or operator not in _COMPARISONS:
+            self._around(leaf, depth, f"rtsim_probe({at}u, !!(", "))")
+            return
+        self.owner.found.edges |= {at, at + 1}
+        left, right = leaf.child_by_field_name("left"), leaf.child_by_field_name("right")
+        assert left is not None
+        assert right is not None
+        self._serial += 1
+        a, b = f"rtsim_a{self._serial}", f"rtsim_b{self._serial}"
+        code = _COMPARISONS[operator]
+        first = f"(__extension__ ({{ __auto_type {a} = ("
+        self._edits.append(_Edit(left.start_byte, left.start_byte, 2, depth, first))
+        if literal(right):  # it stays where it is: 0 may be a null pointer
+            middle = f") + 0; rtsim_compare({at}u, {code}, {a} {operator} ("
+            last = (
+                f"), RTSIM_NUMBER({a}), RTSIM_NUMBER({self._of(right)}), RTSIM_WHOLE({a}) && "
+                f"RTSIM_WHOLE({self._of(right)})); }}))"
+            )
+        else:
+            middle = f") + 0; __auto_type {b} = ("
+            numbers = f"RTSIM_NUMBER({a}), RTSIM_NUMBER({b}), RTSIM_WHOLE({a}) && RTSIM_WHOLE({b})"
+            last = f") + 0; rtsim_compare({at}u, {code}, {a} {operator} {b}, {numbers}); }}))"
+        self._edits.append(_Edit(left.end_byte, right.start_byte, 1, depth, middle))
+        self._edits.append(_Edit(right.end_byte, right.end_byte, 0, -depth, last))
+
+    def _switch(self, node: Node) -> None:
+        value, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
+        if value is None or body is None:
+            return
+        file, line = self.lines.place(node)
+        text = brief(self.lines.blanked, bare(value))
+        cases = []
+        for label in labels(body):
+            low = label.child_by_field_name("value")
+            if low is None:
+                continue
+            at = self._branch(label, 0, text, f"case {brief(self.lines.blanked, low)}")
+            cases.append((at, self._of(low)))
+        default = self.owner.number_of(Branch(file, line, 0, text, "default"))
+        self._serial += 1
+        v = f"rtsim_v{self._serial}"
+        tests = " ".join(f"rtsim_case({at}u, {v} == ({c}), {v} - ({c}));" for at, c in cases)
+        other = " && ".join([*(f"{v} != ({c})" for _, c in cases)]) or "1"
+        tests += f" rtsim_case({default}u, {other}, 1);"
+        self._around(
+            bare(value), depth_of(value), f"(__extension__ ({{ __auto_type {v} = (",
+            f") + 0; {tests} {v}; }}))",
+        )  # fmt: skip
+
+    def _around(self, node: Node, depth: int, before: str, after: str) -> None:
+        self._edits.append(_Edit(node.start_byte, node.start_byte, 2, depth, before))
+        self._edits.append(_Edit(node.end_byte, node.end_byte, 0, -depth, after))
+
+    def _shortly(self, node: Node) -> str:
+        return brief(self.lines.blanked, node)
+
+    def _of(self, node: Node) -> str:
+        return self.lines.blanked[node.start_byte : node.end_byte].decode(errors="replace")
+
+
+def _number(text: str) -> float:
+    digits = text.lower()
+    if digits.startswith("0x"):
+        return float.fromhex(digits) if "p" in digits else float(int(digits.rstrip("ul"), 16))
+    digits = digits.rstrip("ulf")
+    return (
+        float(digits)
+        if set(digits) & set(".e")
+        else float(int(digits, 8 if digits[:1] == "0" else 10))
+    )

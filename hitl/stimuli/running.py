@@ -1,0 +1,181 @@
+"""Run input sequences through a program with probes (``hitl/building/c/stimuli.c``)."""
+
+from __future__ import annotations
+
+import signal
+import struct
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hitl.stimuli.errors import StimuliError
+from rtsim.core.signals import Vector
+
+Table = NDArray[np.float64]
+_MAGIC = 0x52545354
+_GREETING = struct.Struct("=4I")
+_OK, _REFUSED, _INEXACT, _NOT_FINITE, _NO_START, _SIGNALLED, _EXITED = (0, 1, 2, 3, 4, 1000, 2000)
+MOST_SEQUENCES = 10_000
+"""Most sequences of one batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """What one sequence reached.
+
+    There are g = 2 n goals for n branches: to take each branch, and then, for comparisons, to take
+    each branch with little to spare (``stimuli.c`` says how little).
+    """
+
+    status: int
+    steps: int
+    """Steps that were answered."""
+    tie: float
+    """The least relative difference of two compared values that were not equal."""
+    distance: Vector
+    """(g,): the least distance to each goal; 0 if it was reached, inf if not even evaluated."""
+    sides: Table
+    """(g, 2): both sides of the comparison at the least distance."""
+
+    @property
+    def ok(self) -> bool:
+        """True if the controller answered all steps with finite values."""
+        return self.status == _OK
+
+    @property
+    def refused(self) -> bool:
+        """True if an input does not fit its C type, so the sequence says nothing."""
+        return self.status == _REFUSED
+
+    @property
+    def failure(self) -> str:
+        """How the C code failed, as a clause; empty if it did not fail."""
+        if self.ok or self.refused:
+            return ""
+        if self.status >= _EXITED:
+            return f"it called exit({self.status - _EXITED})"
+        if self.status >= _SIGNALLED:
+            number = self.status - _SIGNALLED
+            if number == signal.SIGXCPU:
+                return "it did not end within 2 s"
+            if number == signal.SIGALRM:
+                return "it did not end within 30 s"
+            known = {s.value: s.name for s in signal.Signals}
+            return f"it was ended by {known.get(number, f'signal {number}')}"
+        said = {
+            _INEXACT: "an output does not fit a double",
+            _NOT_FINITE: "an output is NaN or infinite",
+            _NO_START: "it refused its parameters",
+        }
+        return said.get(self.status, f"it ended with status {self.status}")
+
+    @property
+    def hits(self) -> NDArray[np.bool_]:
+        """(g,): True for each goal that was reached, if the sequence was answered."""
+        return np.asarray(self.distance == 0.0) & self.ok
+
+
+class Runner:
+    """A running program with probes, and the count of sequences that it has run."""
+
+    def __init__(self, program: Path, parameters: Vector, inputs: int, branches: int) -> None:
+        self.inputs, self.branches = inputs, branches
+        self.runs = 0
+        self.goals = 2 * branches
+        self._size = 16 + 24 * self.goals
+        self._process = subprocess.Popen(
+            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        self._write(np.ascontiguousarray(parameters, np.float64).tobytes())
+        greeting = _GREETING.unpack(self._read(_GREETING.size))
+        if greeting != (_MAGIC, branches, inputs, len(parameters)):
+            self.close()
+            raise StimuliError(
+                f"the program with probes says {greeting}; expected "
+                f"{(_MAGIC, branches, inputs, len(parameters))}"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the program."""
+        self._process.kill()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        self._process.wait()
+
+    def run(self, sequences: Sequence[Table]) -> list[Reached]:
+        """Run each sequence (k, m) in a process of its own, from the start of the program."""
+        out: list[Reached] = []
+        for at in range(0, len(sequences), MOST_SEQUENCES):
+            out += self._batch(sequences[at : at + MOST_SEQUENCES])
+        self.runs += len(sequences)
+        return out
+
+    def _batch(self, sequences: Sequence[Table]) -> list[Reached]:
+        parts = [struct.pack("=I", len(sequences))]
+        for one in sequences:
+            if one.ndim != 2 or one.shape[1] != self.inputs:
+                raise StimuliError(f"a sequence has shape {one.shape}; expected (k, {self.inputs})")
+            parts += [struct.pack("=I", len(one)), np.ascontiguousarray(one).tobytes()]
+        self._write(b"".join(parts))
+        answer = self._read(len(sequences) * self._size)
+        return [self._one(answer[k * self._size :][: self._size]) for k in range(len(sequences))]
+
+    def _one(self, report: bytes) -> Reached:
+        status, steps, tie = struct.unpack_from("=iid", report)
+        probes = np.frombuffer(report, np.float64, offset=16).reshape(self.goals, 3)
+        return Reached(status, steps, tie, probes[:, 0], probes[:, 1:])
+
+    def _write(self, data: bytes) -> None:
+        pipe = self._process.stdin
+        assert pipe is not None
+        try:
+            pipe.write(data)
+            pipe.flush()
+        except OSError:
+            raise self._ended() from None
+
+    def _read(self, size: int) -> bytes:
+        pipe = self._process.stdout
+        assert pipe is not None
+        data = _all(pipe, size)
+        if len(data) < size:
+            raise self._ended()
+        return data
+
+    def _ended(self) -> StimuliError:
+        pipe = self._process.stderr
+        assert pipe is not None
+        status = self._process.wait()
+        said = pipe.read().decode(errors="replace").strip()
+        return StimuliError(
+            f"the program with probes ended with status {status}"
+            + (f": {said}" if said else "; free memory, and try again")
+        )
+
+
+def _all(pipe: IO[bytes], size: int) -> bytes:
+    parts, missing = [], size
+    while missing and (part := pipe.read(missing)):
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)

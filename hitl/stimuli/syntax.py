@@ -1,0 +1,186 @@
+"""The conditions, switches and functions in a syntax tree of C (tree-sitter).
+
+Branches are counted as gcov counts them without optimisation: two for each condition between
+``&&``, ``||`` and ``!``, one for each case of a ``switch`` and one for its default.  Conditions
+that consist of literals only have no branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rtsim.core.extras import extra
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_CONDITIONED = {
+    "if_statement", "while_statement", "do_statement", "for_statement", "conditional_expression",
+}  # fmt: skip
+_UNEVALUATED = {
+    "sizeof_expression", "alignof_expression", "offsetof_expression", "generic_expression",
+    "struct_specifier", "union_specifier", "enum_specifier", "type_descriptor", "array_declarator",
+    "gnu_asm_expression", "attribute_specifier", "function_declarator",
+}  # fmt: skip
+_CONSTANT_CALLS = {b"_Static_assert", b"static_assert", b"__builtin_constant_p", b"__typeof__"}
+_LITERALS = {
+    "number_literal", "char_literal", "true", "false", "null", "sizeof_expression",
+    "type_descriptor", "alignof_expression",
+}  # fmt: skip
+MOST_TEXT = 100
+"""Longest text of a condition in a message, characters."""
+
+
+@cache
+def _parser() -> Parser:
+    for module in ("tree_sitter", "tree_sitter_c"):
+        extra(module, "sil", "rtsim sil generate")
+    import tree_sitter_c
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_c.language()))
+
+
+def parsed(text: bytes) -> Node:
+    """Return the root of the syntax tree of a C file.
+
+    Raises :class:`ScenarioError` if a package of the extra ``sil`` is missing.
+    """
+    return _parser().parse(text).root_node
+
+
+def functions(root: Node) -> Iterator[Node]:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type == "function_definition":
+            yield node
+        elif node.type != "declaration":
+            stack.extend(reversed(node.children))
+
+
+def outside_of_functions(root: Node) -> Iterator[Node]:
+    """Yield the parts of a text that the parser did not understand, except inside of functions."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type == "ERROR" or node.is_missing:
+            yield node
+        elif node.has_error and node.type != "function_definition":
+            stack.extend(reversed(node.children))
+
+
+def without_middle(node: Node) -> bool:
+    """Return True for ``a ?: b``, whose value is that of its condition: a probe would change it."""
+    if node.type != "conditional_expression":
+        return False
+    return node.child_by_field_name("consequence") is None
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield the nodes whose code runs, in the order of the text."""
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed([child for child in node.children if _runs(node, child)]))
+
+
+def _runs(parent: Node, child: Node) -> bool:
+    """Return False for parts that the compiler evaluates, or that nothing evaluates."""
+    if child.type in _UNEVALUATED:
+        return False
+    if parent.type == "case_statement" and parent.child_by_field_name("value") == child:
+        return False
+    if child.type == "call_expression":
+        called = child.child_by_field_name("function")
+        return called is None or called.text not in _CONSTANT_CALLS
+    if child.type == "declaration":
+        kinds = [c.text for c in child.children if c.type == "storage_class_specifier"]
+        return b"static" not in kinds
+    return True
+
+
+def conditions(function: Node) -> list[Node]:
+    """Return the conditions of a function, without ``&&``, ``||``, ``!`` and parentheses."""
+    out: dict[int, Node] = {}
+    for node in walk(function):
+        roots = []
+        if node.type in _CONDITIONED:
+            roots = [node.child_by_field_name("condition")]
+        elif operator_of(node) in ("&&", "||"):
+            roots = [node.child_by_field_name("left"), node.child_by_field_name("right")]
+        for root in roots:
+            for leaf in () if root is None else _leaves(root):
+                if not literal(leaf):
+                    out[leaf.id] = leaf
+    return sorted(out.values(), key=lambda n: (n.start_byte, n.end_byte))
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    node = bare(node)
+    if node.type == "unary_expression" and operator_of(node) == "!":
+        argument = node.child_by_field_name("argument")
+        if argument is not None:
+            yield from _leaves(argument)
+    elif operator_of(node) in ("&&", "||"):
+        for side in ("left", "right"):
+            part = node.child_by_field_name(side)
+            if part is not None:
+                yield from _leaves(part)
+    elif node.type != "comment":
+        yield node
+
+
+def bare(node: Node) -> Node:
+    """Return the expression inside parentheses."""
+    while node.type == "parenthesized_expression":
+        inner = [c for c in node.named_children if c.type != "comment"]
+        if len(inner) != 1 or inner[0].type == "compound_statement":
+            break
+        node = inner[0]
+    return node
+
+
+def labels(body: Node) -> Iterator[Node]:
+    """Yield the labels of a switch, but not those of switches inside it."""
+    stack = list(reversed(body.children))
+    while stack:
+        node = stack.pop()
+        if node.type == "case_statement":
+            yield node
+        if node.type != "switch_statement":
+            stack.extend(reversed(node.children))
+
+
+def literal(node: Node) -> bool:
+    """Return True if an expression consists of literals only."""
+    leaves, stack = [], [node]
+    while stack:
+        one = stack.pop()
+        if one.type in _LITERALS or not one.named_children:
+            leaves.append(one.type)
+        else:
+            stack.extend(one.named_children)
+    return all(kind in _LITERALS for kind in leaves)
+
+
+def operator_of(node: Node) -> str:
+    if node.type not in ("binary_expression", "unary_expression"):
+        return ""
+    operator = node.child_by_field_name("operator")
+    return "" if operator is None else operator.type
+
+
+def depth_of(node: Node) -> int:
+    depth, parent = 0, node.parent
+    while parent is not None:
+        depth, parent = depth + 1, parent.parent
+    return depth
+
+
+def brief(text: bytes, node: Node) -> str:
+    words = " ".join(text[node.start_byte : node.end_byte].decode(errors="replace").split())
+    return words if len(words) <= MOST_TEXT else words[: MOST_TEXT - 1] + "…"

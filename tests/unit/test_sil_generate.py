@@ -1,0 +1,102 @@
+"""``rtsim sil generate``, and ``rtsim sil test`` with its file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner, Result
+from junit_schema import valid
+from stimuli_parts import write_dividing
+
+from hitl.cli.starting import write_starter
+from rtsim.cli import main
+
+BUG = "wanted < -4 * LIMIT"
+"""The motor brakes with up to 48 V instead of 12 V."""
+UP_TO_1_S = ("scenario.py", "-c", "motor.toml", "--until", "1")
+"""Until then, the motor only accelerates."""
+
+
+@pytest.fixture
+def motor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write the example of ``rtsim sil init`` into the current folder; return its source."""
+    monkeypatch.chdir(tmp_path)
+    write_starter(tmp_path)
+    return tmp_path / "motor.c"
+
+
+def sil(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["sil", *map(str, arguments)])
+
+
+def test_a_difference_in_a_branch_that_the_run_leaves_open_is_found(motor: Path) -> None:
+    result = sil("generate", *UP_TO_1_S, "--json")
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["outcome"]) == (0, "passed"), result.output
+    assert (told["branches"], told["reached_by_the_run"], told["reached"]) == (4, 3, 4)
+    assert told["files"] == [str(motor.with_name("motor.stimuli.toml"))]
+    result = sil("test", *UP_TO_1_S)
+    assert result.exit_code == 0, result.output
+    count = len(told["stimuli"])
+    assert f"in open and in closed loop, and on {count} stimul" in result.output
+    motor.write_text(motor.read_text().replace("wanted < -LIMIT", BUG))
+    result = sil("test", *UP_TO_1_S, "--no-stimuli")
+    assert result.exit_code == 0, result.output
+    result = sil("test", *UP_TO_1_S, "--open-only", "--junit", "r.xml", "--html", "r.html")
+    assert result.exit_code == 1, result.output
+    assert "reference model -12.0, C -12." in result.output
+    assert "(reaches motor.c:17: wanted < -LIMIT is true, and " in result.output
+    assert "its sources changed" in result.output
+    root = ET.fromstring(Path("r.xml").read_text())
+    valid(root)
+    assert [s.get("failures") for s in root.iter("testsuite")] == ["0", "1"]
+    assert "Generated stimuli" in Path("r.html").read_text()
+
+
+def test_a_stimulus_that_ends_the_c_code_fails_the_comparison(motor: Path) -> None:
+    text = motor.read_text()
+    motor.write_text(text.replace("return -LIMIT;", "__builtin_trap();"))
+    result = sil("generate", *UP_TO_1_S, "-o", "more.stimuli.toml", "--runs", 300, "--steps", 20)
+    assert result.exit_code == 1, result.output
+    assert "the C code fails: it was ended by SIG" in result.output
+    result = sil(
+        "test", *UP_TO_1_S, "--open-only", "--json", "--stimuli", "controller=more.stimuli.toml"
+    )
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["outcome"]) == (1, "failed")
+    assert not told["stimulated"]["controller"]["ok"]
+    assert told["open"]["controller"]["ok"]
+
+
+@pytest.mark.usefixtures("motor")
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    dividing = write_dividing(tmp_path / "d")
+    (tmp_path / "notes.toml").write_text("mine = 3\n")
+    for arguments, words in (
+        (("generate",), "Missing option '-c'"),
+        (("generate", "-c", "none.toml"), "none.toml: No such file"),
+        (("generate", "-c", dividing, "--seconds", 0), "--seconds 0 is not possible"),
+        (("generate", "-c", dividing, "--until", 1), "--until applies to a scenario"),
+        (("generate", "-c", f"x={dividing}"), "names a controller of a scenario"),
+        (("generate", "-c", "firmware/core/pid.toml"), "ships with rtsim"),
+        (("generate", "-c", dividing, "-o", "notes.toml"), "is not a file of stimuli"),
+        (("generate", *UP_TO_1_S, "--set", "gain=1"), "gain"),
+        (("test", *UP_TO_1_S, "--stimuli", "a.toml", "--no-stimuli"), "exclude each other"),
+        (("test", *UP_TO_1_S, "--stimuli", "a=a.toml"), "a"),
+        (("test", *UP_TO_1_S, "--stimuli", "a.toml"), "a.toml: No such file"),
+    ):
+        result = sil(*arguments)
+        assert result.exit_code == 2, (arguments, result.output)
+        assert words in result.output, (arguments, result.output)
+        assert "Traceback" not in result.output
+
+
+def test_without_compiler_nothing_is_written(motor: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    result = sil("generate", *UP_TO_1_S)
+    assert result.exit_code == 2
+    assert "CC=no-such-compiler: no such program" in result.output
+    assert not motor.with_name("motor.stimuli.toml").exists()

@@ -1,0 +1,278 @@
+"""Generated stimuli: what the search reaches, what it says about the rest, and that it repeats."""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from c_parts import with_gcc
+from stimuli_parts import DIVIDING, write_dividing, write_machine
+
+import hitl
+from hitl.building.build import COVERAGE, Build, build
+from hitl.building.coverage import measured
+from hitl.building.toolchain import BuildError, Toolchain
+from hitl.controllers.sil import SilController
+from hitl.interface import load_interface
+from hitl.interface.fields import read_field
+from hitl.stimuli import program as program_module
+from hitl.stimuli.errors import StimuliError
+from hitl.stimuli.file import Stimuli
+from hitl.stimuli.generating import Generated, Limits, generate
+from hitl.stimuli.probes import Instrumenter
+from hitl.stimuli.ranges import Ranges
+from rtsim.core.tag import Tag
+
+ROOT = Path(hitl.__file__).parents[1]
+MACHINE_RUNS = Limits(seed=0, runs=1500, steps=40)
+
+
+@pytest.fixture(scope="module")
+def dividing(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    return build(write_dividing(tmp_path_factory.mktemp("dividing")))
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Generated:
+    folder = tmp_path_factory.mktemp("machine")
+    return generate(build(write_machine(folder)), MACHINE_RUNS)
+
+
+def test_the_search_reaches_states_that_need_several_inputs_in_order(machine: Generated) -> None:
+    never = [one.branch.in_words for one in machine.open]
+    assert never == ["machine.c:26: speed * speed < 0.0 is true"]
+    assert len(machine.branches) == 17
+    assert int(machine.reached.sum()) == 16
+    assert not machine.complete
+    assert machine.runs == MACHINE_RUNS.runs
+    told = {text for one in machine.stimuli.stimuli for text in one.reaches}
+    assert "machine.c:23: code == 4711 is true" in told
+    assert "machine.c:14: count >= 6 is just false" in told
+    assert "machine.c:13: (speed) >= 100.5 is just true" in told  # half of the macro's condition
+    assert max(len(one.steps) for one in machine.stimuli.stimuli) < 20
+
+
+def test_what_was_not_reached_is_not_called_unreachable(machine: Generated) -> None:
+    (missing,) = machine.to_json()["open"]
+    assert missing["not_reached_in_runs"] == 1500
+    assert missing["condition"] == "speed * speed < 0.0"
+    assert missing["nearest"] == "nearest: 0 against 0"
+    assert "16 of 17 branches (94.1 %)" in machine.in_words
+    assert "unreachable" not in machine.in_words
+
+
+def test_the_same_seed_and_runs_give_the_same_file(machine: Generated, tmp_path: Path) -> None:
+    # a search that the clock ends is what --runs gives with its number of runs
+    made = build(write_machine(tmp_path))
+    left = iter([True] * 4)
+    early = generate(made, MACHINE_RUNS, goes_on=lambda: next(left, False))
+    assert not early.in_full
+    again = generate(made, Limits(seed=0, runs=early.runs, steps=40))
+    assert again.in_full
+    assert again.stimuli.text() == early.stimuli.text()
+    assert early.stimuli.text() != machine.stimuli.text()
+
+
+def test_a_crash_becomes_a_stimulus_and_counts_for_no_branch(dividing: Build) -> None:
+    found = generate(dividing, Limits(runs=2000, steps=10))
+    (failing,) = found.failing
+    assert failing.fails == "it was ended by SIGFPE"
+    assert failing.steps.tolist() == [[77.0]]
+    assert [one.branch.in_words for one in found.open] == ["dividing.c:6: code == 77 is true"]
+    assert not found.complete
+
+
+def test_branches_that_the_run_reaches_need_no_stimulus(dividing: Build) -> None:
+    run = np.array([[3.0], [1500.0], [1001.0], [1000.0]])
+    found = generate(dividing, Limits(runs=200, steps=10), run=run)
+    assert found.begun.tolist() == [True, True, False, True]
+    told = [text for one in found.stimuli.stimuli for text in one.reaches]
+    assert not [text for text in told if "just" not in text]
+    with pytest.raises(StimuliError, match="the C code fails on the inputs of the run, at step 1"):
+        generate(dividing, Limits(runs=200), run=np.array([[3.0], [77.0]]))
+
+
+@pytest.mark.parametrize(
+    ("strange", "line"),
+    [
+        ("int s(int x)\n{ switch (x) { case 1 ... 5: return 2; } return 1; }", 2),
+        ("int s(int x)\n{ return x ?: 2; }", 2),
+        ("int a;\n) int s(int x) { return x ? 1 : 2; }", 3),
+    ],
+)
+def test_what_is_not_understood_is_named_and_never_counts_as_all(
+    strange: str, line: int, tmp_path: Path
+) -> None:
+    source = tmp_path / "dividing.c"
+    source.write_text(DIVIDING.replace("int dividing_step", f"{strange}\nint dividing_step"))
+    instrumenter = Instrumenter([source])
+    text = b'# 1 "dividing.c"\n' + source.read_bytes()
+    instrumenter.instrument(text, tmp_path)
+    assert instrumenter.found.unread == [f"dividing.c:{line}"]
+    result = replace(GENERATED, unread=tuple(instrumenter.found.unread))
+    assert GENERATED.complete
+    assert not result.complete
+    assert f"not measured: the functions at dividing.c:{line}" in result.in_words
+
+
+NO_BRANCHES = np.zeros(0, np.bool_)
+GENERATED = Generated(
+    stimuli=Stimuli("dividing", ("code",), ()), branches=(), begun=NO_BRANCHES, reached=NO_BRANCHES,
+    edges=(0, 0), open=(), runs=1, in_full=True, unread=(),
+)  # fmt: skip
+
+TEXT = b"""# 1 "limit.c"
+int limit(int a, double *p, struct s *q, unsigned n)
+{
+    static int table[2 > 1 ? 3 : 4];
+    _Static_assert(sizeof(int) > 2, "int");
+    if (a > 3 && !(p == 0 || q->bits))
+        return a ? 1 : 2;
+    while (1) { if (n-- == 0u) break; }
+    for (int k = 0; k < 3; k++) { }
+    do a++; while (a < 7);
+    switch (a) { case 1: case 2 + 1: return 3; }
+    return (a == 4) + sizeof(a < 9);
+}
+# 1 "/usr/include/other.h"
+static inline int other(int a) { return a ? 1 : 2; }
+"""
+
+
+def test_branches_are_conditions_without_literals_and_what_is_never_run(tmp_path: Path) -> None:
+    (tmp_path / "limit.c").write_bytes(TEXT.partition(b"\n")[2])
+    instrumenter = Instrumenter([tmp_path / "limit.c"])
+    out = instrumenter.instrument(TEXT, tmp_path).decode()
+    found = [f"{b.line} {b.text} {b.way}" for b in instrumenter.found.branches]
+    both = ["5 a > 3", "5 p == 0", "5 q->bits", "6 a", "7 n-- == 0u", "8 k < 3", "9 a < 7"]
+    assert sorted(found) == sorted(
+        [f"{one} {way}" for one in both for way in ("true", "false")]
+        + ["10 a case 1", "10 a case 2 + 1", "10 a default"]
+    )
+    assert out.count("\n") == TEXT.count(b"\n")
+    assert "return (a == 4) + sizeof(a < 9);" in out
+    assert "other(int a) { return a ? 1 : 2; }" in out
+    again = Instrumenter([tmp_path / "limit.c"])
+    again.instrument(TEXT, tmp_path)
+    again.instrument(TEXT, tmp_path)  # as two sources that include the same header
+    assert again.found.branches == instrumenter.found.branches
+
+
+def test_values_stay_in_the_ranges_of_the_interface_file(tmp_path: Path) -> None:
+    path = write_machine(tmp_path)
+    text = path.read_text().replace("low = -100, high = 100", "high = inf, nan = true")
+    path.write_text(text.replace("low = 0, high = 10000", 'type = "float32"'))
+    run = np.array([[4.0, 2.0, 0.0], [-30.0, 3.0, 1.0]])
+    ranges = Ranges(load_interface(path), run, [4711.0, 0.5])
+    rng = np.random.default_rng(0)
+    drawn = np.array([[ranges.drawn(rng, c) for c in range(3)] for _ in range(3000)])
+    assert np.isfinite(drawn[:, [0, 2]]).all()
+    assert np.abs(drawn[:, 0]).max() == 9400.0  # twice the largest number of run and text
+    assert np.isnan(drawn[:, 1]).any()
+    assert np.isposinf(drawn[:, 1]).any()
+    assert not np.isneginf(drawn[:, 1]).any()
+    assert set(np.unique(drawn[:, 2] % 1.0)) == {0.0}
+    assert drawn[:, 2].min() == 0.0
+    assert drawn[:, 2].max() == 65535.0
+    assert ranges.fitted(np.array([[math.nan, math.nan, 0.6]]))[0, [0, 2]].tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "words"),
+    [
+        ("inputs", {"nan": 1}, "nan = 1 is not valid"),
+        ("inputs", {"nan": True, "type": "int8"}, "only to inputs of a floating-point type"),
+        ("outputs", {"nan": True}, "only to inputs of a floating-point type"),
+    ],
+)
+def test_the_key_nan_is_checked(table: str, row: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_field(table, "x", row, 1, "float64")
+
+
+def test_a_compiler_that_refuses_distances_gets_plain_probes(
+    dividing: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Toolchain.run
+
+    def refusing(self: Toolchain, arguments: Any, folder: Path) -> Any:
+        named = [Path(str(a)) for a in arguments if str(a).endswith("probed-0.c")]
+        if named and "rtsim_compare(0u" in named[0].read_text():
+            raise BuildError("no statement expressions here")
+        return run(self, arguments, folder)
+
+    monkeypatch.setattr(Toolchain, "run", refusing)
+    with program_module.program(dividing) as found:
+        assert not found.distances
+        assert len(found.found.branches) == 4
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (Limits(seed=-1), "--seed -1 is negative"),
+        (Limits(runs=0), "--runs 0 is not possible"),
+        (Limits(steps=0), "--steps 0 is not possible"),
+    ],
+)
+def test_limits_that_allow_nothing_are_refused(limits: Limits, words: str) -> None:
+    with pytest.raises(StimuliError, match=words):
+        limits.check()
+
+
+SHIPPED = {
+    "firmware/core/f16_control.toml": [],
+    "firmware/core/f16_control.toml:single": [],
+    "firmware/core/pid.toml": ["pid.c:50: k->tracking_time > k->period is false"],
+    "hitl/starter/motor.toml": [],
+    "hitl/examples/context/filter.toml": [],
+    "hitl/examples/embedded_coder/pi.toml": [],
+    "hitl/examples/processor/deep.toml": [],
+    "hitl/examples/scalars/mixer.toml": [],
+}
+"""Controllers that ship with rtsim, and the branches that no input reaches."""
+WITHOUT_BRANCHES = {"unstable_control", "types", "observer", "cascade", "level", "position"}
+
+
+@with_gcc
+@pytest.mark.parametrize("reference", SHIPPED)
+def test_stimuli_reach_all_branches_that_gcov_counts(
+    reference: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gcov measures on its own, in the usual worker and without optimisation."""
+    monkeypatch.delenv("GCOV_PREFIX", raising=False)
+    values: dict[str, object] = {"gain": 0.2, "integral_gain": 1.0} if "motor" in reference else {}
+    interface = load_interface(ROOT / reference)
+    found = generate(build(interface), Limits(runs=600), values=values)
+    assert [one.branch.in_words for one in found.open] == SHIPPED[reference]
+    counted = build(interface, COVERAGE)
+    with measured(counted, tmp_path / "pages") as coverage:
+        for one in found.stimuli.stimuli:
+            _run(SilController(counted, values, cases=tmp_path), one.steps)
+    total = coverage.total
+    assert total.branches == len(found.branches)
+    assert total.branches - total.branches_run == len(found.open)
+
+
+def _run(controller: SilController, steps: Any) -> None:
+    with closing(controller.fresh()) as running:
+        for k, row in enumerate(steps):
+            tag = Tag(running.interface.period.tick(k))
+            running.send(tag, row)
+            assert running.receive(tag, 10.0) is not None
+
+
+def test_the_list_of_shipped_controllers_is_complete() -> None:
+    files = [*(ROOT / "firmware" / "core").glob("*.toml"), *(ROOT / "hitl").glob("**/*.toml")]
+    named = {Path(name.partition(":")[0]).stem for name in SHIPPED}
+    others = {"busy"}  # takes 2 s for some inputs; its loop is left in every run
+    for path in files:
+        if path.parent.name in ("core", "starter") or "examples" in path.parts:
+            interface = load_interface(path)
+            stem = interface.sources[0].stem if path.stem not in named else path.stem
+            assert stem in named | WITHOUT_BRANCHES | others, path

@@ -200,6 +200,18 @@ class BoardPins:
 
 
 @dataclass(frozen=True)
+class Bus:
+    """A bus of a board: I2C or SPI."""
+
+    number: int
+    """Number of the bus in the messages to and from the emulator, from 0 to 15."""
+    kind: str
+    """``"i2c"`` or ``"spi"``."""
+    pins: tuple[str, ...] = ()
+    """Its pins: SDA and SCL, or MOSI, MISO and SCK."""
+
+
+@dataclass(frozen=True)
 class Uart:
     """The functions that read the serial line's rate from the registers of an emulated board."""
 
@@ -224,6 +236,8 @@ class Emulator:
 
     ``None`` if ``rtsim board install`` cannot download the emulator.
     """
+    buses: bool = False
+    """True if the emulator reports the operations on the board's buses."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +267,8 @@ class BoardDescription:
     """Vendor and product ids of the board's USB port."""
     pins: BoardPins | None = None
     uart: Uart | None = None
+    buses: Mapping[str, Bus] = field(default_factory=dict)
+    """I2C and SPI buses by name, such as ``i2c``."""
     emulators: Mapping[str, Emulator] = field(default_factory=dict)
     """Emulators by name; the first one is used if the URL names none."""
     times: str = ""
@@ -292,6 +308,13 @@ class BoardDescription:
         if self.pins is None:
             raise BoardError(f"the description of {self.phrase} has no pins; add pins=BoardPins()")
         return self.pins
+
+    def bus(self, name: str) -> Bus:
+        """Return the bus called ``name``.  Raises :class:`BoardError` for an unknown name."""
+        if name not in self.buses:
+            known = ", ".join(self.buses) or "none"
+            raise BoardError(f"{self.phrase} has no bus {name!r}; known: {known}")
+        return self.buses[name]
 
     def pin(self, name: str) -> int:
         """Return the number of the pin ``name``.  Raises :class:`BoardError` for an unknown pin."""

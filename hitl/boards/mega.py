@@ -10,7 +10,7 @@ from dataclasses import replace
 from hitl.boards import node
 from hitl.boards.avr import FIRST, TIMER_0, TIMER_1, TIMER_2, pwm_of
 from hitl.boards.contract import Pwm
-from hitl.boards.description import BoardPins, CTypes, Emulator, Flasher, Line, Memory, Window
+from hitl.boards.description import BoardPins, Bus, CTypes, Emulator, Flasher, Line, Memory, Window
 from hitl.boards.uno import CORE, UNO
 
 _PORTS = "ABCDEFGHJKL"
@@ -92,6 +92,12 @@ MEGA = replace(
         registers=Window(FIRST, 0x12E - FIRST),
         pwm=pwm,
     ),
-    emulators={"avr8js": Emulator(lambda: [*node.command(), "atmega2560"], node.install)},
+    buses={
+        "i2c": Bus(0, "i2c", ("D20", "D21")),
+        "spi": Bus(1, "spi", ("D51", "D50", "D52")),
+    },
+    emulators={
+        "avr8js": Emulator(lambda: [*node.command(), "atmega2560"], node.install, buses=True)
+    },
     io_node=False,
 )  # fmt: skip

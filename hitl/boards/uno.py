@@ -12,6 +12,7 @@ from hitl.boards.description import (
     ArduinoCore,
     BoardDescription,
     BoardPins,
+    Bus,
     Compiler,
     CTypes,
     Emulator,
@@ -116,8 +117,12 @@ UNO = BoardDescription(
     usb=((0x2341, 0x0043), (0x2341, 0x0001), (0x2A03, 0x0043)),
     pins=PINS,
     uart=UART,
+    buses={
+        "i2c": Bus(0, "i2c", ("A4", "A5")),
+        "spi": Bus(1, "spi", ("D11", "D12", "D13")),
+    },
     emulators={
-        "avr8js": Emulator(node.command, node.install),
+        "avr8js": Emulator(node.command, node.install, buses=True),
         "simavr": Emulator(simavr.command),
     },
     io_node=True,

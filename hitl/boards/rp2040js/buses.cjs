@@ -1,0 +1,82 @@
+"use strict";
+// I2C and SPI of rp2040js as controllers of their buses, with the times of their clocks (RP2040 data
+// sheet, sections 4.3.14 and 4.4.3) and with answers from the other end of the bus.
+
+const START = 0, ADDRESS = 1, WRITE = 2, READ = 3, STOP = 4, TRANSFER = 5;
+const BYTE_BITS = 9; // with the acknowledgement
+const READ_MODE = 1; // as rp2040js numbers the directions
+
+// An operation that is complete when its time has passed and the other end of the bus has answered.
+class Pending {
+  // `now()` returns the cycle; `tell(operation, byte)` tells of an operation and returns its number.
+  constructor(now, tell) {
+    Object.assign(this, { now, tell, due: Infinity, finish: null });
+  }
+
+  begin(cycles, operation, byte, finish) {
+    this.begun = this.now();
+    this.cycles = Math.round(cycles);
+    this.finish = finish;
+    this.due = Infinity;
+    this.number = this.tell(operation, byte);
+  }
+
+  // An answer: the byte, the acknowledgement in bit 8, lost arbitration in bit 9, then the number.
+  answered(cycle, value) {
+    if (this.finish === null || value >> 11 !== this.number) return;
+    this.reply = { byte: value & 0xff, ack: (value & 0x100) !== 0, lost: (value & 0x200) !== 0 };
+    // a bus that was held until `cycle` takes the whole time of the operation from then on
+    this.due = Math.max(cycle, this.begun) + this.cycles;
+  }
+
+  service(now) {
+    if (this.due > now) return;
+    const { finish, reply } = this;
+    this.due = Infinity;
+    this.finish = null;
+    finish(reply);
+  }
+}
+
+function i2c(part, now, tell) {
+  const pending = new Pending(now, tell);
+  // high: HCNT + SPKLEN + 7 cycles, low: LCNT + 1 cycles
+  const bit = () => part.sclHighPeriod + part.spikelen + 7 + part.sclLowPeriod + 1;
+  const bits = (count, operation, byte, finish) => {
+    pending.begin(count * bit(), operation, byte, (reply) => {
+      if (reply.lost) part.arbitrationLost();
+      else finish(reply);
+    });
+  };
+  part.onStart = () => bits(1, START, 0, () => part.completeStart());
+  part.onConnect = (address, mode) => {
+    const byte = ((address & 0x7f) << 1) | (mode === READ_MODE ? 1 : 0);
+    bits(BYTE_BITS, ADDRESS, byte, ({ ack }) => part.completeConnect(ack));
+  };
+  part.onWriteByte = (value) => bits(BYTE_BITS, WRITE, value, ({ ack }) => part.completeWrite(ack));
+  part.onReadByte = (ack) => {
+    bits(BYTE_BITS, READ, ack ? 1 : 0, ({ byte }) => part.completeRead(byte));
+  };
+  part.onStop = () => bits(1, STOP, 0, () => part.completeStop());
+  return pending;
+}
+
+function spi(part, now, tell) {
+  const pending = new Pending(now, tell);
+  part.onTransmit = (value) => {
+    if (part.dataBits !== 8) throw new Error(`SPI frames of ${part.dataBits} bits; use 8 bits`);
+    const clock = part.clockDivisor * (1 + ((part.control0 >> 8) & 0xff));
+    pending.begin(8 * clock, TRANSFER, value, ({ byte }) => part.completeTransmit(byte));
+  };
+  return pending;
+}
+
+// The buses of `mcu` in the order of their numbers: I2C0, I2C1, SPI0, SPI1.
+function busesOf(mcu, now, operated) {
+  return [
+    ...mcu.i2c.map((part, n) => i2c(part, now, operated(n))),
+    ...mcu.spi.map((part, n) => spi(part, now, operated(2 + n))),
+  ];
+}
+
+module.exports = { busesOf };

@@ -33,6 +33,8 @@ class _End:
     """What the ends of I2C and SPI have in common: time, values, and pins that devices drive."""
 
     kind: ClassVar[str]
+    origin_ns = 0
+    """Time since power-on at which the run began, from which the times of faults count, ns."""
 
     def __init__(
         self, board: EmulatedBoard, bus: str, placed: Sequence[Placed],
@@ -49,6 +51,10 @@ class _End:
             raise BoardError(f"{bus} of {board.description.phrase} is a bus of kind {found.kind}")
         board.attach(bus, self)
         self._drive()
+
+    def begin(self) -> None:
+        """Count the times of the faults from the board's present cycle on."""
+        self.origin_ns = self._ns(self._board.cycles)
 
     def _ns(self, cycle: int) -> int:
         return cycle * NS_PER_S // self._board.clock_hz
@@ -92,13 +98,16 @@ class _End:
 
     def _acting(self, kind: str, ns: int, device: str = "") -> bool:
         """Count the faults of ``kind`` that act now; return True if there is one."""
-        acting = [f for f in self.faults if f.kind == kind and f.acts(ns, device)]
+        acting = [f for f in self.faults if f.kind == kind and self._acts(f, ns, device)]
         self.acted.update(acting)
         return bool(acting)
 
+    def _acts(self, fault: BusFault, ns: int, device: str = "") -> bool:
+        return fault.acts(ns - self.origin_ns, device)
+
     def _spoiled(self, byte: int, ns: int, device: str) -> int:
         for fault in self.faults:
-            if fault.kind == "wrong_byte" and fault.acts(ns, device):
+            if fault.kind == "wrong_byte" and self._acts(fault, ns, device):
                 self.acted[fault] += 1
                 byte ^= fault.mask
         return byte
@@ -142,12 +151,12 @@ class I2cEnd(_End):
     def _free_at(self, ns: int) -> int:
         """Return the cycle at which no fault holds SDA any more; -1 if there is none."""
         while True:
-            ends = [f.end_ns for f in self.faults if f.kind == "stuck_sda" and f.acts(ns)]
+            ends = [f.end_ns for f in self.faults if f.kind == "stuck_sda" and self._acts(f, ns)]
             if not ends:
                 return -(-ns * self._board.clock_hz // NS_PER_S)
             if None in ends:
                 return -1
-            ns = max(end for end in ends if end is not None)
+            ns = self.origin_ns + max(end for end in ends if end is not None)
 
     def _answer(self, op: BusOp, byte: int, ns: int) -> BusReply:
         if op is BusOp.STOP:

@@ -11,7 +11,7 @@ KINDS = ("stuck_sda", "nack_address", "nack_data", "wrong_byte")
 class BusFault:
     """A fault of a bus from ``begin_ns`` up to ``end_ns``; ``None`` for the end of the run.
 
-    Times are ns since power-on.  ``stuck_sda``: something holds SDA low.  ``nack_address``:
+    Times are ns since the run began.  ``stuck_sda``: something holds SDA low.  ``nack_address``:
     addresses are not acknowledged.  ``nack_data``: bytes that are written are not acknowledged.
     ``wrong_byte``: the bits of ``mask`` are inverted in each byte that is read, also of SPI.
     ``device`` limits all but ``stuck_sda`` to the device of that name; ``""`` is every device.

@@ -25,6 +25,8 @@
     resistance = 10e3                  # ohm; forms a low pass with the capacitance
     capacitance = 1e-6                 # F
 
+:mod:`hitl.rigs.buses` describes the tables ``[bus_devices.NAME]`` and ``[[bus_faults]]``.
+
 Each signal to a pin has a fail-safe value.  All signals are limited by ``low`` and ``high``.
 Errors name the line.
 """
@@ -43,6 +45,7 @@ from hitl.interface.fields import number
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.interface.tables import Table
 from hitl.protocol.line import BaudRate
+from hitl.rigs.buses import read_buses
 from hitl.rigs.channels import FROM_KEYS, TO_KEYS, read_channel
 from hitl.rigs.pins import MOST_PULSES
 from hitl.rigs.rig import NODE, Channel, Rig, RigDevice
@@ -52,6 +55,7 @@ from rtsim.core.tag import to_ns
 
 _TOP = (
     "name", "watchdog", "hold", "node", "to_pins", "from_pins", "devices", "wires", "emulation",
+    "bus_devices", "bus_faults",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 MOST_BYTES = 1 << 20
@@ -96,7 +100,7 @@ class _Reader:
         board, baud = self._node()
         to_pins = self._channels("to_pins", TO_KEYS)
         from_pins = self._channels("from_pins", FROM_KEYS)
-        if not to_pins and not from_pins:
+        if not to_pins and not from_pins and not self.top.table("bus_devices"):
             text = "[to_pins] and [from_pins] are missing; name at least one signal at a pin"
             raise self.top.error("to_pins", text)
         self._apart(to_pins, from_pins)
@@ -117,7 +121,9 @@ class _Reader:
             settle_ns=to_ns(self._seconds(emulation, "settle", 0.0, SETTLE_S)),
             lines=self.lines,
         )
-        return read_wires(self.lines, self.top.data.get("wires", []), rig)
+        rig = read_wires(self.lines, self.top.data.get("wires", []), rig)
+        faults = self.top.data.get("bus_faults", [])
+        return read_buses(self.lines, self.top.table("bus_devices"), faults, rig)
 
     def _name(self) -> str:
         name = self.top.text("name")

@@ -92,6 +92,11 @@ class WiredBoards:
         return self._node.baud
 
     @property
+    def boards(self) -> Mapping[str, EmulatedBoard]:
+        """All boards by name, with the I/O node."""
+        return self._boards
+
+    @property
     def node(self) -> EmulatedBoard:
         """The I/O node."""
         return self._node

@@ -14,7 +14,7 @@
 #include "serial.h"
 #define MAIN int main(void)
 #else
-#include "pico.h"
+#include "pico/pico.h"
 #define MAIN void rtsim_pico_reset(void)
 #endif
 

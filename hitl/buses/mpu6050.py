@@ -66,7 +66,7 @@ class Mpu6050(I2cDevice):
             self._registers[register] = value
         self._fresh = bytes(14)
         self._pointer, self._awaits_pointer, self._busy = 0, False, False
-        self._begun, self._samples, self._sampled_ns = self._now, 0, -_PULSE_NS
+        self._begun, self._samples, self._ready_ns = self._now, 0, -_PULSE_NS
 
     @property
     def _asleep(self) -> bool:
@@ -85,8 +85,10 @@ class Mpu6050(I2cDevice):
         samples = (ns - self._begun) // self.sample_ns
         if samples > self._samples:
             self._samples = samples
-            self._sampled_ns = self._begun + samples * self.sample_ns
             self._sample()
+            if self._registers[INT_ENABLE] & _DATA_READY:
+                self._registers[INT_STATUS] |= _DATA_READY
+                self._ready_ns = self._begun + samples * self.sample_ns
         if not self._busy:
             self._registers[ACCEL_XOUT_H : ACCEL_XOUT_H + 14] = self._fresh
 
@@ -105,15 +107,13 @@ class Mpu6050(I2cDevice):
             on = not standby >> 2 - n & 1
             words.append(_word(self.values[f"gyro_{axis}"] * gyro) if on else old[8 + 2 * n :][:2])
         self._fresh = b"".join(words)
-        if registers[INT_ENABLE] & _DATA_READY:
-            registers[INT_STATUS] |= _DATA_READY
 
     # ---- the pin INT
     def due_ns(self) -> int | None:
         if self._asleep or not self._registers[INT_ENABLE] & _DATA_READY:
             return None
         due = self._begun + (self._samples + 1) * self.sample_ns
-        ends = self._sampled_ns + _PULSE_NS
+        ends = self._ready_ns + _PULSE_NS
         return ends if self._now < ends < due else due
 
     def level(self, output: str) -> bool:  # noqa: ARG002
@@ -121,7 +121,7 @@ class Mpu6050(I2cDevice):
         if how & _LATCHED:
             active = bool(self._registers[INT_STATUS] & enabled)
         else:
-            active = bool(enabled) and 0 <= self._now - self._sampled_ns < _PULSE_NS
+            active = bool(enabled) and 0 <= self._now - self._ready_ns < _PULSE_NS
         return active != bool(how & _ACTIVE_LOW)
 
     # ---- the bus

@@ -4,6 +4,7 @@
 
 const START = 0, ADDRESS = 1, WRITE = 2, READ = 3, STOP = 4, TRANSFER = 5;
 const BYTE_BITS = 9; // with the acknowledgement
+const SPIKES = 0xa0; // IC_FS_SPKLEN
 const READ_MODE = 1; // as rp2040js numbers the directions
 
 // An operation that is complete when its time has passed and the other end of the bus has answered.
@@ -40,6 +41,12 @@ class Pending {
 
 function i2c(part, now, tell) {
   const pending = new Pending(now, tell);
+  const write = part.writeUint32.bind(part);
+  part.writeUint32 = (offset, value) => {
+    // rp2040js takes bit 0 of the value for the enable bit of the bus
+    if (offset === SPIKES && !(part.enable & 1)) part.spikelen = Math.max(1, value & 0xff);
+    else write(offset, value);
+  };
   // high: HCNT + SPKLEN + 7 cycles, low: LCNT + 1 cycles
   const bit = () => part.sclHighPeriod + part.spikelen + 7 + part.sclLowPeriod + 1;
   const bits = (count, operation, byte, finish) => {

@@ -20,9 +20,9 @@ cycle, u8 kind, u8 which, u16 value``.  The emulator may stop early, after 65536
 requests the remaining cycles again.
 
 For an operation on a bus (:class:`hitl.boards.bus.BusOp`), the emulator sends an event and stops at
-its cycle.  The value of the event is ``number << 11 | operation << 8 | byte``; ``number`` counts the
-operations modulo 32.  The answer is an input with the value ``number << 11 | lost << 9 | ack << 8 |
-byte``.  The operation completes when its time has passed and its answer has arrived.
+its cycle.  The value of the event is ``number << 11 | operation << 8 | byte``; ``number`` counts
+the operations modulo 32.  The answer is an input with the value
+``number << 11 | lost << 9 | ack << 8 | byte``.  The operation completes when its time has passed and its answer has arrived.
 
 The address in P has 16 bits.  If the processor has longer addresses, its emulator must map the
 registers that the board's description reads (``BoardPins.registers`` and ``Uart.registers``) to
@@ -53,14 +53,14 @@ _GREETING = ("rtsim-board", "1")
 
 
 class In(IntEnum):
-    """Kinds of input: a byte, a level at a pin, millivolts at an ADC channel, a bus's answer."""
+    """Kinds of input: a byte, a level at a pin, millivolts at an ADC channel, a bus answer."""
 
     BYTE, LEVEL, VOLTS, BUS = range(4)
 
 
 class Out(IntEnum):
-    """Kinds of event: a sent byte (garbled if ``which`` is 1), an edge, a lost byte, a reset, and an
-    operation on a bus."""
+    """Kinds of event: a sent byte (garbled if ``which`` is 1), an edge, a lost byte, a reset, a bus
+    operation."""
 
     BYTE, EDGE, LOST, RESTARTED, BUS = range(5)
 

@@ -96,6 +96,10 @@ class _End:
     def let_go(self) -> None:
         """Take a reset of the board."""
 
+    def took(self, op: BusOp, byte: int, cycle: int) -> BusReply | None:
+        """Return the answer to an operation."""
+        raise NotImplementedError
+
     def _acting(self, kind: str, ns: int, device: str = "") -> bool:
         """Count the faults of ``kind`` that act now; return True if there is one."""
         acting = [f for f in self.faults if f.kind == kind and self._acts(f, ns, device)]

@@ -8,17 +8,17 @@ from hitl.buses.mpu6050 import Mpu6050
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
 
-KINDS = {"i2c": I2cDevice, "spi": SpiDevice}
+KINDS: dict[str, type[BusDevice]] = {"i2c": I2cDevice, "spi": SpiDevice}
 """Class from which the devices of a kind of bus derive."""
 
 
 def _usable(name: str, made: object) -> type[BusDevice]:
-    if not (isinstance(made, type) and issubclass(made, tuple(KINDS.values()))):
-        raise ScenarioError(
-            f"bus device {name!r} is {made!r}; expected a class that derives from I2cDevice or "
-            "SpiDevice of hitl.buses.device"
-        )
-    return made
+    if isinstance(made, type) and issubclass(made, (I2cDevice, SpiDevice)):
+        return made
+    raise ScenarioError(
+        f"bus device {name!r} is {made!r}; expected a class that derives from I2cDevice or "
+        "SpiDevice of hitl.buses.device"
+    )
 
 
 DEVICES: ExtensionPoint[type[BusDevice]] = ExtensionPoint(

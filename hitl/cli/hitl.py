@@ -220,7 +220,13 @@ def _print(task: ControllerTask, rig: Rig) -> None:
         if c.name in controller.last
     ]
     rows += [
-        [s.name, d.at, f"{d.name}.{s.quantity}", f"{controller.last[s.name]:.6g}", s.field.signal.unit]
+        [
+            s.name,
+            d.at,
+            f"{d.name}.{s.quantity}",
+            f"{controller.last[s.name]:.6g}",
+            s.field.signal.unit,
+        ]
         for d in rig.bus_devices
         for s in d.signals
         if s.name in controller.last

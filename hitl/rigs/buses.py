@@ -1,4 +1,4 @@
-"""Read ``[bus_devices.NAME]`` and ``[[bus_faults]]`` of a rig file, and attach the devices.
+"""Read ``[bus_devices.NAME]`` and ``[[bus_faults]]`` of a rig file.
 
 ::
 
@@ -24,14 +24,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hitl.boards import parse_url
 from hitl.boards.description import BoardDescription
-from hitl.boards.emulated import EmulatedBoard
 from hitl.buses.device import BusDevice, I2cDevice, Quantity
-from hitl.buses.ends import ENDS, I2cEnd, Placed, SpiEnd
 from hitl.buses.faults import KINDS, BusFault
 from hitl.buses.known import DEVICES
 from hitl.interface.fields import Field, number
@@ -112,11 +110,10 @@ class _Reader:
 
     def _place(self, made: type[BusDevice], at: BoardDescription) -> tuple[int, str]:
         """Return the address of an I2C device, or the select pin of an SPI device."""
-        i2c = issubclass(made, I2cDevice)
-        wrong = "select" if i2c else "address"
+        wrong = "select" if issubclass(made, I2cDevice) else "address"
         if wrong in self.table.data:
             raise self.table.error(wrong, f"{wrong} does not apply to {made.bus}; remove it")
-        if not i2c:
+        if not issubclass(made, I2cDevice):
             select = self.table.text("select")
             at.pin(select)
             return 0, select
@@ -162,7 +159,10 @@ class _Reader:
         description = row.get("description", quantity.description)
         if not all(isinstance(text, str) for text in (name, unit, description)):
             raise ValueError("signal, unit and description are texts; write signal = 'rate'")
-        scale, offset = _finite(row.get("scale", 1), "scale"), _finite(row.get("offset", 0), "offset")
+        scale, offset = (
+            _finite(row.get("scale", 1), "scale"),
+            _finite(row.get("offset", 0), "offset"),
+        )
         signal = Signal(name, unit, description=description)
         return BusSignal(Field(signal, name, True, line), self.name, quantity.name, scale, offset)
 
@@ -189,16 +189,14 @@ def bus_at(text: str, rig: Rig) -> tuple[str, str, BoardDescription]:
         fit = [name for name, emulator in at.description.emulators.items() if emulator.buses]
         raise RtsimError(
             f"the emulator {at.backend} has no buses; write board = "
-            f"\"{at.description.url}?backend={fit[0]}\" in [devices.{board}]"
+            f'"{at.description.url}?backend={fit[0]}" in [devices.{board}]'
             if fit
             else f"no emulator of {at.description.phrase} has buses"
         )
     return board, bus, at.description
 
 
-def _check_apart(
-    lines: Lines, one: RigBusDevice, others: Iterable[RigBusDevice], rig: Rig
-) -> None:
+def _check_apart(lines: Lines, one: RigBusDevice, others: Iterable[RigBusDevice], rig: Rig) -> None:
     """Check that no other device has the same address, select pin, driven pin or signal."""
     table = f"bus_devices.{one.name}"
     driven = {w.target.pin for w in rig.wires if w.target.board == one.board}
@@ -263,48 +261,3 @@ def _fault(row: Any, rig: Rig) -> RigBusFault:
     if begin < 0 or (end_ns is not None and end_ns <= begin):
         raise ValueError(f"begin = {row.get('begin', 0)!r} and end = {end!r} allow no time")
     return RigBusFault(bus, BusFault(str(kind), begin, end_ns, str(device), mask))
-
-
-class BusDevices:
-    """The bus devices of a rig at its running boards.  All boards are at cycle 0."""
-
-    def __init__(self, rig: Rig, boards: Mapping[str, EmulatedBoard]) -> None:
-        self._signals = rig.bus_signals
-        self._faults = rig.bus_faults
-        self._ends: dict[str, I2cEnd | SpiEnd] = {}
-        of: dict[str, str] = {}
-        for at in dict.fromkeys(d.at for d in rig.bus_devices):
-            rows = [d for d in rig.bus_devices if d.at == at]
-            of |= {d.name: at for d in rows}
-            board, bus = boards[rows[0].board], rows[0].bus
-            placed = [
-                Placed(d.name, _made(d), d.address, d.select, d.pins) for d in rows
-            ]
-            self._ends[at] = ENDS[board.description.bus(bus).kind](board, bus, placed)
-        self._at = [self._ends[of[s.device]] for s in self._signals]
-
-    def begin(self) -> None:
-        """Let the run begin now: the times of the faults count from here."""
-        for at, end in self._ends.items():
-            end.begin()
-            end.faults.extend(fault.fault for fault in self._faults if fault.bus == at)
-
-    def set(self, values: Iterable[float]) -> None:
-        """Set the quantities from the values of :attr:`Rig.bus_signals`.
-
-        Raises :class:`ControllerError` for a value that is not finite.
-        """
-        for signal, end, value in zip(self._signals, self._at, values, strict=True):
-            end.set(signal.device, signal.quantity, value * signal.scale + signal.offset)
-
-    @property
-    def acted(self) -> list[int]:
-        """Number of operations that each fault of the rig changed."""
-        return [self._ends[fault.bus].acted[fault.fault] for fault in self._faults]
-
-
-def _made(device: RigBusDevice) -> BusDevice:
-    made = DEVICES[device.kind](device.options)
-    for name, value in device.constants:
-        made.set(name, value)
-    return made

@@ -17,7 +17,7 @@ from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
 from hitl.protocol.line import Budget
 from hitl.rigs import running
-from hitl.rigs.buses import BusDevices
+from hitl.rigs.at_buses import BusDevices
 from hitl.rigs.node import NodeReader, NodeWriter, delay_ns
 from hitl.rigs.pins import CLOCK_HZ, INTERFACE
 from hitl.rigs.rig import NODE, Rig

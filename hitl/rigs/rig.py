@@ -190,7 +190,9 @@ class Rig:
             path=self.path, variant="", name=self.name, period=period, sources=(), headers=(),
             include=(), flags=(), libraries=(), objects=(), initialize=(), steps=(), terminate=(),
             parameters_first=False,
-            input_fields=tuple(c.field for c in (*self.to_pins, *self.bus_signals)),
+            input_fields=(
+                *(c.field for c in self.to_pins), *(s.field for s in self.bus_signals)
+            ),
             output_fields=tuple(c.field for c in self.from_pins),
             parameter_fields=(), tolerances={}, lines=self.lines,
         )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 from hitl.buses.device import BusDevice, I2cDevice, Quantity, SpiDevice
@@ -108,12 +110,15 @@ def test_data_ready_at_its_register_and_its_pin(imu: Imu) -> None:
     assert imu.read(0x3A) == b"\x00", "the interrupt is off"
     imu.write(0x38, 1)
     due = imu.device.due_ns()
-    assert due == 3 * MS and not imu.device.level("int")
+    assert due == 3 * MS
+    assert not imu.device.level("int")
     imu.wait(due - imu.ns)
-    assert imu.device.level("int") and imu.device.due_ns() == due + 50_000
+    assert imu.device.level("int")
+    assert imu.device.due_ns() == due + 50_000
     imu.wait(50_000)
     assert not imu.device.level("int")
-    assert imu.read(0x3A) == b"\x01" and imu.read(0x3A) == b"\x00"
+    assert imu.read(0x3A) == b"\x01"
+    assert imu.read(0x3A) == b"\x00"
     imu.write(0x37, 0xA0)  # latched, active low
     imu.wait(MS)
     assert not imu.device.level("int")
@@ -178,12 +183,14 @@ def test_differential_inputs_and_the_bits_that_follow() -> None:
     adc = Mcp3008()
     adc.set("ch2", 3.0)
     adc.set("ch3", 1.0)
-    assert codes(adc, 2) == 409 and codes(adc, 3) == 0
+    assert codes(adc, 2) == 409
+    assert codes(adc, 3) == 0
     adc.set("ch0", 5.0 * 0b1100101101 / 1024)
     adc.select()
     bits = "".join(f"{adc.transfer(byte):08b}" for byte in (0x60, 0, 0, 0))
-    assert bits[:7] == "1" * 7 and bits[7:8] == "0", "silent up to the null bit"
-    assert bits[8:18] == "1100101101" and bits[18:] == "011010011" + 5 * "0"
+    assert bits[:8] == "1" * 7 + "0", "silent up to the null bit"
+    assert bits[8:18] == "1100101101"
+    assert bits[18:] == "011010011" + 5 * "0"
 
 
 @pytest.mark.parametrize("name", list(DEVICES))
@@ -205,7 +212,7 @@ def test_wrong_values_are_refused() -> None:
 class Echo(SpiDevice):
     """A device of another package, for the suite."""
 
-    quantities = (Quantity("level", "V"),)
+    quantities: ClassVar[tuple[Quantity, ...]] = (Quantity("level", "V"),)
     seen = 0
 
     def transfer(self, byte: int) -> int:
@@ -219,13 +226,13 @@ class TooMuch(Echo):
 
 
 class Shared(Echo):
-    def transfer(self, byte: int) -> int:
+    def transfer(self, byte: int) -> int:  # noqa: ARG002
         type(self).seen += 1
         return type(self).seen & 255
 
 
 class Counts(Echo):
-    def advance(self, ns: int) -> None:
+    def advance(self, ns: int) -> None:  # noqa: ARG002
         self.seen = (self.seen + 1) & 255
 
 
@@ -241,7 +248,7 @@ class Reserved(I2cDevice):
 
 
 class Twice(Echo):
-    quantities = (Quantity("level", "V"), Quantity("level", "V"))
+    quantities = 2 * Echo.quantities
 
 
 @pytest.mark.parametrize(

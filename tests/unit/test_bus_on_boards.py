@@ -5,6 +5,7 @@ The program is firmware/tests/buses.c, with the drivers of firmware/bus.
 
 from __future__ import annotations
 
+import itertools
 import struct
 import subprocess
 import sys
@@ -133,11 +134,9 @@ def test_swept_voltages_give_exact_codes(name: str) -> None:
         assert on.code(5) == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "bit"), [("uno", 16 + 2 * 12), ("pico", 106 + 11 + 7 + 188)]
-)
+@pytest.mark.parametrize(("name", "bit"), [("uno", 16 + 2 * 12), ("pico", 106 + 11 + 7 + 188)])
 def test_a_byte_takes_nine_clocks(name: str, bit: int) -> None:
-    """The clock: TWBR of DS40002061B, section 22.5.2; HCNT and LCNT of the RP2040, section 4.3.14."""
+    """TWBR: DS40002061B, section 22.5.2.  HCNT and LCNT: RP2040 data sheet, section 4.3.14."""
     with bench(name) as on:
         begun: list[int] = []
         took = on.i2c.took
@@ -148,7 +147,7 @@ def test_a_byte_takes_nine_clocks(name: str, bit: int) -> None:
 
         on.i2c.took = watched  # type: ignore[assignment, method-assign]
         on.transfer(0x68, b"\x6c" + bytes(12))
-        gaps = [b - a for a, b in zip(begun[2:-1], begun[3:], strict=True)]
+        gaps = [b - a for a, b in itertools.pairwise(begun[2:])]
         assert len(gaps) == 13, "the bytes behind the address, and the STOP"
         assert all(9 * bit <= gap < 9 * bit + 120 for gap in gaps), gaps
 
@@ -159,7 +158,8 @@ def test_no_device_and_no_acknowledgement(name: str) -> None:
         assert on.transfer(0x40, b"\x00") == (NO_DEVICE, b"")
         assert on.transfer(0x40, b"", 1)[0] == NO_DEVICE
         nack = on.fault("nack_address")
-        assert on.transfer(0x68, b"\x75", 1)[0] == NO_DEVICE and on.i2c.acted[nack] == 1
+        assert on.transfer(0x68, b"\x75", 1)[0] == NO_DEVICE
+        assert on.i2c.acted[nack] == 1
         on.fault("nack_data")
         assert on.transfer(0x68, b"\x75", 1)[0] == REFUSED
         on.fault("wrong_byte", mask=0x03)
@@ -174,7 +174,8 @@ def test_a_line_that_is_held_low(name: str) -> None:
     with bench(name) as on:
         assert on.ask(b"M", 1) == bytes([OK])
         on.fault("stuck_sda", 3.0)
-        begun, reasons = on.board.cycles, []
+        begun = on.board.cycles
+        reasons: list[int] = []
         while not reasons or reasons[-1] != OK:
             reasons.append(on.transfer(0x68, b"\x75", 1)[0])
         assert set(reasons[:-1]) == {TIMEOUT}
@@ -203,7 +204,8 @@ def test_a_line_that_falls_within_a_transfer(name: str) -> None:
 def test_two_runs_are_equal_to_the_cycle(name: str) -> None:
     first, again = conversation(name), conversation(name)
     assert first == again
-    assert first[1][0] == bytes([OK]) and first[1][-2][0] == OK  # type: ignore[index]
+    assert first[1][0] == bytes([OK])
+    assert first[1][-2][0] == OK
 
 
 def test_a_pin_that_a_device_drives() -> None:
@@ -222,7 +224,7 @@ def test_a_pin_that_a_device_drives() -> None:
             board.advance(160)  # 10 us
             levels.append(board.peek(0x29, 1)[0] >> 2 & 1)  # PIND
         assert sum(levels) == 20, "four pulses of 50 us in 4 ms"
-        assert sum(b > a for a, b in zip(levels, levels[1:], strict=False)) in (3, 4)
+        assert sum(b > a for a, b in itertools.pairwise(levels)) in (3, 4)
     finally:
         board.close()
 
@@ -240,7 +242,7 @@ def test_what_cannot_be_attached() -> None:
 @with_avr_gcc
 def test_the_image_of_the_example_is_what_its_source_makes(tmp_path: Path) -> None:
     """By content where the compiler is the one of Debian 12; by being built, with any other."""
-    make = ["make", "-s", "-C", EXAMPLE, f"OUT={tmp_path}"]
+    make = ["make", "-s", "-C", str(EXAMPLE), f"OUT={tmp_path}"]
     subprocess.run(make, check=True)
     kept = IMAGES.parents[1] / "hitl/rigs/pendulum/pendulum.hex"
     version = subprocess.run(["avr-gcc", "-dumpversion"], capture_output=True, text=True)
@@ -254,7 +256,7 @@ def test_the_image_of_the_example_is_what_its_source_makes(tmp_path: Path) -> No
 def test_the_image_of_the_pico_is_what_its_source_makes(tmp_path: Path) -> None:
     pytest.importorskip("ziglang")
     folder, memory = IMAGES / "pico", PICO.memory
-    make = ["make", "-s", "-C", folder, f"OUT={tmp_path}", f"PYTHON={sys.executable}"]
+    make = ["make", "-s", "-C", str(folder), f"OUT={tmp_path}", f"PYTHON={sys.executable}"]
     subprocess.run(make, check=True, capture_output=True)
     made, kept = (
         read_image(place / "buses.hex", memory.flash, memory.flash_begins)

@@ -223,6 +223,23 @@ class Uart:
 
 
 @dataclass(frozen=True)
+class IoNode:
+    """The firmware that makes a board the I/O node of a rig, and what its pins can do.
+
+    The firmware's pins are D2 to D13 and A0 to A5, by the names that are printed on the board.
+    """
+
+    interface: Path
+    """Interface file of the firmware."""
+    pwm: tuple[str, ...]
+    """Pins with PWM."""
+    stamped: tuple[str, ...]
+    """Pins whose edges get time stamps."""
+    no_pwm: Mapping[str, str] = field(default_factory=dict)
+    """Why a pin that has a timer cannot make PWM."""
+
+
+@dataclass(frozen=True)
 class Emulator:
     """A program that emulates the board and speaks the messages of :mod:`hitl.boards.wire`."""
 
@@ -273,8 +290,8 @@ class BoardDescription:
     """Emulators by name; the first one is used if the URL names none."""
     times: str = ""
     """What the times of the emulated board are worth, one sentence; "" without a remark."""
-    io_node: bool = False
-    """True if the firmware of the I/O node of rigs runs on this board."""
+    io_node: IoNode | None = None
+    """The firmware of the I/O node of rigs on this board; ``None`` if the board cannot be one."""
 
     @property
     def target(self) -> Target:

@@ -17,6 +17,7 @@ from hitl.boards.description import (
     CTypes,
     Emulator,
     Flasher,
+    IoNode,
     Line,
     Memory,
     Window,
@@ -125,5 +126,13 @@ UNO = BoardDescription(
         "avr8js": Emulator(node.command, node.install, buses=True),
         "simavr": Emulator(simavr.command),
     },
-    io_node=True,
+    io_node=IoNode(
+        interface=FIRMWARE / "io_node" / "io_node.toml",
+        pwm=("D3", "D11"),
+        stamped=(*(f"D{n}" for n in range(2, 14)), *(f"A{n}" for n in range(6))),
+        no_pwm={
+            **dict.fromkeys(("D5", "D6"), "its Timer 0 is the board's clock micros()"),
+            **dict.fromkeys(("D9", "D10"), "its Timer 1 times edges and counts cycles"),
+        },
+    ),
 )  # fmt: skip

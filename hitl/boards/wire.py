@@ -22,7 +22,8 @@ requests the remaining cycles again.
 For an operation on a bus (:class:`hitl.boards.bus.BusOp`), the emulator sends an event and stops at
 its cycle.  The value of the event is ``number << 11 | operation << 8 | byte``; ``number`` counts
 the operations modulo 32.  The answer is an input with the value
-``number << 11 | lost << 9 | ack << 8 | byte``.  The operation completes when its time has passed and its answer has arrived.
+``number << 11 | lost << 9 | ack << 8 | byte``.  The operation completes when its time has passed
+and its answer has arrived.
 
 The address in P has 16 bits.  If the processor has longer addresses, its emulator must map the
 registers that the board's description reads (``BoardPins.registers`` and ``Uart.registers``) to

@@ -10,8 +10,9 @@ from array import array
 from dataclasses import replace
 
 from hitl.boards import open_board, parse_url
+from hitl.boards.description import BoardDescription
 from hitl.boards.emulated import EmulatedBoard
-from hitl.boards.known import DEFAULT_URL
+from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL
 from hitl.controllers.board import BoardController
 from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
@@ -19,7 +20,7 @@ from hitl.protocol.line import Budget
 from hitl.rigs import running
 from hitl.rigs.at_buses import BusDevices
 from hitl.rigs.node import NodeReader, NodeWriter, delay_ns
-from hitl.rigs.pins import CLOCK_HZ, INTERFACE
+from hitl.rigs.pins import CLOCK_HZ
 from hitl.rigs.rig import NODE, Rig
 from hitl.rigs.wiring import Probe, WiredBoards
 from rtsim.core.errors import ControllerError, ScenarioError
@@ -28,12 +29,19 @@ from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.engine.faults.at_lines import LineFaults
 
 
-def node_interface(period: Period | None = None) -> Interface:
-    """Return the interface of the I/O node's firmware, which is the same for every rig.
+def node_interface(
+    period: Period | None = None, board: BoardDescription = DEFAULT_BOARD
+) -> Interface:
+    """Return the interface of the I/O node's firmware on ``board``.
 
-    ``period``, if given, replaces the period of its file.
+    Its signals are the same on every board.  ``period``, if given, replaces the period of its file.
+    Raises :class:`ScenarioError` if ``board`` cannot be an I/O node.
     """
-    interface = load_interface(INTERFACE)
+    if board.io_node is None:
+        raise ScenarioError(
+            f"the firmware of the I/O node does not run on {board.phrase}; use {DEFAULT_URL}"
+        )
+    interface = load_interface(board.io_node.interface)
     return interface if period is None else replace(interface, period=period)
 
 
@@ -43,7 +51,9 @@ def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
     ``probe`` is called with each voltage between boards.  Raises
     :class:`hitl.boards.contract.BoardError` if a board cannot be opened.
     """
-    image = firmware(node_interface(), baud=rig.baud, board=rig.description).path
+    image = firmware(
+        node_interface(board=rig.description), baud=rig.baud, board=rig.description
+    ).path
     boards: dict[str, EmulatedBoard] = {}
     try:
         boards[NODE] = open_board(rig.url, image)
@@ -93,7 +103,7 @@ class RigController:
         self.last: dict[str, float] = {}
         """Latest value of each signal that was written or read, by the signal's name."""
         self._period, self._probe = period, probe
-        node = node_interface(period)
+        node = node_interface(period, rig.description)
         emulated = parse_url(rig.board).emulated
         if rig.bus_devices and not emulated:
             names = ", ".join(device.name for device in rig.bus_devices)

@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import Any
 
 from hitl.boards import BoardError, parse_url
+from hitl.boards.description import IoNode
 from hitl.boards.known import DEFAULT_URL
 from hitl.interface.fields import number
 from hitl.interface.lines import InterfaceError, Lines
@@ -97,9 +98,9 @@ class _Reader:
         self.top = Table(lines, "", data, _TOP)
 
     def rig(self) -> Rig:
-        board, baud = self._node()
-        to_pins = self._channels("to_pins", TO_KEYS)
-        from_pins = self._channels("from_pins", FROM_KEYS)
+        board, baud, node = self._node()
+        to_pins = self._channels("to_pins", TO_KEYS, node)
+        from_pins = self._channels("from_pins", FROM_KEYS, node)
         if not to_pins and not from_pins and not self.top.table("bus_devices"):
             text = "[to_pins] and [from_pins] are missing; name at least one signal at a pin"
             raise self.top.error("to_pins", text)
@@ -152,7 +153,7 @@ class _Reader:
             raise table.error(key, f"{what}; give seconds from {low:g} to {high:g}")
         return seconds
 
-    def _node(self) -> tuple[str, int]:
+    def _node(self) -> tuple[str, int, IoNode]:
         table = Table(self.lines, NODE, self.top.table(NODE), ("board", "baud"))
         url = table.text("board") if "board" in table.data else DEFAULT_URL
         key = "board"
@@ -160,7 +161,8 @@ class _Reader:
             at = parse_url(url)
             board = at.description
             baud = table.data.get("baud", board.line.baud)
-            if not board.io_node:
+            node = board.io_node
+            if node is None:
                 raise ScenarioError(
                     f"the firmware of the I/O node does not run on {board.phrase}; write "
                     f"{DEFAULT_URL}"
@@ -177,11 +179,11 @@ class _Reader:
                 raise ScenarioError(str(rate))
         except RtsimError as error:
             raise table.error(key, str(error)) from None
-        return url, baud
+        return url, baud, node
 
-    def _channels(self, name: str, keys: tuple[str, ...]) -> tuple[Channel, ...]:
+    def _channels(self, name: str, keys: tuple[str, ...], node: IoNode) -> tuple[Channel, ...]:
         return tuple(
-            read_channel(self.lines, name, signal, row, keys)
+            read_channel(self.lines, name, signal, row, keys, node)
             for signal, row in self.top.table(name).items()
         )
 

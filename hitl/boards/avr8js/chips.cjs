@@ -40,7 +40,8 @@ function atmega328p(avr) {
   };
 }
 
-// Pin change and external interrupts, and the ADC's channels 8 to 15, are not emulated.
+// Pin change interrupts of the ports J and K, external interrupts, and the ADC's channels 8 to 15 are
+// not emulated.
 function atmega2560(avr) {
   const plain = (letter) => {
     const { PIN, DDR, PORT } = avr[`port${letter}Config`];
@@ -49,7 +50,10 @@ function atmega2560(avr) {
   const none = [0, 0];
   return {
     flash: 262144, sram: 8192, ramBegins: 0x200, eeprom: 4096, entry: 5, channels: 8,
-    ports: [..."ABCDEFGHJKL"].map(plain),
+    ports: [..."ABCDEFGHJKL"].map((letter) => ({
+      ...plain(letter),
+      ...(letter === "B" ? { pinChange: { ...avr.PCINT0, pinChangeInterrupt: 0x12 } } : {}),
+    })),
     usart: { rxc: 0x32, udre: 0x34, txc: 0x36 }, twi: 0x4e, spi: 0x30,
     timers: [
       timer(avr.timer0Config, [0, 0x2a, 0x2c, 0, 0x2e], [[B, 7], [G, 5], none], [D, 7], {}),

@@ -27,7 +27,13 @@ from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "rigs"
-_EXAMPLES = ("illumination", "pendulum")
+_EXAMPLES = {
+    "illumination": ("illumination.toml", "illumination.hex", "illumination.py"),
+    "pendulum": (
+        "pendulum.toml", "pendulum.hex", "pendulum_pico.toml", "pendulum_pico.hex", "pendulum.py",
+    ),
+}  # fmt: skip
+_EXAMPLE = next(iter(_EXAMPLES))
 _COLUMNS = (
     Column("signal"),
     Column("pin"),
@@ -50,7 +56,7 @@ def _example(context: click.Context, _: click.Parameter, value: str | None) -> N
         return
     if value not in _EXAMPLES:
         raise UnknownName("example", value, _EXAMPLES)
-    files = tuple(f"{value}.{kind}" for kind in ("toml", "hex", "py"))
+    files = _EXAMPLES[value]
     for name in files:
         if Path(name).exists():
             raise ScenarioError(f"{name} exists already in this folder; use an empty folder")
@@ -96,10 +102,10 @@ def _example(context: click.Context, _: click.Parameter, value: str | None) -> N
     help="Print the wiring of this rig file as SVG; run nothing.",
 )  # fmt: skip
 @click.option(
-    "--example", is_flag=False, flag_value=_EXAMPLES[0], default=None, is_eager=True,
+    "--example", is_flag=False, flag_value=_EXAMPLE, default=None, is_eager=True,
     expose_value=False, callback=_example, metavar="[NAME]",
     help="Write an example (rig file, scenario and firmware) into this folder; run nothing.  "
-    f"NAME is {' or '.join(_EXAMPLES)}.  [default: {_EXAMPLES[0]}]",
+    f"NAME is {' or '.join(_EXAMPLES)}.  [default: {_EXAMPLE}]",
 )  # fmt: skip
 @json_option
 @reports_errors

@@ -96,7 +96,7 @@ def test_the_example_rig_at_another_node(tmp_path: Path, name: str, light: str, 
         controller.close()
     assert answers[0]["lamp"] == 0.0
     assert answers[-1]["lamp"] == 1.0
-    # from 1000 lx (safe) to 200 lx: 293 lx after 21.5 ms with RC = 10 ms, and up to 2.5 ms of delays
+    # from 1000 lx (safe) to 200 lx: 293 lx after 21.5 ms with RC = 10 ms; delays of up to 2.5 ms
     assert 0.0222 < answers[-1]["lamp_on_at"] < 0.0247
 
 

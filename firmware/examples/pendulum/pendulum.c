@@ -8,15 +8,7 @@
 #include <avr/sleep.h>
 
 #include "../../bus/i2c.h"
-#include "../../bus/mpu6050.h"
-
-#define PERIOD 0.005f     /* s */
-#define MOST 20.0f        /* rad/s2 */
-#define STIFFNESS 60.0f   /* 1/s2 */
-#define DAMPING 12.0f     /* 1/s */
-#define TRUST 0.02f       /* of the accelerometer, in each step */
-#define RAD_PER_DEG 0.017453293f
-#define NEUTRAL 128
+#include "balance.h"
 
 static volatile uint8_t due;
 
@@ -40,16 +32,10 @@ static void begin(void)
     sei();
 }
 
-static uint8_t duty(float acceleration)
-{
-    float value = 127.5f * (1.0f + acceleration / MOST);
-    return value <= 0.0f ? 0 : value >= 255.0f ? 255 : (uint8_t)(value + 0.5f);
-}
-
 int main(void)
 {
-    float angle = 0.0f;
-    uint8_t ready = 0, first = 1;
+    balance state = {0.0f, 0};
+    uint8_t ready = 0;
     begin();
     for (;;) {
         mpu6050_sample now;
@@ -63,10 +49,6 @@ int main(void)
             continue;
         }
         PORTB &= (uint8_t)~_BV(PORTB0);
-        float rate = now.gyro[1] * MPU6050_DEG_S_PER_LSB * RAD_PER_DEG;
-        float tilt = now.accel[0] * MPU6050_G_PER_LSB; /* the sine of the angle */
-        angle = first ? tilt : (1.0f - TRUST) * (angle + rate * PERIOD) + TRUST * tilt;
-        first = 0;
-        OCR2B = duty(-STIFFNESS * angle - DAMPING * rate);
+        OCR2B = balance_step(&state, &now);
     }
 }

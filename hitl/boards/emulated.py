@@ -92,6 +92,7 @@ class EmulatedBoard:
         self._arrived: deque[Stamped] = deque(maxlen=_MOST_KEPT)
         self._pins = EmulatedPins(self)
         self._ends: dict[int, BusEnd] = {}
+        self._name = name
         self.lost = 0
         """Number of bytes that the board's receiver dropped because it was full or switched off."""
         self.garbled = 0
@@ -135,6 +136,9 @@ class EmulatedBoard:
         emulator has no buses.
         """
         number = self.description.bus(bus).number
+        emulator = self.description.emulators.get(self._name)
+        if emulator is not None and not emulator.buses:
+            raise BoardError(f"the emulator {self._name} of {self.description.phrase} has no buses")
         if number in self._ends:
             raise BoardError(f"{bus} of {self.description.phrase} has an end already")
         self._ends[number] = end

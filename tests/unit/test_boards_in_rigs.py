@@ -12,7 +12,7 @@ from emulated_board_parts import need
 from rig_parts import changed
 from rtsim_mega import MEGA
 
-from hitl.boards import BoardError, open_board
+from hitl.boards import open_board
 from hitl.boards.known import BOARDS, add_board
 from hitl.boards.uno import UNO
 from hitl.controllers.board import BoardController

@@ -204,6 +204,34 @@ def test_two_devices_at_one_place(tmp_path: Path) -> None:
     load_rig(changed(tmp_path, "name", "name", f"{second}address = 0x69\n"))
 
 
+def test_a_converter_at_spi(tmp_path: Path) -> None:
+    adc = """
+[bus_devices.adc]
+kind = "mcp3008"
+bus = "controller.spi"
+select = "D10"
+options = { vref = 3.3 }
+quantities = { ch2 = { signal = "level", scale = 0.5 }, ch3 = 1.5 }
+"""
+    rig = load_rig(changed(tmp_path, "name", "name", adc))
+    _, placed = rig.bus_devices
+    assert (placed.select, placed.options, placed.constants) == (
+        "D10",
+        {"vref": 3.3},
+        (("ch3", 1.5),),
+    )
+    assert rig.interface(PERIOD).inputs.names == ("rate", "tilt", "upright", "level")
+    for old, new, said in (
+        ('select = "D10"', "", "select is missing"),
+        ('select = "D10"', 'select = "D77"', "an Uno has no pin 'D77'"),
+        ('select = "D10"', "address = 8", "address does not apply to spi; remove it"),
+        ("vref = 3.3", "vref = 0", "vref = 0 V must be positive"),
+        ("controller.spi", "controller.i2c", "choose controller.spi"),
+    ):
+        with pytest.raises(InterfaceError, match=said):
+            load_rig(changed(tmp_path, "name", "name", adc.replace(old, new)))
+
+
 @pytest.mark.long
 def test_the_example_flies_with_a_fault_and_replays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

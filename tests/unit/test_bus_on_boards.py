@@ -132,6 +132,8 @@ def test_swept_voltages_give_exact_codes(name: str) -> None:
             on.spi.set("adc", "ch6", (code + 0.5) * 5.0 / 1024)
             assert on.code(6) == code
         assert on.code(5) == 0
+        on.spi.faults[:] = [BusFault("wrong_byte", 0, mask=0x01)]
+        assert on.code(6) == 1023 ^ 0x101, "a bit of each of the two bytes"
 
 
 @pytest.mark.parametrize(("name", "bit"), [("uno", 16 + 2 * 12), ("pico", 106 + 11 + 7 + 188)])
@@ -183,6 +185,8 @@ def test_a_line_that_is_held_low(name: str) -> None:
         assert 0.003 < took < 0.007
         on.fault("stuck_sda")  # for ever
         assert on.transfer(0x68, b"\x75", 1)[0] == TIMEOUT
+        on.i2c.faults.clear()
+        assert on.transfer(0x68, b"\x75", 1)[0] == OK, "the board forgot what it could not send"
 
 
 @each

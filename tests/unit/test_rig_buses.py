@@ -52,14 +52,14 @@ def with_fault(kind: str, begin_ms: int, end_ms: int) -> Rig:
     return replace(load_rig(RIG), bus_faults=(RigBusFault("controller.i2c", fault),))
 
 
-def flown(rig: Rig, ticks: int) -> tuple[list[list[float]], list[int]]:
-    """What the rig answers to a tilt of 0.1 g at rest, and how often its faults acted."""
+def flown(rig: Rig, ticks: int, rate: float = 0.0) -> tuple[list[list[float]], list[int]]:
+    """What the rig answers to a tilt of 0.1 g and a rate, and how often its faults acted."""
     need("avr8js", *(["rp2040js"] if "pico" in rig.devices[0].board else []))
     controller = RigController(rig, PERIOD).fresh()
     answers = []
     for tick in range(ticks):
         tag = Tag(tick * 5 * MS)
-        controller.send(tag, np.array([0.0, 0.1, 0.995]))
+        controller.send(tag, np.array([rate, 0.1, 0.995]))
         found = controller.receive(tag, 0.005)
         assert found is not None
         answers.append(found.tolist())
@@ -83,6 +83,8 @@ def test_the_motor_is_set_from_what_the_sensor_measures() -> None:
     """-60 / s2 * 0.1 rad = -6 rad/s2, within a step of the PWM (0.157) and of the ADC (0.039)."""
     answers, _ = flown(load_rig(RIG), 12)
     assert answers[-1][0] == pytest.approx(-6.0, abs=0.2)
+    first = next(drive for drive, _ in flown(load_rig(RIG), 6, rate=0.5)[0] if drive < -8.0)
+    assert -12.8 < first < -11.8, "12 / s * 0.5 rad/s more, and 0.15 for each tick since"
     assert all(failing == 0.0 for _, failing in answers)
 
 

@@ -4,6 +4,8 @@
 
 const START = 0, ADDRESS = 1, WRITE = 2, READ = 3, STOP = 4, TRANSFER = 5;
 const BYTE_BITS = 9; // with the acknowledgement
+const RESETS = 0x4000c, RESET_I2C0 = 3; // the place of the peripheral, and the bit of I2C0
+const IDLE = 0; // as rp2040js numbers the states of I2C
 const SPIKES = 0xa0; // IC_FS_SPKLEN
 const READ_MODE = 1; // as rp2040js numbers the directions
 
@@ -28,6 +30,11 @@ class Pending {
     this.reply = { byte: value & 0xff, ack: (value & 0x100) !== 0, lost: (value & 0x200) !== 0 };
     // a bus that was held until `cycle` takes the whole time of the operation from then on
     this.due = Math.max(cycle, this.begun) + this.cycles;
+  }
+
+  drop() {
+    this.due = Infinity;
+    this.finish = null;
   }
 
   service(now) {
@@ -78,12 +85,33 @@ function spi(part, now, tell) {
   return pending;
 }
 
+// A reset by the register RESETS ends what the I2C bus is doing; rp2040js only keeps the register.
+function resetWith(mcu, pendings) {
+  const resets = mcu.peripherals[RESETS], write = resets.writeUint32.bind(resets);
+  resets.writeUint32 = (offset, value) => {
+    write(offset, value);
+    if (offset !== 0) return;
+    mcu.i2c.forEach((part, n) => {
+      if (!(value & (1 << (RESET_I2C0 + n)))) return;
+      pendings[n].drop();
+      part.txFIFO.reset();
+      part.rxFIFO.reset();
+      Object.assign(part, {
+        state: IDLE, busy: false, stop: false, pendingRestart: false, enable: 0, intRaw: 0, abortSource: 0,
+      });
+      part.checkInterrupts();
+    });
+  };
+}
+
 // The buses of `mcu` in the order of their numbers: I2C0, I2C1, SPI0, SPI1.
 function busesOf(mcu, now, operated) {
-  return [
+  const pendings = [
     ...mcu.i2c.map((part, n) => i2c(part, now, operated(n))),
     ...mcu.spi.map((part, n) => spi(part, now, operated(2 + n))),
   ];
+  resetWith(mcu, pendings);
+  return pendings;
 }
 
 module.exports = { busesOf };

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hitl.boards.emulated import EmulatedBoard
-from hitl.buses.device import BusDevice
-from hitl.buses.ends import ENDS, I2cEnd, Placed, SpiEnd
-from hitl.buses.known import DEVICES
+from hitl.bus_devices.device import BusDevice
+from hitl.bus_devices.ends import ENDS, I2cEnd, Placed, SpiEnd
+from hitl.bus_devices.known import DEVICES
 from hitl.rigs.rig import Rig, RigBusDevice
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hitl.boards import parse_url
 from hitl.boards.description import BoardDescription
-from hitl.buses.faults import BusFault
+from hitl.bus_devices.faults import BusFault
 from hitl.interface import Field, Interface
 from hitl.interface.lines import Lines
 from hitl.rigs.pins import MOST_PULSES, NO_PIN, NUMBER, PINS, NodeKind
@@ -113,7 +113,7 @@ class RigBusDevice:
 
     name: str
     kind: str
-    """Name in :data:`hitl.buses.known.DEVICES`."""
+    """Name in :data:`hitl.bus_devices.known.DEVICES`."""
     board: str
     bus: str
     address: int

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import pytest
 
-from hitl.buses.device import BusDevice, I2cDevice, Quantity, SpiDevice
-from hitl.buses.known import DEVICES
-from hitl.buses.mcp3008 import Mcp3008
-from hitl.buses.mpu6050 import Mpu6050
+from hitl.bus_devices.device import BusDevice, I2cDevice, Quantity, SpiDevice
+from hitl.bus_devices.known import DEVICES
+from hitl.bus_devices.mcp3008 import Mcp3008
+from hitl.bus_devices.mpu6050 import Mpu6050
 from hitl.testing.bus_devices import check_bus_device
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 

@@ -23,10 +23,10 @@ from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.intel_hex import read_image
 from hitl.boards.pico import PICO
 from hitl.boards.uno import UNO
-from hitl.buses.ends import I2cEnd, Placed, SpiEnd
-from hitl.buses.faults import BusFault
-from hitl.buses.mcp3008 import Mcp3008
-from hitl.buses.mpu6050 import Mpu6050
+from hitl.bus_devices.ends import I2cEnd, Placed, SpiEnd
+from hitl.bus_devices.faults import BusFault
+from hitl.bus_devices.mcp3008 import Mcp3008
+from hitl.bus_devices.mpu6050 import Mpu6050
 
 OK, NO_DEVICE, REFUSED, TIMEOUT, LOST = range(5)
 """Reasons of firmware/bus/i2c.h."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hitl.buses.device import BusDevice, I2cDevice, SpiDevice
-from hitl.buses.mcp3008 import Mcp3008
-from hitl.buses.mpu6050 import Mpu6050
+from hitl.bus_devices.device import BusDevice, I2cDevice, SpiDevice
+from hitl.bus_devices.mcp3008 import Mcp3008
+from hitl.bus_devices.mpu6050 import Mpu6050
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
 
@@ -17,7 +17,7 @@ def _usable(name: str, made: object) -> type[BusDevice]:
         return made
     raise ScenarioError(
         f"bus device {name!r} is {made!r}; expected a class that derives from I2cDevice or "
-        "SpiDevice of hitl.buses.device"
+        "SpiDevice of hitl.bus_devices.device"
     )
 
 

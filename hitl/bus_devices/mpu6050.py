@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hitl.buses.device import I2cDevice, Quantity
+from hitl.bus_devices.device import I2cDevice, Quantity
 from rtsim.core.tag import NS_PER_S
 
 SMPLRT_DIV, CONFIG, GYRO_CONFIG, ACCEL_CONFIG = 0x19, 0x1A, 0x1B, 0x1C

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hitl.buses.device import Quantity, SpiDevice
+from hitl.bus_devices.device import Quantity, SpiDevice
 from rtsim.core.errors import ScenarioError
 
 CODES = 1024

@@ -10,8 +10,8 @@ from typing import ClassVar
 from hitl.boards.bus import EMPTY, BusOp, BusReply
 from hitl.boards.contract import BoardError
 from hitl.boards.emulated import EmulatedBoard
-from hitl.buses.device import BusDevice, I2cDevice, SpiDevice
-from hitl.buses.faults import BusFault
+from hitl.bus_devices.device import BusDevice, I2cDevice, SpiDevice
+from hitl.bus_devices.faults import BusFault
 from rtsim.core.tag import NS_PER_S
 
 

@@ -200,6 +200,18 @@ class BoardPins:
 
 
 @dataclass(frozen=True)
+class Bus:
+    """A bus of a board: I2C or SPI."""
+
+    number: int
+    """Number of the bus in the messages to and from the emulator, from 0 to 15."""
+    kind: str
+    """``"i2c"`` or ``"spi"``."""
+    pins: tuple[str, ...] = ()
+    """Its pins: SDA and SCL, or MOSI, MISO and SCK."""
+
+
+@dataclass(frozen=True)
 class Uart:
     """The functions that read the serial line's rate from the registers of an emulated board."""
 
@@ -208,6 +220,23 @@ class Uart:
     """Function that returns True once the firmware has switched the serial line on."""
     rate: Callable[[bytes, int], float]
     """Function that returns the rate, bit/s, from the registers and the clock, Hz."""
+
+
+@dataclass(frozen=True)
+class IoNode:
+    """The firmware that makes a board the I/O node of a rig, and what its pins can do.
+
+    The firmware's pins are D2 to D13 and A0 to A5, by the names that are printed on the board.
+    """
+
+    interface: Path
+    """Interface file of the firmware."""
+    pwm: tuple[str, ...]
+    """Pins with PWM."""
+    stamped: tuple[str, ...]
+    """Pins whose edges get time stamps."""
+    no_pwm: Mapping[str, str] = field(default_factory=dict)
+    """Why a pin that has a timer cannot make PWM."""
 
 
 @dataclass(frozen=True)
@@ -224,6 +253,8 @@ class Emulator:
 
     ``None`` if ``rtsim board install`` cannot download the emulator.
     """
+    buses: bool = False
+    """True if the emulator reports the operations on the board's buses."""
 
 
 @dataclass(frozen=True)
@@ -253,12 +284,14 @@ class BoardDescription:
     """Vendor and product ids of the board's USB port."""
     pins: BoardPins | None = None
     uart: Uart | None = None
+    buses: Mapping[str, Bus] = field(default_factory=dict)
+    """I2C and SPI buses by name, such as ``i2c``."""
     emulators: Mapping[str, Emulator] = field(default_factory=dict)
     """Emulators by name; the first one is used if the URL names none."""
     times: str = ""
     """What the times of the emulated board are worth, one sentence; "" without a remark."""
-    io_node: bool = False
-    """True if the firmware of the I/O node of rigs runs on this board."""
+    io_node: IoNode | None = None
+    """The firmware of the I/O node of rigs on this board; ``None`` if the board cannot be one."""
 
     @property
     def target(self) -> Target:
@@ -292,6 +325,13 @@ class BoardDescription:
         if self.pins is None:
             raise BoardError(f"the description of {self.phrase} has no pins; add pins=BoardPins()")
         return self.pins
+
+    def bus(self, name: str) -> Bus:
+        """Return the bus called ``name``.  Raises :class:`BoardError` for an unknown name."""
+        if name not in self.buses:
+            known = ", ".join(self.buses) or "none"
+            raise BoardError(f"{self.phrase} has no bus {name!r}; known: {known}")
+        return self.buses[name]
 
     def pin(self, name: str) -> int:
         """Return the number of the pin ``name``.  Raises :class:`BoardError` for an unknown pin."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hitl.boards import wire
+from hitl.boards.bus import EMPTY, BusEnd
 from hitl.boards.contract import BoardError, Edge, Pwm, Stamped
 from hitl.boards.description import BoardDescription, Uart
 from hitl.boards.known import DEFAULT_BOARD
@@ -58,6 +59,8 @@ class EmulatedPins:
 
     def _took(self, event: WireEvent) -> None:
         self._levels[event.which] = bool(event.value)
+        for end in self._board.ends:
+            end.edge(self._names.get(event.which, ""), bool(event.value), event.cycle)
         if event.which in self._names:
             self._edges.append(Edge(event.cycle, self._names[event.which], bool(event.value)))
 
@@ -88,6 +91,8 @@ class EmulatedBoard:
         self._inputs: list[Input] = []
         self._arrived: deque[Stamped] = deque(maxlen=_MOST_KEPT)
         self._pins = EmulatedPins(self)
+        self._ends: dict[int, BusEnd] = {}
+        self._name = name
         self.lost = 0
         """Number of bytes that the board's receiver dropped because it was full or switched off."""
         self.garbled = 0
@@ -118,6 +123,25 @@ class EmulatedBoard:
     @property
     def pins(self) -> EmulatedPins:
         return self._pins
+
+    @property
+    def ends(self) -> Iterable[BusEnd]:
+        """What is attached to the buses."""
+        return self._ends.values()
+
+    def attach(self, bus: str, end: BusEnd) -> None:
+        """Attach ``end`` to the board's bus called ``bus``.
+
+        Raises :class:`BoardError` if there is no such bus, if it has an end already, or if the
+        emulator has no buses.
+        """
+        number = self.description.bus(bus).number
+        emulator = self.description.emulators.get(self._name)
+        if emulator is not None and not emulator.buses:
+            raise BoardError(f"the emulator {self._name} of {self.description.phrase} has no buses")
+        if number in self._ends:
+            raise BoardError(f"{bus} of {self.description.phrase} has an end already")
+        self._ends[number] = end
 
     @property
     def baud(self) -> float:
@@ -160,6 +184,7 @@ class EmulatedBoard:
     def reset(self) -> None:
         self._process.ask("R")
         self._pins._levels.clear()
+        self._let_go()
 
     def peek(self, address: int, length: int) -> bytes:
         """Read ``length`` bytes of the data space (registers and RAM) from ``address``.
@@ -194,7 +219,7 @@ class EmulatedBoard:
     def _run(self, target: int, until_byte: bool) -> None:
         """Run to the cycle ``target`` in slices; with ``until_byte`` stop after the first byte."""
         while True:
-            goal = min(target, self._reached + SLICE)
+            goal = min(target, self._reached + SLICE, *self._serve())
             inputs, self._inputs = self._inputs, []
             answer = self._process.ask("A", wire.advance(goal, inputs, until_byte), "A")
             try:
@@ -207,6 +232,24 @@ class EmulatedBoard:
             if reached == target or (until_byte and self._arrived):
                 return
 
+    def _serve(self) -> list[int]:
+        """Let the ends of the buses do what is due; return the cycles of what they do next."""
+        for end in self.ends:
+            while (due := end.due) is not None and due <= self._reached:
+                end.serve(self._reached)
+        return [end.due for end in self.ends if end.due is not None]
+
+    def _let_go(self) -> None:
+        for end in self.ends:
+            end.let_go()
+
+    def _operated(self, event: WireEvent) -> None:
+        number, op, byte = wire.bus_operation(event.value)
+        end = self._ends.get(event.which)
+        reply = EMPTY[op] if end is None else end.took(op, byte, event.cycle)
+        if reply is not None:
+            self._input(In.BUS, event.which, wire.bus_answer(number, reply), reply.at)
+
     def _take(self, event: WireEvent) -> None:
         if event.kind is Out.BYTE:
             self.garbled += event.which
@@ -216,8 +259,11 @@ class EmulatedBoard:
             self._pins._took(event)
         elif event.kind is Out.LOST:
             self.lost += 1
+        elif event.kind is Out.BUS:
+            self._operated(event)
         else:
             self.restarts += 1
+            self._let_go()
 
 
 def _garbled(value: int) -> int:

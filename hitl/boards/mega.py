@@ -10,8 +10,19 @@ from dataclasses import replace
 from hitl.boards import node
 from hitl.boards.avr import FIRST, TIMER_0, TIMER_1, TIMER_2, pwm_of
 from hitl.boards.contract import Pwm
-from hitl.boards.description import BoardPins, CTypes, Emulator, Flasher, Line, Memory, Window
+from hitl.boards.description import (
+    BoardPins,
+    Bus,
+    CTypes,
+    Emulator,
+    Flasher,
+    IoNode,
+    Line,
+    Memory,
+    Window,
+)
 from hitl.boards.uno import CORE, UNO
+from hitl.interface.shipped import FIRMWARE
 
 _PORTS = "ABCDEFGHJKL"
 _PLACES = (
@@ -92,6 +103,22 @@ MEGA = replace(
         registers=Window(FIRST, 0x12E - FIRST),
         pwm=pwm,
     ),
-    emulators={"avr8js": Emulator(lambda: [*node.command(), "atmega2560"], node.install)},
-    io_node=False,
+    buses={
+        "i2c": Bus(0, "i2c", ("D20", "D21")),
+        "spi": Bus(1, "spi", ("D51", "D50", "D52")),
+    },
+    emulators={
+        "avr8js": Emulator(lambda: [*node.command(), "atmega2560"], node.install, buses=True)
+    },
+    io_node=IoNode(
+        interface=FIRMWARE / "io_node" / "io_node_mega.toml",
+        pwm=("D9", "D10"),
+        stamped=("D10", "D11", "D12", "D13"),
+        no_pwm={
+            **dict.fromkeys(("D4", "D13"), "its Timer 0 is the board's clock micros()"),
+            **dict.fromkeys(("D11", "D12"), "its Timer 1 times edges and counts cycles"),
+            **dict.fromkeys(("D2", "D3", "D5"), "the I/O node does not use Timer 3"),
+            **dict.fromkeys(("D6", "D7", "D8"), "the I/O node does not use Timer 4"),
+        },
+    ),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from hitl.boards.contract import Pwm
 from hitl.boards.description import (
     BoardDescription,
     BoardPins,
+    Bus,
     Compiler,
     CTypes,
     Emulator,
@@ -118,12 +119,19 @@ PICO = BoardDescription(
         pwm=pwm,
     ),
     uart=Uart(registers=Window(0x0000, 0x34), on=_uart_on, rate=_rate),
+    buses={
+        "i2c0": Bus(0, "i2c", ("GP4", "GP5")),
+        "i2c1": Bus(1, "i2c", ("GP6", "GP7")),
+        "spi0": Bus(2, "spi", ("GP19", "GP16", "GP18")),
+        "spi1": Bus(3, "spi", ("GP11", "GP12", "GP10")),
+    },
     times="execution times are those of code in the cache or the RAM; the emulator has no wait "
     "states of the flash, so other code takes longer on a real Pico",
     emulators={
         "rp2040js": Emulator(
             lambda: node.command(ADAPTER, "rtsim board install --board pico"),
             lambda: node.install(ADAPTER),
+            buses=True,
         ),
     },
 )  # fmt: skip

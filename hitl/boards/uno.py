@@ -12,10 +12,12 @@ from hitl.boards.description import (
     ArduinoCore,
     BoardDescription,
     BoardPins,
+    Bus,
     Compiler,
     CTypes,
     Emulator,
     Flasher,
+    IoNode,
     Line,
     Memory,
     Window,
@@ -116,9 +118,21 @@ UNO = BoardDescription(
     usb=((0x2341, 0x0043), (0x2341, 0x0001), (0x2A03, 0x0043)),
     pins=PINS,
     uart=UART,
+    buses={
+        "i2c": Bus(0, "i2c", ("A4", "A5")),
+        "spi": Bus(1, "spi", ("D11", "D12", "D13")),
+    },
     emulators={
-        "avr8js": Emulator(node.command, node.install),
+        "avr8js": Emulator(node.command, node.install, buses=True),
         "simavr": Emulator(simavr.command),
     },
-    io_node=True,
+    io_node=IoNode(
+        interface=FIRMWARE / "io_node" / "io_node.toml",
+        pwm=("D3", "D11"),
+        stamped=(*(f"D{n}" for n in range(2, 14)), *(f"A{n}" for n in range(6))),
+        no_pwm={
+            **dict.fromkeys(("D5", "D6"), "its Timer 0 is the board's clock micros()"),
+            **dict.fromkeys(("D9", "D10"), "its Timer 1 times edges and counts cycles"),
+        },
+    ),
 )  # fmt: skip

@@ -19,6 +19,12 @@ stops at the end of the next byte that it sends.  Inputs and events are records 
 cycle, u8 kind, u8 which, u16 value``.  The emulator may stop early, after 65536 events; rtsim then
 requests the remaining cycles again.
 
+For an operation on a bus (:class:`hitl.boards.bus.BusOp`), the emulator sends an event and stops at
+its cycle.  The value of the event is ``number << 11 | operation << 8 | byte``; ``number`` counts
+the operations modulo 32.  The answer is an input with the value
+``number << 11 | lost << 9 | ack << 8 | byte``.  The operation completes when its time has passed
+and its answer has arrived.
+
 The address in P has 16 bits.  If the processor has longer addresses, its emulator must map the
 registers that the board's description reads (``BoardPins.registers`` and ``Uart.registers``) to
 addresses of 16 bits.
@@ -31,6 +37,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
+from hitl.boards.bus import BusOp, BusReply
 from hitl.boards.contract import BoardError
 
 HEAD = struct.Struct("<IB")
@@ -42,19 +49,21 @@ _ADVANCE = struct.Struct("<QB")
 _CYCLE = struct.Struct("<Q")
 _RECORD = struct.Struct("<QBBH")
 MOST_PINS = 256
+MOST_BUSES = 16
 _GREETING = ("rtsim-board", "1")
 
 
 class In(IntEnum):
-    """Kinds of input: a byte, a level at a pin, millivolts at an ADC channel."""
+    """Kinds of input: a byte, a level at a pin, millivolts at an ADC channel, a bus answer."""
 
-    BYTE, LEVEL, VOLTS = range(3)
+    BYTE, LEVEL, VOLTS, BUS = range(4)
 
 
 class Out(IntEnum):
-    """Kinds of event: a sent byte (garbled if ``which`` is 1), an edge, a lost byte, a reset."""
+    """Kinds of event: a sent byte (garbled if ``which`` is 1), an edge, a lost byte, a reset, a bus
+    operation."""
 
-    BYTE, EDGE, LOST, RESTARTED = range(4)
+    BYTE, EDGE, LOST, RESTARTED, BUS = range(5)
 
 
 @dataclass(frozen=True)
@@ -106,8 +115,13 @@ def advanced(
         raise BoardError(f"cycle {reached}; expected a cycle from {start} to {target}")
     events, last = [], start
     for cycle, kind, which, value in _RECORD.iter_unpack(body[_CYCLE.size :]):
-        if kind not in Out.__members__.values() or which >= pins:
+        most = MOST_BUSES if kind == Out.BUS else pins
+        if kind not in Out.__members__.values() or which >= most:
             raise BoardError(f"an unknown event of kind {kind} at pin {which}")
+        if kind == Out.BUS:
+            bus_operation(value)
+            events.append(WireEvent(cycle, Out.BUS, which, value))
+            continue
         if value > 255 or (kind == Out.BYTE and not last < cycle <= reached):
             raise BoardError(
                 f"a byte {value} at cycle {cycle}; expected at most 255, after cycle {last} and "
@@ -116,6 +130,22 @@ def advanced(
         last = cycle if kind == Out.BYTE else last
         events.append(WireEvent(cycle, Out(kind), which, value))
     return reached, events
+
+
+def bus_operation(value: int) -> tuple[int, BusOp, int]:
+    """Decode the value of a BUS event: its number, the operation and the byte.
+
+    Raises :class:`BoardError` for an unknown operation.
+    """
+    number, op, byte = value >> 11, value >> 8 & 7, value & 0xFF
+    if op >= len(BusOp):
+        raise BoardError(f"an unknown operation {op} on a bus")
+    return number, BusOp(op), byte
+
+
+def bus_answer(number: int, reply: BusReply) -> int:
+    """Return the value of the BUS input that answers the operation ``number``."""
+    return number << 11 | int(reply.lost) << 9 | int(reply.ack) << 8 | reply.data & 0xFF
 
 
 def greeting(body: bytes) -> tuple[str, str]:

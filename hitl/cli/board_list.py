@@ -69,6 +69,8 @@ def info(name: str, as_json: bool) -> None:
         f"double {types.double_bytes} bytes",
         "line": f"{board.line.baud} baud, at most {board.line.most_baud}; common rates: {rates}",
         "pins": ranges(board.pins.numbers) if board.pins else "none described",
+        "buses": ", ".join(f"{name} ({', '.join(b.pins)})" for name, b in board.buses.items())
+        or "none described",
         **states,
         "times": board.times or "no remark",
         "flash with": board.flasher.program if board.flasher else "no program is described",
@@ -91,6 +93,7 @@ def _facts(board: BoardDescription) -> dict[str, object]:
         "double_bytes": board.types.double_bytes,
         "baud": board.line.baud,
         "emulators": list(board.emulators),
+        "buses": list(board.buses),
     }
 
 

@@ -15,7 +15,7 @@ from hitl.rigs import running
 from hitl.rigs.controller import RigController
 from hitl.rigs.diagram import svg
 from hitl.rigs.file import load_rig
-from hitl.rigs.rig import Rig
+from hitl.rigs.rig import Rig, RigBusFault
 from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.run_options import RunOptions, run_options
 from rtsim.cli.running import run_command
@@ -26,8 +26,14 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "rigs" / "illumination"
-_FILES = ("illumination.toml", "illumination.hex", "illumination.py")
+EXAMPLES = Path(__file__).resolve().parents[1] / "rigs"
+_EXAMPLES = {
+    "illumination": ("illumination.toml", "illumination.hex", "illumination.py"),
+    "pendulum": (
+        "pendulum.toml", "pendulum.hex", "pendulum_pico.toml", "pendulum_pico.hex", "pendulum.py",
+    ),
+}  # fmt: skip
+_EXAMPLE = next(iter(_EXAMPLES))
 _COLUMNS = (
     Column("signal"),
     Column("pin"),
@@ -45,16 +51,19 @@ def _draw(context: click.Context, _: click.Parameter, value: str | None) -> None
 
 
 @reports_errors
-def _example(context: click.Context, _: click.Parameter, value: bool) -> None:
-    if not value:
+def _example(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is None:
         return
-    for name in _FILES:
+    if value not in _EXAMPLES:
+        raise UnknownName("example", value, _EXAMPLES)
+    files = _EXAMPLES[value]
+    for name in files:
         if Path(name).exists():
             raise ScenarioError(f"{name} exists already in this folder; use an empty folder")
-    for name in _FILES:
-        shutil.copyfile(EXAMPLE / name, name)
+    for name in files:
+        shutil.copyfile(EXAMPLES / value / name, name)
         click.echo(name)
-    click.echo("next: rtsim hitl illumination.py --rig illumination.toml")
+    click.echo(f"next: rtsim hitl {value}.py --rig {value}.toml")
     context.exit()
 
 
@@ -93,8 +102,10 @@ def _example(context: click.Context, _: click.Parameter, value: bool) -> None:
     help="Print the wiring of this rig file as SVG; run nothing.",
 )  # fmt: skip
 @click.option(
-    "--example", is_flag=True, is_eager=True, expose_value=False, callback=_example,
-    help="Write an example (rig file, scenario and firmware) into this folder; run nothing.",
+    "--example", is_flag=False, flag_value=_EXAMPLE, default=None, is_eager=True,
+    expose_value=False, callback=_example, metavar="[NAME]",
+    help="Write an example (rig file, scenario and firmware) into this folder; run nothing.  "
+    f"NAME is {' or '.join(_EXAMPLES)}.  [default: {_EXAMPLE}]",
 )  # fmt: skip
 @json_option
 @reports_errors
@@ -120,6 +131,7 @@ def hitl(
     Examples:
       rtsim hitl --example
       rtsim hitl illumination.py --rig illumination.toml
+      rtsim hitl --example pendulum
     """
     rig = load_rig(file)
     if board is not None:
@@ -190,8 +202,18 @@ def _told(task: ControllerTask, rig: Rig) -> dict[str, Any]:
         "repeated": controller.repeated,
         "silences": controller.silences,
         "signals": controller.last,
+        "bus_faults": [
+            {"bus": row.bus, "kind": row.fault.kind, "operations": acted}
+            for row, acted in _bus_faults(controller, rig)
+        ],
         "budget": {**asdict(controller.budget), "holds": controller.budget.holds},
     }
+
+
+def _bus_faults(controller: RigController, rig: Rig) -> list[tuple[RigBusFault, int]]:
+    """Return each fault of a bus with the number of operations that it changed."""
+    acted = [] if controller.buses is None else controller.buses.acted
+    return list(zip(rig.bus_faults, acted, strict=True)) if acted else []
 
 
 def _print(task: ControllerTask, rig: Rig) -> None:
@@ -203,12 +225,27 @@ def _print(task: ControllerTask, rig: Rig) -> None:
         for c in rig.channels
         if c.name in controller.last
     ]
+    rows += [
+        [
+            s.name,
+            d.at,
+            f"{d.name}.{s.quantity}",
+            f"{controller.last[s.name]:.6g}",
+            s.field.signal.unit,
+        ]
+        for d in rig.bus_devices
+        for s in d.signals
+        if s.name in controller.last
+    ]
     print_table(console(), f"Rig {rig.name} at {rig.board}", _COLUMNS, rows)
     console().print(
         f"{told['steps']} steps, {told['late']} late, {told['missed']} missed, "
         f"{told['repeated']} requests repeated; "
         f"the watchdog drove the fail-safe values {told['silences']} times"
     )
+    for row, acted in _bus_faults(controller, rig):
+        where = f"{row.bus} ({row.fault.device})" if row.fault.device else row.bus
+        console().print(f"fault {row.fault.kind} at {where}: {acted} operations changed")
     console().print(
         f"{BaudRate.of(rig.description, rig.baud)}; {controller.budget}",
         soft_wrap=True,

@@ -30,6 +30,8 @@ _UNO = (
 SHIPPED = (
     *((reference, baud, DEFAULT_BOARD.name) for reference, baud in _UNO),
     ("firmware/core/f16_control.toml:single", 500_000, "nano"),
+    ("firmware/io_node/io_node.toml", 500_000, "nano"),
+    ("firmware/io_node/io_node_mega.toml", 500_000, "mega2560"),
     ("firmware/core/f16_control.toml:single", 500_000, "mega2560"),
     ("firmware/core/f16_control.toml", 2_000_000, "pico"),
     ("firmware/core/f16_control.toml:single", 2_000_000, "pico"),

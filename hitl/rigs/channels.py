@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from hitl.boards.description import IoNode
 from hitl.interface.fields import OVERFLOW, Field, number
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.rigs.pins import (
@@ -34,10 +35,11 @@ _NEVER = -1.0
 
 
 def read_channel(
-    lines: Lines, table: str, name: str, row: object, keys: tuple[str, ...]
+    lines: Lines, table: str, name: str, row: object, keys: tuple[str, ...], node: IoNode
 ) -> Channel:
     """Read the signal ``name`` of ``[table]`` from ``row``, which may have the keys ``keys``.
 
+    ``node`` says what the pins of the I/O node can do.
     Raises :class:`InterfaceError` with the signal's line for any error.
     """
     try:
@@ -50,7 +52,7 @@ def read_channel(
         kind = row.get("kind")
         _known("kind", kind, TO_PINS if table == "to_pins" else FROM_PINS)
         pin = row.get("pin")
-        if why := unfit(str(pin), str(kind)):
+        if why := unfit(str(pin), str(kind), node):
             raise ValueError(why)
         for key, of in _ONLY.items():
             if key in row and not (kind == of or (key == "pull_up" and kind == "pulse_in")):

@@ -10,28 +10,38 @@ from array import array
 from dataclasses import replace
 
 from hitl.boards import open_board, parse_url
+from hitl.boards.description import BoardDescription
 from hitl.boards.emulated import EmulatedBoard
+from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL
 from hitl.controllers.board import BoardController
 from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
 from hitl.protocol.line import Budget
 from hitl.rigs import running
+from hitl.rigs.at_buses import BusDevices
 from hitl.rigs.node import NodeReader, NodeWriter, delay_ns
-from hitl.rigs.pins import CLOCK_HZ, INTERFACE
+from hitl.rigs.pins import CLOCK_HZ
 from hitl.rigs.rig import NODE, Rig
 from hitl.rigs.wiring import Probe, WiredBoards
-from rtsim.core.errors import ControllerError
+from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.engine.faults.at_lines import LineFaults
 
 
-def node_interface(period: Period | None = None) -> Interface:
-    """Return the interface of the I/O node's firmware, which is the same for every rig.
+def node_interface(
+    period: Period | None = None, board: BoardDescription = DEFAULT_BOARD
+) -> Interface:
+    """Return the interface of the I/O node's firmware on ``board``.
 
-    ``period``, if given, replaces the period of its file.
+    Its signals are the same on every board.  ``period``, if given, replaces the period of its file.
+    Raises :class:`ScenarioError` if ``board`` cannot be an I/O node.
     """
-    interface = load_interface(INTERFACE)
+    if board.io_node is None:
+        raise ScenarioError(
+            f"the firmware of the I/O node does not run on {board.phrase}; use {DEFAULT_URL}"
+        )
+    interface = load_interface(board.io_node.interface)
     return interface if period is None else replace(interface, period=period)
 
 
@@ -41,7 +51,9 @@ def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
     ``probe`` is called with each voltage between boards.  Raises
     :class:`hitl.boards.contract.BoardError` if a board cannot be opened.
     """
-    image = firmware(node_interface(), baud=rig.baud, board=rig.description).path
+    image = firmware(
+        node_interface(board=rig.description), baud=rig.baud, board=rig.description
+    ).path
     boards: dict[str, EmulatedBoard] = {}
     try:
         boards[NODE] = open_board(rig.url, image)
@@ -86,11 +98,19 @@ class RigController:
         self.own_time = not paced
         self.boards: WiredBoards | None = None
         """The emulated boards; ``None`` until they run, and for a real I/O node."""
+        self.buses: BusDevices | None = None
+        """The bus devices at the emulated boards."""
         self.last: dict[str, float] = {}
         """Latest value of each signal that was written or read, by the signal's name."""
         self._period, self._probe = period, probe
-        node = node_interface(period)
+        node = node_interface(period, rig.description)
         emulated = parse_url(rig.board).emulated
+        if rig.bus_devices and not emulated:
+            names = ", ".join(device.name for device in rig.bus_devices)
+            raise ScenarioError(
+                f"{rig.name} has simulated bus devices ({names}), which need emulated boards, but "
+                f"{rig.board} is a real board; use {DEFAULT_URL}"
+            )
         self.node = BoardController(
             node, rig.parameters(), url=rig.url, link=self._wired if emulated else None,
             silence=silence, patience=patience, cases=None, paced=paced,
@@ -100,8 +120,14 @@ class RigController:
         self._reader = NodeReader(rig, self.node.outputs, delay_ns(size, rig.baud))
 
     def _wired(self) -> WiredBoards:
-        self.boards = wired_boards(self.rig, self._probe)
-        return self.boards
+        boards = wired_boards(self.rig, self._probe)
+        try:
+            self.buses = BusDevices(self.rig, boards.boards)
+        except BaseException:
+            boards.close()
+            raise
+        self.boards = boards
+        return boards
 
     def fresh(self) -> RigController:
         """Return a new controller of the same rig at its start.
@@ -117,6 +143,8 @@ class RigController:
         if out.boards is not None:
             out.boards.advance(self.rig.settle_ns * CLOCK_HZ // NS_PER_S)
             out.anchor(Tag(0))
+            if out.buses is not None:
+                out.buses.begin()
         return out
 
     def describe(self) -> dict[str, object]:
@@ -129,11 +157,15 @@ class RigController:
         }
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Write ``inputs`` to the pins.
+        """Write ``inputs`` to the pins, and set the quantities of the bus devices.
 
         Raises :class:`ControllerError` for a value outside the limits of its signal or pin.
         """
-        drive = self._writer.drive(inputs)
+        count = len(self.rig.to_pins)
+        drive = self._writer.drive(inputs[:count])
+        if self.buses is not None and self.rig.bus_devices:
+            self.advance(tag)
+            self.buses.set(inputs[count:].tolist())
         self.last.update(zip(self.inputs.names, inputs.tolist(), strict=True))
         self.node.send(tag, drive)
 

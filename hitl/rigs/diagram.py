@@ -27,7 +27,7 @@ _STYLE = """text{font:13px sans-serif;fill:#222}.small{font-size:11px;fill:#555}
 def svg(rig: Rig) -> str:
     """Return ``rig`` as SVG: signals at the left, the I/O node, and devices at the right."""
     rows, bottom = _rows(rig)
-    height = bottom + 16
+    height = bottom + 16 + 16 * len(rig.bus_devices)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
         f'viewBox="0 0 {_WIDTH} {height}">',
@@ -45,6 +45,10 @@ def svg(rig: Rig) -> str:
     rest = [f"{w.source} to {w.target}" for w in rig.wires if not _at_node(w)]
     if rest:
         parts.append(_text(_NODE_X, _TOP - 8, f"also: {', '.join(rest)}", "small"))
+    for place, device in enumerate(rig.bus_devices):
+        signals = ", ".join(f"{s.name} ({s.quantity})" for s in device.signals) or "no signals"
+        text = f"{device.name}: {device.kind} at {device.at}, {signals}"
+        parts.append(_text(_LEFT, bottom + 18 + 16 * place, text, "small"))
     return "\n".join([*parts, "</svg>", ""])
 
 

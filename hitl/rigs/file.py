@@ -25,6 +25,8 @@
     resistance = 10e3                  # ohm; forms a low pass with the capacitance
     capacitance = 1e-6                 # F
 
+:mod:`hitl.rigs.buses` describes the tables ``[bus_devices.NAME]`` and ``[[bus_faults]]``.
+
 Each signal to a pin has a fail-safe value.  All signals are limited by ``low`` and ``high``.
 Errors name the line.
 """
@@ -38,11 +40,13 @@ from pathlib import Path
 from typing import Any
 
 from hitl.boards import BoardError, parse_url
+from hitl.boards.description import IoNode
 from hitl.boards.known import DEFAULT_URL
 from hitl.interface.fields import number
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.interface.tables import Table
 from hitl.protocol.line import BaudRate
+from hitl.rigs.buses import read_buses
 from hitl.rigs.channels import FROM_KEYS, TO_KEYS, read_channel
 from hitl.rigs.pins import MOST_PULSES
 from hitl.rigs.rig import NODE, Channel, Rig, RigDevice
@@ -52,6 +56,7 @@ from rtsim.core.tag import to_ns
 
 _TOP = (
     "name", "watchdog", "hold", "node", "to_pins", "from_pins", "devices", "wires", "emulation",
+    "bus_devices", "bus_faults",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 MOST_BYTES = 1 << 20
@@ -93,10 +98,10 @@ class _Reader:
         self.top = Table(lines, "", data, _TOP)
 
     def rig(self) -> Rig:
-        board, baud = self._node()
-        to_pins = self._channels("to_pins", TO_KEYS)
-        from_pins = self._channels("from_pins", FROM_KEYS)
-        if not to_pins and not from_pins:
+        board, baud, node = self._node()
+        to_pins = self._channels("to_pins", TO_KEYS, node)
+        from_pins = self._channels("from_pins", FROM_KEYS, node)
+        if not to_pins and not from_pins and not self.top.table("bus_devices"):
             text = "[to_pins] and [from_pins] are missing; name at least one signal at a pin"
             raise self.top.error("to_pins", text)
         self._apart(to_pins, from_pins)
@@ -117,7 +122,9 @@ class _Reader:
             settle_ns=to_ns(self._seconds(emulation, "settle", 0.0, SETTLE_S)),
             lines=self.lines,
         )
-        return read_wires(self.lines, self.top.data.get("wires", []), rig)
+        rig = read_wires(self.lines, self.top.data.get("wires", []), rig)
+        faults = self.top.data.get("bus_faults", [])
+        return read_buses(self.lines, self.top.table("bus_devices"), faults, rig)
 
     def _name(self) -> str:
         name = self.top.text("name")
@@ -146,7 +153,7 @@ class _Reader:
             raise table.error(key, f"{what}; give seconds from {low:g} to {high:g}")
         return seconds
 
-    def _node(self) -> tuple[str, int]:
+    def _node(self) -> tuple[str, int, IoNode]:
         table = Table(self.lines, NODE, self.top.table(NODE), ("board", "baud"))
         url = table.text("board") if "board" in table.data else DEFAULT_URL
         key = "board"
@@ -154,7 +161,8 @@ class _Reader:
             at = parse_url(url)
             board = at.description
             baud = table.data.get("baud", board.line.baud)
-            if not board.io_node:
+            node = board.io_node
+            if node is None:
                 raise ScenarioError(
                     f"the firmware of the I/O node does not run on {board.phrase}; write "
                     f"{DEFAULT_URL}"
@@ -171,11 +179,11 @@ class _Reader:
                 raise ScenarioError(str(rate))
         except RtsimError as error:
             raise table.error(key, str(error)) from None
-        return url, baud
+        return url, baud, node
 
-    def _channels(self, name: str, keys: tuple[str, ...]) -> tuple[Channel, ...]:
+    def _channels(self, name: str, keys: tuple[str, ...], node: IoNode) -> tuple[Channel, ...]:
         return tuple(
-            read_channel(self.lines, name, signal, row, keys)
+            read_channel(self.lines, name, signal, row, keys, node)
             for signal, row in self.top.table(name).items()
         )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hitl.boards import parse_url
 from hitl.boards.description import BoardDescription
+from hitl.bus_devices.faults import BusFault
 from hitl.interface import Field, Interface
 from hitl.interface.lines import Lines
 from hitl.rigs.pins import MOST_PULSES, NO_PIN, NUMBER, PINS, NodeKind
@@ -91,6 +92,55 @@ class RigDevice:
 
 
 @dataclass(frozen=True)
+class BusSignal:
+    """A signal that sets a quantity of a bus device: quantity = signal * scale + offset."""
+
+    field: Field
+    device: str
+    quantity: str
+    scale: float
+    offset: float
+
+    @property
+    def name(self) -> str:
+        """Name of the signal."""
+        return self.field.signal.name
+
+
+@dataclass(frozen=True)
+class RigBusDevice:
+    """A simulated device at a bus of an emulated board."""
+
+    name: str
+    kind: str
+    """Name in :data:`hitl.bus_devices.known.DEVICES`."""
+    board: str
+    bus: str
+    address: int
+    """Address on an I2C bus."""
+    select: str
+    """Pin of the board that selects the device on an SPI bus."""
+    pins: Mapping[str, str]
+    """Pin of the board that each output of the device drives."""
+    options: Mapping[str, float]
+    signals: tuple[BusSignal, ...]
+    constants: tuple[tuple[str, float], ...]
+
+    @property
+    def at(self) -> str:
+        """Board and bus, as in the file."""
+        return f"{self.board}.{self.bus}"
+
+
+@dataclass(frozen=True)
+class RigBusFault:
+    """A fault of the bus ``bus``, such as ``"controller.i2c"``."""
+
+    bus: str
+    fault: BusFault
+
+
+@dataclass(frozen=True)
 class Rig:
     """A rig as its file describes it; ``to_pins`` and ``from_pins`` have the order of the file."""
 
@@ -112,6 +162,13 @@ class Rig:
     settle_ns: int
     """Time that emulated boards run with fail-safe values before the run begins, ns."""
     lines: Lines = field(repr=False, compare=False)
+    bus_devices: tuple[RigBusDevice, ...] = ()
+    bus_faults: tuple[RigBusFault, ...] = ()
+
+    @property
+    def bus_signals(self) -> tuple[BusSignal, ...]:
+        """All signals that set quantities of bus devices; as inputs they follow ``to_pins``."""
+        return tuple(s for device in self.bus_devices for s in device.signals)
 
     @property
     def channels(self) -> tuple[Channel, ...]:
@@ -125,12 +182,17 @@ class Rig:
         return tuple(dict.fromkeys(pins))
 
     def interface(self, period: Period) -> Interface:
-        """Return the rig as an interface; its inputs go to the pins, its outputs come from them."""
+        """Return the rig as an interface.
+
+        Its inputs go to the pins and to the bus devices.  Its outputs come from the pins.
+        """
         return Interface(
             path=self.path, variant="", name=self.name, period=period, sources=(), headers=(),
             include=(), flags=(), libraries=(), objects=(), initialize=(), steps=(), terminate=(),
             parameters_first=False,
-            input_fields=tuple(c.field for c in self.to_pins),
+            input_fields=(
+                *(c.field for c in self.to_pins), *(s.field for s in self.bus_signals)
+            ),
             output_fields=tuple(c.field for c in self.from_pins),
             parameter_fields=(), tolerances={}, lines=self.lines,
         )  # fmt: skip

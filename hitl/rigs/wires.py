@@ -108,6 +108,12 @@ def _fits(wire: RigWire, rig: Rig) -> None:
         raise ValueError(
             f"{wire.target} has no ADC channel; a low pass must end at {ranges(channels_there)}"
         )
+    high, most = (_pins(end.board, rig).volts for end in (wire.source, wire.target))
+    if high > most:
+        raise ValueError(
+            f"{wire.source} drives {high:g} V, but {wire.target} takes at most {most:g} V; a wire "
+            "must not exceed the supply voltage of the board at its end"
+        )
     for end, kinds, does in ((wire.source, TO_PINS, "drives"), (wire.target, FROM_PINS, "reads")):
         if end.board != NODE:
             continue

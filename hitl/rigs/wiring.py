@@ -2,8 +2,9 @@
 
 All boards advance together, in slices.  A change of a pin reaches the other end of its wire exactly
 one slice later.  Within a slice no board depends on another board, so the order of the boards does
-not matter.  Voltages and the duty of a PWM are computed at the end of each slice, and are held for
-the next slice.  Slices begin at multiples of their length since power-on, so stops of a run at
+not matter.  Times are cycles of the I/O node; a board with another clock runs its whole cycles up
+to each stop.  Voltages and the duty of a PWM are computed at the end of each slice, and are held
+for the next slice.  Slices begin at multiples of their length since power-on, so stops of a run at
 other times (a received byte, a tag of the simulation) do not matter.
 
 The other end of a wire reads low while the driving pin is not driven.
@@ -18,7 +19,6 @@ from heapq import heappop, heappush
 from hitl.boards.contract import BoardError, Edge, Stamped
 from hitl.boards.emulated import EmulatedBoard, EmulatedPins
 from hitl.rigs.analog import Capacitor
-from hitl.rigs.pins import SUPPLY_V
 from hitl.rigs.rig import NODE, RigEnd, RigWire
 
 Probe = Callable[[int, RigEnd, float], None]
@@ -55,12 +55,6 @@ class WiredBoards:
         self._slice = slice_cycles
         self._probe = probe
         self._hz = self._node.clock_hz
-        for name, board in boards.items():
-            if board.clock_hz != self._hz:
-                raise BoardError(
-                    f"the clock of {name} has {board.clock_hz} Hz, but the clock of {NODE} has "
-                    f"{self._hz} Hz; wired boards must have the same clock"
-                )
         self._lines = [
             _Line(w, None if w.low_pass is None else Capacitor(w.low_pass, self._hz)) for w in wires
         ]
@@ -90,6 +84,11 @@ class WiredBoards:
     def baud(self) -> float:
         """The baud rate that the node's firmware has set, bit/s."""
         return self._node.baud
+
+    @property
+    def boards(self) -> Mapping[str, EmulatedBoard]:
+        """All boards by name, with the I/O node."""
+        return self._boards
 
     @property
     def node(self) -> EmulatedBoard:
@@ -137,7 +136,8 @@ class WiredBoards:
             else:
                 self._node.advance(end - now)
             for board in self._boards.values():
-                board.advance(self.cycles - board.cycles)
+                # the whole cycles up to now; of the same clock as many as of the node
+                board.advance(self.cycles * board.clock_hz // self._hz - board.cycles)
             self._collect()
             if self.cycles % self._slice == 0:
                 self._measure()
@@ -151,7 +151,8 @@ class WiredBoards:
                 self._restarts[name] = board.restarts
                 self._let_go(name, self.cycles)
             for edge in board.pins.edges():
-                self._changed(name, edge)
+                at = -(-edge.cycle * self._hz // board.clock_hz)
+                self._changed(name, Edge(at, edge.pin, edge.level))
 
     def _let_go(self, name: str, cycle: int) -> None:
         """Set to low all wires that a board drove before its reset."""
@@ -165,7 +166,7 @@ class WiredBoards:
                 continue
             line.level = edge.level
             if line.capacitor is not None:
-                line.capacitor.drive(edge.cycle, SUPPLY_V * edge.level)
+                line.capacitor.drive(edge.cycle, self._supply(line.wire.source) * edge.level)
             else:
                 self._counted += 1
                 there = edge.cycle + self._slice
@@ -191,16 +192,20 @@ class WiredBoards:
             pwm = pins.pwm(source.pin, registers[source.board])
             duty = float(line.level) if pwm is None else pwm.duty
             volts = line.capacitor.volts(self.cycles)
-            line.capacitor.drive(self.cycles, SUPPLY_V * duty)
+            line.capacitor.drive(self.cycles, self._supply(source) * duty)
             self._set_volts(line, volts)
 
     def _set_level(self, line: _Line, level: bool) -> None:
         target = line.wire.target
         self._boards[target.board].pins.write(target.pin, level)
         if target.pin in self._boards[target.board].description.require_pins().channels:
-            self._set_volts(line, SUPPLY_V * level)
+            self._set_volts(line, self._supply(line.wire.source) * level)
         elif self._probe is not None:
-            self._probe(self.cycles, target, SUPPLY_V * level)
+            self._probe(self.cycles, target, self._supply(line.wire.source) * level)
+
+    def _supply(self, end: RigEnd) -> float:
+        """Return the supply voltage of the pin's board, V."""
+        return self._boards[end.board].description.require_pins().volts
 
     def _set_volts(self, line: _Line, volts: float) -> None:
         target = line.wire.target
@@ -208,4 +213,6 @@ class WiredBoards:
             self._probe(self.cycles, target, volts)
         if (millivolts := round(1000 * volts)) != line.millivolts:
             line.millivolts = millivolts
-            self._boards[target.board].pins.set_volts(target.pin, min(max(volts, 0.0), SUPPLY_V))
+            self._boards[target.board].pins.set_volts(
+                target.pin, min(max(volts, 0.0), self._supply(target))
+            )

@@ -11,6 +11,7 @@ from emulated_board_parts import need
 
 from hitl.boards import open_board
 from hitl.boards.emulated import EmulatedBoard
+from hitl.boards.known import board_named
 from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
 from hitl.protocol.events import Connected, Event, Failed, Started, Stepped, Stopped
@@ -22,9 +23,11 @@ MS = 16_000
 Read = dict[str, list[int]]
 
 
-def image() -> Path:
-    """The I/O node's."""
-    return firmware(load_interface(INTERFACE)).path
+def image(name: str = "uno") -> Path:
+    """The I/O node's on the board ``name``."""
+    board = board_named(name)
+    assert board.io_node is not None
+    return firmware(load_interface(board.io_node.interface), board=board).path
 
 
 class Node:
@@ -109,10 +112,10 @@ class Node:
 
 
 @contextmanager
-def node(backend: str = "avr8js", connected: bool = True) -> Iterator[Node]:
+def node(backend: str = "avr8js", connected: bool = True, name: str = "uno") -> Iterator[Node]:
     """A node that has just been powered up."""
     need(backend)
-    board = open_board(f"board:uno?backend={backend}&baud=500000", image())
+    board = open_board(f"board:{name}?backend={backend}&baud=500000", image(name))
     try:
         out = Node(board)
         if connected:

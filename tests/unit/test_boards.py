@@ -43,7 +43,8 @@ PID = f"{ROOT / 'firmware/core/pid.toml'}:single"
 PINS, FLASHER = MEGA.require_pins(), cast(Flasher, MEGA.flasher)
 OF_THE_UNO = re.compile(
     r"hitl/boards/((uno|nano|mega|avr|known)\.py|avr8js/.*|simavr/.*)|firmware/uno/.*|firmware/README\.md"
-    r"|firmware/(tests|examples)/.*|hitl/rigs/illumination/.*"
+    r"|firmware/(tests|examples)/.*|hitl/rigs/(illumination|pendulum)/.*"
+    r"|firmware/bus/.*_avr\.c|firmware/io_node/io_node_mega\.(c|toml)"
     r"|firmware/board/board\.h|firmware/io_node/io_node\.h"  # their bytes are those of the images
 )
 

@@ -5,7 +5,9 @@
 const fs = require("fs");
 const path = require("path");
 const chips = require("./chips.cjs");
+const { Spi } = require("./spi.cjs");
 const { addTimers } = require("./timers.cjs");
+const { Twi } = require("./twi.cjs");
 const { Usart } = require("./usart.cjs");
 
 const library = path.resolve(process.argv[2]);
@@ -15,8 +17,8 @@ const version = JSON.parse(fs.readFileSync(path.join(library, "package.json"), "
 const processor = chips[process.argv[3] || "atmega328p"](avr);
 const { flash: FLASH, sram: SRAM, ramBegins: RAM_BEGINS, channels: CHANNELS } = processor;
 const PINS = 8 * processor.ports.length, FRAME = 1 << 20, RECORD = 12, MOST_EVENTS = 65536;
-const BYTE_IN = 0, LEVEL_IN = 1, VOLTS_IN = 2;
-const BYTE_OUT = 0, EDGE = 1, LOST = 2, RESTARTED = 3;
+const BYTE_IN = 0, LEVEL_IN = 1, VOLTS_IN = 2, BUS_IN = 3;
+const BYTE_OUT = 0, EDGE = 1, LOST = 2, RESTARTED = 3, BUS = 4;
 const UNTIL_BYTE = 1;
 const LAST = FLASH / 2 - 2; // words: where an instruction of two of them may end the flash
 const LEFT = "the firmware left the program memory or the RAM";
@@ -24,7 +26,7 @@ const SREG = 95, SMCR = 0x53, SLEEP = 0x9588, I = 0x80;
 
 let flash = new Uint16Array(FLASH / 2).fill(0xffff);
 const eeprom = new avr.EEPROMMemoryBackend(processor.eeprom);
-let cpu, usart, ports, adc, restart = false, asleep = false;
+let cpu, usart, ports, adc, buses, restart = false, asleep = false;
 let cycles = 0, stopAt = 0, untilByte = false, hostByte = 0;
 let inputs = [], nextInput = 0;
 const levels = new Array(PINS).fill(null), volts = new Array(CHANNELS).fill(0);
@@ -64,7 +66,21 @@ function build(sram) {
   if (old) Object.assign(usart, { line: old.line, at: old.at, free: old.free });
   usart.hostByte = hostByte;
   usart.begin();
+  buses = [new Twi(cpu, processor.twi, operated(0)), new Spi(avr, cpu, processor.spi, operated(1))];
   ports.forEach((_, port) => watch(port));
+}
+
+// Tells of an operation on a bus and stops, so that the answer comes before the operation ends.
+let operations = 0;
+
+function operated(which) {
+  return (operation, byte) => {
+    operations = (operations + 1) & 31;
+    tell(cpu.cycles, BUS, which, (operations << 11) | (operation << 8) | byte);
+    stopAt = Math.min(stopAt, cpu.cycles);
+    limit = 0;
+    return operations;
+  };
 }
 
 function stopWhenSent(sending) {
@@ -131,6 +147,7 @@ function boundary(enabled) {
     apply(inputs[nextInput++]);
   }
   usart.service(now);
+  for (const bus of buses) bus.service(now);
   // after interrupts are switched on, one more instruction runs first
   if (cpu.nextInterrupt >= 0 && cpu.data[SREG] & I && enabled) {
     const interrupt = cpu.pendingInterrupts[cpu.nextInterrupt];
@@ -153,7 +170,7 @@ function clockEvents() {
 
 function nextDue() {
   const input = nextInput < inputs.length ? inputs[nextInput].cycle : Infinity;
-  return Math.min(input, usart.due);
+  return Math.min(input, usart.due, buses[0].due, buses[1].due);
 }
 
 let wasEnabled = true;
@@ -202,12 +219,12 @@ function advance(body) {
   nextInput = 0;
   for (let at = 9; at + RECORD <= body.length; at += RECORD) {
     const kind = body[at + 8], which = body[at + 9];
-    if (kind > VOLTS_IN || which >= (kind === VOLTS_IN ? CHANNELS : PINS)) {
+    if (kind > BUS_IN || which >= [PINS, PINS, CHANNELS, buses.length][kind]) {
       throw new Error("no such input");
     }
-    inputs.push({
-      cycle: Number(body.readBigUInt64LE(at)), kind, which, value: body.readUInt16LE(at + 10),
-    });
+    const cycle = Number(body.readBigUInt64LE(at)), value = body.readUInt16LE(at + 10);
+    if (kind === BUS_IN) buses[which].answered(cycle, value);
+    else inputs.push({ cycle, kind, which, value });
   }
   count = 0;
   const reached = run(target);

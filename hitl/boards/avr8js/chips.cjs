@@ -30,7 +30,7 @@ function atmega328p(avr) {
   return {
     flash: 32768, sram: 2048, ramBegins: 0x100, eeprom: 1024, entry: 4, channels: 8,
     ports: [avr.portBConfig, avr.portCConfig, avr.portDConfig],
-    usart: { rxc: 0x24, udre: 0x26, txc: 0x28 },
+    usart: { rxc: 0x24, udre: 0x26, txc: 0x28 }, twi: 0x30, spi: 0x22,
     timers: [avr.timer0Config, avr.timer1Config, avr.timer2Config],
     watchdog: avr.watchdogConfig, eepromConfig: avr.eepromConfig, adc: avr.adcConfig,
     pwm: [
@@ -40,7 +40,8 @@ function atmega328p(avr) {
   };
 }
 
-// Pin change and external interrupts, and the ADC's channels 8 to 15, are not emulated.
+// Pin change interrupts of the ports J and K, external interrupts, and the ADC's channels 8 to 15 are
+// not emulated.
 function atmega2560(avr) {
   const plain = (letter) => {
     const { PIN, DDR, PORT } = avr[`port${letter}Config`];
@@ -49,8 +50,11 @@ function atmega2560(avr) {
   const none = [0, 0];
   return {
     flash: 262144, sram: 8192, ramBegins: 0x200, eeprom: 4096, entry: 5, channels: 8,
-    ports: [..."ABCDEFGHJKL"].map(plain),
-    usart: { rxc: 0x32, udre: 0x34, txc: 0x36 },
+    ports: [..."ABCDEFGHJKL"].map((letter) => ({
+      ...plain(letter),
+      ...(letter === "B" ? { pinChange: { ...avr.PCINT0, pinChangeInterrupt: 0x12 } } : {}),
+    })),
+    usart: { rxc: 0x32, udre: 0x34, txc: 0x36 }, twi: 0x4e, spi: 0x30,
     timers: [
       timer(avr.timer0Config, [0, 0x2a, 0x2c, 0, 0x2e], [[B, 7], [G, 5], none], [D, 7], {}),
       timer(avr.timer1Config, [0x20, 0x22, 0x24, 0x26, 0x28], [[B, 5], [B, 6], [B, 7]], [D, 6],

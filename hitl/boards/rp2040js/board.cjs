@@ -10,8 +10,8 @@ const library = path.resolve(process.argv[2]);
 const version = JSON.parse(fs.readFileSync(path.join(library, "package.json"), "utf8")).version;
 
 const FLASH = 2 << 20, FRAME = 1 << 20, RECORD = 12, MOST_EVENTS = 65536, PINS = 30, CHANNELS = 4;
-const BYTE_IN = 0, LEVEL_IN = 1, VOLTS_IN = 2;
-const BYTE_OUT = 0, EDGE = 1, LOST = 2, RESTARTED = 3;
+const BYTE_IN = 0, LEVEL_IN = 1, VOLTS_IN = 2, BUS_IN = 3;
+const BYTE_OUT = 0, EDGE = 1, LOST = 2, RESTARTED = 3, BUS = 4;
 const UNTIL_BYTE = 1;
 
 let image = Buffer.alloc(0);
@@ -41,6 +41,7 @@ function build(cycles, ram, reason) {
     sent: tellSent,
     edge: (pin, level) => tell(chip.cycles, EDGE, pin, level),
     again: () => { restart = true; limit = 0; },
+    operated,
   });
   if (ram) chip.mcu.sram.set(ram);
   chip.watchdog.reason = reason;
@@ -49,6 +50,19 @@ function build(cycles, ram, reason) {
   if (old) Object.assign(chip.uart, { line: old.uart.line, at: old.uart.at, free: old.uart.free });
   chip.uart.hostByte = hostByte;
   chip.uart.begin();
+}
+
+// Tells of an operation on a bus and stops, so that the answer comes before the operation ends.
+let operations = 0;
+
+function operated(which) {
+  return (operation, byte) => {
+    operations = (operations + 1) & 31;
+    tell(chip.cycles, BUS, which, (operations << 11) | (operation << 8) | byte);
+    stopAt = Math.min(stopAt, chip.cycles);
+    limit = 0;
+    return operations;
+  };
 }
 
 function stopWhenSent(sending) {
@@ -118,12 +132,12 @@ function advance(body) {
   nextInput = 0;
   for (let at = 9; at + RECORD <= body.length; at += RECORD) {
     const kind = body[at + 8], which = body[at + 9];
-    if (kind > VOLTS_IN || which >= (kind === VOLTS_IN ? CHANNELS : PINS)) {
+    if (kind > BUS_IN || which >= [PINS, PINS, CHANNELS, chip.buses.length][kind]) {
       throw new Error("no such input");
     }
-    inputs.push({
-      cycle: Number(body.readBigUInt64LE(at)), kind, which, value: body.readUInt16LE(at + 10),
-    });
+    const cycle = Number(body.readBigUInt64LE(at)), value = body.readUInt16LE(at + 10);
+    if (kind === BUS_IN) chip.buses[which].answered(cycle, value);
+    else inputs.push({ cycle, kind, which, value });
   }
   count = 0;
   const reached = run(target);

@@ -2,6 +2,7 @@
 // The RP2040 of rp2040js with the corrections that rtsim needs: cycles, SysTick, UART0 and sleep.
 // Sources: RP2040 data sheet; Cortex-M0+ Technical Reference Manual (ARM DDI 0484), table 3-1.
 
+const { busesOf } = require("./buses.cjs");
 const { SysTick } = require("./systick.cjs");
 const { Uart } = require("./uart.cjs");
 
@@ -16,8 +17,8 @@ const VOLTS = 3.3;
 
 class Chip {
   // `library` is the folder of rp2040js.  The chip begins at the cycle `cycles` with `image` in its
-  // flash.  `events` has the functions lost, started and sent of a Uart, edge(pin, level) and again(),
-  // which the watchdog calls.
+  // flash.  `events` has the functions lost, started and sent of a Uart, edge(pin, level), again(),
+  // which the watchdog calls, and operated(bus), which returns the function that tells of operations.
   constructor(library, image, cycles, events) {
     const { RP2040, GPIOPinState } = require(library);
     const mcu = (this.mcu = new RP2040());
@@ -45,6 +46,13 @@ class Chip {
     this.watchdog = mcu.peripherals[WATCHDOG];
     this.watchdog.onWatchdogTrigger = events.again;
     mcu.peripherals[UART0] = this.uart;
+    this.buses = busesOf(mcu, () => this.cycles, (bus) => {
+      const tell = events.operated(bus);
+      return (operation, byte) => {
+        this.changed = true;
+        return tell(operation, byte);
+      };
+    });
     this.correct();
     mcu.gpio.forEach((pin, number) => {
       pin.addListener((state) => {
@@ -87,12 +95,15 @@ class Chip {
   get due() {
     const { nextAlarm } = this.clock;
     const alarm = nextAlarm ? Math.ceil(nextAlarm.nanos / NS_PER_CYCLE) : Infinity;
-    return Math.min(alarm, this.uart.due, this.systick.due);
+    let next = Math.min(alarm, this.uart.due, this.systick.due);
+    for (const { due } of this.buses) next = Math.min(next, due);
+    return next;
   }
 
   service(now) {
     this.uart.service(now);
     this.systick.service(now);
+    for (const bus of this.buses) bus.service(now);
     this.clock.tick(now * NS_PER_CYCLE - this.clock.nanosCounter);
   }
 

@@ -1,0 +1,114 @@
+"""The classes that a simulated bus device derives from.
+
+A device is one class and one entry in :data:`hitl.bus_devices.known.DEVICES`.
+:func:`hitl.testing.bus_devices.check_bus_device` checks a device, also one of another package.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity that a device measures."""
+
+    name: str
+    unit: str
+    initial: float = 0.0
+    """Value without a signal."""
+    description: str = ""
+
+
+class BusDevice:
+    """A device at a bus.  Times are ns since the power-on of the board, and never decrease.
+
+    ``options`` are the values of the rig file that replace :attr:`options`.  Raises
+    :class:`ScenarioError` for an unknown option or a value that is not a finite number.
+    """
+
+    bus: ClassVar[str]
+    """``"i2c"`` or ``"spi"``."""
+    quantities: ClassVar[tuple[Quantity, ...]] = ()
+    options: ClassVar[Mapping[str, float]] = {}
+    """Names and default values of the options."""
+    outputs: ClassVar[tuple[str, ...]] = ()
+    """Names of the pins that the device drives, such as ``int``."""
+
+    def __init__(self, options: Mapping[str, float] | None = None) -> None:
+        self.option = dict(self.options)
+        for name, value in (options or {}).items():
+            if name not in self.option:
+                raise UnknownName("option", name, self.option)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise ScenarioError(f"option {name} = {value!r} is not a number")
+            if not math.isfinite(value):
+                raise ScenarioError(f"option {name} = {value!r} is not finite")
+            self.option[name] = float(value)
+        self.values = {q.name: q.initial for q in self.quantities}
+
+    def set(self, name: str, value: float) -> None:
+        """Set a quantity from now on.  Raises :class:`ControllerError` for a value without end."""
+        if not math.isfinite(value):
+            raise ControllerError(f"{name} = {value!r} is not finite; a device measures numbers")
+        self.values[name] = value
+
+    def advance(self, ns: int) -> None:
+        """Let the device run up to the time ``ns``."""
+
+    def due_ns(self) -> int | None:
+        """Return the next time at which a pin of :attr:`outputs` may change, or ``None``."""
+        return None
+
+    def level(self, output: str) -> bool:  # noqa: ARG002
+        """Return the level that the device drives at the pin ``output``."""
+        return False
+
+
+class I2cDevice(BusDevice):
+    """A device at an I2C bus.  A transfer is a START, bytes in one direction, and a STOP.
+
+    The bus compares addresses: it calls :meth:`start` only for this device's address.
+    """
+
+    bus = "i2c"
+    address: ClassVar[int]
+    """Address of 7 bits, if the rig file gives none."""
+    addresses: ClassVar[tuple[int, ...]] = ()
+    """Addresses that the device can have; empty for every address from 0x08 to 0x77."""
+
+    def start(self, read: bool) -> bool:  # noqa: ARG002
+        """Take its address; return True to acknowledge.  ``read`` is the direction."""
+        return True
+
+    def write(self, byte: int) -> bool:
+        """Take a byte; return True to acknowledge."""
+        raise NotImplementedError
+
+    def read(self) -> int:
+        """Return the next byte, 0 to 255."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """End the transfer.  A repeated START calls :meth:`start` without a stop before."""
+
+
+class SpiDevice(BusDevice):
+    """A device at an SPI bus, which is selected while its pin is low."""
+
+    bus = "spi"
+
+    def select(self) -> None:
+        """Begin a transfer."""
+
+    def transfer(self, byte: int) -> int:
+        """Take a byte and return the byte that the device sends meanwhile, 0 to 255."""
+        raise NotImplementedError
+
+    def deselect(self) -> None:
+        """End the transfer."""

@@ -1,0 +1,74 @@
+"""The MCP3008: an ADC of 10 bits with eight channels at an SPI bus.
+
+Source: data sheet DS21295D, sections 4.2 (code), 5.0 (serial communication) and table 5-2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hitl.bus_devices.device import Quantity, SpiDevice
+from rtsim.core.errors import ScenarioError
+
+CODES = 1024
+_BITS = 10
+_CONFIGURATION = 4
+"""Bits behind the start bit: single-ended or differential, then the channel."""
+_NULL = _CONFIGURATION + 2
+"""Clock, counted from the start bit, at which the null bit is read: one clock is for the sample."""
+
+
+class Mcp3008(SpiDevice):
+    """The converter without errors: the code is the whole part of 1024 * V / VREF, 0 to 1023.
+
+    The output reads as 1 while the device does not drive it.  Modes 0,0 and 1,1 of SPI are equal in
+    whole bytes; the mode of the bus is not checked.
+    """
+
+    quantities = tuple(
+        Quantity(f"ch{n}", "V", 0.0, f"voltage at the input CH{n}") for n in range(8)
+    )
+    options = {"vref": 5.0}  # noqa: RUF012
+
+    def __init__(self, options: Mapping[str, float] | None = None) -> None:
+        super().__init__(options)
+        if self.option["vref"] <= 0:
+            raise ScenarioError(f"vref = {self.option['vref']:g} V must be positive")
+        self.select()
+
+    def code(self, configuration: int) -> int:
+        """Return the code for the four bits ``configuration`` (table 5-2)."""
+        channel = configuration & 7
+        volts = self.values[f"ch{channel}"]
+        if not configuration & 8:  # differential: the other input of the pair is IN-
+            volts -= self.values[f"ch{channel ^ 1}"]
+        return min(max(int(CODES * volts / self.option["vref"]), 0), CODES - 1)
+
+    def select(self) -> None:
+        self._clock = -1
+        """Clocks since the start bit; -1 before it."""
+        self._configuration = 0
+        self._code = 0
+
+    def transfer(self, byte: int) -> int:
+        out = 0
+        for bit in range(7, -1, -1):
+            out = out << 1 | self._clocked(byte >> bit & 1)
+        return out
+
+    def _clocked(self, bit: int) -> int:
+        if self._clock < 0:
+            self._clock += bit  # 0 is the start bit
+            return 1
+        self._clock += 1
+        if self._clock <= _CONFIGURATION:
+            self._configuration = self._configuration << 1 | bit
+            if self._clock == _CONFIGURATION:
+                self._code = self.code(self._configuration)
+            return 1
+        place = self._clock - _NULL
+        if place < 0:
+            return 1
+        if place <= _BITS:  # the null bit, then the most significant bit first
+            return self._code >> _BITS - place & 1
+        return self._code >> place - _BITS & 1  # then backwards, and zeros

@@ -125,7 +125,7 @@ class FaultyTransport:
     def __init__(
         self, inner: LatencyModel, faults: Sequence[MessageFault], present: Present
     ) -> None:
-        self._inner = inner
+        self.inner = inner
         self._faults = tuple(faults)
         self._present = present
         self._sequence = 0
@@ -134,10 +134,10 @@ class FaultyTransport:
     @property
     def ordered(self) -> bool:
         """False if a fault lets later messages overtake the latest message."""
-        return self._inner.ordered and not self._held_back
+        return self.inner.ordered and not self._held_back
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
-        delays = self._inner.delays(stream, size_bytes)
+        delays = self.inner.delays(stream, size_bytes)
         self._held_back = False
         ns = self._present.ns
         for fault in self._faults:

@@ -36,7 +36,9 @@ class CanLink:
         if interface not in known:
             raise UnknownName("CAN interface", interface, known, text)
         if not channel:
-            raise ScenarioError(f"{text}: the URL names no channel; write can://{interface}/CHANNEL")
+            raise ScenarioError(
+                f"{text}: the URL names no channel; write can://{interface}/CHANNEL"
+            )
         given: dict[str, Any] = {name: _value(value) for name, value in options.items()}
         if interface == _MULTICAST:
             given = {"hop_limit": 1 if remote else 0, "fd": False, **given}

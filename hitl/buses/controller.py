@@ -94,7 +94,7 @@ class FrameController:
         return np.append(traffic.values, float(traffic.malformed_frames))
 
     def _awaited(self, traffic: Traffic, patience: float) -> bool:
-        """Return whether each frame has arrived since the request, at most ``patience`` s from now."""
+        """Return whether each frame arrived after the request, within ``patience`` s."""
         until = stopwatch() + round(patience * NS_PER_S)
         while self._missing:
             left = max(0, until - stopwatch())

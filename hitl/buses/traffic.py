@@ -126,7 +126,7 @@ class Traffic:
         try:
             frame = self.link.receive(timeout)
         except FrameError as error:
-            self._complain(str(error))
+            self.complain(str(error))
             return True, ""
         return (False, "") if frame is None else (True, self.take(frame))
 
@@ -151,15 +151,14 @@ class Traffic:
                 continue
             self.counts[codec.name] += 1
             return codec.name
-        self._complain(reason)
+        self.complain(reason)
         return ""
 
-    def _complain(self, reason: str) -> None:
+    def complain(self, reason: str) -> None:
+        """Count a malformed frame."""
         if reason not in self.malformed and len(self.malformed) >= MOST_REASONS:
             reason = OTHERS
         self.malformed[reason] = self.malformed.get(reason, 0) + 1
 
     def close(self) -> None:
         self.link.close()
-
-

@@ -80,7 +80,9 @@ def parse_frame_url(text: str) -> FrameUrl:
         parts = urlsplit(text)
         given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError as error:
-        raise ScenarioError(f"{text!r} is not a URL of a link ({error}); expected {_FORMS}") from None
+        raise ScenarioError(
+            f"{text!r} is not a URL of a link ({error}); expected {_FORMS}"
+        ) from None
     if not parts.scheme or not parts.netloc:
         raise ScenarioError(f"{text!r} is not a URL of a link; expected {_FORMS}")
     FRAME_LINKS.get_or_raise(parts.scheme, text)

@@ -170,7 +170,9 @@ class Bus:
     @property
     def next_transmission_ns(self) -> int:
         """Time at which a medium is next free for a message that waits, ns."""
-        return min((queue.next_ns for queue in self._media.values()), default=NEVER.ns)
+        if not self._media:  # asked for at each tag, mostly without a medium
+            return NEVER.ns
+        return min(queue.next_ns for queue in self._media.values())
 
     def transmit(self, ns: int) -> list[Message]:
         """Begin the transmissions that are due at ``ns``; call it after the instant.

@@ -208,9 +208,7 @@ class CanFrame:
             data = codec.encode(values)
             codec.decode(data, found)
             worst = self.bus.stuffing == WORST
-            bits = (
-                self.worst_bits if worst else frame_bits(self.identifier, self.extended, data)
-            )
+            bits = self.worst_bits if worst else frame_bits(self.identifier, self.extended, data)
             return self._transmission(bits, found[where])
 
         return carry
@@ -231,10 +229,11 @@ class CanFrame:
 
     def _positions(self, signals: Signals, codec: FrameCodec, topic: str) -> list[int]:
         """Return the position in the codec's values of each element of a message."""
-        names, out = dict(self.names), []
-        for signal in names:
-            if signal not in signals:
-                raise UnknownName("signal", signal, signals.names, f"messages of {topic}")
+        names = dict(self.names)
+        for given in names:
+            if given not in signals:
+                raise UnknownName("signal", given, signals.names, f"messages of {topic}")
+        out: list[int] = []
         for signal in signals:
             name = names.get(signal.name, signal.name)
             if name not in codec.signals:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from rtsim.components.latency import LatencyModel
 from rtsim.core.errors import LatencyError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NEVER, Tag
@@ -78,7 +77,7 @@ class SharedTransport(Protocol):
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]: ...
 
 
-def shared(model: LatencyModel) -> SharedTransport | None:
+def shared(model: object) -> SharedTransport | None:
     """Return the model on a medium that ``model`` is or decorates (``inner``), else None."""
     found: Any = model
     while found is not None and not isinstance(found, SharedTransport):

@@ -125,7 +125,9 @@ def read_dbc(path: Path, overflow: str = "error") -> dict[str, DbcCodec]:
     """
     database = extra("cantools.database", "can", "a DBC file")
     if path.stat().st_size > MOST_FILE_BYTES:
-        raise ScenarioError(f"{path} has more than {MOST_FILE_BYTES} bytes, too many for a DBC file")
+        raise ScenarioError(
+            f"{path} has more than {MOST_FILE_BYTES} bytes, too many for a DBC file"
+        )
     try:
         found = database.load_file(str(path), database_format="dbc", strict=True)
     except (database.errors.Error, database.UnsupportedDatabaseFormatError, ValueError) as error:

@@ -87,7 +87,9 @@ class RawType:
         raise FrameError(f"{self.name} = {value:g} does not fit into a float{self.float_bits}")
 
 
-def integer(name: str, bits: int, signed: bool, scale: float, bias: float, overflow: str) -> RawType:
+def integer(
+    name: str, bits: int, signed: bool, scale: float, bias: float, overflow: str
+) -> RawType:
     """Return the raw type of an integer of ``bits`` bits."""
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     return RawType(name, low, high, 0, scale, bias, overflow)

@@ -110,7 +110,9 @@ class StructCodec:
             raise ScenarioError(f"{where}: count = {count!r}; give a whole number >= 1")
         if kind == PADDING:
             return _Field(None, count, "x"), None
-        scale, bias = (_number(row, key, start, where) for key, start in (("scale", 1), ("bias", 0)))
+        scale, bias = (
+            _number(row, key, start, where) for key, start in (("scale", 1), ("bias", 0))
+        )
         raw = _raw_type(name, kind, scale, bias, row.get("overflow", overflow))
         if "value" in row:
             return _Field(raw, count, _CODES[kind], _constant(raw, row["value"], where)), None

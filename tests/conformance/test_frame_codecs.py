@@ -86,7 +86,7 @@ def test_a_struct_has_the_bytes_that_its_file_says(codecs: Mapping[str, FrameCod
     codec.decode(data, back)
     assert back.tolist() == [-1234 * 0.01, 0.5, -1.0, 2.0, 1.0]
     for wrong in (b"\xca\xff" + data[2:], data[:-1] + b"\2", data[:4] + b"\x7f\xc0\0\0" + data[8:]):
-        with pytest.raises(FrameError, match="attitude is malformed: (magic|armed|rates) is"):
+        with pytest.raises(FrameError, match=r"attitude is malformed: (magic|armed|rates) is"):
             codec.decode(wrong, back)
 
 
@@ -96,7 +96,7 @@ def test_a_value_that_does_not_fit_is_an_error_or_saturates(tmp_path: Path) -> N
     with pytest.raises(FrameError, match=r"Pedal.pedal = -1 is outside 0 to 655.35, which"):
         read_frames(dbc)["Pedal"].encode(low)
     assert read_frames(dbc, overflow="saturate")["Pedal"].encode(low) == b"\0\0"
-    with pytest.raises(FrameError, match="expected multiplexer id|Expected multiplexer id"):
+    with pytest.raises(FrameError, match=r"[eE]xpected multiplexer id"):
         read_frames(dbc)["Mux"].encode(np.array([9.0, 0.0, 0.0, 0.0]))
 
 
@@ -109,12 +109,14 @@ def test_a_file_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     assert frames["Long"].extended
     assert frames["Long"].identifier == 2566844926 - 2**31
     assert read_frames(dbc)["Engine"] == engine
-    with pytest.raises(UnknownName, match=r"unknown frame 'Engin' in .*car.dbc; did you mean Engine"):
+    with pytest.raises(
+        UnknownName, match=r"unknown frame 'Engin' in .*car.dbc; did you mean Engine"
+    ):
         frames["Engin"]
     with pytest.raises(ScenarioError, match=r"none.dbc does not exist"):
         read_frames(tmp_path / "none.dbc")
+    (tmp_path / "a.txt").touch()
     with pytest.raises(UnknownName, match=r"unknown kind of file of frames 'txt'"):
-        (tmp_path / "a.txt").touch()
         read_frames(tmp_path / "a.txt")
     for text, said in (
         ("BO_ nonsense", "a.dbc is not a valid DBC file"),

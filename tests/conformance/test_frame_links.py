@@ -60,7 +60,10 @@ def test_a_bus_by_multicast_carries_frames_between_sockets() -> None:
     [
         ("virtual/car", "is not a URL of a link; expected can://virtual/NAME"),
         ("can:virtual", "is not a URL of a link"),
-        ("cam://virtual/car", "unknown kind of frame link 'cam' in cam://virtual/car; did you mean"),
+        (
+            "cam://virtual/car",
+            "unknown kind of frame link 'cam' in cam://virtual/car; did you mean",
+        ),
         ("can://virtal/car", "unknown CAN interface 'virtal' in .*; did you mean virtual"),
         ("can://virtual", "the URL names no channel; write can://virtual/CHANNEL"),
         ("can://virtual/car?frames=a.dbc&dbc=b.dbc", "one of the options frames= and dbc="),

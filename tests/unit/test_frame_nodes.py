@@ -112,9 +112,7 @@ def test_a_run_over_a_virtual_bus_replays_bit_for_bit(url: str, ecu: Ecu) -> Non
         ({"where": "engine.pedal", "kind": "stuck", "value": 0.0, "at": 0.05}, "speed"),
     ],
 )
-def test_the_bus_is_open_to_faults(
-    url: str, ecu: Ecu, fault: dict[str, Any], check: str
-) -> None:
+def test_the_bus_is_open_to_faults(url: str, ecu: Ecu, fault: dict[str, Any], check: str) -> None:
     scenario = car(url, ecu)
     scenario.faults({"name": "f", **fault})
     recording = trace_of(scenario)
@@ -210,7 +208,7 @@ class _Nowhere:
 
     def send(self, frame: Frame) -> None: ...
 
-    def receive(self, timeout: float) -> Frame | None: ...  # noqa: ARG002
+    def receive(self, timeout: float) -> Frame | None: ...
 
     def close(self) -> None: ...
 
@@ -256,11 +254,11 @@ def test_random_frames_do_no_harm(tmp_path: Path, frames: int) -> None:
 def test_two_frames_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
     dbc, toml = frame_files(tmp_path)
     codecs = read_frames(dbc)
+    (tmp_path / "two.dbc").write_text(dbc.read_text().replace("Pedal:", "Pedal2:"))
+    two = [codecs["Pedal"], read_frames(tmp_path / "two.dbc")["Pedal2"]]
     with pytest.raises(ScenarioError, match="frames Pedal and Pedal2 both have a signal pedal"):
-        text = Path(dbc).read_text().replace("BO_ 300 Pedal:", "BO_ 300 Pedal2:")
-        (tmp_path / "two.dbc").write_text(text)
-        Layout.of([codecs["Pedal"], read_frames(tmp_path / "two.dbc")["Pedal2"]])
-    both = Layout.of([codecs["Pedal"], read_frames(tmp_path / "two.dbc")["Pedal2"]], prefix=True)
+        Layout.of(two)
+    both = Layout.of(two, prefix=True)
     assert both.signals.names == ("Pedal_pedal", "Pedal2_pedal")
     with pytest.raises(ScenarioError, match="Pedal and Pedal2 both have the identifier 0x12c"):
         Traffic(_Nowhere(True), Layout.of(()), both)

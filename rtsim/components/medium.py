@@ -62,7 +62,8 @@ class SharedTransport(Protocol):
     ``(0,)`` unless a fault changes them.  All copies of a message use the medium.
     """
 
-    ordered: bool
+    @property
+    def ordered(self) -> bool: ...
 
     @property
     def medium(self) -> Medium: ...

@@ -182,7 +182,7 @@ def test_a_signal_of_another_page_keeps_its_last_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: CanBus(*["500k"]), "the bit rate of a classical CAN bus is a whole number"),
+        (lambda: CanBus(7), "the bit rate of a classical CAN bus is a whole number"),
         (lambda: CanBus(5_000_000), "from 1000 to 1000000"),
         (lambda: CanBus(500_000, stuffing="most"), "stuffing is 'most'; choose 'exact' or 'worst'"),
         (lambda: CanBus(500_000).frame(0x800), "identifier 0x800 is not from 0 to 0x7ff; for 29"),

@@ -64,6 +64,11 @@ class FrameController:
         """The open link with its counts; None before a run."""
         self._missing: set[str] = set()
 
+    @property
+    def prompt(self) -> bool:
+        """True if the controller never waits for an answer."""
+        return self._answer == LATEST
+
     def fresh(self) -> FrameController:
         """Return a copy with an open link, for one run.
 

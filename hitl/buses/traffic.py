@@ -137,7 +137,7 @@ class Traffic:
             if k is None:
                 self.ignored += 1
                 return ""
-            chosen: Iterable[int] = (k,)
+            chosen: Sequence[int] = (k,)
         else:
             chosen = range(len(self.receives.codecs))
         reason = f"a frame of {len(frame.data)} bytes is none of {', '.join(self.counts)}"
@@ -146,7 +146,7 @@ class Traffic:
             try:
                 codec.decode(frame.data, self.values[place])
             except FrameError as error:
-                if len(self.receives.codecs) == 1 or len(frame.data) == codec.length:
+                if len(chosen) == 1 or len(frame.data) == codec.length:
                     reason = str(error)
                 continue
             self.counts[codec.name] += 1

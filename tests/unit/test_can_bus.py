@@ -20,17 +20,20 @@ from rtsim.components.can_bus import (
     stuffed_part,
     worst_frame_bits,
 )
+from rtsim.components.controller import PythonController
 from rtsim.components.latency import Fixed, Loss
 from rtsim.components.medium import MOST_WAITING
-from rtsim.core.errors import LatencyError, ScenarioError, UnknownName
+from rtsim.core.errors import LatencyError, ModelError, ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.frames import FrameError, read_frames
+from rtsim.linear import open_loop
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.exact import compare_exact
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
@@ -126,6 +129,25 @@ def test_frames_of_one_instant_go_by_their_identifiers() -> None:
     stamps = recording.track("messages/a")
     assert stamps.integer("initiated").tolist() == [0, 10_000_000, 20_000_000]
     assert stamps.integer("completed").tolist() == [0, 10_000_000, 20_000_000]
+
+
+@pytest.mark.rule("shared-medium")
+def test_frames_of_later_microsteps_compete_too() -> None:
+    """The controller reacts to a message without delay, one microstep after the sensors."""
+    bus = CanBus(500_000, stuffing="worst")
+    scenario = car(bus, low=bus.frame(0x700), fast=Fixed(0))
+
+    def law(t: float, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
+        y[0] = u[0]
+
+    controller = PythonController(law, Signals("x [1]"), Signals("y [1]"))
+    transport = bus.frame(0x001)
+    wires = {"x": "fast.x"}
+    scenario.controller("high", controller, on=["fast"], inputs=wires, transport=transport)
+    recording = trace_of(scenario)
+    assert recording.track("messages/high").integer("completed_step").tolist() == [1, 1, 1]
+    assert arrivals(recording, "high")[0] == 132 * BIT
+    assert arrivals(recording, "low")[0] == (135 + 132) * BIT
 
 
 def test_buses_of_different_names_do_not_wait_for_each_other() -> None:
@@ -297,3 +319,17 @@ def test_a_run_with_a_bus_replays_and_continues_from_every_checkpoint() -> None:
             assert ours.floats[-len(theirs.ns) :].tolist() == theirs.floats.tolist()
             assert arrivals(whole, name)[-len(theirs.ns) :] == arrivals(rest, name)
     assert busy, "no checkpoint was taken while a frame waited"
+
+
+def test_prepared_runs_put_the_bus_back() -> None:
+    """A frame that waited at the end of one run does not reach the next run."""
+    prepared = prepare(loop(False))
+    assert prepared.rebuilt == ()
+    whole = trace_of(loop(False)).digest()
+    for _ in range(2):
+        assert prepared.run().recording().digest() == whole
+
+
+def test_a_linear_model_refuses_a_latency_that_depends_on_others() -> None:
+    with pytest.raises(ModelError, match=r"the latency of topic controller depends on the other"):
+        open_loop(loop(False), "controller.u")

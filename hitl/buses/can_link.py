@@ -1,6 +1,7 @@
 """CAN buses by python-can: virtual ones, and those of adapters.  Only this module uses python-can.
 
-The name of an interface and its options are python-can's own.
+The name of an interface, its channel and its options are python-can's own.  A channel of digits is
+a number.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from rtsim.core.extras import extra
 from rtsim.frames import Frame, FrameError
 from rtsim.frames.contract import hexadecimal
 
-OWN = ("bitrate", "frames", "remote")
 _MULTICAST = "udp_multicast"
+_NETWORKED = ("socketcand",)
+"""Further interfaces whose frames pass a network."""
 
 
 class CanLink:
@@ -39,7 +41,13 @@ class CanLink:
             raise ScenarioError(
                 f"{text}: the URL names no channel; write can://{interface}/CHANNEL"
             )
+        number = channel.isascii() and channel.isdecimal() and interface != "virtual"
         given: dict[str, Any] = {name: _value(value) for name, value in options.items()}
+        if interface in _NETWORKED and not remote:
+            raise ScenarioError(
+                f"{text}: {interface} sends frames over a network; add remote=yes to the URL if "
+                "they may leave this machine (they are not encrypted)"
+            )
         if interface == _MULTICAST:
             given = {"hop_limit": 1 if remote else 0, "fd": False, **given}
             if given["hop_limit"] != 0 and not remote:
@@ -48,7 +56,9 @@ class CanLink:
                     "remote=yes to the URL if they may (they are not encrypted)"
                 )
         try:
-            self._bus: Any = can.Bus(interface=interface, channel=channel, **given)
+            self._bus: Any = can.Bus(
+                interface=interface, channel=int(channel) if number else channel, **given
+            )  # fmt: skip
         except TypeError as error:
             raise ScenarioError(f"{text}: python-can refuses these options: {error}") from None
         except (can.CanError, ValueError, OSError, ImportError, AttributeError) as error:

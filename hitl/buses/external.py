@@ -26,7 +26,8 @@ class FrameInput:
 
     The link opens at the first tag of a live run.  A replay does not open it.  With ``event``, a
     thread reads the link, and a frame inserts a tag at its arrival; without it, frames are read at
-    the tags of other components.  The other arguments are those of
+    the tags of other components.  All event inputs of a scenario share one wake: give the
+    ``wake`` of the first as ``event`` of the others.  The other arguments are those of
     :class:`hitl.buses.controller.FrameController`.
 
     Example:
@@ -40,13 +41,13 @@ class FrameInput:
         receive: Sequence[str],
         *,
         frames: Described | None = None,
-        event: bool = False,
+        event: bool | Wake = False,
         prefix: bool = False,
     ) -> None:
         self.url = parse_frame_url(url)
         self._layout = Layout.of(codecs_of(url, frames, receive), prefix)
         self.signals = self._layout.signals + Signals(Signal(MALFORMED))
-        self.wake: Wake | None = Wake() if event else None
+        self.wake: Wake | None = event if isinstance(event, Wake) else Wake() if event else None
         self.traffic: Traffic | None = None
         """The open link with its counts; None before the first tag."""
 

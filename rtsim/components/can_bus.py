@@ -257,4 +257,5 @@ class CanFrame:
         told = hexadecimal(self.identifier, self.extended)
         what = f"{self.length} bytes" if self.codec is None else repr(self.codec)
         names = "".join(f", {a}={b}" for a, b in self.names)
-        return f"CanFrame({self.bus!r}, {told}, {what}{names})"
+        bus = f"{self.bus.name}, {self.bus.bitrate} bit/s"
+        return f"CanFrame({told} on {bus}, {what}{names}, {self.bus.stuffing} stuffing)"

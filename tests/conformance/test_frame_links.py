@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 
 import pytest
 
-from hitl.buses import FrameLink, LinkError, open_frame_link
+from hitl.buses import FRAME_LINKS, FrameLink, LinkError, open_frame_link
 from hitl.buses.udp_link import UdpLink
+from hitl.buses.urls import FrameUrl
 from hitl.testing.frame_links import check_frame_link
 from rtsim.core.errors import ScenarioError
-from rtsim.frames import Frame, FrameError
+from rtsim.frames import FRAME_FILES, Frame, FrameError, read_frames
 
 _NUMBER = count()
 
@@ -70,6 +73,7 @@ def test_a_bus_by_multicast_carries_frames_between_sockets() -> None:
         ("can://virtual/car?remote=1", "remote=1; write remote=yes or leave it out"),
         ("can://virtual/car?a=1&a=2", "an option is given twice"),
         ("can://udp_multicast/239.74.163.2?hop_limit=1", "add remote=yes to the URL"),
+        ("can://socketcand/can0?host=192.0.2.1", "socketcand sends frames over a network; add"),
         ("udp://192.0.2.1:5005", "192.0.2.1 is not this machine; add remote=yes"),
         ("udp://127.0.0.1:5005?bind=0.0.0.0:5006", "0.0.0.0 is not this machine; add remote=yes"),
         ("udp://127.0.0.1", "'127.0.0.1' is not an address; write HOST:PORT"),
@@ -115,3 +119,48 @@ def test_what_is_no_data_frame_is_malformed_and_not_an_end() -> None:
     finally:
         other.shutdown()
         link.close()
+
+
+class _Loop:
+    """A link of another package: two ends in memory."""
+
+    addressed = False
+
+    def __init__(self, url: FrameUrl) -> None:
+        self._here, self._there = _ENDS.setdefault(url.host, (deque(), deque()))
+        _ENDS[url.host] = self._there, self._here
+        self._open = True
+
+    def send(self, frame: Frame) -> None:
+        self._check()
+        self._there.append(frame)
+
+    def receive(self, timeout: float) -> Frame | None:  # noqa: ARG002
+        self._check()
+        return self._here.popleft() if self._here else None
+
+    def close(self) -> None:
+        self._open = False
+
+    def _check(self) -> None:
+        if not self._open:
+            raise LinkError("closed")
+
+
+_ENDS: dict[str, tuple[deque[Frame], deque[Frame]]] = {}
+
+
+def test_a_link_and_a_kind_of_file_from_outside(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(FRAME_LINKS, "_added", {})
+    monkeypatch.setattr(FRAME_FILES, "_added", {})
+    FRAME_LINKS.add("memory", _Loop)
+    ends = open_frame_link("memory://a"), open_frame_link("memory://a")
+    check_frame_link(lambda: ends, [Frame(b"x"), Frame(b"")])
+    FRAME_FILES.add("arx", lambda path, overflow: {path.stem: overflow})  # type: ignore[dict-item]
+    (tmp_path / "a.arx").touch()
+    assert dict(read_frames(tmp_path / "a.arx", "saturate")) == {"a": "saturate"}
+    for point in (FRAME_LINKS, FRAME_FILES):
+        with pytest.raises(ScenarioError, match=r"is 3; expected a function"):
+            point.add("bad", 3)  # type: ignore[attr-defined]

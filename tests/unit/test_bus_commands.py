@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from threading import Timer
 
@@ -11,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from frame_parts import frame_files
 
-from hitl.buses import open_frame_link
+from hitl.buses import FrameLink, open_frame_link
 from rtsim.cli import main
 from rtsim.components.can_analysis import PeriodicFrame, worst_latencies
 from rtsim.components.can_bus import CanBus
@@ -90,7 +89,11 @@ def test_the_printed_latencies_are_those_of_the_published_example() -> None:
     assert worst_latencies([*frames, fourth])["m3"] is None
 
 
-def _later(send: Callable[[], None]) -> Timer:
+def _later(link: FrameLink, *frames: Frame) -> Timer:
+    def send() -> None:
+        for frame in frames:
+            link.send(frame)
+
     timer = Timer(0.2, send)
     timer.start()
     return timer
@@ -103,7 +106,7 @@ def test_listen_prints_signals_and_names_malformed_frames(tmp_path: Path) -> Non
     url = f"can://virtual/listened?dbc={dbc}"
     frames = [Frame(b"\xd2\x04", 300), Frame(b"\xd2", 300), Frame(b"\1", 0x7FF)]
     try:
-        timer = _later(lambda: [sender.send(frame) for frame in frames])  # type: ignore[arg-type]
+        timer = _later(sender, *frames)
         done = rtsim("bus", "listen", url, "--count", "3", "--for", "20")
         timer.join()
         assert done.exit_code == 1, done.output
@@ -111,7 +114,7 @@ def test_listen_prints_signals_and_names_malformed_frames(tmp_path: Path) -> Non
         assert "0x12c d2 MALFORMED: frame Pedal has 1 bytes; its description says 2" in done.output
         assert "0x7ff 01" in done.output
         assert "3 frames, 1 malformed" in done.output
-        timer = _later(lambda: sender.send(frames[0]))
+        timer = _later(sender, frames[0])
         done = rtsim("bus", "listen", url, "--count", "1", "--json")
         timer.join()
         (row,) = json.loads(done.output)["frames"]

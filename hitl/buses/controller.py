@@ -62,6 +62,8 @@ class FrameController:
         self.outputs = self._receives.signals + Signals(Signal(MALFORMED))
         self.traffic: Traffic | None = None
         """The open link with its counts; None before a run."""
+        self.malformed: dict[str, int] = {}
+        """Number of malformed frames of the last run, by reason."""
         self._missing: set[str] = set()
 
     @property
@@ -78,6 +80,7 @@ class FrameController:
         vars(out).update(vars(self))
         out.traffic = Traffic(open_frame_link(self.url), self._sends, self._receives)
         out._missing = set()
+        self.malformed = out.malformed = out.traffic.malformed
         return out
 
     def send(self, tag: Tag, inputs: Vector) -> None:

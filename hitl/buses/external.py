@@ -17,7 +17,7 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.frames import Frame, FrameError
 
 MOST_KEPT = 4096
-"""Frames that wait for the next tag; further ones are lost, and counted as malformed."""
+"""Frames that wait for the next tag; further ones are lost, which counts as a malformed frame."""
 _LOOK_S = 0.05
 
 
@@ -50,6 +50,8 @@ class FrameInput:
         self.wake: Wake | None = event if isinstance(event, Wake) else Wake() if event else None
         self.traffic: Traffic | None = None
         """The open link with its counts; None before the first tag."""
+        self.malformed: dict[str, int] = {}
+        """Number of malformed frames of the last run, by reason."""
 
     def poll(self) -> Vector | None:
         traffic = self._open()
@@ -64,6 +66,7 @@ class FrameInput:
             if self.wake is not None:
                 link = ReadAhead(link, self.wake)
             self.traffic = Traffic(link, Layout.of(()), self._layout)
+            self.malformed = self.traffic.malformed
         return self.traffic
 
     def close(self) -> None:
@@ -80,7 +83,7 @@ class ReadAhead:
         self.addressed = link.addressed
         self._link, self._wake = link, wake
         self._arrived: deque[Frame | FrameError | LinkError] = deque()
-        self._closing = False
+        self._closing = self._lost = False
         self._thread = threading.Thread(target=self._read, name="frames", daemon=True)
         self._thread.start()
 
@@ -96,10 +99,10 @@ class ReadAhead:
                 self._closing = True
             if item is None:
                 continue
-            if len(self._arrived) >= MOST_KEPT:
-                item = FrameError(f"more than {MOST_KEPT} frames arrived between two tags")
-                self._arrived.pop()
-            self._arrived.append(item)
+            if len(self._arrived) >= MOST_KEPT and not isinstance(item, LinkError):
+                self._lost = True
+            else:
+                self._arrived.append(item)
             self._wake.set()
 
     def send(self, frame: Frame) -> None:
@@ -107,6 +110,11 @@ class ReadAhead:
 
     def receive(self, timeout: float) -> Frame | None:  # noqa: ARG002
         """Return a frame that has arrived; never wait."""
+        if self._lost:
+            self._lost = False
+            raise FrameError(
+                f"more than {MOST_KEPT} frames arrived between two tags; some are lost"
+            )
         if not self._arrived:
             return None
         item = self._arrived.popleft()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -12,18 +13,19 @@ import pytest
 from frame_parts import frame_files
 
 from hitl.buses import FrameController, FrameInput, open_frame_link
-from hitl.buses.external import ReadAhead
+from hitl.buses.external import MOST_KEPT, ReadAhead
 from hitl.buses.traffic import MOST_REASONS, OTHERS, Layout, Traffic
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
-from rtsim.frames import Frame, FrameCodec, read_frames
+from rtsim.frames import Frame, FrameCodec, FrameError, read_frames
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario
+from rtsim.testing.controllers import check_controller
 from rtsim.testing.determinism import trace_of
 
 _NUMBER = count()
@@ -198,6 +200,65 @@ def test_a_frame_sets_the_wake_of_an_event_input(url: str, ecu: Ecu) -> None:
         assert ahead.receive(0.0) is None
     finally:
         ahead.close()
+
+
+class _Flooding:
+    """A link at which frames arrive without a pause until it is closed."""
+
+    addressed, sent, over = False, 0, threading.Event()
+
+    def send(self, frame: Frame) -> None: ...
+
+    def receive(self, timeout: float) -> Frame | None:  # noqa: ARG002
+        if self.sent > MOST_KEPT + 100:
+            self.over.set()
+            return None
+        self.sent += 1
+        return Frame(b"x")
+
+    def close(self) -> None: ...
+
+
+def test_frames_that_are_lost_between_two_tags_are_told_once() -> None:
+    flooding = _Flooding()
+    ahead = ReadAhead(flooding, Wake())
+    assert flooding.over.wait(20.0)
+    with pytest.raises(FrameError, match="more than 4096 frames arrived between two tags; some"):
+        ahead.receive(0.0)
+    kept = 0
+    while ahead.receive(0.0) is not None:
+        kept += 1
+    ahead.close()
+    assert kept == MOST_KEPT
+
+
+@pytest.mark.parametrize("answer", ["latest", "awaited"])
+def test_a_node_passes_the_checks_of_controllers(tmp_path: Path, answer: str) -> None:
+    """A node that hears nothing; with ``awaited`` a thread answers."""
+    dbc, _ = frame_files(tmp_path)
+    channel = f"can://virtual/checked-{answer}"
+    codecs, over, link = read_frames(dbc), threading.Event(), open_frame_link(channel)
+
+    def node() -> None:
+        while not over.is_set():
+            if link.receive(0.02) is not None:
+                link.send(Frame(codecs["Engine"].encode(np.zeros(4)), 256))
+
+    thread = threading.Thread(target=node)
+    thread.start()
+    try:
+        frames = read_frames(dbc, overflow="saturate")  # the suite gives any inputs
+
+        def make() -> FrameController:
+            return FrameController(
+                channel, send=["Pedal"], receive=["Engine"], frames=frames, answer=answer
+            )
+
+        check_controller(make)
+    finally:
+        over.set()
+        thread.join()
+        link.close()
 
 
 class _Nowhere:

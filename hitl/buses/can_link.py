@@ -6,16 +6,20 @@ a number.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 from hitl.buses.contract import LinkError
+from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.extras import extra
+from rtsim.core.tag import NS_PER_S
 from rtsim.frames import Frame, FrameError
 from rtsim.frames.contract import hexadecimal
 
 _MULTICAST = "udp_multicast"
+_MOST_ECHOES = 1024
 _NETWORKED = ("socketcand",)
 """Further interfaces whose frames pass a network."""
 
@@ -55,6 +59,9 @@ class CanLink:
                     f"{text}: hop_limit={given['hop_limit']} lets frames leave this machine; add "
                     "remote=yes to the URL if they may (they are not encrypted)"
                 )
+        self._echoes: deque[Frame] = deque(maxlen=_MOST_ECHOES)
+        """Frames that this end has sent by multicast, which it will receive too."""
+        self._hears_itself = interface == _MULTICAST
         try:
             self._bus: Any = can.Bus(
                 interface=interface, channel=int(channel) if number else channel, **given
@@ -75,6 +82,8 @@ class CanLink:
                 is_fd=len(frame.data) > 8, check=True,
             )  # fmt: skip
             bus.send(message)
+            if self._hears_itself:
+                self._echoes.append(frame)
         except ValueError as error:
             told = hexadecimal(frame.identifier, frame.extended)
             raise LinkError(f"{self._name} cannot carry frame {told}: {error}") from None
@@ -82,6 +91,15 @@ class CanLink:
             raise LinkError(f"cannot send to {self._name}: {error}") from None
 
     def receive(self, timeout: float) -> Frame | None:
+        until = stopwatch() + round(timeout * NS_PER_S)
+        while True:
+            frame = self._next(max(0, until - stopwatch()) / NS_PER_S)
+            if frame is None or frame not in self._echoes:
+                return frame
+            self._echoes.remove(frame)
+
+    def _next(self, timeout: float) -> Frame | None:
+        """Return the next frame, which can be one of this end."""
         bus, can = self._open(), self._can
         try:
             message = bus.recv(timeout)

@@ -41,7 +41,7 @@ def _fixed(start: int, step: object) -> int:
 
 
 def worst_response(messages: list[Sent], m: int, bit: int, least: int) -> int:
-    """Return R_m of section 3.2 without jitter, by equations (7) to (13); time in ns.
+    """Return R_m of the revised analysis, for messages without jitter; time in ns.
 
     ``messages`` are in the order of their priorities.  ``bit`` is the paper's tau_bit: a message
     that is queued this much after another has begun is still behind it.  ``least`` is the least
@@ -109,7 +109,7 @@ def _set(load: float, bitrate: int = 500_000) -> list[Sent]:
 
 
 def test_the_published_example_needs_the_second_instance() -> None:
-    """Table 3: A, B, C with C = 1 ms and periods 2.5, 3.5 and 3.5 ms; R = 2, 3 and 3.5 ms.
+    """The paper's counter-example: A, B, C with C = 1 ms and periods 2.5, 3.5 and 3.5 ms; R = 2, 3 and 3.5 ms.
 
     The analysis of 1994 gave 3 ms for C, and 3.5 ms is above its deadline of 3.25 ms.
     """

@@ -78,7 +78,7 @@ def test_load_says_who_loads_a_bus_and_fails_if_it_is_too_much(tmp_path: Path) -
 
 
 def test_the_printed_latencies_are_those_of_the_published_example() -> None:
-    """Davis et al. 2007, counter-example of section 3: 2, 3 and 3.5 ms at C = 1 ms."""
+    """Counter-example of Davis et al. 2007: 2, 3 and 3.5 ms at C = 1 ms."""
     bus = CanBus(135_000)
     periods = (2_500_000, 3_500_000, 3_500_000)
     frames = [PeriodicFrame(f"m{k}", bus.frame(k), ns) for k, ns in enumerate(periods)]

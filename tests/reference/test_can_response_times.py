@@ -109,7 +109,7 @@ def _set(load: float, bitrate: int = 500_000) -> list[Sent]:
 
 
 def test_the_published_example_needs_the_second_instance() -> None:
-    """The paper's counter-example: A, B, C with C = 1 ms and periods 2.5, 3.5 and 3.5 ms; R = 2, 3 and 3.5 ms.
+    """The paper's counter-example: C = 1 ms, periods 2.5, 3.5 and 3.5 ms; R = 2, 3 and 3.5 ms.
 
     The analysis of 1994 gave 3 ms for C, and 3.5 ms is above its deadline of 3.25 ms.
     """

@@ -158,6 +158,21 @@ def controller_in_c(example: str) -> Any:
     return figure
 
 
+def can_bus(example: str) -> Any:
+    figure, (position, waiting) = rows("position (m)", "latency (ms)")
+    for others, colour in zip((0, 2, 4), COLOURS, strict=True):
+        recording = run(example, others=others)
+        plot(position, recording, "cart.x", color=colour, label=str(others))
+        track = recording.track("messages/controller")
+        sent, arrived = track.integer("completed"), track.integer("arrival")
+        waiting.plot(sent / 1e9, (arrived - sent) / 1e6, color=colour, linewidth=1)
+    position.set_ylim(-2, 2)
+    waiting.set_yscale("log")
+    waiting.set_yticks([10, 100, 1000], ["10", "100", "1000"])
+    legend(position, "other nodes")
+    return figure
+
+
 DRAWN: dict[str, Callable[[str], Any]] = {
     "01_falling_ball": falling_ball,
     "02_sampled_controller": sampled_controller,
@@ -169,6 +184,7 @@ DRAWN: dict[str, Callable[[str], Any]] = {
     "08_queue": queue,
     "09_sensor_fault": sensor_fault,
     "10_controller_in_c": controller_in_c,
+    "11_can_bus": can_bus,
 }
 
 

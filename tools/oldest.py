@@ -18,6 +18,7 @@ from tools.setup import GROUPS, ROOT, lowest
 
 _PLUGIN = "tests/unit/test_pytest_plugin.py"
 SAMPLE = {
+    "cantools": ("tests/conformance/test_frame_codecs.py",),
     "click": ("tests/unit/test_cli.py",),
     "control": ("tests/unit/test_linear_exchange.py",),
     "distributed": ("tests/unit/test_study_workers.py",),
@@ -45,6 +46,7 @@ SAMPLE = {
     "pyarrow": ("tests/unit/test_study_runs.py",),
     "pyserial": ("tests/unit/test_emulated_board_urls.py",),
     "pytest": (f"{_PLUGIN}::test_a_repository_of_ten_lines_passes_on_two_workers",),
+    "python-can": ("tests/conformance/test_frame_links.py",),
     "pytest-xdist": (),  # runs all of them
     "pyzmq": ("tests/unit/test_sil_worker.py", "tests/unit/test_sil_tcp.py"),
     "rich": ("tests/unit/test_cli_tables.py", "tests/unit/test_top.py"),

@@ -36,6 +36,7 @@ from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
+from tools.can_pictures import draw_can
 from tools.cockpit import draw_cockpit
 from tools.equations import draw_bridge, draw_drift
 from tools.gallery import draw_gallery
@@ -288,6 +289,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "delay-margin.svg": lambda path: draw_delay_margin(path, save),
     "back-to-back.svg": draw_back_to_back,
     "pitl.svg": draw_pitl,
+    "can.svg": lambda path: draw_can(path, save),
     "cockpit.png": draw_cockpit,
     "vehicles.png": draw_vehicles,
     "three-views.png": draw_three_views,

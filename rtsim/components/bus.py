@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rtsim.components.latency import ZERO, LatencyModel, draw
+from rtsim.components.medium import MediumQueue, Parcel, SharedTransport, shared
 from rtsim.core.errors import ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
@@ -90,6 +91,10 @@ class Bus:
         self._sequence: dict[str, int] = {}
         self._last_arrival: dict[str, Tag] = {}
         self._flight: list[tuple[Tag, str, str, int, int, Message]] = []
+        self._media: dict[str, MediumQueue] = {}
+        """The media of the run, by name."""
+        self._on: dict[str, tuple[SharedTransport, MediumQueue]] = {}
+        """The transports on media and their media, by topic."""
 
     def add(self, topic: Topic) -> None:
         if topic.name in self.topics:
@@ -99,12 +104,31 @@ class Bus:
         self.topics[topic.name] = topic
         self._sequence[topic.name] = 0
         self._last_arrival[topic.name] = Tag(-1, 0)
+        transport = shared(topic.transport)
+        if transport is not None:
+            self._share(topic, transport)
+
+    def _share(self, topic: Topic, transport: SharedTransport) -> None:
+        medium = transport.medium
+        others = [(n, t) for n, (t, _) in self._on.items() if t.medium.name == medium.name]
+        for other, one in others:
+            if one.medium != medium:
+                raise ScenarioError(
+                    f"{other} and {topic.name} declare {medium.name} differently: {one.medium!r} "
+                    f"and {medium!r}; declare it once, or give the two media different names"
+                )
+        medium.check([*others, (topic.name, transport)])
+        queue = self._media.setdefault(medium.name, MediumQueue(medium.name))
+        carrier = transport.carrier(topic.signals, topic.name)
+        queue.add(topic.name, carrier, topic.signals.initial())
+        self._on[topic.name] = transport, queue
 
     def send(self, name: str, initiated: Tag, completed: Tag, payload: Vector) -> list[Message]:
         """Send a message with a copy of ``payload`` (n,).
 
-        Returns the messages to record: the message and its copies, or the lost message.  Raises
-        :class:`LatencyError` if the latency model of the topic returns an impossible delay.
+        Returns the messages to record: the message and its copies, or the lost message.  A message
+        that waits for a medium is returned by :meth:`transmit`.  Raises :class:`LatencyError` if
+        the latency model of the topic returns an impossible delay.
         """
         topic = self.topics[name]
         sequence = self._sequence[name]
@@ -118,6 +142,9 @@ class Bus:
                     name, topic.source, sequence, initiated, completed, LOST_ARRIVAL, content, LOST
                 )
             ]
+        if name in self._on:
+            self._queue(topic, sequence, initiated, completed, content, delays)
+            return []
         sent: list[Message] = []
         for copy, delay in enumerate(delays):
             arrival = self._arrival(topic, initiated, completed, delay, first=copy == 0)
@@ -129,6 +156,48 @@ class Bus:
             entry = (arrival, topic.source, name, sequence, copy, message)
             heapq.heappush(self._flight, entry)
         return sent
+
+    def _queue(
+        self, topic: Topic, sequence: int, initiated: Tag, completed: Tag, content: Vector,
+        delays: tuple[int, ...],
+    ) -> None:  # fmt: skip
+        """Let the message and its copies wait for their medium."""
+        failures = getattr(topic.transport, "failures", 0)
+        for copy, delay in enumerate(delays):
+            parcel = Parcel(topic.name, sequence, initiated, completed, content, copy, failures)
+            self._on[topic.name][1].put(completed.ns + delay, parcel)
+
+    @property
+    def next_transmission_ns(self) -> int:
+        """Time at which a medium is next free for a message that waits, ns."""
+        if not self._media:  # asked for at each tag, mostly without a medium
+            return NEVER.ns
+        return min(queue.next_ns for queue in self._media.values())
+
+    def transmit(self, ns: int) -> list[Message]:
+        """Begin the transmissions that are due at ``ns``; call it after the instant.
+
+        Returns the messages to record, whose arrivals are now known.
+        """
+        begun: list[Message] = []
+        for queue in self._media.values():
+            found = queue.decide(ns) if queue.next_ns <= ns else None
+            if found is None:
+                continue
+            parcel, arrival, payload = found
+            payload.setflags(write=False)
+            message = Message(
+                parcel.topic, self.topics[parcel.topic].source, parcel.sequence, parcel.initiated,
+                parcel.completed, arrival, payload, COPY if parcel.copy else DELIVERED,
+            )  # fmt: skip
+            entry = (arrival, message.source, parcel.topic, parcel.sequence, parcel.copy, message)
+            heapq.heappush(self._flight, entry)
+            begun.append(message)
+        return begun
+
+    def on_medium(self, name: str) -> bool:
+        """Return whether messages of the topic ``name`` wait for a medium."""
+        return name in self._on
 
     def inject(self, name: str, tag: Tag, payload: Vector) -> Message:
         """Add a message from a command; it arrives at ``tag`` without latency or loss."""
@@ -212,12 +281,15 @@ class Bus:
             "sequence": dict(self._sequence),
             "last_arrival": {k: list(v) for k, v in self._last_arrival.items()},
             "flight": flight,
+            **({"media": {n: q.save() for n, q in self._media.items()}} if self._media else {}),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
         self._sequence = dict(saved["sequence"])
         self._last_arrival = {k: Tag(*v) for k, v in saved["last_arrival"].items()}
         self._flight = []
+        for name, queue in self._media.items():
+            queue.restore(saved["media"][name])
         for row in saved["flight"]:
             payload = np.array(row["payload"], dtype=np.float64)
             payload.flags.writeable = False

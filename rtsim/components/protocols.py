@@ -26,6 +26,7 @@ Sourced           functions()                            its class, if it runs i
 Interfaced        interface                              errors name no file and line
 FreeRunning       free_running                           it pauses with the run
 Paced             paced                                  a restore does not set its clock
+Prompt            prompt                                 in real time it needs a compute latency
 ByAddress         by_address(), ran_by_address()         its steps run in the interpreter
 ================  =====================================  ==========================================
 """
@@ -246,6 +247,16 @@ class Paced(Protocol):
 
 
 @runtime_checkable
+class Prompt(Protocol):
+    """A controller outside this process that has an answer at any time, such as the last values."""
+
+    @property
+    def prompt(self) -> bool:
+        """True if ``receive`` never waits; its compute latency may be 0 s in real time."""
+        ...
+
+
+@runtime_checkable
 class ByAddress(Protocol):
     """A controller whose step compiled code can call, without :meth:`Controller.send`.
 
@@ -385,3 +396,8 @@ def free_running(controller: Controller) -> bool:
 def paced(controller: Controller) -> bool:
     """Return whether ``controller`` is a board in real time."""
     return isinstance(controller, Paced) and controller.paced
+
+
+def prompt(controller: Controller) -> bool:
+    """Return whether ``controller`` has an answer at any time, although it runs elsewhere."""
+    return isinstance(controller, Prompt) and controller.prompt

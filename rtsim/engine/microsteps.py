@@ -129,6 +129,8 @@ class Microsteps:
                 discrete = True
             fires = self._guarded and any(p.ns == ns and p.fires for p in system.plants)
             if not fires and not (discrete and (self._set_off_next or system.bus.next_ns <= ns)):
+                if system.bus.next_transmission_ns <= ns:
+                    self._transmit(ns)
                 return
             tag = Tag(ns, tag.step + 1)
             if tag.step > MAX_MICROSTEPS:
@@ -228,6 +230,11 @@ class Microsteps:
             for listener in self._system.listeners.get(message.topic, ()):
                 listener.hear(message.topic, message.payload)
                 self._triggered.add(listener.name)
+
+    def _transmit(self, ns: int) -> None:
+        """Let the messages of this instant compete for their media, and record who begins."""
+        for message in self._system.bus.transmit(ns):
+            self._trace.message(message)
 
     def _run_task(self, task: Task, tag: Tag, ticks: bool) -> None:
         if ticks:

@@ -141,7 +141,7 @@ class System:
 
         The ticks of the tasks in ``but`` do not count.
         """
-        ns = self.bus.next_ns
+        ns = min(self.bus.next_ns, self.bus.next_transmission_ns)
         if until_ns < ns:
             ns = until_ns
         for task in self.tasks:

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from rtsim.components.latency import Fixed, LatencyModel
+from rtsim.components.medium import shared
 from rtsim.components.ports import SignalPort, Wiring, resolve
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signals
@@ -117,9 +118,18 @@ def links_of(
 
 
 def constant_delay(model: LatencyModel, size_bytes: int, link: str) -> int:
-    """Return the delay of a latency model in ns; raises :class:`ModelError` if it is random."""
+    """Return the delay of a latency model in ns.
+
+    Raises :class:`ModelError` if it is random, or depends on other messages.
+    """
     if isinstance(model, Fixed):
         return model.constant[0]
+    if shared(model) is not None:
+        raise ModelError(
+            f"the latency of {link} depends on the other messages of its medium ({model!r}); a "
+            "linear model needs a constant one: declare Fixed(S) for this analysis, for example "
+            "with the worst latency that rtsim bus load prints"
+        )
     drawn = {
         model.delays(np.random.default_rng(seed), size_bytes) for seed in range(8) for _ in range(4)
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from rtsim.components.latency import Fixed
-from rtsim.components.protocols import own_time
+from rtsim.components.protocols import own_time, prompt
 from rtsim.core.clock import Clock, WallClock, stopwatch
 from rtsim.core.errors import ControllerError, RecordingError, ScenarioError
 from rtsim.core.raised import blame, from_outside, interrupt, on_ctrl_c, on_signals
@@ -332,6 +332,7 @@ def check_outside(system: System) -> None:
         if (
             task.controller.outside
             and own_time(task.controller) is None
+            and not prompt(task.controller)
             and isinstance(task.compute, Fixed)
             and task.compute.constant == (0,)
         ):

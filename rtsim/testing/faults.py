@@ -6,12 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from rtsim.components.can_bus import CanBus
 from rtsim.core.random_streams import RandomStreams
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.at_loop import LoopFault
+from rtsim.engine.faults.at_messages import MessageFault
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.kind import FaultError, FaultKind
 from rtsim.engine.faults.kinds import KINDS
@@ -154,6 +156,10 @@ def _pacing(kind: type[FaultKind] | None) -> dict[str, Any]:
 def _scenario(given: Mapping[str, Any] | None) -> Scenario:
     out = unstable(until=UNTIL_S)
     if given is not None:
+        kind = KINDS[given["kind"]]
+        if issubclass(kind, MessageFault) and kind.needs_medium:
+            controller = out.controller_component("controller", "the scenario has no controller")
+            controller.transport = CanBus(500_000).frame(1)
         out.faults(given)
     return out
 

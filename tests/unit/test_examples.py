@@ -124,14 +124,32 @@ def test_10_the_motor_reaches_its_speed(run: Recording) -> None:
     assert run["motor.speed"][-1] == pytest.approx(-100, abs=1)
 
 
+def test_11_a_command_waits_for_more_important_frames(run: Recording) -> None:
+    """Worst case: two others and the command begin together (135, 135 and 132 bits)."""
+    track = run.track("messages/controller")
+    latency = track.integer("arrival") - track.integer("completed")
+    assert latency.max() == (2 * 135 + 132) * 100_000
+    assert latency.min() >= 132 * 100_000
+
+
+def test_11_an_overloaded_bus_makes_the_loop_unstable() -> None:
+    """A constant latency of pi / 10 s is the limit of stability of x' = -5 x."""
+    example = load_scenario(str(FOLDER / "11_can_bus.py"), {"others": "4"})
+    recording = trace_of(example, compile=False)
+    track = recording.track("messages/controller")
+    latency = track.integer("arrival") - track.integer("completed")
+    assert latency[-1] > math.pi / 10 * 1e9
+    assert np.abs(recording["cart.x"][-200:]).max() > 1.0
+
+
 def test_10_the_c_does_what_its_reference_does() -> None:
     example = FOLDER / "10_controller_in_c.py"
     printed = rtsim("sil", "test", example, "-c", example.with_suffix(".toml"))
     assert "voltage" in printed
 
 
-def test_there_are_ten() -> None:
-    assert [path.name[:2] for path in EXAMPLES] == [f"{k:02}" for k in range(1, 11)]
+def test_there_are_eleven() -> None:
+    assert [path.name[:2] for path in EXAMPLES] == [f"{k:02}" for k in range(1, 12)]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

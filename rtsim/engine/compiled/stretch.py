@@ -177,6 +177,8 @@ class Stretches:
             return f"the inputs of {task.name} are changed on their way"
         if found.kind in SENDERS:
             topic = system.bus.topics[task.name]
+            if system.bus.on_medium(task.name):
+                return f"messages of {task.name} wait for a medium"
             if self._trace.tally is not None and not self._trace.topic_track(task.name).keeps:
                 return f"clients see the latencies of {task.name}, and no row of it is kept"
             for model in (topic.transport, found.compute):
@@ -238,6 +240,7 @@ class Stretches:
         """The first time [ns] at which something happens that is not compiled."""
         system, native = self._system, self._reactions
         found = [FAR, *system.inserted[:1], *system.bus.arrivals_except(native.keys())]
+        found.append(system.bus.next_transmission_ns)
         for task in system.tasks:
             if task.name not in native or not _checked(task):
                 found.append(task.next_ns)

@@ -31,6 +31,8 @@ class MessageFault(FaultKind):
     example: ClassVar[str] = "controller"
     holds_back: ClassVar[bool] = False
     """True if later messages can overtake a message that the fault delays."""
+    needs_medium: ClassVar[bool] = False
+    """True if the fault acts only on messages that share a medium, such as a CAN bus."""
 
     def __init__(self, activity: Activity) -> None:
         self.fault = activity.fault
@@ -51,6 +53,11 @@ class MessageFault(FaultKind):
     @abstractmethod
     def spoil(self, delays: Delays) -> Delays:
         """Return the delays (ns) that the fault makes of the delays (ns) without the fault."""
+
+    @property
+    def failures(self) -> int:
+        """How many transmissions on its medium the fault lets fail before one succeeds."""
+        return 0
 
     def ns(self, parameter: str) -> int:
         """Return the value of a time parameter, ns; 0 if the parameter is not given."""
@@ -116,7 +123,23 @@ class ReorderFault(MessageFault):
         return tuple(d + self.ns("extra") for d in delays)
 
 
-MESSAGE_KINDS = (Drop, Delay, DuplicateFault, ReorderFault, Burst)
+class ErrorFrame(MessageFault):
+    """The frame is destroyed at its last bit ``times`` times; its sender sends it again."""
+
+    name = "error_frame"
+    does = "is destroyed on the bus and sent again"
+    parameters = (Parameter("times", "natural", needed=False),)
+    needs_medium = True
+
+    def spoil(self, delays: Delays) -> Delays:
+        return delays
+
+    @property
+    def failures(self) -> int:
+        return int(self.fault.parameters.get("times", 1))
+
+
+MESSAGE_KINDS = (Drop, Delay, DuplicateFault, ReorderFault, Burst, ErrorFrame)
 
 
 class FaultyTransport:
@@ -125,26 +148,29 @@ class FaultyTransport:
     def __init__(
         self, inner: LatencyModel, faults: Sequence[MessageFault], present: Present
     ) -> None:
-        self._inner = inner
+        self.inner = inner
         self._faults = tuple(faults)
         self._present = present
         self._sequence = 0
         self._held_back = False
+        self.failures = 0
+        """How many transmissions of the latest message will fail on its medium."""
 
     @property
     def ordered(self) -> bool:
         """False if a fault lets later messages overtake the latest message."""
-        return self._inner.ordered and not self._held_back
+        return self.inner.ordered and not self._held_back
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
-        delays = self._inner.delays(stream, size_bytes)
-        self._held_back = False
+        delays = self.inner.delays(stream, size_bytes)
+        self._held_back, self.failures = False, 0
         ns = self._present.ns
         for fault in self._faults:
             activity = fault.activity
             struck = activity.strikes(ns)
             if struck:
                 before, delays = delays, fault.spoil(delays)
+                self.failures += fault.failures
                 self._held_back = self._held_back or fault.holds_back
                 if activity.begins:
                     self._tell(activity, ns, before, delays)

@@ -1,0 +1,14 @@
+"""Frames on real and virtual buses and networks: CAN by python-can, and UDP datagrams.
+
+:class:`FrameController` exchanges frames at its ticks, :class:`FrameInput` reads frames as an
+external input.  Both use a link (:mod:`hitl.buses.urls`) and codecs (:mod:`rtsim.frames`).
+"""
+
+from hitl.buses.contract import FrameLink, LinkError
+from hitl.buses.controller import FrameController
+from hitl.buses.external import FrameInput
+from hitl.buses.urls import FRAME_LINKS, open_frame_link
+
+__all__ = [
+    "FRAME_LINKS", "FrameController", "FrameInput", "FrameLink", "LinkError", "open_frame_link",
+]  # fmt: skip

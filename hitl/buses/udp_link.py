@@ -1,0 +1,113 @@
+"""UDP datagrams; each datagram is one frame."""
+
+from __future__ import annotations
+
+import ipaddress
+import select
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+
+from hitl.buses.contract import LinkError
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.frames import Frame
+
+MOST_BYTES = 65_507
+"""Bytes of the longest datagram."""
+
+
+class UdpLink:
+    """Sends datagrams to ``to`` (``HOST:PORT``) and receives those that arrive at ``bind``.
+
+    Without ``bind`` it receives the answers to its own port.  Addresses other than those of this
+    machine need ``remote``.
+    """
+
+    addressed = False
+
+    def __init__(self, text: str, to: str, options: Mapping[str, str], remote: bool) -> None:
+        for name in options:
+            if name != "bind":
+                raise UnknownName("option", name, ("bind", "frames", "remote"), text)
+        family, self._to = _address(text, to, remote, least=1)
+        own = "[::1]:0" if family == socket.AF_INET6 else "127.0.0.1:0"
+        if remote and "bind" not in options:
+            own = "[::]:0" if family == socket.AF_INET6 else "0.0.0.0:0"
+        own_family, bind = _address(text, options.get("bind", own), remote, least=0)
+        if own_family != family:
+            raise ScenarioError(f"{text}: one address is IPv4 and the other IPv6; use one kind")
+        self._name = text
+        self._socket: socket.socket | None = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind(bind)
+            self._socket.setblocking(False)
+        except OSError as error:
+            self._socket.close()
+            raise LinkError(
+                f"cannot listen at {bind[0]}:{bind[1]} for {text}: {error.strerror}; another "
+                "program may use this port"
+            ) from None
+
+    @property
+    def port(self) -> int:
+        """The port at which datagrams are received."""
+        port: int = self._open().getsockname()[1]
+        return port
+
+    def send(self, frame: Frame) -> None:
+        link = self._open()
+        if len(frame.data) > MOST_BYTES:
+            raise LinkError(f"{self._name}: a datagram has at most {MOST_BYTES} bytes")
+        with suppress(BlockingIOError):  # no room in the buffer: lost, as any datagram may be
+            try:
+                link.sendto(frame.data, self._to)
+            except ConnectionError:  # nobody listens, and the system tells it
+                pass
+            except BlockingIOError:
+                raise
+            except OSError as error:
+                raise LinkError(f"cannot send to {self._name}: {error.strerror}") from None
+
+    def receive(self, timeout: float) -> Frame | None:
+        link = self._open()
+        if timeout > 0.0 and not select.select([link], [], [], timeout)[0]:
+            return None
+        try:
+            return Frame(link.recv(MOST_BYTES + 1))
+        except (BlockingIOError, ConnectionError):  # nothing there, or nobody listened to us
+            return None
+        except OSError as error:
+            raise LinkError(f"cannot receive from {self._name}: {error.strerror}") from None
+
+    def close(self) -> None:
+        link, self._socket = self._socket, None
+        if link is not None:
+            link.close()
+
+    def _open(self) -> socket.socket:
+        if self._socket is None:
+            raise LinkError(f"{self._name} is closed")
+        return self._socket
+
+
+def _address(
+    text: str, given: str, remote: bool, least: int
+) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    """Return family and address of ``HOST:PORT``; raises :class:`ScenarioError` for a wrong one."""
+    host, colon, digits = given.rpartition(":")
+    if not colon or not digits.isascii() or not digits.isdigit() or len(digits) > 5:
+        raise ScenarioError(f"{text}: {given!r} is not an address; write HOST:PORT")
+    port = int(digits)
+    if not least <= port <= 65535:
+        raise ScenarioError(f"{text}: port {port} is not from {least} to 65535")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError):
+        raise ScenarioError(f"{text}: the host {host!r} is unknown; write HOST:PORT") from None
+    family, *_, address = found[0]
+    if not remote and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+        raise ScenarioError(
+            f"{text}: {host} is not this machine; add remote=yes to the URL if the datagrams may "
+            "leave or enter it (they are not encrypted)"
+        )
+    return family, (str(address[0]), int(address[1]))

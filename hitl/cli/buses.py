@@ -1,0 +1,25 @@
+"""The commands ``rtsim bus ...``: check descriptions of frames, loads of buses, and listen."""
+
+from __future__ import annotations
+
+import click
+
+from rtsim.cli.commands import Commands
+
+COMMANDS = {
+    "check": "hitl.cli.bus_check:check",
+    "load": "hitl.cli.bus_load:load",
+    "listen": "hitl.cli.bus_listen:listen",
+}
+
+
+@click.group(cls=Commands, known=lambda: COMMANDS)
+def bus() -> None:
+    """Check CAN buses and datagrams, and listen to them.
+
+    \b
+    Examples:
+      rtsim bus check car.dbc --bitrate 500000
+      rtsim bus load car.py
+      rtsim bus listen 'can://socketcan/can0?dbc=car.dbc'
+    """

@@ -1,0 +1,222 @@
+"""A medium that several topics share, such as a CAN bus: one message at a time, by priority.
+
+A latency model on a medium is a :class:`SharedTransport`.  The time of arrival of its messages is
+not known when they are sent, because a more important message can come before them.  The message
+bus therefore keeps one :class:`MediumQueue` for each medium of a run.  The medium is not
+preemptive: a transmission that has begun is not interrupted.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from rtsim.core.errors import LatencyError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NEVER, Tag
+
+MOST_WAITING = 10_000
+"""The most messages that wait for one medium; more of them mean that it is overloaded."""
+
+
+class Transmission(NamedTuple):
+    """What the transmission of one message needs of its medium."""
+
+    priority: tuple[int, ...]
+    """The smallest goes first."""
+    takes_ns: int
+    """Time from the beginning of the transmission to the arrival, ns; > 0."""
+    gap_ns: int
+    """Time after the arrival until the medium is free again, ns."""
+    failed_ns: int
+    """Time from the beginning of a transmission that fails until the medium is free again, ns."""
+    payload: Vector
+    """The values (n,) that arrive, for example after rounding to the bits of a frame; NaN for a
+    value that the transmission does not carry, so that its receivers keep the last one."""
+
+
+Carrier = Callable[[Vector], Transmission]
+"""Returns the transmission of a message with the given values (n,)."""
+
+
+class Medium(Protocol):
+    """A medium as declared; equal media with one name are one medium."""
+
+    @property
+    def name(self) -> str: ...
+
+    def check(self, topics: Iterable[tuple[str, SharedTransport]]) -> None:
+        """Raise :class:`ScenarioError` if these topics, with their names, cannot share it."""
+        ...
+
+
+@runtime_checkable
+class SharedTransport(Protocol):
+    """A latency model on a medium.
+
+    Its ``delays`` are the times from the completion of a message until it is ready for the medium:
+    ``(0,)`` unless a fault changes them.  All copies of a message use the medium.
+    """
+
+    @property
+    def ordered(self) -> bool: ...
+
+    @property
+    def medium(self) -> Medium: ...
+
+    def carrier(self, signals: Signals, topic: str) -> Carrier:
+        """Return the carrier of messages with ``signals``; errors name ``topic``.
+
+        Raises :class:`ScenarioError` if the messages do not fit.
+        """
+        ...
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]: ...
+
+
+def shared(model: object) -> SharedTransport | None:
+    """Return the model on a medium that ``model`` is or decorates (``inner``), else None."""
+    found: Any = model
+    while found is not None and not isinstance(found, SharedTransport):
+        found = getattr(found, "inner", None)
+    return found
+
+
+class Parcel(NamedTuple):
+    """A message that waits for a medium."""
+
+    topic: str
+    sequence: int
+    initiated: Tag
+    completed: Tag
+    sent: Vector
+    """The values as they were sent, (n,)."""
+    copy: int
+    failures: int
+    """How many transmissions of it will fail before one succeeds."""
+
+    def save(self) -> list[Any]:
+        return [
+            self.topic, self.sequence, list(self.initiated), list(self.completed),
+            self.sent.tolist(), self.copy, self.failures,
+        ]  # fmt: skip
+
+    @classmethod
+    def restored(cls, row: list[Any]) -> Parcel:
+        topic, sequence, initiated, completed, sent, copy, failures = row
+        values = np.array(sent, dtype=np.float64)
+        return cls(topic, sequence, Tag(*initiated), Tag(*completed), values, copy, failures)
+
+
+class Delivery(NamedTuple):
+    """A parcel whose transmission has begun, and when and with which values it arrives."""
+
+    parcel: Parcel
+    arrival: Tag
+    payload: Vector
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A parcel in a queue, with its place in the order of the queue."""
+
+    ready_ns: int
+    number: int
+    parcel: Parcel
+    transmission: Transmission
+
+
+class MediumQueue:
+    """The messages that wait for one medium, and the time at which the medium is free.
+
+    The queue decides after each instant, so that all messages of an instant compete, in whichever
+    microstep they were sent.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._carriers: dict[str, Carrier] = {}
+        self._last: dict[str, Vector] = {}
+        """The last values that arrived, by topic."""
+        self.free_ns = 0
+        self._coming: list[tuple[int, int, _Entry]] = []
+        self._waiting: list[tuple[tuple[int, ...], int, int, _Entry]] = []
+        self._number = 0
+
+    def add(self, topic: str, carrier: Carrier, values: Vector) -> None:
+        """Add a topic with its carrier and its values (n,) before the first message."""
+        self._carriers[topic], self._last[topic] = carrier, values
+
+    def put(self, ready_ns: int, parcel: Parcel) -> None:
+        """Let ``parcel`` compete for the medium from ``ready_ns`` on.
+
+        Raises :class:`LatencyError` if too many messages wait.
+        """
+        if len(self._coming) + len(self._waiting) >= MOST_WAITING:
+            raise LatencyError(
+                f"{MOST_WAITING} messages wait for {self.name}, which is overloaded; send fewer or "
+                "shorter messages, or give it a higher bit rate (rtsim bus load SCENARIO shows "
+                "who loads it)"
+            )
+        transmission = self._carriers[parcel.topic](parcel.sent)
+        entry = _Entry(ready_ns, self._number, parcel, transmission)
+        self._number += 1
+        heapq.heappush(self._coming, (ready_ns, entry.number, entry))
+
+    @property
+    def next_ns(self) -> int:
+        """Time of the next decision, ns; :data:`NEVER` if no message waits."""
+        if self._waiting:
+            return self.free_ns
+        return max(self.free_ns, self._coming[0][0]) if self._coming else NEVER.ns
+
+    def decide(self, ns: int) -> Delivery | None:
+        """Begin the next transmission if the medium is free at ``ns``; call it after the instant.
+
+        Returns None if no transmission begins, or if the one that begins will fail.
+        """
+        while self._coming and self._coming[0][0] <= ns:
+            entry = heapq.heappop(self._coming)[-1]
+            self._wait(entry)
+        if not self._waiting or self.free_ns > ns:
+            return None
+        entry = heapq.heappop(self._waiting)[-1]
+        parcel, takes = entry.parcel, entry.transmission
+        if parcel.failures:
+            self.free_ns = ns + takes.failed_ns
+            again = parcel._replace(failures=parcel.failures - 1)
+            self._wait(_Entry(entry.ready_ns, entry.number, again, takes))
+            return None
+        arrival = ns + takes.takes_ns
+        self.free_ns = arrival + takes.gap_ns
+        payload, last = takes.payload, self._last[parcel.topic]
+        last[:] = np.where(np.isnan(payload), last, payload)
+        return Delivery(parcel, Tag(arrival), last.copy())
+
+    def _wait(self, entry: _Entry) -> None:
+        order = entry.transmission.priority, entry.ready_ns, entry.number
+        heapq.heappush(self._waiting, (*order, entry))
+
+    def save(self) -> dict[str, Any]:
+        """Return all that waits as plain data."""
+        entries = [e[-1] for e in sorted(self._coming, key=lambda e: e[:2])]
+        entries += [e[-1] for e in sorted(self._waiting, key=lambda e: e[:3])]
+        rows = [[e.ready_ns, e.number, e.parcel.save()] for e in entries]
+        last = {topic: values.tolist() for topic, values in self._last.items()}
+        return {"free": self.free_ns, "number": self._number, "waiting": rows, "last": last}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.free_ns, self._number = saved["free"], saved["number"]
+        self._coming, self._waiting = [], []
+        for topic, values in saved["last"].items():
+            self._last[topic][:] = values
+        for ready_ns, number, row in saved["waiting"]:
+            parcel = Parcel.restored(row)
+            transmission = self._carriers[parcel.topic](parcel.sent)
+            entry = _Entry(ready_ns, number, parcel, transmission)
+            self._coming.append((ready_ns, number, entry))
+        heapq.heapify(self._coming)

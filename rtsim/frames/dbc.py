@@ -1,0 +1,155 @@
+"""Frames of a CAN bus as a DBC file describes them, read by cantools.
+
+Only this module uses cantools.  cantools places the bits; scales and limits are rtsim's, so that a
+value on the grid of its raw numbers comes back unchanged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.extras import extra
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.frames.contract import FrameError
+from rtsim.frames.raw import RawType, integer
+
+MOST_FILE_BYTES = 1 << 24
+_NOT_SENT = "VECTOR__INDEPENDENT_SIG_MSG"
+"""The message in which a DBC file keeps signals that belong to no message."""
+
+
+class DbcCodec:
+    """The codec of one message of a DBC file.
+
+    Its signals are those of all multiplexers.  A frame carries the signals that the values of its
+    multiplexers select.  Signals that the sender leaves alone keep their initial value.
+    """
+
+    def __init__(self, message: Any, overflow: str, source: str) -> None:
+        self.name: str = message.name
+        self.identifier: int = message.frame_id
+        self.extended: bool = message.is_extended_frame
+        self.length: int = message.length
+        self.period_ns = round((message.cycle_time or 0) * 1_000_000)
+        self._message, self._source = message, source
+        self._raw = tuple(_raw_type(self.name, signal, overflow) for signal in message.signals)
+        self.signals = Signals(
+            *(_signal(s, raw) for s, raw in zip(message.signals, self._raw, strict=True))
+        )
+        names = self.signals.names
+        self._at = {name: k for k, name in enumerate(names)}
+        self._chosen_by: list[tuple[int, frozenset[int]] | None] = [
+            None
+            if s.multiplexer_signal is None
+            else (self._at[s.multiplexer_signal], frozenset(s.multiplexer_ids or ()))
+            for s in message.signals
+        ]
+
+    def encode(self, values: Vector) -> bytes:
+        raw: dict[str, Any] = {}
+        known: dict[int, Any] = {}
+        for name, at in self._at.items():
+            if self._sent(at, values, known):
+                raw[name] = known[at] = self._of(at, values)
+        try:
+            return bytes(self._message.encode(raw, scaling=False, strict=False))
+        except self._errors as error:
+            raise FrameError(f"frame {self.name} cannot be made: {error}") from None
+
+    def _of(self, at: int, values: Vector) -> int | float:
+        try:
+            return self._raw[at].raw(float(values[at]))
+        except FrameError as error:
+            raise FrameError(f"frame {self.name}: {error}") from None
+
+    def _sent(self, at: int, values: Vector, known: dict[int, Any]) -> bool:
+        """Return whether the multiplexers select signal number ``at``; keep raw values found."""
+        chosen = self._chosen_by[at]
+        if chosen is None:
+            return True
+        multiplexer, ids = chosen
+        if not self._sent(multiplexer, values, known):
+            return False
+        if multiplexer not in known:
+            known[multiplexer] = self._of(multiplexer, values)
+        return known[multiplexer] in ids
+
+    def decode(self, data: bytes, into: Vector) -> None:
+        if len(data) != self.length:
+            raise FrameError(
+                f"frame {self.name} has {len(data)} bytes; its description says {self.length}"
+            )
+        try:
+            found = self._message.decode(data, decode_choices=False, scaling=False)
+        except self._errors as error:
+            raise FrameError(f"frame {self.name} is malformed: {error}") from None
+        values = []
+        for name, raw in found.items():
+            at = self._at[name]
+            value = self._raw[at].value(float(raw))
+            if isnan(value) or value in (float("inf"), float("-inf")):
+                raise FrameError(f"frame {self.name} is malformed: {name} is {value}")
+            values.append((at, value))
+        for at, value in values:
+            into[at] = value
+
+    @property
+    def _errors(self) -> tuple[type[Exception], ...]:
+        database = extra("cantools.database", "can", "a DBC file")
+        return database.errors.Error, ValueError, KeyError, OverflowError, TypeError
+
+    @property
+    def raw_types(self) -> tuple[RawType, ...]:
+        """The raw type of each signal."""
+        return self._raw
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DbcCodec) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        """Return a short text that identifies the message by its name and the file's hash."""
+        return f"DbcCodec({self.name}, {self._source})"
+
+
+def read_dbc(path: Path, overflow: str = "error") -> dict[str, DbcCodec]:
+    """Return the codecs of all messages of the DBC file ``path``, by their names.
+
+    Raises :class:`ScenarioError` if the file is not a DBC file.
+    """
+    database = extra("cantools.database", "can", "a DBC file")
+    if path.stat().st_size > MOST_FILE_BYTES:
+        raise ScenarioError(
+            f"{path} has more than {MOST_FILE_BYTES} bytes, too many for a DBC file"
+        )
+    try:
+        found = database.load_file(str(path), database_format="dbc", strict=True)
+    except (database.errors.Error, database.UnsupportedDatabaseFormatError, ValueError) as error:
+        told = " ".join(str(error).split())
+        raise ScenarioError(f"{path} is not a valid DBC file: {told}") from None
+    source = f"{path.name} sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
+    codecs = [DbcCodec(m, overflow, source) for m in found.messages if m.name != _NOT_SENT]
+    if not codecs:
+        raise ScenarioError(f"{path} describes no messages; a DBC file has lines BO_")
+    return {codec.name: codec for codec in codecs}
+
+
+def _raw_type(message: str, signal: Any, overflow: str) -> RawType:
+    scale, bias = float(signal.conversion.scale), float(signal.conversion.offset)
+    name = f"{message}.{signal.name}"
+    if signal.is_float:
+        return RawType(name, 0, 0, int(signal.length), scale, bias, overflow)
+    return integer(name, int(signal.length), bool(signal.is_signed), scale, bias, overflow)
+
+
+def _signal(signal: Any, raw: RawType) -> Signal:
+    """Return the signal of rtsim: its unit, and the initial value of the file, or raw 0."""
+    initial = signal.raw_initial
+    value = raw.value(0.0 if initial is None else float(initial))
+    return Signal(signal.name, signal.unit or "1", initial=value)

@@ -1,0 +1,70 @@
+"""Files that describe frames, by the suffix of their names.
+
+Other packages add a kind of file by the entry point ``rtsim.frame_files``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.extension_point import ExtensionPoint
+from rtsim.frames.contract import OVERFLOW, FrameCodec
+from rtsim.frames.dbc import read_dbc
+from rtsim.frames.struct_codec import read_structs
+
+Reader = Callable[[Path, str], Mapping[str, FrameCodec]]
+"""A function ``read(path, overflow)`` that returns the codecs of a file by their names."""
+
+
+def _checked(name: str, made: object) -> Reader:
+    if not callable(made):
+        raise ScenarioError(
+            f"reader of .{name} files is {made!r}; expected a function read(path, overflow)"
+        )
+    return made
+
+
+FRAME_FILES: ExtensionPoint[Reader] = ExtensionPoint(
+    "rtsim.frame_files", "kind of file of frames", {"dbc": read_dbc, "toml": read_structs}, _checked
+)
+"""The function that reads each kind of file, by the suffix without the dot."""
+
+
+def read_frames(path: str | Path, overflow: str = OVERFLOW[0]) -> Frames:
+    """Return the codecs of all frames that the file ``path`` describes.
+
+    ``overflow``: what happens with a value that its frame cannot hold: ``"error"``, or
+    ``"saturate"`` for the nearest value that it can hold.  Raises :class:`ScenarioError`.
+    """
+    path = Path(path)
+    if overflow not in OVERFLOW:
+        raise ScenarioError(f"overflow = {overflow!r} is unknown; choose {' or '.join(OVERFLOW)}")
+    if not path.is_file():
+        raise ScenarioError(f"{path} does not exist; give a file of frames, such as car.dbc")
+    suffix = path.suffix.lower().removeprefix(".")
+    return Frames(path, FRAME_FILES.get_or_raise(suffix, str(path))(path, overflow))
+
+
+class Frames(Mapping[str, FrameCodec]):
+    """The codecs of one file, by the names of the frames; an unknown name is an error."""
+
+    def __init__(self, path: Path, codecs: Mapping[str, FrameCodec]) -> None:
+        self.path = path
+        self._codecs = dict(codecs)
+
+    def __getitem__(self, name: str) -> FrameCodec:
+        try:
+            return self._codecs[name]
+        except KeyError:
+            raise UnknownName("frame", name, self._codecs, str(self.path)) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._codecs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._codecs)
+
+    def __len__(self) -> int:
+        return len(self._codecs)

@@ -17,10 +17,12 @@ from pathlib import Path
 from hitl.building import store
 from hitl.building.arguments import check_arguments
 from hitl.building.complaints import in_few_words, no_c
+from hitl.building.sketch_text import cpp_text
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.building.unit import SUPPORT, unit_text
 from hitl.building.width import MACHINE, check_width
 from hitl.interface import Interface, load_interface
+from hitl.interface.language import is_cpp, is_sketch
 from hitl.interface.targets import check_target
 from rtsim.core.errors import UnknownName
 
@@ -38,7 +40,11 @@ FLAGS: dict[str, tuple[str, ...]] = {
 multiply-add rounds differently from the reference model.  Only plain builds are used for timing."""
 _ALWAYS = ("-fPIC", "-ffp-contract=off")
 _WARNINGS = ("-Wall", "-Wextra")
-_OWN = ("-std=gnu11", "-O2", "-g", "-fPIC", "-ffp-contract=off")
+_OWN = ("-O2", "-g", "-fPIC", "-ffp-contract=off")
+_C, _CPP = ("-std=gnu11",), ("-x", "c++", "-std=gnu++17")
+"""Flags that choose the language of rtsim's own C, and of a unit in C++."""
+_UNLOADABLE = ("-fno-gnu-unique",)
+"""Flags of gcc for C++: without them, copies of a library in one process share static variables."""
 _EXACT = ("-fno-fast-math", "-fno-finite-math-only")
 """Flags that follow the controller's own: the checks of values need NaN and infinity."""
 _ENTRY_POINTS = (
@@ -55,7 +61,8 @@ _SHARES = sys.platform.startswith("linux")
 _CONTENTS = (PROGRAM, LIBRARY, UNIT, WARNINGS, *((LINK,) if _SHARES else ()))
 _SUPPORT = (
     "worker.c", "guard.c", "link.c",
-    "rtsim_link.h", "rtsim_message.h", "rtsim_unit.h", "rtsim_checks.h",
+    "rtsim_link.h", "rtsim_message.h", "rtsim_unit.h", "rtsim_checks.h", "rtsim_checks_cpp.h",
+    "rtsim_thrown.h",
 )  # fmt: skip
 _ATTEMPTS = 3
 
@@ -118,7 +125,7 @@ def build(
     if kind not in FLAGS:
         raise UnknownName("build", kind, list(FLAGS), f"the build of {interface.name}")
     check_target(interface, "host")
-    toolchain = toolchain or find_toolchain()
+    toolchain = toolchain or find_toolchain(interface.language.cpp)
     if toolchain.family == "zig" and kind != PLAIN:
         raise BuildError(
             f"a {kind} build needs gcc or clang with their libraries, but the compiler found is "
@@ -135,6 +142,9 @@ class _Job:
 
     def __init__(self, interface: Interface, kind: str, toolchain: Toolchain) -> None:
         self.interface, self.kind, self.toolchain = interface, kind, toolchain
+        self.cpp = interface.language.cpp
+        self.linker = toolchain.cpp() if self.cpp else toolchain
+        """The compiler of the unit, which also links: the C++ compiler adds C++'s library."""
         self.text = unit_text(interface)
         self.here = interface.path.parent
         """Folder of the interface file; paths in flags are relative to this folder."""
@@ -155,7 +165,8 @@ class _Job:
         interface = self.interface
         arguments = [self.kind, self.flags, _ALWAYS, _WARNINGS, _OWN, self.users, str(self.here)]
         named = [interface.libraries, [str(path) for path in interface.sources]]
-        sha = hashlib.sha256(json.dumps([self.toolchain.identity(), arguments, named]).encode())
+        compilers = [self.toolchain.identity(), self.linker.identity(), _C, _CPP, _UNLOADABLE]
+        sha = hashlib.sha256(json.dumps([compilers, arguments, named]).encode())
         sha.update(self.text.encode())
         for path in (*self.support, *interface.sources):
             sha.update(store.hash_of(path).encode())
@@ -178,13 +189,20 @@ class _Job:
             "compilations; save the sources, and build again"
         )
 
-    def _run(self, *arguments: str | Path) -> str:
-        return self.toolchain.run(arguments, self.here).warnings
+    def _run(self, *arguments: str | Path, cpp: bool = False) -> str:
+        compiler = self.linker if cpp else self.toolchain
+        return compiler.run(arguments, self.here).warnings
+
+    def _as_cpp(self) -> tuple[str, ...]:
+        """The flags of a source or a unit in C++."""
+        return _UNLOADABLE if self.toolchain.family == "gcc" else ()
 
     def _snapshot(self, work: Path) -> store.Snapshot:
         """Return a snapshot of the sources and of every header that they or the unit include."""
         sources = self.interface.sources
-        read = {p for source in (work / UNIT, *sources) for p in self._read_by(source)}
+        read = {*sources, *self._read_by(work / UNIT, self.cpp)}
+        for source in sources:
+            read |= self._read_by(self._compiled(source, work), self._is_cpp(source))
         files = {p for p in read if p.is_file() and work.resolve() not in p.parents}
         searched = [*dict.fromkeys([*(s.parent for s in sources), *self._folders("-I", "-iquote")])]
         libraries = {
@@ -196,13 +214,26 @@ class _Job:
         files |= {path for path in libraries if path.is_file()}
         return store.Snapshot.of(files, {*store.rivals(files, searched), *libraries} - files)
 
-    def _read_by(self, source: Path) -> set[Path]:
+    def _is_cpp(self, source: Path) -> bool:
+        return self.cpp and is_cpp(source)
+
+    def _compiled(self, source: Path, work: Path) -> Path:
+        """Return the file to compile: ``source``, or the C++ text of a sketch."""
+        if not is_sketch(source):
+            return source
+        path = work / f"{source.name}.cpp"
+        text = source.read_text(encoding="utf-8", errors="surrogateescape")
+        path.write_text(cpp_text(text, str(source)), "utf-8", "surrogateescape")
+        return path
+
+    def _read_by(self, source: Path, cpp: bool) -> set[Path]:
         """Return the files that ``source`` includes, as the compiler lists them (-M).
 
         Sources are scanned one at a time, because zig accepts only one.
         """
-        scan: list[str | Path] = ["-M", *self.flags, *self.users, f"-I{SUPPORT}", source]
-        rules = self.toolchain.run(scan, self.here).output
+        scan: list[str | Path] = ["-M", *self.flags, *self.users, f"-I{SUPPORT}"]
+        scan += ["-x", "c++", source] if cpp else [source]
+        rules = (self.linker if cpp else self.toolchain).run(scan, self.here).output
         for written, meant in (("\\\n", " "), ("\\ ", "\0"), ("\\#", "#"), ("$$", "$")):
             rules = rules.replace(written, meant)
         words = (w.replace("\0", " ") for w in rules.split() if w[-1] != ":")
@@ -219,17 +250,18 @@ class _Job:
         """Compile and link into a folder below ``work``, and return that folder."""
         made = work / "made"
         made.mkdir(exist_ok=True)
-        objects, warnings = self._users_objects(made, name)
+        objects, warnings = self._users_objects(work, made, name)
         unit, worker, guard = work / "unit.o", work / "worker.o", work / "guard.o"
         shared = [*objects, unit]
         dialect = _without(self.users, _DIALECT)
         # The unit defines objects of the controller, so the sanitizers must check it as well.
         checks = [flag for flag in self.flags if self.kind == SANITIZE and flag in _SANITIZE]
-        own = [*_OWN, *checks, f"-I{SUPPORT}", *dialect, *_EXACT, *_ENTRY_POINTS]
-        warnings += self._run(*own, "-c", work / UNIT, "-o", unit)
-        check_arguments(self.interface, self.toolchain, own)
+        own = [*_OWN, *checks, f"-I{SUPPORT}", *dialect, *_EXACT]
+        own += (*_CPP, *self._as_cpp()) if self.cpp else (*_C, *_ENTRY_POINTS)
+        warnings += self._run(*own, "-c", work / UNIT, "-o", unit, cpp=self.cpp)
+        check_arguments(self.interface, self.linker, own)
         machine = [flag for flag in self.interface.flags if flag.startswith(MACHINE)]
-        ours = [*_OWN, *machine, "-c"]
+        ours = [*_OWN, *_C, *machine, "-c"]
         self._run(*ours, SUPPORT / "worker.c", "-o", worker)
         self._run(*ours, SUPPORT / "guard.c", "-o", guard)
         if self.kind == COVERAGE:
@@ -239,13 +271,13 @@ class _Job:
         self._link([*shared, worker], made / PROGRAM, loads)
         self._link([*shared, guard], made / LIBRARY, ["-shared"])
         if _SHARES:
-            self._run(*_OWN, "-shared", SUPPORT / "link.c", "-o", made / LINK)
+            self._run(*_OWN, *_C, "-shared", SUPPORT / "link.c", "-o", made / LINK)
         (made / WARNINGS).write_text(warnings, encoding="utf-8")
         for path in (work / UNIT, *work.glob("*.gcno")):
             shutil.copy(path, made)
         return made
 
-    def _users_objects(self, made: Path, name: str) -> tuple[list[Path], str]:
+    def _users_objects(self, work: Path, made: Path, name: str) -> tuple[list[Path], str]:
         """Compile the user's sources one by one, with the checks or counters of this kind of build.
 
         rtsim's own C code has neither.  Returns the object files and the compiler's warnings.
@@ -256,8 +288,10 @@ class _Job:
         shown = () if asked else _WARNINGS  # -Werror would turn rtsim's warnings into errors
         for number, source in enumerate(self.interface.sources):
             objects.append(made.parent / f"{name}.{number}.o")
-            arguments = [*self.flags, *_ALWAYS, *shown, *self.users, "-c", source]
-            warnings += self._run(*arguments, "-o", objects[-1])
+            cpp, path = self._is_cpp(source), self._compiled(source, work)
+            how = (*self._as_cpp(), f"-iquote{source.parent}", "-x", "c++") if cpp else ()
+            arguments = [*self.flags, *_ALWAYS, *shown, *self.users, *how, "-c", path]
+            warnings += self._run(*arguments, "-o", objects[-1], cpp=cpp)
             if not objects[-1].is_file():  # gcc passes files of unknown type to the linker
                 raise no_c(self.interface, number)
         return objects, warnings
@@ -265,7 +299,10 @@ class _Job:
     def _link(self, objects: Sequence[Path], into: Path, more: Sequence[str]) -> None:
         libraries = [f"-l{name}" for name in (*self.interface.libraries, "m")]
         try:
-            self._run(*self.flags, *objects, "-o", into, *self.interface.flags, *libraries, *more)
+            flags = self.interface.flags
+            self._run(
+                *self.flags, *objects, "-o", into, *flags, *libraries, *more, cpp=self.cpp
+            )  # fmt: skip
         except BuildError as error:
             if self.kind == SANITIZE and ("asan" in str(error) or "ubsan" in str(error)):
                 raise BuildError(

@@ -19,7 +19,7 @@ from hitl.building.arguments import check_arguments
 from hitl.building.complaints import in_few_words, no_c
 from hitl.building.sketch_text import cpp_text
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
-from hitl.building.unit import SUPPORT, unit_text
+from hitl.building.unit import ARDUINO, ARDUINO_HOST, SUPPORT, support_of, unit_text
 from hitl.building.width import MACHINE, check_width
 from hitl.interface import Interface, load_interface
 from hitl.interface.language import is_cpp, is_sketch
@@ -150,8 +150,10 @@ class _Job:
         """Folder of the interface file; paths in flags are relative to this folder."""
         self.flags = _flags(kind, toolchain)
         folders = (f"-I{folder}" for folder in interface.include)
-        self.users = [*folders, *interface.flags]
+        arduino = [f"-I{ARDUINO}"] if interface.language.clock else []
+        self.users = [*folders, *arduino, *interface.flags]
         self.support = [SUPPORT / name for name in _SUPPORT]
+        self.arduino = ARDUINO_HOST if arduino else ()
         if kind == COVERAGE:
             self.support.append(SUPPORT / "coverage.c")
         self.stem = f"{interface.name}-{self._key()}"
@@ -168,7 +170,7 @@ class _Job:
         compilers = [self.toolchain.identity(), self.linker.identity(), _C, _CPP, _UNLOADABLE]
         sha = hashlib.sha256(json.dumps([compilers, arguments, named]).encode())
         sha.update(self.text.encode())
-        for path in (*self.support, *interface.sources):
+        for path in (*self.support, *self.arduino, *interface.sources):
             sha.update(store.hash_of(path).encode())
         return sha.hexdigest()[:20]
 
@@ -259,11 +261,15 @@ class _Job:
         own = [*_OWN, *checks, f"-I{SUPPORT}", *dialect, *_EXACT]
         own += (*_CPP, *self._as_cpp()) if self.cpp else (*_C, *_ENTRY_POINTS)
         warnings += self._run(*own, "-c", work / UNIT, "-o", unit, cpp=self.cpp)
-        check_arguments(self.interface, self.linker, own)
+        check_arguments(self.interface, self.linker, own, support_of(self.interface)[2:])
         machine = [flag for flag in self.interface.flags if flag.startswith(MACHINE)]
         ours = [*_OWN, *_C, *machine, "-c"]
         self._run(*ours, SUPPORT / "worker.c", "-o", worker)
         self._run(*ours, SUPPORT / "guard.c", "-o", guard)
+        for source in self.arduino:
+            shared.append(work / f"{source.stem}.o")
+            how = (*_OWN, *_CPP, *self._as_cpp(), *dialect, f"-I{SUPPORT}")
+            self._run(*how, "-c", source, "-o", shared[-1], cpp=True)
         if self.kind == COVERAGE:
             shared.append(work / "coverage.o")
             self._run(*ours, SUPPORT / "coverage.c", "-o", shared[-1])

@@ -86,17 +86,19 @@ class Toolchain:
             at = max(k for k, word in enumerate(self.command) if word in ("cc", "c++"))
             command = (*self.command[:at], "c++", *self.command[at + 1 :])
             return replace(self, command=command)
-        if wanted := os.environ.get("CXX", "").strip():
-            return _named(wanted, "CXX", "C++")
-        first = Path(self.command[0])
+        first, wanted = Path(self.command[0]), os.environ.get("CXX", "").strip()
         for name, cpp in _CPP_OF:
             stem, found, version = first.name.rpartition(name)
             if not found:
                 continue
+            if wanted and not stem:  # CXX is no compiler of a board
+                break
             path = str(first.with_name(f"{stem}{cpp}{version}"))
             if shutil.which(path):
                 command = (path, *self.command[1:])
                 return replace(self, command=command, version=_version(command))
+        if wanted:
+            return _named(wanted, "CXX", "C++")
         raise CannotBuild(
             f"there is no C++ compiler beside {self.command[0]}; type: sudo apt install g++   "
             "(or name one: CXX=g++-12)"

@@ -23,6 +23,7 @@ from hitl.building.arguments import check_arguments
 from hitl.building.assertions import element_of
 from hitl.building.complaints import in_few_words
 from hitl.building.pieces import at, elements, ending, in_order, over, preamble
+from hitl.building.pins import clock_constants, feed_pins, read_pins, start_pins
 from hitl.building.toolchain import Toolchain, find_toolchain
 from hitl.building.width import check_width
 from hitl.interface import Field, Interface, StepEntry
@@ -30,11 +31,18 @@ from hitl.interface.targets import check_target
 
 SUPPORT = Path(__file__).parent / "c"
 """Folder of ``rtsim_unit.h``."""
+ARDUINO = SUPPORT / "arduino"
+"""Folder of rtsim's ``Arduino.h``."""
+ARDUINO_HOST = tuple(ARDUINO / name for name in ("clock_host.cpp", "rtsim_arduino.cpp", "text.cpp"))
+"""The sources of Arduino's functions on the host."""
 
 
 def support_of(interface: Interface) -> tuple[str, ...]:
     """Return the headers of rtsim that the unit of ``interface`` includes."""
-    return ("rtsim_unit.h", "rtsim_thrown.h") if interface.language.cpp else ("rtsim_unit.h",)
+    if not interface.language.cpp:
+        return ("rtsim_unit.h",)
+    arduino = ("Arduino.h",) if interface.language.clock else ()
+    return ("rtsim_unit.h", "rtsim_thrown.h", *arduino)
 
 
 def unit_text(interface: Interface) -> str:
@@ -49,6 +57,7 @@ def unit_text(interface: Interface) -> str:
         f"double rtsim_own[{max(1, elements(interface.parameter_fields))}];",
         "long long rtsim_time_ns;",
         "char rtsim_thrown[RTSIM_THROWN_BYTES];",
+        *clock_constants(interface),
         _initialize(interface, file),
         _step(interface, file),
         f"void rtsim_terminate(void)\n{_tried(interface)}{{",
@@ -67,7 +76,8 @@ def check(interface: Interface, toolchain: Toolchain | None = None, target: str 
     check_target(interface, target)
     toolchain = toolchain or find_toolchain(interface.language.cpp)
     check_width(interface, toolchain)
-    folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]
+    arduino = (ARDUINO,) if interface.language.clock else ()
+    folders = [f"-I{folder}" for folder in (SUPPORT, *arduino, *interface.include)]
     with TemporaryDirectory(prefix="rtsim-") as scratch, in_few_words(interface):
         unit = Path(scratch) / "unit.c"
         unit.write_text(unit_text(interface), encoding="utf-8")
@@ -77,7 +87,7 @@ def check(interface: Interface, toolchain: Toolchain | None = None, target: str 
         flags += interface.flags
         toolchain = toolchain.cpp() if cpp else toolchain
         toolchain.run([*flags, *only, unit], interface.path.parent)
-    check_arguments(interface, toolchain, flags)
+    check_arguments(interface, toolchain, flags, support_of(interface)[2:])
 
 
 def _size(name: str, fields: Iterable[Field]) -> str:
@@ -104,6 +114,7 @@ def _initialize(interface: Interface, file: str) -> str:
             "  rtsim_thrown[0] = 0;",
             "  rtsim_tick = 0;",
             *_cleared(interface.output_fields),
+            *start_pins(interface),
             *in_order(interface, settle, file),
             f"  return 0;\n}}{_caught(interface, 'RTSIM_THREW')}",
         ]
@@ -116,8 +127,10 @@ def _step(interface: Interface, file: str) -> str:
             "int rtsim_step(const double *rtsim_u, double *rtsim_y)",
             f"{_tried(interface)}{{\n  (void)rtsim_u;",
             *_sets(interface.input_fields, "rtsim_u"),
+            *feed_pins(interface),
             *(_entry(step, file) for step in interface.steps),
             "  rtsim_tick++;",
+            *read_pins(interface),
             *_gets(interface.output_fields),
             f"  return 0;\n}}{_caught(interface, 'RTSIM_THREW')}",
         ]

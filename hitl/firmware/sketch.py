@@ -20,11 +20,12 @@ from pathlib import Path
 from hitl.boards import BoardError
 from hitl.boards.description import BoardDescription
 from hitl.boards.known import DEFAULT_BOARD
-from hitl.building.unit import SUPPORT
+from hitl.building.unit import ARDUINO, SUPPORT
 from hitl.firmware.flags import makefile
-from hitl.firmware.sources import Flags, gathered, prologue, text_of
+from hitl.firmware.sources import Flags, Support, gathered, prologue, text_of
 from hitl.firmware.unit import unit_text
 from hitl.interface import Interface
+from hitl.interface.language import is_sketch
 from hitl.interface.shipped import FIRMWARE
 from hitl.interface.targets import check_target
 from hitl.protocol.line import BaudRate
@@ -33,7 +34,7 @@ from hitl.protocol.verdicts import payload_needed
 
 LEAST_PAYLOAD = 64
 """Lower limit of the largest payload, bytes; START sends the parameters in such pieces."""
-UNIT = "rtsim_unit.c"
+UNIT, CPP_UNIT = "rtsim_unit.c", "rtsim_unit.cpp"
 SHARED_FOLDER = "src/rtsim"
 """Folder of the dispatcher, the protocol and the HAL in a sketch."""
 _RTSIM, _CONTROLLER = f"{SHARED_FOLDER}/", "src/controller/"
@@ -41,7 +42,22 @@ _MARK = _RTSIM + "board.h"
 SHARED = ("board/board.c", "board/board.h", "protocol/protocol.c", "protocol/protocol.h",
           "protocol/messages.h")  # fmt: skip
 """Files that every sketch has, relative to the folder of the project's C code."""
-CHECKS = "rtsim_checks.h"
+CHECKS, CPP_CHECKS = "rtsim_checks.h", "rtsim_checks_cpp.h"
+_BOARD_CLOCK = tuple(ARDUINO / name for name in ("clock_board.cpp", "text.cpp"))
+_CORE_CLOCK = (ARDUINO / "clock_core.cpp",)
+_PINS = ARDUINO / "rtsim_arduino.cpp"
+_RENAMED = ("#define setup rtsim_setup", "#define loop rtsim_loop")
+"""For the board's main file: the names setup and loop belong to the sketch of the controller."""
+_MAIN = """
+int main(void)
+{
+    init();
+    rtsim_setup();
+    for (;;) {
+        rtsim_loop();
+    }
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -77,7 +93,8 @@ class Sketch:
     @property
     def users(self) -> set[str]:
         """Paths of the controller's own sources in the folder."""
-        return {n for n in self.files if n.startswith(_CONTROLLER)} - {_CONTROLLER + UNIT}
+        own = {_CONTROLLER + n for n in (UNIT, CPP_UNIT, *(p.name for p in support_of(self.interface, self.board).sources))}
+        return {n for n in self.files if n.startswith(_CONTROLLER)} - own
 
     def write(self, folder: Path) -> Path:
         """Write the files to ``folder/NAME`` and return that path; replace an older sketch there.
@@ -152,6 +169,20 @@ def own_files(payload: int, board: BoardDescription = DEFAULT_BOARD) -> dict[str
     return files
 
 
+def support_of(interface: Interface, board: BoardDescription) -> Support:
+    """Return the files of rtsim that C++ or Arduino code needs on ``board``."""
+    core = board.compiler.core is not None
+    if not interface.language.cpp:
+        return Support()
+    runtime = () if core else (SUPPORT / "cpp_board.cpp",)
+    if interface.language.clock is None:
+        return Support(runtime)
+    if core:
+        header = ARDUINO / "rtsim_arduino.h"
+        return Support((_PINS, *_CORE_CLOCK), first=(header.name,))
+    return Support((*runtime, _PINS, *_BOARD_CLOCK), (ARDUINO,))
+
+
 def _files(
     interface: Interface, baud: int, build: int, payload: int, flags: tuple[str, ...],
     board: BoardDescription,
@@ -162,8 +193,15 @@ def _files(
     for header in ("board.h", *headers):
         sketch = sketch.replace(f'#include "{header}"', f'#include "{_RTSIM}{header}"')
     main = name + Path(board.main).suffix
-    files[main] = prologue([f"#define RTSIM_BAUD {baud}"], main) + sketch
-    for file, text in gathered(interface, unit_text(interface, build), UNIT).items():
+    defines = [f"#define RTSIM_BAUD {baud}"]
+    if board.compiler.core and any(map(is_sketch, interface.sources)):
+        defines, sketch = [*defines, *_RENAMED], sketch + _MAIN
+    files[main] = prologue(defines, main) + sketch
+    if interface.language.cpp:
+        files[_RTSIM + CPP_CHECKS] = text_of(SUPPORT / CPP_CHECKS)
+    unit, support = unit_text(interface, build), support_of(interface, board)
+    unit_name = CPP_UNIT if interface.language.cpp else UNIT
+    for file, text in gathered(interface, unit, unit_name, support).items():
         files[_CONTROLLER + file] = text
     flags = (*board.compiler.flags, *flags)
     files["Makefile"] = makefile(board, name, main, flags, SHARED_FOLDER)

@@ -42,7 +42,14 @@ from typing import Any
 from hitl.interface.entries import KEYS as CODE_KEYS
 from hitl.interface.entries import StepEntry, read_parameters_first, read_statements, read_steps
 from hitl.interface.fields import KEYS, Field, exact, read_field
-from hitl.interface.language import Language, check_sources, is_sketch, read_language
+from hitl.interface.language import (
+    Language,
+    check_pins,
+    check_sources,
+    is_sketch,
+    read_language,
+    sketch_entries,
+)
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.interface.shipped import found
 from hitl.interface.tables import Table
@@ -221,14 +228,16 @@ class _Reader:
         if not _IDENTIFIER.match(name):
             text = f"name {name!r} is not an identifier of at most 63 letters, digits and _"
             raise top.error("name", text)
-        code = Table(self.lines, "code", top.table("code"), CODE_KEYS)
         language, sources = read_language(top), self._sources()
         check_sources(top, language, sources)
+        statements = {**sketch_entries(sources), **top.table("code")}
+        code = Table(self.lines, "code", statements, CODE_KEYS)
         inputs, outputs = self._fields("inputs"), self._fields("outputs")
         if not outputs:
             raise top.error("outputs", "[outputs] is missing; name at least one output")
         parameters = self._fields("parameters")
         self._apart(inputs, outputs, parameters)
+        check_pins(top, language, {"inputs": inputs, "outputs": outputs})
         return Interface(
             path=self.path,
             variant=self.variant,

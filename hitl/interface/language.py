@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hitl.interface.fields import number
+from hitl.interface.fields import Field, number
 from hitl.interface.tables import Table
 
 C, CPP = "c", "c++"
@@ -85,6 +85,26 @@ def check_sources(top: Table, language: Language, sources: tuple[Path, ...]) -> 
         if sketches > 1:
             text = f"{path.name} is a second sketch; name one .ino file, and the others as .cpp"
             raise top.error("sources", text, element)
+
+
+def check_pins(top: Table, language: Language, tables: Mapping[str, Sequence[Field]]) -> None:
+    """Check that only Arduino code has pins, and each pin one signal in each of ``tables``."""
+    for table, fields in tables.items():
+        seen: dict[str, str] = {}
+        for place in filter(lambda place: place.pin, fields):
+            name, text = place.signal.name, ""
+            if language.clock is None:
+                text = f"{name} has a pin; write arduino = true in the interface file"
+            elif place.pin in seen:
+                text = f"{name} and {seen[place.pin]} have the same pin; give each its own pin"
+            if text:
+                raise top.lines.error(table, name, text)
+            seen[place.pin] = name
+
+
+def sketch_entries(sources: tuple[Path, ...]) -> dict[str, str]:
+    """Return the entry points of a sketch, for a table ``[code]`` that does not name them."""
+    return {"initialize": "setup()", "step": "loop()"} if any(map(is_sketch, sources)) else {}
 
 
 def _clock(table: Table) -> ArduinoClock:

@@ -68,8 +68,7 @@ class WorkerEnding:
         if found := _LEFT.search(self.stderr):
             return f": the C called exit({self.code}) in its {found[1]}, which must return"
         if found := _THREW.search(self.stderr):
-            text = f": the C++ code threw {found[1]} in its {found[2]}"
-            return f"{text}, which must catch what it throws"
+            return f": the C++ code threw {found[1]}, which nothing caught, in its {found[2]}"
         return "" if self.code else " before it had finished: check whether the C calls _exit()"
 
     @property

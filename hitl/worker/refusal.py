@@ -26,7 +26,7 @@ def refusal(
     if status == OF_ANOTHER_SIZE:
         return f"{name} was sent a wrong number of values"
     if status == THREW:
-        return f"{name} threw {thrown}, but its C++ code must catch what it throws"
+        return f"{name} threw {thrown}, which nothing caught"
     if status >= EXITED:
         return f"{name} called exit({status - EXITED}), but it must return"
     column = abs(status) - 1

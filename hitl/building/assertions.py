@@ -55,14 +55,22 @@ def assertions(place: Field, written: bool, cpp: bool = False) -> str:
     )
 
 
+def _array(element: str, shape: list[int], cpp: bool) -> str:
+    """Return the type of an array; g++ takes ``__typeof__(x)[3]`` for an expression."""
+    if not cpp:
+        return element + "".join(f"[{n}]" for n in shape)
+    for count in reversed(shape):
+        element = f"rtsim_array<{element} RTSIM_COMMA {count}>::plain"
+    return element
+
+
 def _checks(place: Field, written: bool, cpp: bool) -> Iterator[tuple[str, str]]:
     signal, element = place.signal, element_of(place)
     # Not in a macro: the error for an object without an address must name this line.
     yield f"sizeof(&{element}) > 0", " is no object of C"
     if signal.shape:
-        shape = "".join(f"[{n}]" for n in signal.shape)
-        said = list(signal.shape)
-        check = f"RTSIM_SAME({place.lvalue}, __typeof__({element}){shape})"
+        said, of = list(signal.shape), f"__typeof__({element})"
+        check = f"RTSIM_SAME({place.lvalue}, {_array(of, said, cpp)})"
         yield check, f" has shape = {said} here and another shape in C"
     kind = signal.type.rstrip("0123456789")
     size = type_bytes(signal.type)

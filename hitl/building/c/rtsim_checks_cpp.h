@@ -27,6 +27,9 @@ template <class T> struct rtsim_bare<const T> { typedef T plain; enum { constant
 template <class T> struct rtsim_bare<volatile T> { typedef T plain; enum { constant = 0 }; };
 template <class T> struct rtsim_bare<const volatile T> { typedef T plain; enum { constant = 1 }; };
 
+template <class T, __SIZE_TYPE__ N> struct rtsim_array { typedef T plain[N]; };
+#define RTSIM_COMMA , /* within an argument of a macro */
+
 template <class T> struct rtsim_address { enum { value = 0 }; };
 template <class T> struct rtsim_address<T *> { enum { value = 1 }; };
 template <class T> struct rtsim_address<T *const> { enum { value = 1 }; };

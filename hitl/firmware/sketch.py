@@ -23,9 +23,8 @@ from hitl.boards.known import DEFAULT_BOARD
 from hitl.building.unit import ARDUINO, SUPPORT
 from hitl.firmware.flags import makefile
 from hitl.firmware.sources import Flags, Support, gathered, prologue, text_of
-from hitl.firmware.unit import unit_text
+from hitl.firmware.unit import ARDUINO_HEADER, SKETCH_HEADER, unit_text
 from hitl.interface import Interface
-from hitl.interface.language import is_sketch
 from hitl.interface.shipped import FIRMWARE
 from hitl.interface.targets import check_target
 from hitl.protocol.line import BaudRate
@@ -37,27 +36,16 @@ LEAST_PAYLOAD = 64
 UNIT, CPP_UNIT = "rtsim_unit.c", "rtsim_unit.cpp"
 SHARED_FOLDER = "src/rtsim"
 """Folder of the dispatcher, the protocol and the HAL in a sketch."""
-_RTSIM, _CONTROLLER = f"{SHARED_FOLDER}/", "src/controller/"
+CONTROLLER_FOLDER = "src/controller"
+"""Folder of the unit and of the controller's own files in a sketch."""
+_RTSIM, _CONTROLLER = f"{SHARED_FOLDER}/", f"{CONTROLLER_FOLDER}/"
 _MARK = _RTSIM + "board.h"
-SHARED = ("board/board.c", "board/board.h", "protocol/protocol.c", "protocol/protocol.h",
-          "protocol/messages.h")  # fmt: skip
-"""Files that every sketch has, relative to the folder of the project's C code."""
+SHARED = ("board.c", "board.h", "protocol.c", "protocol.h", "messages.h")
+"""Files of ``firmware/src/rtsim`` that every sketch has."""
 CHECKS, CPP_CHECKS = "rtsim_checks.h", "rtsim_checks_cpp.h"
 _BOARD_CLOCK = tuple(ARDUINO / name for name in ("clock_board.cpp", "text.cpp"))
 _CORE_CLOCK = (ARDUINO / "clock_core.cpp",)
 _PINS = ARDUINO / "rtsim_arduino.cpp"
-_RENAMED = ("#define setup rtsim_setup", "#define loop rtsim_loop")
-"""For the board's main file: the names setup and loop belong to the sketch of the controller."""
-_MAIN = """
-int main(void)
-{
-    init();
-    rtsim_setup();
-    for (;;) {
-        rtsim_loop();
-    }
-}
-"""
 
 
 @dataclass(frozen=True)
@@ -155,7 +143,7 @@ def own_files(payload: int, board: BoardDescription = DEFAULT_BOARD) -> dict[str
 
     Raises :class:`BoardError` if a file of the HAL has the name of a file that all boards share.
     """
-    files = {_RTSIM + Path(path).name: text_of(FIRMWARE / path) for path in SHARED}
+    files = {_RTSIM + Path(path).name: text_of(FIRMWARE / "src/rtsim" / path) for path in SHARED}
     files[_RTSIM + CHECKS] = text_of(SUPPORT / CHECKS)
     for path in board.hal_files:
         if _RTSIM + path.name in files:
@@ -177,10 +165,11 @@ def support_of(interface: Interface, board: BoardDescription) -> Support:
     runtime = () if core else (SUPPORT / "cpp_board.cpp",)
     if interface.language.clock is None:
         return Support(runtime)
-    if core:
-        header = ARDUINO / "rtsim_arduino.h"
-        return Support((_PINS, *_CORE_CLOCK), first=(header.name,))
-    return Support((*runtime, _PINS, *_BOARD_CLOCK), (ARDUINO,))
+    first, clock = (ARDUINO_HEADER,), _CORE_CLOCK if core else (*runtime, *_BOARD_CLOCK)
+    if core:  # the header Arduino.h is the core's, so it must not be found in rtsim's folder
+        headers = tuple(ARDUINO / name for name in (ARDUINO_HEADER, SKETCH_HEADER))
+        return Support((_PINS, *clock), headers=headers, first=first)
+    return Support((_PINS, *clock), folders=(ARDUINO,), first=first)
 
 
 def _files(
@@ -193,10 +182,7 @@ def _files(
     for header in ("board.h", *headers):
         sketch = sketch.replace(f'#include "{header}"', f'#include "{_RTSIM}{header}"')
     main = name + Path(board.main).suffix
-    defines = [f"#define RTSIM_BAUD {baud}"]
-    if board.compiler.core and any(map(is_sketch, interface.sources)):
-        defines, sketch = [*defines, *_RENAMED], sketch + _MAIN
-    files[main] = prologue(defines, main) + sketch
+    files[main] = prologue([f"#define RTSIM_BAUD {baud}"], main) + sketch
     if interface.language.cpp:
         files[_RTSIM + CPP_CHECKS] = text_of(SUPPORT / CPP_CHECKS)
     unit, support = unit_text(interface, build), support_of(interface, board)

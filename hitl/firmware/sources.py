@@ -63,6 +63,8 @@ class Support:
     sources: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
     """Folders of headers."""
+    headers: tuple[Path, ...] = ()
+    """Headers that are found by their name although their folder is not searched."""
     first: tuple[str, ...] = ()
     """Headers that each C++ source of the controller includes first."""
 
@@ -83,7 +85,7 @@ def gathered(
     flags = Flags.of(interface)
     sources = (*interface.sources, *support.sources)
     folders = (*interface.include, *flags.folders, *support.folders)
-    job = _Gathering(folders, sources, {unit_name})
+    job = _Gathering(folders, sources, {unit_name}, support.headers)
     files = {unit_name: prologue(flags.defines, unit_name) + job.rewritten(unit, interface.path)}
     for source in sources:
         job.named(source)
@@ -91,12 +93,13 @@ def gathered(
         path = job.queue.pop(0)
         text = text_of(path)
         if is_sketch(path):
-            text = cpp_text(text, path.name)
-        name, text = job.names[path], job.rewritten(text, path)
-        defines = list(flags.defines) if path in interface.sources else []
-        if defines or path in interface.sources:
-            defines += [f'#include "{first}"' for first in support.first if is_cpp(path)]
-        files[name] = prologue(defines, path.name) + text
+            text = cpp_text(text, path.name, '"rtsim_sketch.h"')
+        before: list[str] = []
+        if path in interface.sources:
+            first = support.first if is_cpp(path) else ()
+            before = [*flags.defines, *(f'#include "{name}"' for name in first)]
+        named = job.rewritten(prologue(before, path.name), path)
+        files[job.names[path]] = named + job.rewritten(text, path)
     return files
 
 
@@ -118,8 +121,10 @@ def text_of(path: Path) -> str:
 
 class _Gathering:
     def __init__(
-        self, folders: Sequence[Path], sources: Sequence[Path], taken: Iterable[str]
-    ) -> None:
+        self, folders: Sequence[Path], sources: Sequence[Path], taken: Iterable[str],
+        headers: Sequence[Path] = (),
+    ) -> None:  # fmt: skip
+        self.headers = {path.name: path for path in headers}
         self.folders, self.sources = folders, sources
         self.names: dict[Path, str] = {}
         self.queue: list[Path] = []
@@ -157,4 +162,4 @@ class _Gathering:
         for folder in (*first, *self.folders):
             if (path := folder / name).is_file():
                 return path.resolve()
-        return None
+        return self.headers.get(name)

@@ -1,6 +1,6 @@
 """Generate a board's C unit: it copies packed bytes to the controller's variables, and back.
 
-It defines the functions that ``firmware/board/board.h`` declares for a controller.  Static
+It defines the functions that ``firmware/src/rtsim/board.h`` declares for a controller.  Static
 assertions check every type and size, as on the host.  Scaling is done on the host.
 """
 
@@ -12,8 +12,11 @@ from hitl.building.assertions import element_of, type_bytes
 from hitl.building.pieces import at, ending, in_order, over, preamble
 from hitl.building.pins import feed_pins, read_pins, start_pins
 from hitl.interface import Field, Interface, StepEntry
+from hitl.interface.language import is_sketch
 from hitl.protocol.codec import Codec, name_hash, wire_schema
 
+ARDUINO_HEADER, SKETCH_HEADER = "rtsim_arduino.h", "rtsim_sketch.h"
+"""Headers of Arduino code and of a sketch on a board."""
 SUPPORT = ("../rtsim/board.h", "../rtsim/rtsim_checks.h")
 
 
@@ -21,7 +24,10 @@ def support_of(interface: Interface) -> tuple[str, ...]:
     """Return the headers of rtsim that the unit of ``interface`` includes."""
     if not interface.language.cpp:
         return SUPPORT
-    arduino = ("rtsim_arduino.h",) if interface.language.clock else ()
+    arduino: tuple[str, ...] = ()
+    if interface.language.clock is not None:
+        sketch = any(map(is_sketch, interface.sources))
+        arduino = (SKETCH_HEADER if sketch else ARDUINO_HEADER,)
     return (SUPPORT[0], "../rtsim/rtsim_checks_cpp.h", *arduino)
 
 

@@ -11,7 +11,8 @@ void loop() {
   }
   char letter = Serial.read();
   if (letter == 's') {
-    speed = constrain(Serial.parseInt(), 0, 255);
+    long wanted = Serial.parseInt();  // constrain() is a macro, which would call it three times
+    speed = constrain(wanted, 0, 255);
     analogWrite(3, speed);
   } else if (letter == '?') {
     Serial.print(F("speed "));

@@ -148,7 +148,7 @@ def knob(until: float = 2.0) -> Scenario:
 
 def console_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
     """Set the speed from "s", digits and the end of a line, and send it for "?"."""
-    y[:12] = 0.0
+    y[:11] = 0.0
     if u[0] == ord("s"):
         s[0] = 0.0
         for letter in u[1:]:
@@ -158,20 +158,20 @@ def console_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
     elif u[0] == ord("?"):
         text = f"speed {int(s[0])}\r\n".encode()
         y[: len(text)] = list(text)
-    y[12] = s[0]
+    y[11] = s[0]
 
 
 def commands(until: float = 1.0) -> Scenario:
     """Return a scenario that sends four commands, one byte in each element of ``received``."""
     out = Scenario("commands", until=until)
-    out.source("line", Signals(Signal("bytes", "1", shape=(6,))))
+    out.source("line", Signals(Signal("bytes", "1", shape=(5,))))
     for time, text in ((0.1, "s120\n"), (0.3, "?"), (0.5, "s999\n"), (0.7, "?")):
-        out.at(time - 0.002, "line.bytes", [*text.encode(), *[0] * (6 - len(text))])
-        out.at(time + 0.018, "line.bytes", [0] * 6)
+        out.at(time - 0.002, "line.bytes", [*text.encode(), *[0] * (5 - len(text))])
+        out.at(time + 0.018, "line.bytes", [0] * 5)
     design = PythonController(
         console_law,
-        inputs=Signals(Signal("received", "1", shape=(6,))),
-        outputs=Signals(Signal("sent", "1", shape=(12,)), "speed [1]"),
+        inputs=Signals(Signal("received", "1", shape=(5,))),
+        outputs=Signals(Signal("sent", "1", shape=(11,)), "speed [1]"),
         memory=Signals("speed [1]"),
     )
     out.controller("console", design, period=0.02, inputs={"received": "line.bytes"})

@@ -61,7 +61,7 @@ typedef bool boolean;
 typedef uint8_t byte;
 typedef uint16_t word;
 
-/* The pins of an Uno, or of a Pico. */
+/* The numbers of the analog pins, by processor. */
 #ifdef __arm__
 enum { A0 = 26, A1, A2, A3, NUM_DIGITAL_PINS = 30 };
 #else

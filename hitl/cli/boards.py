@@ -12,6 +12,7 @@ COMMANDS = {
     "compare": "hitl.cli.board_compare:compare",
     "build": "hitl.cli.board_build:build",
     "export": "hitl.cli.board_export:export",
+    "clock": "hitl.cli.board_clock:clock",
     "serve": "hitl.cli.board_serve:serve",
     "install": "hitl.cli.boards_install:install",
 }

@@ -81,7 +81,8 @@ def check_arguments(
     """Check that the type of each variable is the type of the C parameter or result.
 
     ``flags`` are the compiler flags of the unit, with the folder of ``rtsim_checks.h``; ``more``
-    are the other headers of rtsim that the unit includes.  Arguments of macros and of functions without a prototype cannot be checked.  Raises
+    are the other headers of rtsim that the unit includes.  Arguments of macros and of functions
+    without a prototype cannot be checked.  Raises
     :class:`InterfaceError` for a variable of another type.
     """
     places = list(_places(interface))
@@ -177,7 +178,9 @@ def _said(
     ]
     for number, place in enumerate(places):
         probe = place.probe.replace("rtsim_probe", f"rtsim_probe_{number}", 1)
-        probe = f"{_converted(number) if cpp else ''}{probe.replace(_NOTHING, _nothing(number, cpp))}"
+        probe = (
+            f"{_converted(number) if cpp else ''}{probe.replace(_NOTHING, _nothing(number, cpp))}"
+        )
         probe = f'#line 1 "{_FILE} {number}"\n{probe}'
         parts.append(f"#ifndef {place.function}\n{probe}\n#endif" if place.sets else probe)
     with TemporaryDirectory(prefix="rtsim-") as scratch:
@@ -207,8 +210,7 @@ def _converted(number: int) -> str:
     to an argument, or of the assignment of a result.  A failed assertion then names this type.
     """
     said = " ".join(
-        f'static_assert(!rtsim_same<T, {type}>::value, "rtsim expects: {type}");'
-        for type in _NAMES
+        f'static_assert(!rtsim_same<T, {type}>::value, "rtsim expects: {type}");' for type in _NAMES
     )
     name = _nothing(number, cpp=True)
     return (

@@ -29,7 +29,8 @@ _INSTALL = "pip install 'rtsim[sil]'   (or: sudo apt install gcc)"
 _CPP_OF = (("gcc", "g++"), ("clang", "clang++"), ("cc", "c++"))
 """Names of the C compilers, and of the C++ compilers beside them."""
 _ENVIRONMENT = (
-    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET",
+    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT",
+    "MACOSX_DEPLOYMENT_TARGET",
 )  # fmt: skip
 """Environment variables that compilers read in addition to their arguments."""
 _AS_OTHERS = ("-fno-sanitize=undefined", "-mcpu=baseline")
@@ -173,7 +174,9 @@ def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
 def find_toolchain(cpp: bool = False) -> Toolchain:
     """Return the compiler that ``$CC`` names, else cc, gcc or clang, else that of ziglang.
 
-    With ``cpp``, a compiler without its C++ compiler is passed over.  Raises :class:`CannotBuild` if no compiler works; the message gives the command to install one.
+    With ``cpp``, a compiler without its C++ compiler is passed over.
+
+    Raises :class:`CannotBuild` if no compiler works; the message gives the command to install one.
     """
     if wanted := os.environ.get("CC", "").strip():
         return _named(wanted)

@@ -1,7 +1,7 @@
 """Measure when Arduino code on an emulated board is initialised, and when its first step begins.
 
-Both times are those of ``micros()``, since the reset.  SIL needs them, because ``millis()`` has steps
-of about 1 ms: whether a controller finds that a period of whole milliseconds has passed depends on
+Both times are those of ``micros()``, since the reset.  SIL needs them, because ``millis()`` has
+steps of about 1 ms: whether a controller finds that a period of whole milliseconds has passed depends on
 where in such a step its first tick falls.
 """
 
@@ -30,8 +30,9 @@ def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock
     The firmware is built twice, with other outputs of the same number of bytes, so that all
     messages have the same times.  They carry a reading of ``micros()``, byte by byte: in one build
     that before the initialisation, in the other that before the first step.  The reading itself
-    moves the times by some µs.  Raises :class:`InterfaceError` for code that is not Arduino code, and
-    :class:`ControllerError` for a board that is not emulated or does not answer.
+    moves the times by some µs.
+
+    Raises :class:`InterfaceError` for code that is not Arduino code, and :class:`ControllerError` for a board that is not emulated or does not answer.
     """
     if interface.language.clock is None:
         raise InterfaceError(
@@ -77,12 +78,10 @@ def _with_clock(interface: Interface, first_step: bool) -> Interface:
         interface,
         objects=(*kept, *interface.objects, *([] if first_step else [time])),
         initialize=interface.initialize if first_step else (read, *interface.initialize),
-        steps=tuple(
-            entry if isinstance(entry, StepEntry) else StepEntry(entry)
-            for entry in (
-                "static unsigned char rtsim_at", begin, *interface.steps, *said,
-                f"rtsim_at += {count}",
-            )
+        steps=(
+            *map(StepEntry, ("static unsigned char rtsim_at", begin)),
+            *interface.steps,
+            *map(StepEntry, [*said, f"rtsim_at += {count}"]),
         ),
         output_fields=tuple(readings),
     )  # fmt: skip

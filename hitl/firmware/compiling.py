@@ -75,7 +75,9 @@ class _Job:
     def _made(self, work: Path, core: Path | None) -> Path:
         interface = self.sketch.interface
         for number, source in enumerate(interface.sources):
-            if not source.name.endswith(_COMPILED) and not (interface.language.cpp and is_cpp(source)):
+            if not source.name.endswith(_COMPILED) and not (
+                interface.language.cpp and is_cpp(source)
+            ):
                 raise no_c(interface, number)
         place, made = self.sketch.write(work), work / "made"
         made.mkdir()

@@ -20,7 +20,6 @@ from hitl.firmware.sketch import (
     CPP_CHECKS,
     SHARED,
     SHARED_FOLDER,
-    Sketch,
     sketch_of,
 )
 from hitl.firmware.sources import text_of
@@ -94,7 +93,7 @@ def exported(
             "sketch; use a board with a core, or rtsim board build"
         )
     sketch = sketch_of(interface, baud, board)
-    files = {path: text for path, text in sketch.files.items() if _is_shared(sketch, path)}
+    files = {path: text for path, text in sketch.files.items() if _is_shared(path)}
     files |= {path: text_of(FIRMWARE / path) for path in LIBRARY}
     files[f"{sketch.name}.ino"] = _MAIN.format(
         name=sketch.name, header='"src/rtsim.h"', baud=sketch.baud
@@ -115,9 +114,7 @@ def library_example(interface: Interface, board: BoardDescription = DEFAULT_BOAR
         if path.startswith(own) or path in (shared + CHECKS, shared + CPP_CHECKS):
             text = text.replace('"../rtsim/board.h"', "<rtsim/board.h>")
             files[Path(path).name] = text.replace('"../rtsim/', '"')
-    files[f"{whole.name}.ino"] = _MAIN.format(
-        name=whole.name, header="<rtsim.h>", baud=whole.baud
-    )
+    files[f"{whole.name}.ino"] = _MAIN.format(name=whole.name, header="<rtsim.h>", baud=whole.baud)
     return Exported(whole.name, whole.baud, whole.build, board, files)
 
 
@@ -132,7 +129,7 @@ def _platformio(flags: tuple[str, ...]) -> str:
     return text.replace(framework, framework + options)
 
 
-def _is_shared(sketch: Sketch, path: str) -> bool:
-    """Return True if ``path`` is the controller's, or of the part of rtsim that all boards share."""
+def _is_shared(path: str) -> bool:
+    """Return True if ``path`` is the controller's, or of rtsim's part for all boards."""
     shared = {f"{SHARED_FOLDER}/{name}" for name in (*SHARED, CHECKS, CPP_CHECKS)}
     return path in shared or path.startswith(f"{CONTROLLER_FOLDER}/")

@@ -81,7 +81,14 @@ class Sketch:
     @property
     def users(self) -> set[str]:
         """Paths of the controller's own sources in the folder."""
-        own = {_CONTROLLER + n for n in (UNIT, CPP_UNIT, *(p.name for p in support_of(self.interface, self.board).sources))}
+        own = {
+            _CONTROLLER + n
+            for n in (
+                UNIT,
+                CPP_UNIT,
+                *(p.name for p in support_of(self.interface, self.board).sources),
+            )
+        }
         return {n for n in self.files if n.startswith(_CONTROLLER)} - own
 
     def write(self, folder: Path) -> Path:

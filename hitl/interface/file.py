@@ -39,17 +39,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hitl.interface import language as languages
 from hitl.interface.entries import KEYS as CODE_KEYS
 from hitl.interface.entries import StepEntry, read_parameters_first, read_statements, read_steps
 from hitl.interface.fields import KEYS, Field, exact, read_field
-from hitl.interface.language import (
-    Language,
-    check_pins,
-    check_sources,
-    is_sketch,
-    read_language,
-    sketch_entries,
-)
+from hitl.interface.language import Language
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.interface.shipped import found
 from hitl.interface.tables import Table
@@ -110,7 +104,7 @@ class Interface:
 
         A sketch cannot: its global objects get their first values only from a reset.
         """
-        sketch = any(is_sketch(path) for path in self.sources)
+        sketch = any(languages.is_sketch(path) for path in self.sources)
         return not sketch and bool(self.initialize or (self.language.cpp and self.objects))
 
     @property
@@ -228,16 +222,16 @@ class _Reader:
         if not _IDENTIFIER.match(name):
             text = f"name {name!r} is not an identifier of at most 63 letters, digits and _"
             raise top.error("name", text)
-        language, sources = read_language(top), self._sources()
-        check_sources(top, language, sources)
-        statements = {**sketch_entries(sources), **top.table("code")}
+        language, sources = languages.read_language(top), self._sources()
+        languages.check_sources(top, language, sources)
+        statements = {**languages.sketch_entries(sources), **top.table("code")}
         code = Table(self.lines, "code", statements, CODE_KEYS)
         inputs, outputs = self._fields("inputs"), self._fields("outputs")
         if not outputs:
             raise top.error("outputs", "[outputs] is missing; name at least one output")
         parameters = self._fields("parameters")
         self._apart(inputs, outputs, parameters)
-        check_pins(top, language, {"inputs": inputs, "outputs": outputs})
+        languages.check_pins(top, language, {"inputs": inputs, "outputs": outputs})
         return Interface(
             path=self.path,
             variant=self.variant,

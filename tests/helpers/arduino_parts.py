@@ -32,7 +32,7 @@ def arduino_build(folder: Path, libraries: Iterable[Path], into: Path, *more: st
     for library in libraries:
         sources += (library / "src").rglob("*")
         includes.append(f"-I{library / 'src'}")
-    objects = []
+    objects: list[Path] = []
     for source in sorted(p for p in sources if p.suffix in COMPILED):
         objects.append(into / f"{len(objects)}.o")
         ino = ["-x", "c++", "-include", "Arduino.h"] if source.suffix == ".ino" else []

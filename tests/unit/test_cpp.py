@@ -69,7 +69,7 @@ def test_objects_are_constructed_again_and_exceptions_are_named(
     assert controller.restart()
     controller.send(Tag(2), np.array([1.0, 2.0]))
     assert controller.receive(Tag(2), 5.0) == 2.0  # a new object, which has counted nothing
-    with pytest.raises(ControllerError, match="threw std::out_of_range: negative, which nothing"):
+    with pytest.raises(ControllerError, match="out_of_range: negative, which"):  # noqa: PT012
         controller.send(Tag(3), np.array([-1.0, 2.0]))
         controller.receive(Tag(3), 5.0)
     controller.close()
@@ -91,7 +91,8 @@ def test_a_mistake_is_named_with_its_line(old: str, new: str, said: str, tmp_pat
 
 
 def test_a_sketch_gets_prototypes_and_keeps_its_lines() -> None:
-    text = 'int a = 1; // int no() {\nvoid loop() {\n  f("{");\n}\nint f(const char *t) { return a; }\n'
+    text = 'int a = 1; // int no() {\nvoid loop() {\n  f("{");\n}\n'
+    text += "int f(const char *t) { return a; }\n"
     assert cpp_text(text, "s.ino").split("\n")[:7] == [
         "#include <Arduino.h>", '#line 1 "s.ino"', "int a = 1; // int no() {",
         "void loop();", "int f(const char *t);", '#line 2 "s.ino"', "void loop() {",
@@ -102,7 +103,8 @@ def test_a_pin_that_no_input_declares_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "s.ino").write_text("void setup() {}\nvoid loop() { analogRead(A3); }\n")
     path = tmp_path / "s.toml"
     path.write_text(
-        'name = "s"\narduino = true\nperiod = 0.1\nsources = ["s.ino"]\n[outputs]\nl = { pin = 3 }\n'
+        'name = "s"\narduino = true\nperiod = 0.1\nsources = ["s.ino"]\n'
+        "[outputs]\nl = { pin = 3 }\n"
     )
     with pytest.raises(ControllerError, match=r"analogRead\(\) of the pin A3.*pin = \"A3\""):
         rows_of(InProcess(path), np.zeros((1, 0)))

@@ -1,4 +1,4 @@
-"""Five Arduino controllers, each with its reference controller and the plant or the inputs around it.
+"""Five Arduino controllers, each with its reference controller and its plant or inputs.
 
 ``motor``: the class ``Regulator`` holds a speed.  ``room``: ``thermostat.ino`` heats a room.
 ``lamp``: ``button.ino`` switches a lamp.  ``knob``: ``dimmer.ino`` dims a lamp.  ``commands``:

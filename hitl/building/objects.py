@@ -1,9 +1,9 @@
 """Generate the objects of a controller in C++: they are constructed at each initialisation.
 
 In C an object is a static variable, and ``initialize`` gives it its first values.  A C++ object
-gets them from its constructor.  The generated code therefore constructs all objects in static memory
-each time the controller is initialised, and destroys them when it is terminated.  An exception in a
-constructor is then an exception of the initialisation, on the host as on a board.
+gets them from its constructor.  The generated code therefore constructs all objects in static
+memory each time the controller is initialised, and destroys them when it is terminated.  An
+exception in a constructor is then an exception of the initialisation, on the host as on a board.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Measure when Arduino code on an emulated board is initialised, and when its first step begins.
 
 Both times are those of ``micros()``, since the reset.  SIL needs them, because ``millis()`` has
-steps of about 1 ms: whether a controller finds that a period of whole milliseconds has passed depends on
-where in such a step its first tick falls.
+steps of about 1 ms: whether a controller finds that a period of whole milliseconds has passed
+depends on where in such a step its first tick falls.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock
     that before the initialisation, in the other that before the first step.  The reading itself
     moves the times by some µs.
 
-    Raises :class:`InterfaceError` for code that is not Arduino code, and :class:`ControllerError` for a board that is not emulated or does not answer.
+    Raises :class:`InterfaceError` for code that is not Arduino code, and :class:`ControllerError`
+    for a board that is not emulated or does not answer.
     """
     if interface.language.clock is None:
         raise InterfaceError(

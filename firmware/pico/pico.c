@@ -47,6 +47,8 @@
 #endif
 
 extern uint32_t rtsim_stack_top, rtsim_data_begin, rtsim_data_end, rtsim_data_load;
+typedef void (*constructor)(void); /* of a static object in C++ */
+extern constructor rtsim_constructors_begin, rtsim_constructors_end;
 extern uint32_t rtsim_bss_begin, rtsim_bss_end, rtsim_static_end;
 
 const uint32_t rtsim_clock_hz = CLOCK_HZ;
@@ -232,6 +234,9 @@ void rtsim_pico_reset(void)
     mark = top;
     while (top > bottom) {
         *--top = PAINT;
+    }
+    for (constructor *of = &rtsim_constructors_begin; of < &rtsim_constructors_end; of++) {
+        (*of)();
     }
     serve();
 }

@@ -96,7 +96,7 @@ UNO = BoardDescription(
         core=CORE,
     ),
     hal=FIRMWARE / "uno",
-    main="uno.ino",
+    main="main.ino",
     line=Line(
         baud=500_000,  # 16 MHz divides to this rate exactly
         most_baud=1_000_000,  # at 2 Mbaud a byte comes every 80 cycles: too fast

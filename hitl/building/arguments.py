@@ -39,6 +39,12 @@ _SAID = re.compile(
 If the type is a typedef, the errors also give its meaning: after the name, or in an older gcc
 before the closing quote.
 """
+_TOLD = re.compile(r"rtsim expects: (\w[\w ]*)")
+_NAMES = (
+    "bool", "char", "signed char", "unsigned char", "short", "unsigned short", "int",
+    "unsigned int", "long", "unsigned long", "long long", "unsigned long long", "float", "double",
+    "long double",
+)  # fmt: skip
 _FACT = re.compile(r"rtsim: (int|long|double) has (\d+)|rtsim: char is (unsigned)")
 _ALONE = ("()", "(,", ",,", ",)")
 """Tokens before and after an argument that is a single variable."""
@@ -69,18 +75,20 @@ class _Place:
 
 
 def check_arguments(
-    interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path]
-) -> None:
+    interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path],
+    more: Sequence[str] = (),
+) -> None:  # fmt: skip
     """Check that the type of each variable is the type of the C parameter or result.
 
-    ``flags`` are the compiler flags of the unit, with the folder of ``rtsim_checks.h``.  Arguments
-    of macros and of functions without a prototype cannot be checked.  Raises
+    ``flags`` are the compiler flags of the unit, with the folder of ``rtsim_checks.h``; ``more``
+    are the other headers of rtsim that the unit includes.  Arguments of macros and of functions
+    without a prototype cannot be checked.  Raises
     :class:`InterfaceError` for a variable of another type.
     """
     places = list(_places(interface))
     if not places:
         return
-    said = _said(interface, toolchain, flags, places)
+    said = _said(interface, toolchain, flags, places, more)
     target = _Target.of(said)
     lines = []
     for number, found in _expected(said).items():
@@ -150,21 +158,29 @@ def _set(declared: dict[str, Field], statement: str, words: Words) -> Iterator[_
 
 
 def _said(
-    interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path], places: list[_Place]
-) -> str:
+    interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path], places: list[_Place],
+    more: Sequence[str],
+) -> str:  # fmt: skip
     """Compile all probes and return the compiler's errors."""
+    cpp = interface.language.cpp
+    word = "static_assert" if cpp else "_Static_assert"
+    checks = "rtsim_checks_cpp.h" if cpp else "rtsim_checks.h"
+    nothing = f"static struct rtsim_nothing {{ int rtsim_none; }} {_NOTHING};"
     parts = [
-        *preamble(interface, ("rtsim_checks.h",), str(interface.path)),
-        f"static struct rtsim_nothing {{ int rtsim_none; }} {_NOTHING};",
+        *preamble(interface, (checks, *more), str(interface.path)),
+        *([] if cpp else [nothing]),
         *(
-            f'_Static_assert(sizeof({kind}) != {size}, "rtsim: {kind} has {size}");'
+            f'{word}(sizeof({kind}) != {size}, "rtsim: {kind} has {size}");'
             for kind, size in (("int", 2), ("int", 4), ("long", 4), ("long", 8))
         ),
-        *(f'_Static_assert(sizeof(double) != {n}, "rtsim: double has {n}");' for n in (4, 8)),
-        '_Static_assert((char)-1 < 0, "rtsim: char is unsigned");',
+        *(f'{word}(sizeof(double) != {n}, "rtsim: double has {n}");' for n in (4, 8)),
+        f'{word}((char)-1 < 0, "rtsim: char is unsigned");',
     ]
     for number, place in enumerate(places):
         probe = place.probe.replace("rtsim_probe", f"rtsim_probe_{number}", 1)
+        probe = (
+            f"{_converted(number) if cpp else ''}{probe.replace(_NOTHING, _nothing(number, cpp))}"
+        )
         probe = f'#line 1 "{_FILE} {number}"\n{probe}'
         parts.append(f"#ifndef {place.function}\n{probe}\n#endif" if place.sets else probe)
     with TemporaryDirectory(prefix="rtsim-") as scratch:
@@ -182,6 +198,28 @@ def _said(
     return ""
 
 
+def _nothing(number: int, cpp: bool) -> str:
+    """Return the name of the structure's object in the probe ``number``."""
+    return f"{_NOTHING}_{number}" if cpp else _NOTHING
+
+
+def _converted(number: int) -> str:
+    """Return the structure of a probe in C++, in one line.
+
+    C++ tells the structure the type that the call expects: it is the type ``T`` of the conversion
+    to an argument, or of the assignment of a result.  A failed assertion then names this type.
+    """
+    said = " ".join(
+        f'static_assert(!rtsim_same<T, {type}>::value, "rtsim expects: {type}");' for type in _NAMES
+    )
+    name = _nothing(number, cpp=True)
+    return (
+        f"static struct {name}_type {{ "
+        f"template <class T> operator T() const {{ {said} return T(); }} "
+        f"template <class T> void operator=(const T &) const {{ {said} }} }} {name}; "
+    )
+
+
 def _expected(said: str) -> dict[int, str]:
     """Return the C type that the compiler expected, by the number of the probe."""
     out: dict[int, str] = {}
@@ -190,7 +228,9 @@ def _expected(said: str) -> dict[int, str]:
         if _ERROR.search(line):
             probe = _PROBE.match(line)
             current = int(probe[1]) if probe else None
-        if current is not None and _NOTHING in line and (found := _SAID.search(line)):
+        if current is not None and (told := _TOLD.search(line)):
+            out.setdefault(current, told[1])
+        elif current is not None and _NOTHING in line and (found := _SAID.search(line)):
             out.setdefault(current, found["meant"] or found["type"])
     return out
 

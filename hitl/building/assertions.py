@@ -44,35 +44,44 @@ def element_of(place: Field, index: str = "0") -> str:
     return out
 
 
-def assertions(place: Field, written: bool) -> str:
-    """Return the assertions as one line of C.
+def assertions(place: Field, written: bool, cpp: bool = False) -> str:
+    """Return the assertions as one line of C, or of C++ if ``cpp``.
 
     ``written`` is True if the generated code assigns to the object, which then must not be const.
     """
-    name = place.signal.name
+    name, word = place.signal.name, "static_assert" if cpp else "_Static_assert"
     return " ".join(
-        f'_Static_assert({check}, "{name}{text}");' for check, text in _checks(place, written)
+        f'{word}({check}, "{name}{text}");' for check, text in _checks(place, written, cpp)
     )
 
 
-def _checks(place: Field, written: bool) -> Iterator[tuple[str, str]]:
+def _array(element: str, shape: list[int], cpp: bool) -> str:
+    """Return the type of an array; g++ takes ``__typeof__(x)[3]`` for an expression."""
+    if not cpp:
+        return element + "".join(f"[{n}]" for n in shape)
+    for count in reversed(shape):
+        element = f"rtsim_array<{element} RTSIM_COMMA {count}>::plain"
+    return element
+
+
+def _checks(place: Field, written: bool, cpp: bool) -> Iterator[tuple[str, str]]:
     signal, element = place.signal, element_of(place)
     # Not in a macro: the error for an object without an address must name this line.
     yield f"sizeof(&{element}) > 0", " is no object of C"
     if signal.shape:
-        shape = "".join(f"[{n}]" for n in signal.shape)
-        said = list(signal.shape)
-        check = f"RTSIM_SAME({place.lvalue}, __typeof__({element}){shape})"
+        said, of = list(signal.shape), f"__typeof__({element})"
+        check = f"RTSIM_SAME({place.lvalue}, {_array(of, said, cpp)})"
         yield check, f" has shape = {said} here and another shape in C"
     kind = signal.type.rstrip("0123456789")
     size = type_bytes(signal.type)
     yield f"!RTSIM_IS_ADDRESS({element})", " is an array or a pointer in C: give its shape"
     for other in _TYPES:
-        check = f"!RTSIM_IS({element}, {other})"
+        c_type = "bool" if cpp and other == "_Bool" else other
+        check = f"!RTSIM_IS({element}, {c_type})"
         if other in _ALLOWED[kind]:
-            check += f" || (sizeof({other}) == {size}"
+            check += f" || (sizeof({c_type}) == {size}"
             check += f" && {_CHAR_IS[kind]})" if other == "char" and kind in _CHAR_IS else ")"
-        yield check, f" is {signal.type} here and {other} in C: make them the same"
+        yield check, f" is {signal.type} here and {c_type} in C: make them the same"
     yield f"RTSIM_IS_NUMBER({element})", " is no number in C: name one of its members"
     if written:
         yield f"!RTSIM_IS_CONST({element})", " is const in C: nothing can be written to it"

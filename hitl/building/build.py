@@ -17,11 +17,22 @@ from pathlib import Path
 from hitl.building import store
 from hitl.building.arguments import check_arguments
 from hitl.building.complaints import in_few_words, no_c
-from hitl.building.flags import ALWAYS, ENTRY_POINTS, EXACT, OWN, of_any_dialect
+from hitl.building.flags import (
+    ALWAYS,
+    CPP,
+    ENTRY_POINTS,
+    EXACT,
+    OWN,
+    UNLOADABLE,
+    C,
+    of_any_dialect,
+)
+from hitl.building.sketch_text import cpp_text
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
-from hitl.building.unit import SUPPORT, unit_text
+from hitl.building.unit import ARDUINO, ARDUINO_HOST, SUPPORT, support_of, unit_text
 from hitl.building.width import MACHINE, check_width
 from hitl.interface import Interface, load_interface
+from hitl.interface.language import is_cpp, is_sketch
 from hitl.interface.targets import check_target
 from rtsim.core.errors import UnknownName
 
@@ -45,7 +56,8 @@ _SHARES = sys.platform.startswith("linux")
 _CONTENTS = (PROGRAM, LIBRARY, UNIT, WARNINGS, *((LINK,) if _SHARES else ()))
 _SUPPORT = (
     "worker.c", "guard.c", "link.c",
-    "rtsim_link.h", "rtsim_message.h", "rtsim_unit.h", "rtsim_checks.h",
+    "rtsim_link.h", "rtsim_message.h", "rtsim_unit.h", "rtsim_checks.h", "rtsim_checks_cpp.h",
+    "rtsim_thrown.h",
 )  # fmt: skip
 _ATTEMPTS = 3
 
@@ -108,7 +120,7 @@ def build(
     if kind not in FLAGS:
         raise UnknownName("build", kind, list(FLAGS), f"the build of {interface.name}")
     check_target(interface, "host")
-    toolchain = toolchain or find_toolchain()
+    toolchain = toolchain or find_toolchain(interface.language.cpp)
     if toolchain.family == "zig" and kind != PLAIN:
         raise BuildError(
             f"a {kind} build needs gcc or clang with their libraries, but the compiler found is "
@@ -125,13 +137,18 @@ class _Job:
 
     def __init__(self, interface: Interface, kind: str, toolchain: Toolchain) -> None:
         self.interface, self.kind, self.toolchain = interface, kind, toolchain
+        self.cpp = interface.language.cpp
+        self.linker = toolchain.cpp() if self.cpp else toolchain
+        """The compiler of the unit, which also links: the C++ compiler adds C++'s library."""
         self.text = unit_text(interface)
         self.here = interface.path.parent
         """Folder of the interface file; paths in flags are relative to this folder."""
         self.flags = _flags(kind, toolchain)
         folders = (f"-I{folder}" for folder in interface.include)
-        self.users = [*folders, *interface.flags]
+        arduino = [f"-I{ARDUINO}"] if interface.language.clock else []
+        self.users = [*folders, *arduino, *interface.flags]
         self.support = [SUPPORT / name for name in _SUPPORT]
+        self.arduino = ARDUINO_HOST if arduino else ()
         if kind == COVERAGE:
             self.support.append(SUPPORT / "coverage.c")
         self.stem = f"{interface.name}-{self._key()}"
@@ -145,9 +162,10 @@ class _Job:
         interface = self.interface
         arguments = [self.kind, self.flags, ALWAYS, _WARNINGS, OWN, self.users, str(self.here)]
         named = [interface.libraries, [str(path) for path in interface.sources]]
-        sha = hashlib.sha256(json.dumps([self.toolchain.identity(), arguments, named]).encode())
+        compilers = [self.toolchain.identity(), self.linker.identity(), C, CPP, UNLOADABLE]
+        sha = hashlib.sha256(json.dumps([compilers, arguments, named]).encode())
         sha.update(self.text.encode())
-        for path in (*self.support, *interface.sources):
+        for path in (*self.support, *self.arduino, *interface.sources):
             sha.update(store.hash_of(path).encode())
         return sha.hexdigest()[:20]
 
@@ -168,13 +186,20 @@ class _Job:
             "compilations; save the sources, and build again"
         )
 
-    def _run(self, *arguments: str | Path) -> str:
-        return self.toolchain.run(arguments, self.here).warnings
+    def _run(self, *arguments: str | Path, cpp: bool = False) -> str:
+        compiler = self.linker if cpp else self.toolchain
+        return compiler.run(arguments, self.here).warnings
+
+    def _as_cpp(self) -> tuple[str, ...]:
+        """The flags of a source or a unit in C++."""
+        return UNLOADABLE if self.toolchain.family == "gcc" else ()
 
     def _snapshot(self, work: Path) -> store.Snapshot:
         """Return a snapshot of the sources and of every header that they or the unit include."""
         sources = self.interface.sources
-        read = {p for source in (work / UNIT, *sources) for p in self._read_by(source)}
+        read = {*sources, *self._read_by(work / UNIT, self.cpp)}
+        for source in sources:
+            read |= self._read_by(self._compiled(source, work), self._is_cpp(source))
         files = {p for p in read if p.is_file() and work.resolve() not in p.parents}
         searched = [*dict.fromkeys([*(s.parent for s in sources), *self._folders("-I", "-iquote")])]
         libraries = {
@@ -186,13 +211,26 @@ class _Job:
         files |= {path for path in libraries if path.is_file()}
         return store.Snapshot.of(files, {*store.rivals(files, searched), *libraries} - files)
 
-    def _read_by(self, source: Path) -> set[Path]:
+    def _is_cpp(self, source: Path) -> bool:
+        return self.cpp and is_cpp(source)
+
+    def _compiled(self, source: Path, work: Path) -> Path:
+        """Return the file to compile: ``source``, or the C++ text of a sketch."""
+        if not is_sketch(source):
+            return source
+        path = work / f"{source.name}.cpp"
+        text = source.read_text(encoding="utf-8", errors="surrogateescape")
+        path.write_text(cpp_text(text, str(source)), "utf-8", "surrogateescape")
+        return path
+
+    def _read_by(self, source: Path, cpp: bool) -> set[Path]:
         """Return the files that ``source`` includes, as the compiler lists them (-M).
 
         Sources are scanned one at a time, because zig accepts only one.
         """
-        scan: list[str | Path] = ["-M", *self.flags, *self.users, f"-I{SUPPORT}", source]
-        rules = self.toolchain.run(scan, self.here).output
+        scan: list[str | Path] = ["-M", *self.flags, *self.users, f"-I{SUPPORT}"]
+        scan += ["-x", "c++", source] if cpp else [source]
+        rules = (self.linker if cpp else self.toolchain).run(scan, self.here).output
         for written, meant in (("\\\n", " "), ("\\ ", "\0"), ("\\#", "#"), ("$$", "$")):
             rules = rules.replace(written, meant)
         words = (w.replace("\0", " ") for w in rules.split() if w[-1] != ":")
@@ -209,19 +247,24 @@ class _Job:
         """Compile and link into a folder below ``work``, and return that folder."""
         made = work / "made"
         made.mkdir(exist_ok=True)
-        objects, warnings = self._users_objects(made, name)
+        objects, warnings = self._users_objects(work, made, name)
         unit, worker, guard = work / "unit.o", work / "worker.o", work / "guard.o"
         shared = [*objects, unit]
         dialect = of_any_dialect(self.users)
         # The unit defines objects of the controller, so the sanitizers must check it as well.
         checks = [flag for flag in self.flags if self.kind == SANITIZE and flag in _SANITIZE]
-        own = [*OWN, *checks, f"-I{SUPPORT}", *dialect, *EXACT, *ENTRY_POINTS]
-        warnings += self._run(*own, "-c", work / UNIT, "-o", unit)
-        check_arguments(self.interface, self.toolchain, own)
+        own = [*OWN, *checks, f"-I{SUPPORT}", *dialect, *EXACT]
+        own += (*CPP, *self._as_cpp()) if self.cpp else (*C, *ENTRY_POINTS)
+        warnings += self._run(*own, "-c", work / UNIT, "-o", unit, cpp=self.cpp)
+        check_arguments(self.interface, self.linker, own, support_of(self.interface)[2:])
         machine = [flag for flag in self.interface.flags if flag.startswith(MACHINE)]
-        ours = [*OWN, *machine, "-c"]
+        ours = [*OWN, *C, *machine, "-c"]
         self._run(*ours, SUPPORT / "worker.c", "-o", worker)
         self._run(*ours, SUPPORT / "guard.c", "-o", guard)
+        for source in self.arduino:
+            shared.append(work / f"{source.stem}.o")
+            how = (*OWN, *CPP, *self._as_cpp(), *dialect, f"-I{SUPPORT}")
+            self._run(*how, "-c", source, "-o", shared[-1], cpp=True)
         if self.kind == COVERAGE:
             shared.append(work / "coverage.o")
             self._run(*ours, SUPPORT / "coverage.c", "-o", shared[-1])
@@ -229,13 +272,13 @@ class _Job:
         self._link([*shared, worker], made / PROGRAM, loads)
         self._link([*shared, guard], made / LIBRARY, ["-shared"])
         if _SHARES:
-            self._run(*OWN, "-shared", SUPPORT / "link.c", "-o", made / LINK)
+            self._run(*OWN, *C, "-shared", SUPPORT / "link.c", "-o", made / LINK)
         (made / WARNINGS).write_text(warnings, encoding="utf-8")
         for path in (work / UNIT, *work.glob("*.gcno")):
             shutil.copy(path, made)
         return made
 
-    def _users_objects(self, made: Path, name: str) -> tuple[list[Path], str]:
+    def _users_objects(self, work: Path, made: Path, name: str) -> tuple[list[Path], str]:
         """Compile the user's sources one by one, with the checks or counters of this kind of build.
 
         rtsim's own C code has neither.  Returns the object files and the compiler's warnings.
@@ -246,8 +289,10 @@ class _Job:
         shown = () if asked else _WARNINGS  # -Werror would turn rtsim's warnings into errors
         for number, source in enumerate(self.interface.sources):
             objects.append(made.parent / f"{name}.{number}.o")
-            arguments = [*self.flags, *ALWAYS, *shown, *self.users, "-c", source]
-            warnings += self._run(*arguments, "-o", objects[-1])
+            cpp, path = self._is_cpp(source), self._compiled(source, work)
+            how = (*self._as_cpp(), f"-iquote{source.parent}", "-x", "c++") if cpp else ()
+            arguments = [*self.flags, *ALWAYS, *shown, *self.users, *how, "-c", path]
+            warnings += self._run(*arguments, "-o", objects[-1], cpp=cpp)
             if not objects[-1].is_file():  # gcc passes files of unknown type to the linker
                 raise no_c(self.interface, number)
         return objects, warnings
@@ -255,7 +300,10 @@ class _Job:
     def _link(self, objects: Sequence[Path], into: Path, more: Sequence[str]) -> None:
         libraries = [f"-l{name}" for name in (*self.interface.libraries, "m")]
         try:
-            self._run(*self.flags, *objects, "-o", into, *self.interface.flags, *libraries, *more)
+            flags = self.interface.flags
+            self._run(
+                *self.flags, *objects, "-o", into, *flags, *libraries, *more, cpp=self.cpp
+            )  # fmt: skip
         except BuildError as error:
             if self.kind == SANITIZE and ("asan" in str(error) or "ubsan" in str(error)):
                 raise BuildError(

@@ -8,12 +8,17 @@ from contextlib import contextmanager
 
 from hitl.building.toolchain import BuildError
 from hitl.interface import Interface, InterfaceError
+from hitl.interface.language import is_cpp
 
 _ERROR = r":(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$"
 _ASSERTION = re.compile(
     r"static[_ ]assert(?:ion)? failed(?: due to requirement '.*')?:? \"?(?P<text>.*?)\"?\Z"
 )
 _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:) [`'\"]?(?P<name>\w+)")
+_CPP_LIBRARY = re.compile(
+    r"undefined (?:reference to|symbol:) [`'\"]?"
+    r"(?:__cxa_|__gxx_personality|operator (?:new|delete)|vtable for __cxxabiv1|std::)"
+)
 _HINTS = (
     ("implicit declaration", "name its header under headers"),
     ("undeclared function", "name its header under headers"),
@@ -22,6 +27,10 @@ _HINTS = (
     ("no effect", "a call needs parentheses"),
     ("result unused", "a call needs parentheses"),
     ("unused-value", "a call needs parentheses"),
+    ("private", "name a public member, or call a public method in initialize or step"),
+    ("protected", "name a public member, or call a public method in initialize or step"),
+    ("was not declared", "name its header under headers"),
+    ("undeclared identifier", "name its header under headers"),
     ("bit-field", "copy it to a variable in an inline function of a header; name that variable"),
 )
 _MOST = 3
@@ -38,6 +47,9 @@ def in_few_words(interface: Interface) -> Iterator[None]:
     except BuildError as error:
         lines = _complaints(interface, str(error)) or _undefined(interface, str(error))
         if not lines:
+            if not interface.language.cpp and any(map(is_cpp, interface.sources)):
+                hint = f'{interface.lines.path}: C++ code needs the line language = "c++"'
+                raise BuildError(f"{error}\n{hint}") from error
             raise
         raise refused(lines) from error
 
@@ -79,6 +91,10 @@ def _worded(text: str) -> str:
 def _undefined(interface: Interface, said: str) -> list[str]:
     """Return the errors for undefined functions that the interface file calls."""
     out = []
+    if not interface.language.cpp and _CPP_LIBRARY.search(said):
+        line = interface.lines.of("", "sources")
+        text = 'the sources need the library of C++; write language = "c++"'
+        return [located(interface, line, text)]
     for name in dict.fromkeys(match["name"] for match in _UNDEFINED.finditer(said)):
         if line := interface.lines.using(name):
             text = f"no source defines {name}; add its file to sources or its library to libraries"

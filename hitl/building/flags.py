@@ -6,8 +6,12 @@ from collections.abc import Iterable
 
 ALWAYS = ("-fPIC", "-ffp-contract=off")
 """Flags for all sources: a fused multiply-add rounds differently from the reference model."""
-OWN = ("-std=gnu11", "-O2", "-g", *ALWAYS)
-"""Flags for rtsim's own C code."""
+OWN = ("-O2", "-g", *ALWAYS)
+"""Flags for rtsim's own code in C or C++."""
+C, CPP = ("-std=gnu11",), ("-x", "c++", "-std=gnu++17")
+"""Flags that choose the language of rtsim's own C, and of a unit in C++."""
+UNLOADABLE = ("-fno-gnu-unique",)
+"""Flags of gcc for C++: without them, copies of a library in one process share static variables."""
 EXACT = ("-fno-fast-math", "-fno-finite-math-only")
 """Flags that follow the controller's own: the checks of values need NaN and infinity."""
 ENTRY_POINTS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hitl.building.assertions import assertions
+from hitl.building.objects import declared, objects_of
 from hitl.interface import Field, Interface
 
 _ERRORS = (
@@ -16,6 +17,8 @@ _ERRORS = (
     "unused-value",  # such as step = "controller_step", without parentheses
 )
 """Compiler warnings that count as errors in the statements of an interface file."""
+_CPP_ERRORS = ("unused-value",)
+"""The same for C++, whose compilers refuse the others in any case."""
 
 
 def preamble(interface: Interface, support: Iterable[str], file: str) -> Iterator[str]:
@@ -30,13 +33,24 @@ def preamble(interface: Interface, support: Iterable[str], file: str) -> Iterato
     yield from (f'#include "{name}"' for name in support)
     for k, name in enumerate(interface.headers):
         yield at(lines.of("", "headers", k), file, f"#include {_header(name)}")
-    yield from (f'#pragma GCC diagnostic error "-W{name}"' for name in _ERRORS)
-    for k, declaration in enumerate(interface.objects):
-        yield at(lines.of("code", "objects", k), file, f"static {declaration};")
-    yield from _declarations(interface, file)
-    yield from (at(f.line, file, assertions(f, written=True)) for f in written)
-    yield from (at(f.line, file, assertions(f, written=False)) for f in interface.output_fields)
+    cpp = interface.language.cpp
+    yield from (f'#pragma GCC diagnostic error "-W{name}"' for name in errors_of(cpp))
+    if cpp:  # a constructor may take the address of a variable
+        yield from _declarations(interface, file)
+        for line, text in declared(objects_of(interface)):
+            yield at(line, file, text) if line else text
+    else:
+        for k, declaration in enumerate(interface.objects):
+            yield at(lines.of("code", "objects", k), file, f"static {declaration};")
+        yield from _declarations(interface, file)
+    for fields, are_written in ((written, True), (interface.output_fields, False)):
+        yield from (at(f.line, file, assertions(f, are_written, cpp)) for f in fields)
     yield '#line 1 "the generated unit"'
+
+
+def errors_of(cpp: bool) -> tuple[str, ...]:
+    """Return the warnings that count as errors in the statements of an interface file."""
+    return _CPP_ERRORS if cpp else _ERRORS
 
 
 def at(line: int, file: str, text: str) -> str:
@@ -65,7 +79,16 @@ def in_order(interface: Interface, settle: Iterable[str], file: str) -> list[str
     """
     initialize = list(calls(interface, "initialize", interface.initialize, file))
     first, second = list(settle), initialize
-    return [*first, *second] if interface.parameters_first else [*second, *first]
+    ordered = [*first, *second] if interface.parameters_first else [*second, *first]
+    constructs = interface.language.cpp and interface.objects
+    return ["  rtsim_end_objects();", "  rtsim_construct();", *ordered] if constructs else ordered
+
+
+def ending(interface: Interface, file: str) -> Iterator[str]:
+    """Yield the C lines of the termination."""
+    yield from calls(interface, "terminate", interface.terminate, file)
+    if interface.language.cpp and interface.objects:
+        yield "  rtsim_end_objects();"
 
 
 def _quoted(text: str) -> str:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
@@ -26,7 +26,12 @@ _PATIENCES_OF_ZIG = (90.0, 300.0)
 """Timeouts of the first and the second attempt, s: zig hangs once in thousands of calls."""
 _NAMES = ("cc", "gcc", "clang")
 _INSTALL = "pip install 'rtsim[sil]'   (or: sudo apt install gcc)"
-_ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET")
+_CPP_OF = (("gcc", "g++"), ("clang", "clang++"), ("cc", "c++"))
+"""Names of the C compilers, and of the C++ compilers beside them."""
+_ENVIRONMENT = (
+    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT",
+    "MACOSX_DEPLOYMENT_TARGET",
+)  # fmt: skip
 """Environment variables that compilers read in addition to their arguments."""
 _AS_OTHERS = ("-fno-sanitize=undefined", "-mcpu=baseline")
 """Options that make zig behave like gcc and clang.
@@ -72,6 +77,38 @@ class Toolchain:
         """Major version: 12 for ``gcc (Debian 12.2.0-14) 12.2.0``; 0 if it is unknown."""
         found = re.search(r"\)\s+(\d+)\.", self.version) or re.search(r"(\d+)\.", self.version)
         return int(found[1]) if found else 0
+
+    def cpp(self) -> Toolchain:
+        """Return the C++ compiler of the same make, or the one that ``$CXX`` names.
+
+        Raises :class:`CannotBuild` if it is not installed.
+        """
+        if self.family == "zig":
+            at = max(k for k, word in enumerate(self.command) if word in ("cc", "c++"))
+            command = (*self.command[:at], "c++", *self.command[at + 1 :])
+            return replace(self, command=command)
+        first, wanted = Path(self.command[0]), os.environ.get("CXX", "").strip()
+        for name, cpp in _CPP_OF:
+            stem, found, version = first.name.rpartition(name)
+            if not found:
+                continue
+            if wanted and not stem:  # CXX is no compiler of a board
+                break
+            path = str(first.with_name(f"{stem}{cpp}{version}"))
+            if shutil.which(path):
+                command = (path, *self.command[1:])
+                return replace(self, command=command, version=_version(command))
+        if wanted:
+            return _named(wanted, "CXX", "C++")
+        raise CannotBuild(
+            f"there is no C++ compiler beside {self.command[0]}; type: sudo apt install g++   "
+            "(or name one: CXX=g++-12)"
+        )
+
+    def with_cpp(self) -> Toolchain:
+        """Return this compiler.  Raises :class:`CannotBuild` if it has no C++ compiler."""
+        self.cpp()
+        return self
 
     def identity(self) -> list[object]:
         """Return all properties of the compiler that change its output for equal arguments."""
@@ -134,8 +171,10 @@ def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
         yield {"ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": name}
 
 
-def find_toolchain() -> Toolchain:
+def find_toolchain(cpp: bool = False) -> Toolchain:
     """Return the compiler that ``$CC`` names, else cc, gcc or clang, else that of ziglang.
+
+    With ``cpp``, a compiler without its C++ compiler is passed over.
 
     Raises :class:`CannotBuild` if no compiler works; the message gives the command to install one.
     """
@@ -145,7 +184,8 @@ def find_toolchain() -> Toolchain:
     for name in _NAMES:
         if path := shutil.which(name):
             try:
-                return Toolchain((path,), _version((path,)))
+                found = Toolchain((path,), _version((path,)))
+                return found if not cpp else found.with_cpp()
             except BuildError as error:  # such as macOS's stub before its tools are installed
                 broken = broken or error
     if find_spec("ziglang") is not None:
@@ -166,13 +206,14 @@ def in_package(package: str) -> Toolchain:
     return Toolchain((sys.executable, "-m", package, "cc"), _version_of_ziglang())
 
 
-def _named(wanted: str) -> Toolchain:
+def _named(wanted: str, variable: str = "CC", language: str = "C") -> Toolchain:
+    hint = f"unset {variable}, or name a {language} compiler"
     try:
         command = tuple(shlex.split(wanted))
     except ValueError as error:
-        raise CannotBuild(f"CC={wanted}: {error}; unset CC, or name a C compiler") from None
+        raise CannotBuild(f"{variable}={wanted}: {error}; {hint}") from None
     if not command or shutil.which(command[0]) is None:
-        raise CannotBuild(f"CC={wanted}: no such program; unset CC, or name a C compiler")
+        raise CannotBuild(f"{variable}={wanted}: no such program; {hint}")
     return Toolchain(command, _version(command))
 
 

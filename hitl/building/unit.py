@@ -22,7 +22,8 @@ from tempfile import TemporaryDirectory
 from hitl.building.arguments import check_arguments
 from hitl.building.assertions import element_of
 from hitl.building.complaints import in_few_words
-from hitl.building.pieces import at, calls, elements, in_order, over, preamble
+from hitl.building.pieces import at, elements, ending, in_order, over, preamble
+from hitl.building.pins import clock_constants, feed_pins, read_pins, start_pins
 from hitl.building.toolchain import Toolchain, find_toolchain
 from hitl.building.width import check_width
 from hitl.interface import Field, Interface, StepEntry
@@ -30,23 +31,38 @@ from hitl.interface.targets import check_target
 
 SUPPORT = Path(__file__).parent / "c"
 """Folder of ``rtsim_unit.h``."""
+ARDUINO = SUPPORT / "arduino"
+"""Folder of rtsim's ``Arduino.h``."""
+ARDUINO_HOST = tuple(ARDUINO / name for name in ("clock_host.cpp", "rtsim_arduino.cpp", "text.cpp"))
+"""The sources of Arduino's functions on the host."""
+
+
+def support_of(interface: Interface) -> tuple[str, ...]:
+    """Return the headers of rtsim that the unit of ``interface`` includes."""
+    if not interface.language.cpp:
+        return ("rtsim_unit.h",)
+    arduino = ("Arduino.h",) if interface.language.clock else ()
+    return ("rtsim_unit.h", "rtsim_thrown.h", *arduino)
 
 
 def unit_text(interface: Interface) -> str:
     """Return the text of the C unit of ``interface``."""
     file = str(interface.path)
     parts = [
-        *preamble(interface, ("rtsim_unit.h",), file),
+        *preamble(interface, support_of(interface), file),
         f"const unsigned long long rtsim_schema = 0x{interface.schema:016x}ULL;",
         _size("inputs", interface.input_fields),
         _size("outputs", interface.output_fields),
         _size("parameters", interface.parameter_fields),
         f"double rtsim_own[{max(1, elements(interface.parameter_fields))}];",
+        "long long rtsim_time_ns;",
+        "char rtsim_thrown[RTSIM_THROWN_BYTES];",
+        *clock_constants(interface),
         _initialize(interface, file),
         _step(interface, file),
-        "void rtsim_terminate(void)\n{",
-        *calls(interface, "terminate", interface.terminate, file),
-        "}",
+        f"void rtsim_terminate(void)\n{_tried(interface)}{{",
+        *ending(interface, file),
+        f"}}{_caught(interface, '')}",
     ]
     return "\n".join(parts) + "\n"
 
@@ -58,16 +74,20 @@ def check(interface: Interface, toolchain: Toolchain | None = None, target: str 
     error in the interface file, and :class:`BuildError` for an error in a header.
     """
     check_target(interface, target)
-    toolchain = toolchain or find_toolchain()
+    toolchain = toolchain or find_toolchain(interface.language.cpp)
     check_width(interface, toolchain)
-    folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]
+    arduino = (ARDUINO,) if interface.language.clock else ()
+    folders = [f"-I{folder}" for folder in (SUPPORT, *arduino, *interface.include)]
     with TemporaryDirectory(prefix="rtsim-") as scratch, in_few_words(interface):
         unit = Path(scratch) / "unit.c"
         unit.write_text(unit_text(interface), encoding="utf-8")
         only = ["-c", "-o", f"{unit}.o"] if toolchain.family == "zig" else ["-fsyntax-only"]
-        flags = ["-std=gnu11", *folders, *interface.flags]
+        cpp = interface.language.cpp
+        flags = [*(("-x", "c++", "-std=gnu++11") if cpp else ("-std=gnu11",)), *folders]
+        flags += interface.flags
+        toolchain = toolchain.cpp() if cpp else toolchain
         toolchain.run([*flags, *only, unit], interface.path.parent)
-    check_arguments(interface, toolchain, flags)
+    check_arguments(interface, toolchain, flags, support_of(interface)[2:])
 
 
 def _size(name: str, fields: Iterable[Field]) -> str:
@@ -89,11 +109,14 @@ def _initialize(interface: Interface, file: str) -> str:
             *_sets(interface.parameter_fields, "rtsim_p", "rtsim_kept"),
             "  return 0;\n}",
             "static unsigned long long rtsim_tick;",
-            "int rtsim_initialize(const double *rtsim_p)\n{\n  int rtsim_status;",
+            f"int rtsim_initialize(const double *rtsim_p)\n{_tried(interface)}{{",
+            "  int rtsim_status;",
+            "  rtsim_thrown[0] = 0;",
             "  rtsim_tick = 0;",
             *_cleared(interface.output_fields),
+            *start_pins(interface),
             *in_order(interface, settle, file),
-            "  return 0;\n}",
+            f"  return 0;\n}}{_caught(interface, 'RTSIM_THREW')}",
         ]
     )
 
@@ -101,14 +124,26 @@ def _initialize(interface: Interface, file: str) -> str:
 def _step(interface: Interface, file: str) -> str:
     return "\n".join(
         [
-            "int rtsim_step(const double *rtsim_u, double *rtsim_y)\n{\n  (void)rtsim_u;",
+            "int rtsim_step(const double *rtsim_u, double *rtsim_y)",
+            f"{_tried(interface)}{{\n  (void)rtsim_u;",
             *_sets(interface.input_fields, "rtsim_u"),
+            *feed_pins(interface),
             *(_entry(step, file) for step in interface.steps),
             "  rtsim_tick++;",
+            *read_pins(interface),
             *_gets(interface.output_fields),
-            "  return 0;\n}",
+            f"  return 0;\n}}{_caught(interface, 'RTSIM_THREW')}",
         ]
     )
+
+
+def _tried(interface: Interface) -> str:
+    return "RTSIM_TRY\n" if interface.language.cpp else ""
+
+
+def _caught(interface: Interface, result: str) -> str:
+    """Return the handler of exceptions behind the body of a function that returns ``result``."""
+    return f"\nRTSIM_CATCH({result})" if interface.language.cpp else ""
 
 
 def _entry(step: StepEntry, file: str) -> str:

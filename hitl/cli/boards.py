@@ -11,6 +11,8 @@ COMMANDS = {
     "info": "hitl.cli.board_list:info",
     "compare": "hitl.cli.board_compare:compare",
     "build": "hitl.cli.board_build:build",
+    "export": "hitl.cli.board_export:export",
+    "clock": "hitl.cli.board_clock:clock",
     "serve": "hitl.cli.board_serve:serve",
     "install": "hitl.cli.boards_install:install",
 }
@@ -25,5 +27,6 @@ def board() -> None:
       rtsim board list
       rtsim board install
       rtsim board build motor.toml:float
+      rtsim board export motor.toml:float sketches
       rtsim board serve -c motor.toml:float
     """

@@ -11,11 +11,16 @@ from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.core.errors import ScenarioError
 
 MOTOR = "motor"
-EXAMPLES = {MOTOR: "starter", "processor": "examples/processor"}
+EXAMPLES = {
+    MOTOR: "starter",
+    "processor": "examples/processor",
+    "arduino": "examples/arduino",
+}
 """The folder of each example in the package, by the example's name."""
 _NEXT = {
     MOTOR: "rtsim sil test scenario.py -c motor.toml",
     "processor": "rtsim sil test scenario.py:level -c level.toml",
+    "arduino": "rtsim sil test scenario.py:room -c thermostat.toml",
 }
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from hitl.building.build import PLAIN, Build, build
 from hitl.controllers.parameters import GivenParameters
 from hitl.controllers.step_log import KeptStep, StepLog
-from hitl.worker.refusal import EXITED, refusal
+from hitl.worker.refusal import THREW, THROWN_BYTES, refusal
 from rtsim.components.request_log import RequestLog, feed
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
@@ -66,9 +66,11 @@ class InProcess:
         """Execution time of each step on the host, ns, including the call from Python."""
         self._u, self._y = np.zeros(self.inputs.size), np.zeros(self.outputs.size)
         self._library: ctypes.CDLL | None = None
+        self._time: ctypes.c_longlong | None = None
+        """The simulated time in the library, ns; only Arduino code reads it."""
         self._pending: Tag | None = None
         self._left = False
-        """True if the C code has called exit(), after which it must not be terminated."""
+        """True if the code has called exit() or thrown, after which it must not be terminated."""
         self._history = RequestLog(self.inputs.size)
         self._log = StepLog(self.inputs.size, self.outputs.size)
         self._answer = np.zeros(self.outputs.size)
@@ -96,13 +98,17 @@ class InProcess:
         self._library = library = _private(self.build.library)
         self._step = library.rtsim_guarded_step
         self._step_u, self._step_y = _pointer(self._u), _pointer(self._y)
+        if self.interface.language.clock is not None:
+            self._time = ctypes.c_longlong.in_dll(library, "rtsim_time_ns")
         self._initialize(library)
 
     def _initialize(self, library: ctypes.CDLL) -> None:
         sent = self.given.sent
+        if self._time is not None:
+            self._time.value = 0
         status = library.rtsim_guarded_initialize(_pointer(sent))
         if status:
-            text = refusal(self.name, status, self.parameters, self.p, self.outputs)
+            text = self._refused(status, self.parameters, self.p)
             self._unload()
             raise ControllerError(text)
         own = (ctypes.c_double * max(1, len(sent))).in_dll(library, "rtsim_own")
@@ -115,11 +121,10 @@ class InProcess:
 
     def restart(self) -> bool:
         """Initialise the C code again; see :meth:`hitl.controllers.sil.SilController.restart`."""
-        if not self.interface.initialize or self._library is None:
+        if not self.interface.restarts or self._library is None:
             return False
         library, status = self._library, self._library.rtsim_guarded_terminate()
         if status:
-            self._unload()
             self._say_how_it_ended(status)
         self._initialize(library)
         return True
@@ -136,12 +141,14 @@ class InProcess:
         if self._log.kept is not None:
             status = self._repeated(self._log.kept, tag)
         else:
+            if self._time is not None:
+                self._time.value = tag.ns
             began = stopwatch()
             status = self._step(self._step_u, self._step_y)
             self.took_ns.append(stopwatch() - began)
         if status:
-            self._left = status >= EXITED
-            text = refusal(self.name, status, self.inputs, self._u, self.outputs)
+            self._left = status >= THREW  # also after exit()
+            text = self._refused(status, self.inputs, self._u)
             raise ControllerError(f"{self.name} failed at {tag}: {text}")
         self._pending = tag
         self._answer[:] = self._y
@@ -196,18 +203,28 @@ class InProcess:
         if self._library is None:
             return
         status = 0 if self._left else self._library.rtsim_guarded_terminate()
-        self._unload()
         if status:
             self._say_how_it_ended(status)
+        self._unload()
+
+    def _refused(self, status: int, given: Signals, values: Vector) -> str:
+        """Explain a status; the text of an exception is in the library's memory."""
+        thrown = ""
+        if self._library is not None:
+            text = (ctypes.c_char * THROWN_BYTES).in_dll(self._library, "rtsim_thrown")
+            thrown = text.value.decode("utf-8", "replace")
+        return refusal(self.name, status, given, values, self.outputs, thrown)
 
     def _say_how_it_ended(self, status: int) -> NoReturn:
-        text = refusal(self.name, status, self.inputs, self._u, self.outputs)
+        text = self._refused(status, self.inputs, self._u)
+        self._unload()
         raise ControllerError(f"{self.name} failed when it was terminated: {text}")
 
     def _unload(self) -> None:
         library, self._library = self._library, None
         if library is not None:
             del self._step
+            self._time = None
             _ctypes.dlclose(library._handle)
 
     def save(self) -> dict[str, Any]:

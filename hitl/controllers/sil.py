@@ -151,7 +151,7 @@ class SilController:
         Returns False if the C code has no such entry point.  A step that fails afterwards is not
         saved as a case, because a case starts from new memory.
         """
-        if not self.interface.initialize:
+        if not self.interface.restarts:
             return False
         self._evidence = Evidence(self.interface, self.p, self.build.kind, None)
         self._initialize(self._running())

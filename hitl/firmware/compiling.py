@@ -13,11 +13,13 @@ from hitl.building import store
 from hitl.building.arguments import check_arguments
 from hitl.building.complaints import in_few_words, no_c
 from hitl.building.toolchain import BuildError
-from hitl.building.unit import SUPPORT
+from hitl.building.unit import ARDUINO, SUPPORT
 from hitl.firmware.flags import linker_flags
 from hitl.firmware.program import Program
 from hitl.firmware.sketch import SHARED_FOLDER, Sketch
 from hitl.firmware.tools import NoTools, Tools, key_of
+from hitl.firmware.unit import support_of as unit_support
+from hitl.interface.language import is_cpp
 
 __all__ = ["FirmwareImage", "NoTools", "compiled", "overflow_error"]
 
@@ -73,7 +75,9 @@ class _Job:
     def _made(self, work: Path, core: Path | None) -> Path:
         interface = self.sketch.interface
         for number, source in enumerate(interface.sources):
-            if not source.name.endswith(_COMPILED):
+            if not source.name.endswith(_COMPILED) and not (
+                interface.language.cpp and is_cpp(source)
+            ):
                 raise no_c(interface, number)
         place, made = self.sketch.write(work), work / "made"
         made.mkdir()
@@ -119,17 +123,16 @@ class _Job:
     def _check_calls(self) -> None:
         """Check the types in calls with the board's compiler, whose int may have two bytes."""
         interface = self.sketch.interface
+        arduino = (ARDUINO,) if interface.language.clock else ()
         folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]
-        how = self.board.compiler
+        how, gcc, cpp = self.board.compiler, self.tools.gcc, interface.language.cpp
         flags = [
-            *how.machine,
-            *how.defines,
-            *how.c,
-            *self.tools.include,
-            *folders,
+            *how.machine, *how.defines, *(("-x", "c++", *how.cpp) if cpp else how.c),
+            *self.tools.include, *folders, *(f"-I{folder}" for folder in arduino),
             *interface.flags,
-        ]
-        check_arguments(interface, self.tools.gcc, flags)
+        ]  # fmt: skip
+        headers = unit_support(interface)[2:] if cpp else ()
+        check_arguments(interface, gcc.cpp() if cpp else gcc, flags, headers)
 
     def _compile(self, source: Path, into: Path, *more: str) -> str:
         """Compile ``source``; errors get the path of the interface file in place of its name."""
@@ -167,7 +170,7 @@ def overflow_error(board: BoardDescription, name: str, said: str) -> BoardError 
 
 def _undefined(board: BoardDescription, name: str, said: str) -> str:
     """Return a text about functions that are in no library; "" if none is undefined."""
-    names = list(dict.fromkeys(re.findall(r"undefined symbol: (\w+)", said)))
+    names = list(dict.fromkeys(re.findall(r"undefined symbol: ([^\n]+)", said)))
     if not names:
         return ""
     return (

@@ -26,6 +26,8 @@ _UNO = (
         (f"hitl/examples/processor/{name}.toml", 500_000)
         for name in ("level", "position", "position_float", "busy", "deep")
     ),
+    ("hitl/examples/arduino/regulator.toml", 500_000),  # this and the next: docs/arduino.md
+    ("hitl/examples/arduino/thermostat.toml", 500_000),
 )
 SHIPPED = (
     *((reference, baud, DEFAULT_BOARD.name) for reference, baud in _UNO),

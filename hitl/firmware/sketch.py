@@ -20,10 +20,10 @@ from pathlib import Path
 from hitl.boards import BoardError
 from hitl.boards.description import BoardDescription
 from hitl.boards.known import DEFAULT_BOARD
-from hitl.building.unit import SUPPORT
+from hitl.building.unit import ARDUINO, SUPPORT
 from hitl.firmware.flags import makefile
-from hitl.firmware.sources import Flags, gathered, prologue, text_of
-from hitl.firmware.unit import unit_text
+from hitl.firmware.sources import Flags, Support, gathered, prologue, text_of
+from hitl.firmware.unit import ARDUINO_HEADER, SKETCH_HEADER, unit_text
 from hitl.interface import Interface
 from hitl.interface.shipped import FIRMWARE
 from hitl.interface.targets import check_target
@@ -33,15 +33,19 @@ from hitl.protocol.verdicts import payload_needed
 
 LEAST_PAYLOAD = 64
 """Lower limit of the largest payload, bytes; START sends the parameters in such pieces."""
-UNIT = "rtsim_unit.c"
+UNIT, CPP_UNIT = "rtsim_unit.c", "rtsim_unit.cpp"
 SHARED_FOLDER = "src/rtsim"
 """Folder of the dispatcher, the protocol and the HAL in a sketch."""
-_RTSIM, _CONTROLLER = f"{SHARED_FOLDER}/", "src/controller/"
+CONTROLLER_FOLDER = "src/controller"
+"""Folder of the unit and of the controller's own files in a sketch."""
+_RTSIM, _CONTROLLER = f"{SHARED_FOLDER}/", f"{CONTROLLER_FOLDER}/"
 _MARK = _RTSIM + "board.h"
-SHARED = ("board/board.c", "board/board.h", "protocol/protocol.c", "protocol/protocol.h",
-          "protocol/messages.h")  # fmt: skip
-"""Files that every sketch has, relative to the folder of the project's C code."""
-CHECKS = "rtsim_checks.h"
+SHARED = ("board.c", "board.h", "protocol.c", "protocol.h", "messages.h")
+"""Files of ``firmware/src/rtsim`` that every sketch has."""
+CHECKS, CPP_CHECKS = "rtsim_checks.h", "rtsim_checks_cpp.h"
+_BOARD_CLOCK = tuple(ARDUINO / name for name in ("clock_board.cpp", "text.cpp"))
+_CORE_CLOCK = (ARDUINO / "clock_core.cpp",)
+_PINS = ARDUINO / "rtsim_arduino.cpp"
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,15 @@ class Sketch:
     @property
     def users(self) -> set[str]:
         """Paths of the controller's own sources in the folder."""
-        return {n for n in self.files if n.startswith(_CONTROLLER)} - {_CONTROLLER + UNIT}
+        own = {
+            _CONTROLLER + n
+            for n in (
+                UNIT,
+                CPP_UNIT,
+                *(p.name for p in support_of(self.interface, self.board).sources),
+            )
+        }
+        return {n for n in self.files if n.startswith(_CONTROLLER)} - own
 
     def write(self, folder: Path) -> Path:
         """Write the files to ``folder/NAME`` and return that path; replace an older sketch there.
@@ -138,7 +150,7 @@ def own_files(payload: int, board: BoardDescription = DEFAULT_BOARD) -> dict[str
 
     Raises :class:`BoardError` if a file of the HAL has the name of a file that all boards share.
     """
-    files = {_RTSIM + Path(path).name: text_of(FIRMWARE / path) for path in SHARED}
+    files = {_RTSIM + Path(path).name: text_of(FIRMWARE / "src/rtsim" / path) for path in SHARED}
     files[_RTSIM + CHECKS] = text_of(SUPPORT / CHECKS)
     for path in board.hal_files:
         if _RTSIM + path.name in files:
@@ -152,6 +164,21 @@ def own_files(payload: int, board: BoardDescription = DEFAULT_BOARD) -> dict[str
     return files
 
 
+def support_of(interface: Interface, board: BoardDescription) -> Support:
+    """Return the files of rtsim that C++ or Arduino code needs on ``board``."""
+    core = board.compiler.core is not None
+    if not interface.language.cpp:
+        return Support()
+    runtime = () if core else (SUPPORT / "cpp_board.cpp",)
+    if interface.language.clock is None:
+        return Support(runtime)
+    first, clock = (ARDUINO_HEADER,), _CORE_CLOCK if core else (*runtime, *_BOARD_CLOCK)
+    if core:  # the header Arduino.h is the core's, so it must not be found in rtsim's folder
+        headers = tuple(ARDUINO / name for name in (ARDUINO_HEADER, SKETCH_HEADER))
+        return Support((_PINS, *clock), headers=headers, first=first)
+    return Support((_PINS, *clock), folders=(ARDUINO,), first=first)
+
+
 def _files(
     interface: Interface, baud: int, build: int, payload: int, flags: tuple[str, ...],
     board: BoardDescription,
@@ -163,7 +190,11 @@ def _files(
         sketch = sketch.replace(f'#include "{header}"', f'#include "{_RTSIM}{header}"')
     main = name + Path(board.main).suffix
     files[main] = prologue([f"#define RTSIM_BAUD {baud}"], main) + sketch
-    for file, text in gathered(interface, unit_text(interface, build), UNIT).items():
+    if interface.language.cpp:
+        files[_RTSIM + CPP_CHECKS] = text_of(SUPPORT / CPP_CHECKS)
+    unit, support = unit_text(interface, build), support_of(interface, board)
+    unit_name = CPP_UNIT if interface.language.cpp else UNIT
+    for file, text in gathered(interface, unit, unit_name, support).items():
         files[_CONTROLLER + file] = text
     flags = (*board.compiler.flags, *flags)
     files["Makefile"] = makefile(board, name, main, flags, SHARED_FOLDER)

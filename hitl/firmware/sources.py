@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hitl.boards import BoardError
+from hitl.building.sketch_text import cpp_text
 from hitl.interface import Interface
+from hitl.interface.language import is_cpp, is_sketch
 
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)', re.M)
 _COMPILED = (".c", ".cpp", ".cc", ".cxx", ".s", ".ino")
@@ -54,27 +56,50 @@ class Flags:
         return cls(tuple(defines), tuple(folders), tuple(others))
 
 
+@dataclass(frozen=True)
+class Support:
+    """Files of rtsim that the code of a controller needs on a board, in addition to its own."""
+
+    sources: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()
+    """Folders of headers."""
+    headers: tuple[Path, ...] = ()
+    """Headers that are found by their name although their folder is not searched."""
+    first: tuple[str, ...] = ()
+    """Headers that each C++ source of the controller includes first."""
+
+
 def prologue(defines: Iterable[str], name: str) -> str:
     """Return ``defines`` and a ``#line`` that makes the next line the first line of ``name``."""
     lines = list(defines)
     return "\n".join([*lines, f'#line 1 "{name}"', ""]) if lines else ""
 
 
-def gathered(interface: Interface, unit: str, unit_name: str) -> dict[str, str]:
+def gathered(
+    interface: Interface, unit: str, unit_name: str, support: Support = Support()
+) -> dict[str, str]:
     """Return the texts of ``unit``, the sources and all headers they include, by file name.
 
     Raises :class:`BoardError` for a file that cannot be read.
     """
     flags = Flags.of(interface)
-    job = _Gathering((*interface.include, *flags.folders), interface.sources, {unit_name})
+    sources = (*interface.sources, *support.sources)
+    folders = (*interface.include, *flags.folders, *support.folders)
+    job = _Gathering(folders, sources, {unit_name}, support.headers)
     files = {unit_name: prologue(flags.defines, unit_name) + job.rewritten(unit, interface.path)}
-    for source in interface.sources:
+    for source in sources:
         job.named(source)
     while job.queue:
         path = job.queue.pop(0)
-        name, text = job.names[path], job.rewritten(text_of(path), path)
-        compiled = path in interface.sources
-        files[name] = (prologue(flags.defines, path.name) if compiled else "") + text
+        text = text_of(path)
+        if is_sketch(path):
+            text = cpp_text(text, path.name, '"rtsim_sketch.h"')
+        before: list[str] = []
+        if path in interface.sources:
+            first = support.first if is_cpp(path) else ()
+            before = [*flags.defines, *(f'#include "{name}"' for name in first)]
+        named = job.rewritten(prologue(before, path.name), path)
+        files[job.names[path]] = named + job.rewritten(text, path)
     return files
 
 
@@ -96,8 +121,10 @@ def text_of(path: Path) -> str:
 
 class _Gathering:
     def __init__(
-        self, folders: Sequence[Path], sources: Sequence[Path], taken: Iterable[str]
-    ) -> None:
+        self, folders: Sequence[Path], sources: Sequence[Path], taken: Iterable[str],
+        headers: Sequence[Path] = (),
+    ) -> None:  # fmt: skip
+        self.headers = {path.name: path for path in headers}
         self.folders, self.sources = folders, sources
         self.names: dict[Path, str] = {}
         self.queue: list[Path] = []
@@ -109,6 +136,8 @@ class _Gathering:
             name = path.name
             if path not in self.sources and path.suffix.lower() in _COMPILED:
                 name += ".h"  # it is only included, so Arduino tools must not compile it
+            elif is_cpp(path) and path.suffix != ".cpp":
+                name += ".cpp"  # a sketch, or another suffix of C++
             for folder in path.parent.parts[::-1]:
                 if name.lower() not in self._taken:
                     break
@@ -133,4 +162,4 @@ class _Gathering:
         for folder in (*first, *self.folders):
             if (path := folder / name).is_file():
                 return path.resolve()
-        return None
+        return self.headers.get(name)

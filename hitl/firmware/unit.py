@@ -1,6 +1,6 @@
 """Generate a board's C unit: it copies packed bytes to the controller's variables, and back.
 
-It defines the functions that ``firmware/board/board.h`` declares for a controller.  Static
+It defines the functions that ``firmware/src/rtsim/board.h`` declares for a controller.  Static
 assertions check every type and size, as on the host.  Scaling is done on the host.
 """
 
@@ -9,11 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hitl.building.assertions import element_of, type_bytes
-from hitl.building.pieces import at, calls, in_order, over, preamble
+from hitl.building.pieces import at, ending, in_order, over, preamble
+from hitl.building.pins import feed_pins, read_pins, start_pins
 from hitl.interface import Field, Interface, StepEntry
+from hitl.interface.language import is_sketch
 from hitl.protocol.codec import Codec, name_hash, wire_schema
 
+ARDUINO_HEADER, SKETCH_HEADER = "rtsim_arduino.h", "rtsim_sketch.h"
+"""Headers of Arduino code and of a sketch on a board."""
 SUPPORT = ("../rtsim/board.h", "../rtsim/rtsim_checks.h")
+
+
+def support_of(interface: Interface) -> tuple[str, ...]:
+    """Return the headers of rtsim that the unit of ``interface`` includes."""
+    if not interface.language.cpp:
+        return SUPPORT
+    arduino: tuple[str, ...] = ()
+    if interface.language.clock is not None:
+        sketch = any(map(is_sketch, interface.sources))
+        arduino = (SKETCH_HEADER if sketch else ARDUINO_HEADER,)
+    return (SUPPORT[0], "../rtsim/rtsim_checks_cpp.h", *arduino)
 
 
 def unit_text(interface: Interface, build: int) -> str:
@@ -24,7 +39,7 @@ def unit_text(interface: Interface, build: int) -> str:
     file = interface.path.name
     parameters = Codec(interface.parameter_fields).bytes
     parts = [
-        *preamble(interface, SUPPORT, file),
+        *preamble(interface, support_of(interface), file),
         f"const uint64_t rtsim_schema = 0x{wire_schema(interface):016x}ULL;",
         f"const uint32_t rtsim_name_hash = 0x{name_hash(interface.name):08x}UL;",
         f"const uint32_t rtsim_build = 0x{build:08x}UL;",
@@ -36,7 +51,7 @@ def unit_text(interface: Interface, build: int) -> str:
         *_start(interface, file),
         *_step(interface, file),
         "void rtsim_terminate(void)\n{",
-        *calls(interface, "terminate", interface.terminate, file),
+        *ending(interface, file),
         "}",
     ]
     return "\n".join(parts) + "\n"
@@ -47,6 +62,7 @@ def _start(interface: Interface, file: str) -> Iterator[str]:
     yield from (f"static uint32_t rtsim_due_{k};" for k, _ in slow)
     yield "int16_t rtsim_start(const uint8_t *rtsim_p)\n{\n  (void)rtsim_p;"
     yield from (f"  rtsim_due_{k} = {step.offset}UL;" for k, step in slow)
+    yield from start_pins(interface)
     yield from in_order(interface, _sets(interface.parameter_fields, "rtsim_p"), file)
     yield "  return 0;\n}"
 
@@ -58,10 +74,12 @@ def _step(interface: Interface, file: str) -> Iterator[str]:
         "                   uint32_t *rtsim_took)\n{\n  (void)rtsim_ns, (void)rtsim_u;"
     )
     yield from _sets(interface.input_fields, "rtsim_u")
+    yield from feed_pins(interface)
     yield "  const uint32_t rtsim_began = rtsim_cycles();"
     for k, step in enumerate(interface.steps):
         yield from _entry(k, step, file)
     yield "  *rtsim_took = rtsim_cycles() - rtsim_began;"
+    yield from read_pins(interface)
     yield from _gets(interface.output_fields)
     yield "  return 0;\n}"
 

@@ -12,11 +12,12 @@ from typing import Any, get_args
 import numpy as np
 
 from hitl.interface.c_text import fault_of_lvalue, fault_of_name
+from hitl.interface.pins import check_type, read_pin, type_of_pin
 from rtsim.core.signals import Kind, Signal
 
 KEYS = (
     "c", "type", "shape", "unit", "scale", "bias", "overflow", "initial", "low", "high",
-    "kind", "description", "set_by_caller", "nan",
+    "kind", "description", "set_by_caller", "nan", "pin",
 )  # fmt: skip
 OVERFLOW = ("error", "saturate")
 _FRACTION = re.compile(r"[+-]?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?(/\d{1,40})?\Z")
@@ -42,6 +43,8 @@ class Field:
     """True for a parameter that the caller must set: the C code gives it no meaningful value."""
     specials: tuple[float, ...] = ()
     """Infinities and NaN that the file allows for an input: ``high = inf``, ``nan = true``."""
+    pin: str = ""
+    """The pin of Arduino code that carries the signal, as C++ names it; "" without a pin."""
 
     @property
     def scaled(self) -> bool:
@@ -76,7 +79,12 @@ def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: s
 
     Raises ValueError, TypeError or RtsimError without file and line, which the caller adds.
     """
-    signal = _signal(name, row, real)
+    pin = read_pin(table, row["pin"]) if "pin" in row else ""
+    signal = _signal(name, row, type_of_pin(table, pin) if pin else real)
+    if pin:
+        check_type(table, pin, signal.type, signal.shape)
+        if "c" in row:
+            raise ValueError("a signal has either a pin or a C lvalue; remove the key pin or c")
     if not signal.low <= signal.high:
         raise ValueError(
             f"low = {signal.low:g} and high = {signal.high:g} allow no value; give low <= high"
@@ -117,7 +125,7 @@ def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: s
     given = "initial" in row
     where = lvalue.strip(), "c" not in row, line
     specials = _specials(table, row, signal)
-    place = Field(signal, *where, scale, bias, overflow, given, by_caller, specials)
+    place = Field(signal, *where, scale, bias, overflow, given, by_caller, specials, pin)
     if given or table == "parameters":
         _check_initial(place)
     return place

@@ -39,9 +39,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hitl.interface import language as languages
 from hitl.interface.entries import KEYS as CODE_KEYS
 from hitl.interface.entries import StepEntry, read_parameters_first, read_statements, read_steps
 from hitl.interface.fields import KEYS, Field, exact, read_field
+from hitl.interface.language import Language
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.interface.shipped import found
 from hitl.interface.tables import Table
@@ -55,6 +57,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 _HEADER = re.compile(r"<[^<>\"\n\\]+>\Z|[^<>\"\n\\]+\Z")
 _TOP = (
     "name", "period", "any_period", "sources", "headers", "include", "flags", "libraries", "real",
+    "language", "arduino",
 )  # fmt: skip
 _TABLES = ("code", "inputs", "outputs", "parameters", "tolerance", "variants")
 _VARIANT = ("flags", "real", "sources", "include", "tolerance")
@@ -93,6 +96,16 @@ class Interface:
     lines: Lines = field(repr=False, compare=False)
     any_period: bool = False
     """True if the controller's step does not depend on the period."""
+    language: Language = Language()
+
+    @property
+    def restarts(self) -> bool:
+        """True if the controller can be initialised again, on the memory that it has used.
+
+        A sketch cannot: its global objects get their first values only from a reset.
+        """
+        sketch = any(languages.is_sketch(path) for path in self.sources)
+        return not sketch and bool(self.initialize or (self.language.cpp and self.objects))
 
     @property
     def inputs(self) -> Signals:
@@ -209,18 +222,22 @@ class _Reader:
         if not _IDENTIFIER.match(name):
             text = f"name {name!r} is not an identifier of at most 63 letters, digits and _"
             raise top.error("name", text)
-        code = Table(self.lines, "code", top.table("code"), CODE_KEYS)
+        language, sources = languages.read_language(top), self._sources()
+        languages.check_sources(top, language, sources)
+        statements = {**languages.sketch_entries(sources), **top.table("code")}
+        code = Table(self.lines, "code", statements, CODE_KEYS)
         inputs, outputs = self._fields("inputs"), self._fields("outputs")
         if not outputs:
             raise top.error("outputs", "[outputs] is missing; name at least one output")
         parameters = self._fields("parameters")
         self._apart(inputs, outputs, parameters)
+        languages.check_pins(top, language, {"inputs": inputs, "outputs": outputs})
         return Interface(
             path=self.path,
             variant=self.variant,
             name=name,
             period=self._period(),
-            sources=self._sources(),
+            sources=sources,
             headers=self._headers(),
             include=(self.folder, *self._folders("include")),
             flags=top.texts("flags"),
@@ -236,6 +253,7 @@ class _Reader:
             tolerances=self._tolerances(),
             lines=self.lines,
             any_period=self._any_period(),
+            language=language,
         )
 
     def _changes(self, top: Table) -> dict[str, Any]:

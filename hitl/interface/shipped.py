@@ -6,7 +6,7 @@ from pathlib import Path
 
 _HITL = Path(__file__).parents[1]
 _INSTALLED, _CHECKOUT = _HITL / "firmware" / "c", _HITL.parent / "firmware"
-FIRMWARE = _CHECKOUT if (_CHECKOUT / "board" / "board.h").is_file() else _INSTALLED
+FIRMWARE = _CHECKOUT if (_CHECKOUT / "src" / "rtsim" / "board.h").is_file() else _INSTALLED
 
 
 def found(path: Path) -> Path:

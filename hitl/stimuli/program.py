@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from hitl.building.build import Build
 from hitl.building.coverage import user_files
-from hitl.building.flags import ALWAYS, ENTRY_POINTS, EXACT, OWN, of_any_dialect
+from hitl.building.flags import ALWAYS, ENTRY_POINTS, EXACT, OWN, C, of_any_dialect
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.building.unit import SUPPORT, unit_text
 from hitl.building.width import MACHINE
@@ -74,10 +74,10 @@ class _Job:
         table = f"const unsigned rtsim_branches = {len(instrumenter.found.branches)}u;\n"
         (self.work / "table.c").write_text(table, encoding="utf-8")
         machine = [flag for flag in self.interface.flags if flag.startswith(MACHINE)]
-        flags = [*OWN, f"-I{SUPPORT}", *of_any_dialect(self.users), *EXACT, *ENTRY_POINTS, "-w"]
+        flags = [*OWN, *C, f"-I{SUPPORT}", *of_any_dialect(self.users), *EXACT, *ENTRY_POINTS, "-w"]
         objects.append(self._compiled(flags, self.work / "unit.c"))
-        objects.append(self._compiled([*OWN, *machine], self.work / "table.c"))
-        objects.append(self._compiled([*OWN, *machine, f"-I{SUPPORT}"], SUPPORT / "stimuli.c"))
+        objects.append(self._compiled([*OWN, *C, *machine], self.work / "table.c"))
+        objects.append(self._compiled([*OWN, *C, *machine, f"-I{SUPPORT}"], SUPPORT / "stimuli.c"))
         path = self.work / "stimuli"
         libraries = [f"-l{name}" for name in (*self.interface.libraries, "m")]
         self._run(*objects, "-o", path, *self.interface.flags, *libraries)

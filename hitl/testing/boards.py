@@ -118,7 +118,7 @@ def _check_flasher(board: BoardDescription) -> None:
 
 
 def _check_c(board: BoardDescription) -> None:
-    """Check that the HAL has the functions of ``firmware/board/board.h``."""
+    """Check that the HAL has the functions of ``firmware/src/rtsim/board.h``."""
     assert board.hal.is_dir(), f"there is no folder {board.hal}"
     main = board.hal / board.main
     assert main.is_file(), f"there is no file {main}"
@@ -128,7 +128,7 @@ def _check_c(board: BoardDescription) -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in board.hal_files)
     for name in (*_GIVEN, *_CALLED):
         assert re.search(rf"\b{name}\b", text), (
-            f"no file in {board.hal} contains {name}, which firmware/board/board.h declares"
+            f"no file in {board.hal} contains {name}, which firmware/src/rtsim/board.h declares"
         )
 
 

@@ -22,6 +22,7 @@ KILLED = "was ended by SIGKILL"
 _REPORT = re.compile(r"^.*(?:ERROR: AddressSanitizer|runtime error: ).*", re.M)
 _AFTER_REPORT = re.compile(r"^Shadow bytes around", re.M)
 _LEFT = re.compile(r"^worker: the C called exit\(\) in its (\w+)\n?", re.M)
+_THREW = re.compile(r"^worker: the C\+\+ code threw (.*) in its (\w+)\n?", re.M)
 _MOST_CHARACTERS = 4000
 
 
@@ -66,6 +67,8 @@ class WorkerEnding:
         """The cause of the exit status as text; empty if it is not known."""
         if found := _LEFT.search(self.stderr):
             return f": the C called exit({self.code}) in its {found[1]}, which must return"
+        if found := _THREW.search(self.stderr):
+            return f": the C++ code threw {found[1]}, which nothing caught, in its {found[2]}"
         return "" if self.code else " before it had finished: check whether the C calls _exit()"
 
     @property
@@ -73,7 +76,7 @@ class WorkerEnding:
         """A sanitizer's report without its hex dump; if there is no report, the end of stderr."""
         found = _REPORT.search(self.stderr)
         if found is None:
-            return _LEFT.sub("", self.stderr)[-_MOST_CHARACTERS:].rstrip()
+            return _THREW.sub("", _LEFT.sub("", self.stderr))[-_MOST_CHARACTERS:].rstrip()
         report = self.stderr[found.start() :]
         cut = _AFTER_REPORT.search(report)
         return report[: cut.start() if cut else None][:_MOST_CHARACTERS].rstrip()

@@ -7,16 +7,26 @@ from rtsim.core.signals import Signals, Vector
 
 EXITED = 0x40000000
 """Status of a library whose C called exit(): this number plus the exit status (``guard.c``)."""
+THREW = 0x20000000
+"""Status of a library whose C++ code threw what it did not catch (``rtsim_unit.h``)."""
+THROWN_BYTES = 256
+"""Bytes of the text of what was thrown, as in ``rtsim_unit.h``."""
 
 
-def refusal(name: str, status: int, given: Signals, values: Vector, outputs: Signals) -> str:
+def refusal(
+    name: str, status: int, given: Signals, values: Vector, outputs: Signals, thrown: str = ""
+) -> str:
     """Explain why the controller ``name`` answered ``status`` (not 0).
+
+    ``thrown`` is the text of what its C++ code threw.
 
     ``values`` are the inputs or parameters that it was sent, with the layout ``given``; for a
     negative status ``outputs`` is the layout of its outputs.
     """
     if status == OF_ANOTHER_SIZE:
         return f"{name} was sent a wrong number of values"
+    if status == THREW:
+        return f"{name} threw {thrown}, which nothing caught"
     if status >= EXITED:
         return f"{name} called exit({status - EXITED}), but it must return"
     column = abs(status) - 1

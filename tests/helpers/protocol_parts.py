@@ -40,7 +40,7 @@ from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 
 ROOT = Path(__file__).resolve().parents[2]
-FIRMWARE = ROOT / "firmware" / "protocol"
+FIRMWARE = ROOT / "firmware" / "src" / "rtsim"
 DRIVER = Path(__file__).parent / "protocol_driver.c"
 GOLDEN = json.loads((Path(__file__).parent / "golden_frames.json").read_text(encoding="utf-8"))
 WARNINGS = (

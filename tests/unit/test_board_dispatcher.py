@@ -37,7 +37,7 @@ from hitl.protocol.wire import encode_message
 from rtsim.core.tag import Tag
 
 PAYLOAD = 90
-BOARD = FIRMWARE.parent / "board"
+BOARD = FIRMWARE
 
 
 class Both(FakeBoard):

@@ -45,7 +45,8 @@ OF_THE_UNO = re.compile(
     r"hitl/boards/((uno|nano|mega|avr|known)\.py|avr8js/.*|simavr/.*)|firmware/uno/.*|firmware/README\.md"
     r"|firmware/(tests|examples)/.*|hitl/rigs/(illumination|pendulum)/.*"
     r"|firmware/bus/.*_avr\.c|firmware/io_node/io_node_mega\.(c|toml)"
-    r"|firmware/board/board\.h|firmware/io_node/io_node\.h"  # their bytes are those of the images
+    # the bytes of these two are those of the images
+    r"|firmware/src/rtsim/board\.h|firmware/io_node/io_node\.h"
 )
 
 
@@ -152,7 +153,7 @@ def _flaw(name: str, **changed: Any) -> tuple[BoardDescription, str]:
         _flaw("must contain {image}", flasher=replace(FLASHER, arguments=("{port}",))),
         _flaw("there is no file", main="main.c"),
         _flaw("there is no folder", hal=Path("nowhere")),
-        _flaw("contains rtsim_clock_hz", hal=ROOT / "firmware/protocol", main="protocol.c"),
+        _flaw("contains rtsim_clock_hz", hal=ROOT / "firmware/src/rtsim", main="protocol.c"),
         _flaw("needs uart", emulators={"none": Emulator(list)}),
         _flaw("title must not be empty", title=" "),
     ],

@@ -60,7 +60,7 @@ int rtsim_guarded_terminate(void)
     inside = 1;
     rtsim_terminate();
     inside = 0;
-    return 0;
+    return rtsim_thrown[0] ? RTSIM_THREW : 0;
 }
 
 /* A step that the compiled engine calls by its address, in numba's calling convention: `places` has the
@@ -87,6 +87,7 @@ int rtsim_step_by_address(void *result, void *error, double t, const long long *
     double *row = log + next;
     struct timespec began, ended;
     memcpy(row + ROW_HEAD, u, 8 * m);
+    rtsim_time_ns = (long long)__builtin_rint(t * 1e9);
     clock_gettime(CLOCK_MONOTONIC, &began);
     const int status = rtsim_guarded_step(u, y);
     clock_gettime(CLOCK_MONOTONIC, &ended);

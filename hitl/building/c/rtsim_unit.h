@@ -7,15 +7,28 @@
 
 #include <float.h>
 
+#ifdef __cplusplus
+#include "rtsim_checks_cpp.h"
+extern "C" {
+#else
 #include "rtsim_checks.h"
+#endif
+
+enum { RTSIM_THREW = 0x20000000, RTSIM_THROWN_BYTES = 256 }; /* hitl/worker/refusal.py has it too */
 
 extern const unsigned long long rtsim_schema;
 extern const unsigned rtsim_inputs, rtsim_outputs, rtsim_parameters;
 extern double rtsim_own[]; /* room for rtsim_parameters, at least one */
 
+extern long long rtsim_time_ns; /* simulated time of the next call, set by the caller */
+extern char rtsim_thrown[RTSIM_THROWN_BYTES]; /* what C++ code threw last, as text; "" before */
+
 int rtsim_initialize(const double *p);
 int rtsim_step(const double *u, double *y);
 void rtsim_terminate(void);
+#ifdef __cplusplus
+}
+#endif
 
 /* 1 where a finite number would become an infinity. */
 #define RTSIM_BAD_FLOAT32(v)                                      \

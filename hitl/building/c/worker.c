@@ -94,6 +94,15 @@ static void left(void)
     if (running != NULL) fprintf(stderr, "worker: the C called exit() in its %s\n", running);
 }
 
+/* C++ code has thrown what it did not catch.  Its state is not known, so the worker ends here. */
+static void end_thrown(void)
+{
+    if (rtsim_thrown[0] == 0) return;
+    fprintf(stderr, "worker: the C++ code threw %s in its %s\n", rtsim_thrown, running);
+    fflush(NULL);
+    _exit(1);
+}
+
 static int set(void *socket, int option, int value)
 {
     return zmq.setsockopt(socket, option, &value, sizeof value) == 0;
@@ -208,6 +217,7 @@ static int serve(void)
         if (head.kind == STOP) {
             running = "terminate";
             if (started) rtsim_terminate();
+            end_thrown();
             running = NULL;
             answer(&head, BYE, 0, out);
             return 0;
@@ -219,9 +229,11 @@ static int serve(void)
         } else {
             running = kind == ANSWER ? "step" : "initialize";
             if (kind == READY && started) rtsim_terminate(); /* and anew, on the same memory */
+            rtsim_time_ns = kind == ANSWER ? head.ns : 0;
             head.began_ns = now();
             head.status = kind == ANSWER ? rtsim_step(values, answers) : rtsim_initialize(values);
             head.took_ns = now() - head.began_ns;
+            end_thrown();
             running = NULL;
             started = 1;
         }

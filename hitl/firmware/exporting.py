@@ -1,0 +1,135 @@
+"""Write a controller as a sketch for the Arduino IDE, arduino-cli and PlatformIO, for any board.
+
+The sketch uses the Arduino library in ``firmware/`` instead of a board's HAL: it needs a ``Stream``
+and ``micros()`` only.  The unit, and the controller's sources, are those of the board's sketch.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hitl.boards import BoardError
+from hitl.boards.description import BoardDescription
+from hitl.boards.known import DEFAULT_BOARD
+from hitl.firmware.sketch import (
+    CHECKS,
+    CONTROLLER_FOLDER,
+    CPP_CHECKS,
+    SHARED,
+    SHARED_FOLDER,
+    sketch_of,
+)
+from hitl.firmware.sources import text_of
+from hitl.interface import Interface
+from hitl.interface.shipped import FIRMWARE
+
+LIBRARY = ("src/rtsim.h", "src/rtsim.cpp")
+_MARK = "platformio.ini"
+_MAIN = """\
+// The controller {name} for rtsim: written by rtsim board export.
+#include {header}
+
+void setup() {{
+  Serial.begin({baud});  // any other Stream does as well, such as SerialUSB or Serial1
+  rtsim.begin(Serial);
+}}
+
+void loop() {{
+  rtsim.poll();
+}}
+"""
+_OF_LIBRARY = {"src_dir = examples/Motor": "src_dir = .", "lib_deps = symlink://.\n": ""}
+"""What differs between the platformio.ini of the library and that of an exported sketch."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A sketch that uses the Arduino library; ``files`` has the text of each file by its path."""
+
+    name: str
+    baud: int
+    build: int
+    """Build number in HELLO: that of the firmware of ``board``, whose types the sketch has."""
+    board: BoardDescription
+    files: Mapping[str, str]
+
+    def write(self, folder: Path) -> Path:
+        """Write the files to ``folder/NAME`` and return that path; replace an older export there.
+
+        Raises :class:`BoardError` if the path holds something else or cannot be written.
+        """
+        place = folder / self.name
+        if place.exists() and not (place / _MARK).is_file():
+            raise BoardError(
+                f"{place} exists and was not written by rtsim board export, so it is not replaced; "
+                "give another folder"
+            )
+        try:
+            shutil.rmtree(place / "src", ignore_errors=True)
+            for name, text in self.files.items():
+                path = place / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(text.encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise BoardError(f"cannot write the sketch to {place}: {error.strerror}") from None
+        return place
+
+
+def exported(
+    interface: Interface, baud: int | None = None, board: BoardDescription = DEFAULT_BOARD
+) -> Exported:
+    """Return the sketch of ``interface`` with the Arduino library, as files of one folder.
+
+    ``board`` gives the sizes of C types and the default of ``baud``, bit/s.  Raises the errors of
+    :func:`hitl.firmware.sketch.sketch_of`, and :class:`BoardError` for a board without an Arduino
+    core.
+    """
+    if board.compiler.core is None:
+        raise BoardError(
+            f"the firmware of {board.phrase} uses no Arduino core, so its types are not those of a "
+            "sketch; use a board with a core, or rtsim board build"
+        )
+    sketch = sketch_of(interface, baud, board)
+    files = {path: text for path, text in sketch.files.items() if _is_shared(path)}
+    files |= {path: text_of(FIRMWARE / path) for path in LIBRARY}
+    files[f"{sketch.name}.ino"] = _MAIN.format(
+        name=sketch.name, header='"src/rtsim.h"', baud=sketch.baud
+    )
+    files[_MARK] = _platformio(sketch.flags)
+    return Exported(sketch.name, sketch.baud, sketch.build, board, files)
+
+
+def library_example(interface: Interface, board: BoardDescription = DEFAULT_BOARD) -> Exported:
+    """Return a sketch of ``interface`` for use beside the installed library, in one flat folder.
+
+    The examples of the library are made so: they contain no copy of the library.
+    """
+    whole = exported(interface, board=board)
+    shared, own = f"{SHARED_FOLDER}/", f"{CONTROLLER_FOLDER}/"
+    files = {}
+    for path, text in whole.files.items():
+        if path.startswith(own) or path in (shared + CHECKS, shared + CPP_CHECKS):
+            text = text.replace('"../rtsim/board.h"', "<rtsim/board.h>")
+            files[Path(path).name] = text.replace('"../rtsim/', '"')
+    files[f"{whole.name}.ino"] = _MAIN.format(name=whole.name, header="<rtsim.h>", baud=whole.baud)
+    return Exported(whole.name, whole.baud, whole.build, board, files)
+
+
+def _platformio(flags: tuple[str, ...]) -> str:
+    """Return the platformio.ini of a sketch whose controller needs the compiler flags ``flags``."""
+    text = text_of(FIRMWARE / _MARK)
+    for old, new in _OF_LIBRARY.items():
+        text = text.replace(old, new)
+    text = text.replace("the example of the library", "this sketch of rtsim board export")
+    framework = "framework = arduino\n"
+    options = f"build_flags = {' '.join(flags)}\n" if flags else ""
+    return text.replace(framework, framework + options)
+
+
+def _is_shared(path: str) -> bool:
+    """Return True if ``path`` is the controller's, or of rtsim's part for all boards."""
+    shared = {f"{SHARED_FOLDER}/{name}" for name in (*SHARED, CHECKS, CPP_CHECKS)}
+    return path in shared or path.startswith(f"{CONTROLLER_FOLDER}/")

@@ -1,7 +1,8 @@
 """Frames on real and virtual buses and networks: CAN by python-can, and UDP datagrams.
 
 :class:`FrameController` exchanges frames at its ticks, :class:`FrameInput` reads frames as an
-external input.  Both use a link (:mod:`hitl.buses.urls`) and codecs (:mod:`rtsim.frames`).
+external input.  Both use a link (:mod:`hitl.buses.urls`) and codecs
+(:mod:`rtsim.components.frames`).
 """
 
 from hitl.buses.contract import FrameLink, LinkError

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from hitl.buses.contract import LinkError
+from rtsim.components.frames import Frame, FrameError
+from rtsim.components.frames.contract import hexadecimal
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.extras import extra
 from rtsim.core.tag import NS_PER_S
-from rtsim.frames import Frame, FrameError
-from rtsim.frames.contract import hexadecimal
 
 _MULTICAST = "udp_multicast"
 _MOST_ECHOES = 1024

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from rtsim.components.frames import Frame
 from rtsim.core.errors import ControllerError
-from rtsim.frames import Frame
 
 
 class LinkError(ControllerError):
@@ -26,7 +26,7 @@ class FrameLink(Protocol):
         """Return the next frame, or None if none arrives within ``timeout`` s; 0: do not wait.
 
         Raises :class:`LinkError` if the link is broken or closed, and
-        :class:`rtsim.frames.FrameError` if something arrived that is no frame.
+        :class:`rtsim.components.frames.FrameError` if something arrived that is no frame.
         """
         ...
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from hitl.buses.traffic import Described, Layout, Traffic, codecs_of
 from hitl.buses.urls import open_frame_link, parse_frame_url
+from rtsim.components.frames import FrameError
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.frames import FrameError
 
 LATEST, AWAITED = ANSWERS = ("latest", "awaited")
 MALFORMED = "malformed"

@@ -12,9 +12,9 @@ from hitl.buses.contract import FrameLink, LinkError
 from hitl.buses.controller import MALFORMED
 from hitl.buses.traffic import Described, Layout, Traffic, codecs_of
 from hitl.buses.urls import open_frame_link, parse_frame_url
+from rtsim.components.frames import Frame, FrameError
 from rtsim.core.clock import Wake
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.frames import Frame, FrameError
 
 MOST_KEPT = 4096
 """Frames that wait for the next tag; further ones are lost, which counts as a malformed frame."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from hitl.buses.contract import FrameLink
 from hitl.buses.urls import parse_frame_url
+from rtsim.components.frames import Frame, FrameCodec, FrameError, read_frames
+from rtsim.components.frames.contract import hexadecimal
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signals, Vector
-from rtsim.frames import Frame, FrameCodec, FrameError, read_frames
-from rtsim.frames.contract import hexadecimal
 
 MOST_AT_ONCE = 256
 """The most frames that are taken from a link at one tag; the others stay for the next tag."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from hitl.buses.contract import LinkError
+from rtsim.components.frames import Frame
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.frames import Frame
 
 MOST_BYTES = 65_507
 """Bytes of the longest datagram."""

@@ -11,10 +11,10 @@ from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.components.can_analysis import PeriodicFrame, worst_latencies
 from rtsim.components.can_bus import INTERMISSION, MOST_BYTES, CanBus
+from rtsim.components.frames import FrameCodec, read_frames
+from rtsim.components.frames.contract import hexadecimal
+from rtsim.components.frames.raw import EXACT_BITS, RawType
 from rtsim.core.tag import NS_PER_S
-from rtsim.frames import FrameCodec, read_frames
-from rtsim.frames.contract import hexadecimal
-from rtsim.frames.raw import EXACT_BITS, RawType
 
 _FRAMES = (
     Column("frame"), Column("identifier"), Column("bytes", number=True),

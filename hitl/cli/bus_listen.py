@@ -11,11 +11,11 @@ from hitl.buses.traffic import Layout, Traffic
 from hitl.buses.urls import open_frame_link, parse_frame_url
 from rtsim.cli.common import NO, json_option, reports_errors, show_result
 from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.components.frames import FrameError, read_frames
+from rtsim.components.frames.contract import hexadecimal
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S
-from rtsim.frames import FrameError, read_frames
-from rtsim.frames.contract import hexadecimal
 
 _LOOK_S = 0.1
 

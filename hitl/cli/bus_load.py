@@ -14,10 +14,10 @@ from rtsim.cli.settings import parse_settings
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.components.can_analysis import PeriodicFrame, worst_latencies
 from rtsim.components.can_bus import CanFrame, arbitration
+from rtsim.components.frames.contract import hexadecimal
 from rtsim.components.medium import shared
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Period
-from rtsim.frames.contract import hexadecimal
 from rtsim.scenario.scenario import Scenario
 
 _COLUMNS = (

@@ -39,6 +39,11 @@ def program(build: Build, toolchain: Toolchain | None = None) -> Iterator[Progra
     Raises :class:`StimuliError` if the sources cannot be compiled with probes, and
     :class:`BuildError` if the compiler fails.
     """
+    if build.interface.language.cpp:
+        raise StimuliError(
+            f"{build.interface.name} is not in C: conditions are read in C only, not in C++ or "
+            "Arduino code; write the stimuli by hand"
+        )
     toolchain = toolchain or find_toolchain()
     with TemporaryDirectory(prefix="rtsim-stimuli-") as name:
         job = _Job(build, toolchain, Path(name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hitl.buses.contract import FrameLink, LinkError
-from rtsim.frames import Frame
+from rtsim.components.frames import Frame
 
 _PATIENCE_S = 5.0
 _FRAMES = tuple(

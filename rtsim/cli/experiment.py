@@ -21,14 +21,14 @@ from rtsim.cli.tasks import print_findings
 from rtsim.cli.window import HERE, Viewable, Viewed, place_options
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.engine.trace import COMMAND
-from rtsim.experiments.folder import ExperimentFolder
-from rtsim.experiments.plan import Experiment, Trial, read_experiment
-from rtsim.experiments.questions import Answer, Question
-from rtsim.experiments.table import write_table
+from rtsim.models.piloting.experiments.folder import ExperimentFolder
+from rtsim.models.piloting.experiments.plan import Experiment, Trial, read_experiment
+from rtsim.models.piloting.experiments.questions import Answer, Question
+from rtsim.models.piloting.experiments.table import write_table
+from rtsim.models.piloting.flying import SCRIPT
+from rtsim.models.piloting.task import pinned, task_named
 from rtsim.pilot.flights import FLOWN_AS, Flyable
 from rtsim.pilot.launching import Window
-from rtsim.piloting.flying import SCRIPT
-from rtsim.piloting.task import pinned, task_named
 from rtsim.record.reading import Recording
 from rtsim.runs.result import RunResult
 from rtsim.scenario.loading import find_maker

@@ -18,10 +18,10 @@ from rtsim.cli.tasks import print_findings
 from rtsim.cli.window import HERE, Viewable, Viewed, place_options, quiet_option, what_became_of
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signal
+from rtsim.models.piloting.findings import Findings
+from rtsim.models.piloting.task import KINDS, kind_of, measure, pinned
 from rtsim.pilot.flights import FLOWN_AS, Flyable
 from rtsim.pilot.launching import Window
-from rtsim.piloting.findings import Findings
-from rtsim.piloting.task import KINDS, kind_of, measure, pinned
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import find_maker
 from rtsim.scenario.scenario import Scenario

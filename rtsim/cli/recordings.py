@@ -322,7 +322,7 @@ def _report_of(
     recordings: list[Recording], target: Path, line: ProgressLine, after: str
 ) -> dict[str, Any]:
     """Write the page of one recording; return the averages of its discrete-event outputs."""
-    from rtsim.piloting.pages import task_section
+    from rtsim.models.piloting.pages import task_section
     from rtsim.record import outputs
     from rtsim.record.report import write_report
 

@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from rtsim.components.frames.contract import FrameCodec, hexadecimal
 from rtsim.components.medium import Carrier, SharedTransport, Transmission
 from rtsim.components.ports import check_units
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.frames.contract import FrameCodec, hexadecimal
 
 EXACT, WORST = STUFFING = ("exact", "worst")
 INTERMISSION = 3

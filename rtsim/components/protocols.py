@@ -155,15 +155,10 @@ class Stamped(Protocol):
 
 @runtime_checkable
 class Rehearsed(Protocol):
-    """A controller whose code can be run without effect, shortly before it is needed."""
+    """A controller whose code can be run without effect, before it is needed in a paced run."""
 
     def rehearsal(self) -> Callable[[], object] | None:
-        """Return a function that runs the code of a step; ``None`` if there is none.
-
-        It is requested once before a paced run.  The pacer calls the function after each sleep,
-        before the tag is due, if at least 40 us are left.  The function must take less time than
-        that, and it must not change the controller.
-        """
+        """Return a function of less than 40 us that the pacer calls after a sleep; or ``None``."""
         ...
 
 
@@ -248,7 +243,7 @@ class Paced(Protocol):
 
 @runtime_checkable
 class Prompt(Protocol):
-    """A controller outside this process that has an answer at any time, such as the last values."""
+    """A controller outside this process that has an answer at any time."""
 
     @property
     def prompt(self) -> bool:

@@ -9,9 +9,9 @@ from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.equations.model import Model
-from rtsim.piloting.flying import Flying, add_flying
-from rtsim.piloting.pilot import PilotModel
-from rtsim.piloting.task import task_named
+from rtsim.models.piloting.flying import Flying, add_flying
+from rtsim.models.piloting.pilot import PilotModel
+from rtsim.models.piloting.task import task_named
 from rtsim.scenario.scenario import Scenario
 
 STICK = Signals(Signal("pitch", low=-1.0, high=1.0, description="aft is positive: nose up"))
@@ -64,9 +64,9 @@ def scenario(
 
     ``plant_gain`` is K in rad/s (or rad/s^2) for full stick.  ``by`` is ``person`` or ``script``.
     The arguments from ``gain`` to ``damping`` are those of the scripted pilot
-    (:class:`rtsim.piloting.PilotModel`); ``remnant`` is the density of the noise that is added to
-    the error, rad/sqrt(Hz).  ``realisation`` selects the phases of the target; 0 leaves those of
-    the task.  ``until`` 0 is the end of the task.
+    (:class:`rtsim.models.piloting.PilotModel`); ``remnant`` is the density of the noise that is
+    added to the error, rad/sqrt(Hz).  ``realisation`` selects the phases of the target; 0 leaves
+    those of the task.  ``until`` 0 is the end of the task.
     """
     chosen = task_named(task, realisation)
     out = Scenario("tracking", until=until if until else chosen.duration)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.scenario.meshes import Mesh
-
-if TYPE_CHECKING:
-    from rtsim.scenario.shown import Presentation
 
 SHAPES: Mapping[str, float] = {"aircraft": 10.0, "box": 10.0, "car": 4.5, "quadcopter": 0.5}
 """The shapes by name, each with its usual length, m."""
@@ -87,7 +84,8 @@ class Body:
             "'-component.signal' or a finite number"
         )
 
-    def added_to(self, presentation: Presentation) -> Presentation:
+    def added_to(self, presentation: Any) -> Any:
+        """Return the :class:`rtsim.scenario.shown.Presentation` with this declaration."""
         return replace(presentation, bodies=(*presentation.bodies, self))
 
     def _one_of(self, what: str, **sizes: int) -> None:

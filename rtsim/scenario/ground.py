@@ -10,15 +10,12 @@ import binascii
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rtsim.core.errors import ScenarioError
-
-if TYPE_CHECKING:
-    from rtsim.scenario.shown import Presentation
 
 KINDS = ("grass", "field", "road", "runway", "water", "forest")
 """What covers a cell; :attr:`GroundGrid.kind` has the index in this tuple."""
@@ -124,7 +121,8 @@ class Ground:
                     "range; give deg"
                 )
 
-    def added_to(self, presentation: Presentation) -> Presentation:
+    def added_to(self, presentation: Any) -> Any:
+        """Return the :class:`rtsim.scenario.shown.Presentation` with this declaration."""
         if presentation.ground is not None:
             raise ScenarioError("show(Ground(...)): the ground is declared twice; remove one")
         return replace(presentation, ground=self)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rtsim.core.errors import ScenarioError, UnknownName
-
-if TYPE_CHECKING:
-    from rtsim.scenario.shown import Presentation
 
 LEFT, RIGHT = "left", "right"
 
@@ -51,7 +48,8 @@ class Hud:
                 f"hud {self.signal}: factor {self.factor:g} changes the unit; give unit="
             )
 
-    def added_to(self, presentation: Presentation) -> Presentation:
+    def added_to(self, presentation: Any) -> Any:
+        """Return the :class:`rtsim.scenario.shown.Presentation` with this declaration."""
         return replace(presentation, hud=(*presentation.hud, self))
 
     def check(self, units: Mapping[str, str]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from rtsim.components.frames import FrameCodec, FrameError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Vector
-from rtsim.frames import FrameCodec, FrameError
 
 
 def check_frame_codec(codec: FrameCodec, samples: int = 200) -> None:
-    """Assert the contract of :class:`rtsim.frames.FrameCodec`.
+    """Assert the contract of :class:`rtsim.components.frames.FrameCodec`.
 
     - A frame of the initial values has the declared length.
     - The values of a frame are encoded to the same values again, bit for bit.

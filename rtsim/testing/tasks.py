@@ -7,9 +7,9 @@ from typing import Any
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.model import Model
-from rtsim.piloting.findings import Findings
-from rtsim.piloting.flying import Flying, add_flying
-from rtsim.piloting.task import Task, measure
+from rtsim.models.piloting.findings import Findings
+from rtsim.models.piloting.flying import Flying, add_flying
+from rtsim.models.piloting.task import Task, measure
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -12,9 +12,9 @@ from frame_parts import frame_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rtsim.components.frames import FrameCodec, FrameError, read_frames
+from rtsim.components.frames.dbc import DbcCodec
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.frames import FrameCodec, FrameError, read_frames
-from rtsim.frames.dbc import DbcCodec
 from rtsim.testing.frames import check_frame_codec
 
 

@@ -14,8 +14,8 @@ from hitl.buses import FRAME_LINKS, FrameLink, LinkError, open_frame_link
 from hitl.buses.udp_link import UdpLink
 from hitl.buses.urls import FrameUrl
 from hitl.testing.frame_links import check_frame_link
+from rtsim.components.frames import FRAME_FILES, Frame, FrameError, read_frames
 from rtsim.core.errors import ScenarioError
-from rtsim.frames import FRAME_FILES, Frame, FrameError, read_frames
 
 _NUMBER = count()
 

@@ -24,6 +24,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.models.f16.flown import FLOWN as F16
 from rtsim.models.f16.piloted import RUNWAY
 from rtsim.models.orbit import scenario as orbit
+from rtsim.models.piloting.task import task_named
 from rtsim.pilot.devices.controls import Moved
 from rtsim.pilot.interpolation import Interpolation
 from rtsim.pilot.pacing import VideoFrames
@@ -35,7 +36,6 @@ from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, ScenePast, Sho
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.viewer.player import Player
 from rtsim.pilot.viewer.strip import draw_help, draw_strip
-from rtsim.piloting.task import task_named
 from rtsim.record.reading import Recording
 from rtsim.testing.clock import FakeClock
 from rtsim.testing.determinism import trace_of

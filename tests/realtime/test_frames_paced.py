@@ -11,9 +11,9 @@ import pytest
 from frame_parts import frame_files
 
 from hitl.buses import FrameController, FrameInput, open_frame_link
+from rtsim.components.frames import Frame, read_frames
 from rtsim.core.signals import Signals
 from rtsim.engine.trace import INSERTED
-from rtsim.frames import Frame, read_frames
 from rtsim.record.exact import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import Pace

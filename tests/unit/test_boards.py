@@ -153,7 +153,7 @@ def _flaw(name: str, **changed: Any) -> tuple[BoardDescription, str]:
         _flaw("must contain {image}", flasher=replace(FLASHER, arguments=("{port}",))),
         _flaw("there is no file", main="main.c"),
         _flaw("there is no folder", hal=Path("nowhere")),
-        _flaw("contains rtsim_clock_hz", hal=ROOT / "firmware/src/rtsim", main="protocol.c"),
+        _flaw("contains rtsim_clock_hz", hal=ROOT / "firmware/core", main="pid.c"),
         _flaw("needs uart", emulators={"none": Emulator(list)}),
         _flaw("title must not be empty", title=" "),
     ],

@@ -14,7 +14,7 @@ from hitl.buses import FrameLink, open_frame_link
 from rtsim.cli import main
 from rtsim.components.can_analysis import PeriodicFrame, worst_latencies
 from rtsim.components.can_bus import CanBus
-from rtsim.frames import Frame
+from rtsim.components.frames import Frame
 
 SCENARIO = """
 from rtsim import Scenario, Signals

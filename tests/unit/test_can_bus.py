@@ -21,13 +21,13 @@ from rtsim.components.can_bus import (
     worst_frame_bits,
 )
 from rtsim.components.controller import PythonController
+from rtsim.components.frames import FrameError, read_frames
 from rtsim.components.latency import Fixed, Loss
 from rtsim.components.medium import MOST_WAITING
 from rtsim.core.errors import LatencyError, ModelError, ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
-from rtsim.frames import FrameError, read_frames
 from rtsim.linear import open_loop
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.exact import compare_exact

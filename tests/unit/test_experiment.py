@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from rtsim.cli.main import main
 from rtsim.core.errors import RecordingError, RtsimError, ScenarioError
-from rtsim.experiments.folder import ExperimentFolder
-from rtsim.experiments.order import orders, williams
-from rtsim.experiments.plan import experiment_of, read_experiment
-from rtsim.experiments.questions import Question
+from rtsim.models.piloting.experiments.folder import ExperimentFolder
+from rtsim.models.piloting.experiments.order import orders, williams
+from rtsim.models.piloting.experiments.plan import experiment_of, read_experiment
+from rtsim.models.piloting.experiments.questions import Question
 
 FILE = """
 scenario = "tracking"

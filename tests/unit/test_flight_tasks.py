@@ -14,7 +14,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.compiling import plainly
 from rtsim.equations.model import Model
-from rtsim.piloting import (
+from rtsim.models.piloting import (
     Approach,
     Formation,
     Gates,
@@ -24,8 +24,8 @@ from rtsim.piloting import (
     measure,
     task_named,
 )
-from rtsim.piloting.place import along_across, place
-from rtsim.piloting.task import KINDS, known_tasks, pinned
+from rtsim.models.piloting.place import along_across, place
+from rtsim.models.piloting.task import KINDS, known_tasks, pinned
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -15,12 +15,12 @@ from frame_parts import frame_files
 from hitl.buses import FrameController, FrameInput, open_frame_link
 from hitl.buses.external import MOST_KEPT, ReadAhead
 from hitl.buses.traffic import MOST_REASONS, OTHERS, Layout, Traffic
+from rtsim.components.frames import Frame, FrameCodec, FrameError, read_frames
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
-from rtsim.frames import Frame, FrameCodec, FrameError, read_frames
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun

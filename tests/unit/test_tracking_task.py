@@ -22,14 +22,15 @@ from rtsim.linear import margins
 from rtsim.linear import open_loop as open_loop_of
 from rtsim.linear.crossings import return_ratio
 from rtsim.models.f16.piloted import SCRIPTED
+from rtsim.models.piloting import PilotModel, Tracking, measure, task_named
+from rtsim.models.piloting.axis import TrackedAxis
+from rtsim.models.piloting.findings import Findings
+from rtsim.models.piloting.identification import Spectrum, closed_loop_error
+from rtsim.models.piloting.oscillation import oscillations
+from rtsim.models.piloting.pages import task_section
+from rtsim.models.piloting.tracked import _remarks
+from rtsim.models.piloting.tracking import target
 from rtsim.models.tracking import PERIOD_S
-from rtsim.piloting import PilotModel, Tracking, measure, task_named
-from rtsim.piloting.findings import Findings
-from rtsim.piloting.identification import Spectrum, closed_loop_error
-from rtsim.piloting.oscillation import oscillations
-from rtsim.piloting.pages import task_section
-from rtsim.piloting.tracked import TrackedAxis, _remarks
-from rtsim.piloting.tracking import target
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

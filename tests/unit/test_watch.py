@@ -66,7 +66,7 @@ def fire(plant: Plant, *times: int, which: Sequence[int] = (0,)) -> list[str]:
     for ns in times:
         watch_of(plant).fired = tuple(which)
         happened = watch_of(plant).fire(ns, plant.x, plant.z, plant.u, plant.p)
-        kinds += [kind for kind, _, _ in happened]
+        kinds += [kind for kind, *_ in happened]
     return kinds
 
 
@@ -136,14 +136,15 @@ def test_guards_that_fire_at_once_do_so_in_their_order() -> None:
     plant = guarded(Guard("a"), Guard("b"), Guard("c", terminal=True))
     watch = watch_of(plant)
     watch.fired = (0, 2)
-    assert watch.terminal == "c"
+    assert watch.terminal is not None
+    assert watch.terminal.name == "c"
     happened = watch.fire(5, plant.x, plant.z, plant.u, plant.p)
-    assert happened == [("Crossed", "a", ""), ("Crossed", "c", "")]
+    assert happened == [("Crossed", "a", "", {}), ("Crossed", "c", "", {})]
     assert plant.z.tolist() == [1.0, 0.0, 1.0]
     assert not watch_of(plant).fired
     assert not watch_of(plant).terminal
     watch.fired = (0, 1)
-    assert watch.terminal == ""
+    assert watch.terminal is None
 
 
 @pytest.mark.parametrize(
@@ -294,8 +295,8 @@ def test_what_happened_names_the_modes_before_and_after() -> None:
         watch.fired = (0, 1)
         told += watch.fire(ns, plant.x, plant.z, plant.u, plant.p)
     assert told == [
-        ("Crossed", "stays", ""), ("Crossed", "goes", "low -> high"),
-        ("Crossed", "stays", ""), ("Crossed", "goes", "high -> "),
+        ("Crossed", "stays", "", {}), ("Crossed", "goes", "low -> high", {}),
+        ("Crossed", "stays", "", {}), ("Crossed", "goes", "high -> ", {}),
     ]  # fmt: skip
 
 

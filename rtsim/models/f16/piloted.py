@@ -34,12 +34,12 @@ from rtsim.models.f16.propulsion import thrust_lbf
 from rtsim.models.f16.stevens_lewis import throttle_for
 from rtsim.models.f16.trim import trim
 from rtsim.models.initial import initial_state
+from rtsim.models.piloting.flying import PERSON, Flying, Untouched, add_flying
+from rtsim.models.piloting.pilot import PilotModel
+from rtsim.models.piloting.place import along_across, place
+from rtsim.models.piloting.task import Task, task_named
 from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, ground_grid
 from rtsim.models.units import DEG, FT, KT, LBF
-from rtsim.piloting.flying import PERSON, Flying, Untouched, add_flying
-from rtsim.piloting.pilot import PilotModel
-from rtsim.piloting.place import along_across, place
-from rtsim.piloting.task import Task, task_named
 from rtsim.scenario.ground import Ground
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue

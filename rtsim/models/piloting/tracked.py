@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rtsim.core.signals import Vector
-from rtsim.piloting.charts import axis_charts
-from rtsim.piloting.findings import Findings, Row, TaskError, parameters_of
-from rtsim.piloting.identification import (
-    DescribingFunctions,
-    PilotFit,
+from rtsim.models.piloting.axis import TrackedAxis
+from rtsim.models.piloting.charts import axis_charts
+from rtsim.models.piloting.findings import Findings, Row, TaskError, parameters_of
+from rtsim.models.piloting.identification import (
     describing_functions,
     fit_pilot,
 )
-from rtsim.piloting.oscillation import Oscillation, oscillations
+from rtsim.models.piloting.oscillation import oscillations
 from rtsim.record.table import signal_table
 
 if TYPE_CHECKING:
@@ -30,24 +28,6 @@ _SWINGS = 4.0
 
 A sine of this swing has an RMS of 1.4 RMS of the target.
 """
-
-
-@dataclass(frozen=True)
-class TrackedAxis:
-    """The measures of one axis; ``found`` is ``None`` if the measured interval is incomplete."""
-
-    name: str
-    unit: str
-    rms_error: float
-    rms_target: float
-    rms_stick: float
-    found: DescribingFunctions | None
-    fit: PilotFit | None
-    marks: tuple[Oscillation, ...]
-    time: Vector
-    target: Vector
-    error: Vector
-    stick: Vector
 
 
 def tracked_axes(recording: Recording, name: str) -> tuple[list[TrackedAxis], bool]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rtsim.core.errors import RtsimError
-from rtsim.piloting.findings import Findings
-from rtsim.piloting.task import KINDS, kind_of, measure
+from rtsim.models.piloting.findings import Findings
+from rtsim.models.piloting.task import KINDS, kind_of, measure
 from rtsim.record.charts import grid
 from rtsim.record.markup import table, text
 from rtsim.record.page import Section

@@ -19,11 +19,11 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.extension_point import ExtensionPoint
 from rtsim.core.tag import Period
 from rtsim.equations.model import Model
-from rtsim.piloting.approach import Approach
-from rtsim.piloting.findings import Findings
-from rtsim.piloting.formation import Formation
-from rtsim.piloting.gates import Gates
-from rtsim.piloting.tracking import Tracking
+from rtsim.models.piloting.approach import Approach
+from rtsim.models.piloting.findings import Findings
+from rtsim.models.piloting.formation import Formation
+from rtsim.models.piloting.gates import Gates
+from rtsim.models.piloting.tracking import Tracking
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import PlantComponent
 
@@ -84,7 +84,7 @@ def _checked(name: str, made: object) -> type[Task]:
     if not isinstance(made, type) or missing:
         told = f"it has no {', '.join(missing)}" if missing else f"it is {made!r}"
         raise ScenarioError(
-            f"the kind of task {name!r} must be a class like rtsim.piloting.Tracking; {told}"
+            f"the kind of task {name!r} must be a class like rtsim.models.piloting.Tracking; {told}"
         )
     return made
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.experiments.order import orders
-from rtsim.experiments.questions import Question
-from rtsim.piloting.reading import check_keys, texts
+from rtsim.models.piloting.experiments.order import orders
+from rtsim.models.piloting.experiments.questions import Question
+from rtsim.models.piloting.reading import check_keys, texts
 
 MOST_BYTES = 1 << 20
 MOST_TRIALS = 10_000

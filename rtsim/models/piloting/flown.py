@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rtsim.core.signals import Vector
-from rtsim.piloting.findings import Findings, Row, parameters_of
-from rtsim.piloting.tracked import latency_rows
+from rtsim.models.piloting.findings import Findings, Row, parameters_of
+from rtsim.models.piloting.tracked import latency_rows
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording

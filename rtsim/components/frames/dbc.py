@@ -11,11 +11,11 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+from rtsim.components.frames.contract import FrameError
+from rtsim.components.frames.raw import RawType, integer
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extras import extra
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.frames.contract import FrameError
-from rtsim.frames.raw import RawType, integer
 
 MOST_FILE_BYTES = 1 << 24
 _NOT_SENT = "VECTOR__INDEPENDENT_SIG_MSG"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rtsim.core.errors import RecordingError, ScenarioError
-from rtsim.experiments.plan import Experiment, Trial
+from rtsim.models.piloting.experiments.plan import Experiment, Trial
 
 _COPY = "experiment.toml"
 _MOST_BYTES = 1 << 20

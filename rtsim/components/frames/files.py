@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from rtsim.components.frames.contract import OVERFLOW, FrameCodec
+from rtsim.components.frames.dbc import read_dbc
+from rtsim.components.frames.struct_codec import read_structs
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.extension_point import ExtensionPoint
-from rtsim.frames.contract import OVERFLOW, FrameCodec
-from rtsim.frames.dbc import read_dbc
-from rtsim.frames.struct_codec import read_structs
 
 Reader = Callable[[Path, str], Mapping[str, FrameCodec]]
 """A function ``read(path, overflow)`` that returns the codecs of a file by their names."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from rtsim.piloting.identification import unwrapped
+from rtsim.models.piloting.axis import TrackedAxis
+from rtsim.models.piloting.identification import unwrapped
 from rtsim.record.charts import COMMAND, RESPONSE, Chart, Line
 from rtsim.record.thinning import thin
-
-if TYPE_CHECKING:
-    from rtsim.piloting.tracked import TrackedAxis
 
 _STICK, _MARKED = 2, 3
 """Numbers of colours of the stick and of marked stretches."""

@@ -6,8 +6,8 @@ import math
 import struct
 from dataclasses import dataclass
 
+from rtsim.components.frames.contract import OVERFLOW, FrameError
 from rtsim.core.errors import ScenarioError
-from rtsim.frames.contract import OVERFLOW, FrameError
 
 EXACT_BITS = 53
 """Integers of more bits are rounded, because signals are float64."""

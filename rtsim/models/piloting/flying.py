@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period
-from rtsim.piloting.link import link
-from rtsim.piloting.pilot import PilotModel, pilot
-from rtsim.piloting.task import NAME, Task, add_task
+from rtsim.models.piloting.link import link
+from rtsim.models.piloting.pilot import PilotModel, pilot
+from rtsim.models.piloting.task import NAME, Task, add_task
 from rtsim.scenario.scenario import Scenario
 
 PERSON, SCRIPT = "person", "script"
@@ -55,7 +55,7 @@ def add_flying(
     """Add ``stick``, ``link`` and, if there is one, ``task`` to ``scenario``.
 
     The aircraft of the scenario reads the stick from ``link``.  ``signals`` and ``values`` are
-    those of :func:`rtsim.piloting.task.add_task`.  Raises :class:`ScenarioError`.
+    those of :func:`rtsim.models.piloting.task.add_task`.  Raises :class:`ScenarioError`.
     """
     if flying.by not in WHO:
         raise UnknownName("pilot", flying.by, WHO, "the argument by")

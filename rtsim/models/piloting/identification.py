@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from rtsim.core.signals import Vector
-from rtsim.piloting.pilot import PilotModel
+from rtsim.models.piloting.pilot import PilotModel
 
 Spectrum = NDArray[np.complex128]
 _COHERENT = 4.0

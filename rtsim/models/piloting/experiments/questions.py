@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.piloting.reading import check_keys, number, texts
+from rtsim.models.piloting.reading import check_keys, number, texts
 
 SCALE, CHOICE, TEXT = "scale", "choice", "text"
 KINDS = (SCALE, CHOICE, TEXT)

@@ -15,11 +15,11 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
-from rtsim.piloting.place import PLACE_INPUTS, PLACE_NEEDS, place
-from rtsim.piloting.reading import check_keys, number, numbers
+from rtsim.models.piloting.place import PLACE_INPUTS, PLACE_NEEDS, place
+from rtsim.models.piloting.reading import check_keys, number, numbers
 
 if TYPE_CHECKING:
-    from rtsim.piloting.findings import Findings
+    from rtsim.models.piloting.findings import Findings
     from rtsim.record.reading import Recording
 
 _HEAD = 4
@@ -134,7 +134,7 @@ class Gates:
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
         """Return the measures of the plant ``name`` in ``recording``."""
-        from rtsim.piloting.flown import gates_flown
+        from rtsim.models.piloting.flown import gates_flown
 
         return gates_flown(recording, name)
 

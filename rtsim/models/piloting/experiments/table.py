@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import ScenarioError
-from rtsim.experiments.folder import ExperimentFolder
-from rtsim.experiments.plan import Trial
+from rtsim.models.piloting.experiments.folder import ExperimentFolder
+from rtsim.models.piloting.experiments.plan import Trial
 from rtsim.record.table import SignalTable
 
 

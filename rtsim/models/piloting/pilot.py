@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.piloting.link import SAMPLES, delayed, pushed
+from rtsim.models.piloting.link import SAMPLES, delayed, pushed
 
 _OF_AXIS = 9
 """Parameters of one axis: gain, lead, lag, delay, frequency, damping, rest, low, high."""

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rtsim.components.frames.contract import FrameError
+from rtsim.components.frames.raw import RawType, integer
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import to_ns
-from rtsim.frames.contract import FrameError
-from rtsim.frames.raw import RawType, integer
 
 MOST_BYTES = 65_507
 """Bytes of the longest UDP datagram."""

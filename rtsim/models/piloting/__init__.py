@@ -1,0 +1,48 @@
+"""Tasks that measure a pilot: tracking, gates, approach and formation; scripted pilots.
+
+docs/tasks.md has examples.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rtsim.core.face import face
+
+if TYPE_CHECKING:
+    from rtsim.models.piloting.approach import Approach
+    from rtsim.models.piloting.findings import Findings, Row
+    from rtsim.models.piloting.formation import Formation
+    from rtsim.models.piloting.gates import Gates
+    from rtsim.models.piloting.link import link
+    from rtsim.models.piloting.pilot import PilotModel, pilot
+    from rtsim.models.piloting.task import Task, add_task, measure, task_named
+    from rtsim.models.piloting.tracking import Tracking
+
+_HOMES = {
+    "rtsim.models.piloting.approach": ("Approach",),
+    "rtsim.models.piloting.findings": ("Findings", "Row"),
+    "rtsim.models.piloting.formation": ("Formation",),
+    "rtsim.models.piloting.gates": ("Gates",),
+    "rtsim.models.piloting.link": ("link",),
+    "rtsim.models.piloting.pilot": ("PilotModel", "pilot"),
+    "rtsim.models.piloting.task": ("Task", "add_task", "measure", "task_named"),
+    "rtsim.models.piloting.tracking": ("Tracking",),
+}
+__all__ = [
+    "Approach",
+    "Findings",
+    "Formation",
+    "Gates",
+    "PilotModel",
+    "Row",
+    "Task",
+    "Tracking",
+    "add_task",
+    "link",
+    "measure",
+    "pilot",
+    "task_named",
+]
+
+__getattr__, __dir__ = face(__name__, _HOMES)

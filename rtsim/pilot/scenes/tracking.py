@@ -25,7 +25,8 @@ class TrackingScene:
     ``about`` has the options of :meth:`rtsim.models.piloting.Tracking.shown`: ``axes``,
     ``display`` and ``rms``.  An axis called ``roll`` turns the bar; the first other axis moves it
     up and down, and the second one sideways.  A compensatory display shows the error: the bar is
-    where the target is, as seen from the mark in the middle.  A pursuit display shows the own place as a second bar.
+    where the target is, as seen from the mark in the middle.  A pursuit display shows the own place
+    as a second bar.
     """
 
     def __init__(self, about: Mapping[str, Any]) -> None:

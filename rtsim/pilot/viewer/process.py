@@ -19,7 +19,7 @@ from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.child import READY, input_closed
 from rtsim.pilot.devices.controls import Controls
-from rtsim.pilot.devices.mapping import Value, read_mapping
+from rtsim.pilot.devices.mapping import DeviceMapping, read_mapping
 from rtsim.pilot.devices.writing import own_mapping
 from rtsim.pilot.launching import Window
 from rtsim.pilot.pacing import VideoFrames
@@ -104,7 +104,7 @@ def watch(
 
 
 def _display(
-    exchange: Exchange, window: Window, mapping: tuple[Value, ...], surface: object, said: RunState
+    exchange: Exchange, window: Window, mapping: DeviceMapping, surface: object, said: RunState
 ) -> Display:
     """Return the display; raises :class:`SharedError` if the description of the scene is wrong."""
     import pygame
@@ -125,7 +125,7 @@ def _display(
     sounds = not (window.quiet or window.headless)  # a hidden window needs no sound
     return Display(
         surface, scene, Picture(exchange), said, Telling(exchange),
-        Controls(mapping, exchange.schema.stick), frames, clock,
+        Controls(mapping, exchange.schema.stick, mapping.commands), frames, clock,
         Cueing(cues, shakes=not window.quiet, sounds=sounds),
     )  # fmt: skip
 
@@ -171,7 +171,7 @@ class PictureSaver:
         return ""
 
 
-def _mapping(path: Path | None, schema: Schema) -> tuple[Value, ...]:
+def _mapping(path: Path | None, schema: Schema) -> DeviceMapping:
     """Return the mapping in the file ``path``, or rtsim's default mapping."""
     return own_mapping(schema.stick) if path is None else read_mapping(path, schema.stick)
 

@@ -90,10 +90,11 @@ def help_rows(movers: Mapping[str, Moved], keys: Keys = KEYS) -> list[tuple[str,
 
 
 def _moved_by(moved: Moved) -> str:
+    trimmed = f", trim {moved.trim:+.3g}" if moved.trim else ""
     if moved.by not in _HANDS:
-        return moved.by
+        return moved.by + trimmed
     nothing = "joystick (not plugged in)" if moved.by_device else "nothing: see --mapping"
-    return moved.by_hand or nothing
+    return (moved.by_hand or nothing) + trimmed
 
 
 def draw_help(surface: pygame.Surface, movers: Mapping[str, Moved], keys: Keys = KEYS) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import json_option, reports_errors
+from rtsim.cli.flightgear import OutsideWindow, flightgear_options
 from rtsim.cli.run_options import RunOptions, person_options
 from rtsim.cli.running import run_command
 from rtsim.cli.tables import console
@@ -35,8 +37,14 @@ from rtsim.scenario.standard_components import ExternalInputComponent
 @reports_errors
 @partial(place_options, view=HERE)
 @quiet_option
+@flightgear_options
 def fly(
-    options: RunOptions, mapping: Path | None, window: Window | None, quiet: bool, as_json: bool
+    options: RunOptions,
+    mapping: Path | None,
+    window: Window | None,
+    quiet: bool,
+    outside: OutsideWindow | None,
+    as_json: bool,
 ) -> None:
     """Fly SCENARIO by hand: f16, or FILE.py with an external input that a person controls.
 
@@ -48,6 +56,7 @@ def fly(
     Examples:
       rtsim fly f16
       rtsim fly f16 --mapping joystick.toml -o flight.mcap
+      rtsim fly f16 --flightgear localhost
       rtsim fly f16 --headless --frames pictures --until 5
 
     Exit status: 0, 1 if --strict is not met, 2 for an error, 130 if the run was interrupted.
@@ -61,13 +70,13 @@ def fly(
             "give them to rtsim view on that machine"
         )
     options = replace(options, watched=window.served is None)
-    viewed = Viewed(window, lambda s: flyable.stick or external_input_of(s))
+    viewed = Viewed(window, lambda s: flyable.stick or external_input_of(s), outside)
     summary = run_command(options, quiet=as_json, watch=viewed.watch)
     latency = viewed.figures(summary.result.reason)
     if as_json:
-        summary.show_json(pilot=latency)
+        summary.show_json(pilot=latency, **viewed.outside)
     else:
-        summary.print(lambda: _print_latency(latency))
+        summary.print(lambda: _print_latency(latency, viewed.told_outside))
     summary.exit()
 
 
@@ -112,7 +121,7 @@ _LATENCIES = {
 }
 
 
-def _print_latency(latency: dict[str, Any]) -> None:
+def _print_latency(latency: dict[str, Any], more: Sequence[str] = ()) -> None:
     """Print the latencies from input to step and to picture, and the interpolation delay."""
     out = console()
     for name, says in _LATENCIES.items():
@@ -126,7 +135,7 @@ def _print_latency(latency: dict[str, Any]) -> None:
             f"{says}: median {median:.2f} ms, 95 % {p95:.2f} ms, maximum {most:.2f} ms",
             soft_wrap=True,
         )
-    for line in what_became_of(latency):
+    for line in (*what_became_of(latency), *more):
         out.print(line, soft_wrap=True)
     if latency["silences"]:
         times = latency["silences"]

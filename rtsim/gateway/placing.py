@@ -67,13 +67,17 @@ class PlacedBody:
         else:
             self._turned = columns(body.quaternion, _PLAIN, _PLAIN, _PLAIN, _PLAIN)
 
-    def _numbers(self, values: Vector) -> tuple[Vector, Vector]:
+    def numbers(self, values: Vector) -> tuple[Vector, Vector]:
+        """Return the numbers of position and attitude, in m and rad, as the body declares them.
+
+        The function is linear, so that it converts rates of change too.
+        """
         (where, lengths), (turned, angles) = self._where, self._turned
         return values[where] * lengths, values[turned] * angles
 
     def pose(self, values: Vector, world: World) -> Pose | None:
         """Return the pose for the sample ``values``, or ``None`` if a signal is not finite."""
-        where, turned = self._numbers(values)
+        where, turned = self.numbers(values)
         if not (np.isfinite(where).all() and np.isfinite(turned).all()):
             return None
         local = _from_euler(*turned) if self.body.euler else _from_quaternion(turned)

@@ -13,6 +13,7 @@ from rtsim.components.controller import PythonController
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration, Period, exact_seconds
 from rtsim.equations.compiling import plainly
+from rtsim.models.body import drawn
 from rtsim.models.dryden import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden
 from rtsim.models.f16.by_wire import (
     BY_WIRE_INPUTS,
@@ -126,7 +127,7 @@ def scenario(
     lever = throttle_for(found.inputs["power"])
     signals = _beginning_with(STICK, throttle=lever)
     out.external_input("stick", signals, Untouched())
-    out.show(STALL, PUSHED, scene="f16", plant="f16")
+    out.show(drawn("f16", "aircraft", 15.0), STALL, PUSHED, scene="f16", plant="f16")
     out.plot("altitude [ft]", "f16.altitude_ft")
     out.plot("equivalent airspeed [kt]", "f16.equivalent_airspeed_kt")
     out.plot("roll and pitch [deg]", "f16.roll_deg", "f16.pitch_deg")

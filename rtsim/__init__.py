@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rtsim.runs.simulation import simulate
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Body, Cue
+    from rtsim.scenario.sounds import Sound
 
 _HOMES = {
     "rtsim.equations.compiling": ("compiled",),
@@ -61,6 +62,7 @@ _HOMES = {
     "rtsim.record.reading": ("Recording",),
     "rtsim.scenario.scenario": ("Scenario",),
     "rtsim.scenario.shown": ("Body", "Cue"),
+    "rtsim.scenario.sounds": ("Sound",),
     "rtsim.core.signals": ("Signal", "Signals"),
     "rtsim.runs.simulation": ("simulate",),
 }
@@ -82,6 +84,7 @@ __all__ = [
     "SerialLine",
     "Signal",
     "Signals",
+    "Sound",
     "StateSpace",
     "TruncatedNormal",
     "Uniform",

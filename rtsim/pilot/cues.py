@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.pilot.scenes.scene import Shown, Warned
 from rtsim.scenario.shown import Cue
+from rtsim.scenario.sounds import Sound
 
+S = TypeVar("S", Cue, Sound)
 PULSE_NS = 60_000_000
 """Duration of one pulse; a shaker alternates strong and weak pulses, 8 pairs per second."""
 _PULSE_MS = 150
@@ -105,15 +108,19 @@ class Shaker:
         return Pulse(low, 0.5 * low, _PULSE_MS)
 
 
-def checked_cues(cues: Iterable[Cue], plants: Mapping[str, Signals]) -> tuple[Cue, ...]:
-    """Return ``cues``; raises an error if the signal of a cue is unknown or not a scalar."""
-    out = tuple(cues)
-    for cue in out:
-        plant, _, signal = cue.signal.partition(".")
+def checked_signals(items: Iterable[S], plants: Mapping[str, Signals], what: str) -> tuple[S, ...]:
+    """Return ``items``; raises an error if the signal of one is unknown or not a scalar.
+
+    ``what`` is the kind of the items for messages: cue or sound.
+    """
+    out = tuple(items)
+    for item in out:
+        where = f"{what} {item.name}"
+        plant, _, signal = item.signal.partition(".")
         if plant not in plants:
-            raise UnknownName("plant", plant, sorted(plants), f"cue {cue.name}")
+            raise UnknownName("plant", plant, sorted(plants), where)
         if signal not in plants[plant]:
-            raise UnknownName("signal", signal, plants[plant].names, f"cue {cue.name}, {plant}")
+            raise UnknownName("signal", signal, plants[plant].names, f"{where}, {plant}")
         if plants[plant][signal].shape:
-            raise ScenarioError(f"cue {cue.name}: {cue.signal} is a vector; give a scalar signal")
+            raise ScenarioError(f"{where}: {item.signal} is a vector; give a scalar signal")
     return out

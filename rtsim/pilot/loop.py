@@ -20,7 +20,7 @@ from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.gateway.placing import placed_bodies
-from rtsim.pilot.cues import checked_cues
+from rtsim.pilot.cues import checked_signals
 from rtsim.pilot.flights import with_views
 from rtsim.pilot.orders import CHECKPOINT, QUIT, RETURN, order_to_command, reason_to_words
 from rtsim.pilot.pacing import Durations
@@ -262,8 +262,12 @@ class Cockpit:
             for name, plant in sorted(scenario.of(PlantComponent).items())
         )
         check_bodies(scenario)
-        cues = [cue.to_plain() for cue in checked_cues(scenario.cues, dict(plants))]
-        about = {"pid": os.getpid(), **window_of(scenario), **(about or {}), "cues": cues}
+        presented, known = scenario.presentation, dict(plants)
+        warn = {
+            "cues": [c.to_plain() for c in checked_signals(presented.cues, known, "cue")],
+            "sounds": [s.to_plain() for s in checked_signals(presented.sounds, known, "sound")],
+        }
+        about = {"pid": os.getpid(), **window_of(scenario), **(about or {}), **warn}
         self.shared = Shared.create(Schema(plants, signals, about))
         self.stick: SharedStick | None = None
         if part is not None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rtsim.scenario.loading import load_scenario
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Body, Cue
+    from rtsim.scenario.sounds import Sound
 
 __all__ = [
     "Body",
@@ -20,6 +21,7 @@ __all__ = [
     "Scenario",
     "Settable",
     "Site",
+    "Sound",
     "Validity",
     "load_scenario",
 ]
@@ -34,5 +36,6 @@ __getattr__, __dir__ = face(
             "Body",
             "Cue",
         ),
+        "rtsim.scenario.sounds": ("Sound",),
     },
 )

@@ -14,9 +14,10 @@ from typing import Any, Protocol
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.record.views import Published, View
+from rtsim.scenario.sounds import Sound
 
 SHAPES = ("aircraft", "box")
-TAKEN = frozenset(("bodies", "cues", "pid", "scenario", "scene"))
+TAKEN = frozenset(("bodies", "cues", "pid", "scenario", "scene", "sounds"))
 """Names of options that rtsim itself sends to a window; the options of a scene need other names."""
 
 
@@ -36,6 +37,8 @@ class Presentation:
     """Bodies that Foxglove and some scenes draw."""
     cues: tuple[Cue, ...] = ()
     """Warnings by a text in the window, by the stick and by the horn."""
+    sounds: tuple[Sound, ...] = ()
+    """Sounds of the window, such as an engine."""
     scene: str = ""
     """Name of the window's scene; if empty, the window shows strips of all signals."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -62,8 +65,8 @@ class Presentation:
         for item in items:
             if not hasattr(item, "added_to"):
                 raise ScenarioError(
-                    f"show({item!r}): expected a Body or a Cue; to name a scene of the window, "
-                    "write show(scene='NAME')"
+                    f"show({item!r}): expected a Body, a Cue or a Sound; to name a scene of the "
+                    "window, write show(scene='NAME')"
                 )
             out = item.added_to(out)
         return out
@@ -112,8 +115,8 @@ class Presented:
     def show(self, *items: Displayed, scene: str = "", **options: Any) -> None:
         """Declare what viewers show: in the window, in Foxglove, and when a recording is played.
 
-        ``items`` are bodies and cues.  ``scene`` names what the window draws: a scene of rtsim
-        (``f16``, ``orbit``, ``strips``) or one of an installed package; ``options`` go to the
+        ``items`` are bodies, cues and sounds.  ``scene`` names what the window draws: a scene of
+        rtsim (``f16``, ``orbit``, ``strips``) or one of an installed package; ``options`` go to the
         scene's class.  The docs show how to write a scene (docs/extending-scenes.md).  A later call
         adds to earlier calls.  The call does not affect the results of a run.  Raises
         :class:`ScenarioError`.

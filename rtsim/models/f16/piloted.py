@@ -32,6 +32,7 @@ from rtsim.models.units import DEG, FT, KT
 from rtsim.models.wind import in_moving_air
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue
+from rtsim.scenario.sounds import Sound
 
 RUNWAY = (36.0176, -75.6713, 45.0)
 """Latitude and longitude of the middle of the runway, and its direction, deg.  The position is that
@@ -62,6 +63,19 @@ PUSHED = Cue(
     band=0.5 * DEG,
 )
 """The warning of a negative angle of attack near the controller's lower limit."""
+_POWER = "f16.engine_power"
+SOUNDS = (
+    Sound(
+        "engine", _POWER, pitch=((0.0, 95.0), (50.0, 170.0), (100.0, 240.0)),
+        level=((0.0, 0.12), (50.0, 0.25), (100.0, 0.4)), harmonics=(1.0, 0.7, 0.5, 0.3, 0.25, 0.15),
+    ),
+    Sound("burner", _POWER, pitch=120.0, level=((50.0, 0.0), (100.0, 0.6)), width=120.0),
+    Sound(
+        "wind", "f16.equivalent_airspeed_kt", pitch=((0.0, 250.0), (600.0, 950.0)),
+        level=((60.0, 0.0), (300.0, 0.2), (600.0, 0.5)), width=300.0,
+    ),
+)  # fmt: skip
+"""The engine by its power, % (above 50 with afterburner), and the wind by the airspeed."""
 
 
 _TRIM = (0.04349688689658624, -3.1539943399830195, 10.628757254039504)
@@ -127,7 +141,8 @@ def scenario(
     lever = throttle_for(found.inputs["power"])
     signals = _beginning_with(STICK, throttle=lever)
     out.external_input("stick", signals, Untouched())
-    out.show(drawn("f16", "aircraft", 15.0), STALL, PUSHED, scene="f16", plant="f16")
+    aircraft = drawn("f16", "aircraft", 15.0)
+    out.show(aircraft, STALL, PUSHED, *SOUNDS, scene="f16", plant="f16")
     out.plot("altitude [ft]", "f16.altitude_ft")
     out.plot("equivalent airspeed [kt]", "f16.equivalent_airspeed_kt")
     out.plot("roll and pitch [deg]", "f16.roll_deg", "f16.pitch_deg")

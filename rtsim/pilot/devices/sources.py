@@ -83,11 +83,11 @@ class Curve:
 
     @cached_property
     def _notches(self) -> Points:
-        inner = [
-            (max(-1.0, min(1.0, at + side * self.width)), at)
-            for at in self.detents
-            for side in (-1.0, 1.0)
-        ]
+        inner = []
+        for at in self.detents:
+            left = (1.0 - abs(at)) / 2.0  # a detent near an end leaves room for the end
+            half = min(self.width, left) if left else self.width
+            inner += [(max(-1.0, at - half), at), (min(1.0, at + half), at)]
         first, last = inner[0], inner[-1]
         before = [(-1.0, -1.0)] if first[0] > -1.0 else []
         return (*before, *inner, *([(1.0, 1.0)] if last[0] < 1.0 else []))

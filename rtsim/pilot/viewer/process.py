@@ -27,6 +27,7 @@ from rtsim.pilot.shared import Exchange, Schema, Shared, SharedError
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.pilot.viewer.window import close_window, open_window
 from rtsim.scenario.shown import Cue
+from rtsim.scenario.sounds import Sound
 from rtsim.timing.scheduling import SchedulingRequest, request
 
 if TYPE_CHECKING:
@@ -112,11 +113,13 @@ def _display(
     from rtsim.pilot.scenes.registry import scene_named
     from rtsim.pilot.viewer.cueing import Cueing
     from rtsim.pilot.viewer.frames import Display
+    from rtsim.pilot.viewer.sounding import Sounding
 
     assert isinstance(surface, pygame.Surface)
     about = exchange.schema.about
     try:
         cues = [Cue.from_plain(plain) for plain in about.get("cues", ())]
+        heard = [Sound.from_plain(plain) for plain in about.get("sounds", ())]
         scene = scene_named(str(about.get("scene", "")), about)
     except (TypeError, ValueError, AttributeError, ScenarioError) as error:
         raise SharedError(f"the scene of the run cannot be created: {error}") from error
@@ -126,7 +129,10 @@ def _display(
     return Display(
         surface, scene, Picture(exchange), said, Telling(exchange),
         Controls(mapping, exchange.schema.stick, mapping.commands), frames, clock,
-        Cueing(cues, shakes=not window.quiet, sounds=sounds),
+        Cueing(
+            cues, shakes=not window.quiet, sounds=sounds,
+            sounding=Sounding(heard if sounds else ()),
+        ),
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ class Hand:
 
     def __init__(self, tables: dict[str, Any], signals: Signals = SIGNALS) -> None:
         self.mapping = mapping_of(tables, signals, "my.toml")
-        self.controls = Controls(self.mapping, signals, self.mapping.commands)
+        self.controls = Controls(self.mapping, signals)
         self.ns = 0
         self.axes: tuple[float, ...] = (0.0, 0.0)
         self.hold()
@@ -371,7 +371,7 @@ def test_the_hat_of_a_device_trims_and_its_button_pauses(devices: Devices, tmp_p
         '[commands]\npause = { button = "button3" }\n'
     )
     mapping = read_mapping(path, SIGNALS)
-    controls = Controls(mapping, SIGNALS, mapping.commands)
+    controls = Controls(mapping, SIGNALS)
     stick = VirtualJoystick(hats=1)
     for k in range(3):
         controls.update(devices.look(), k * MS)

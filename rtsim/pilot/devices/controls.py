@@ -13,13 +13,14 @@ or the mouse moves it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.devices.choosing import Choice
-from rtsim.pilot.devices.presses import Press, Presses
+from rtsim.pilot.devices.mapping import DeviceMapping
+from rtsim.pilot.devices.presses import Presses
 from rtsim.pilot.devices.samples import DeviceSample, Stick
 from rtsim.pilot.devices.sources import AxisSource, KeySource, Value, travel
 from rtsim.pilot.devices.switches import Repeats, Switch
@@ -50,19 +51,14 @@ class Moved:
 class Controls:
     """Computes the values of the stick, and names the source that moves each value."""
 
-    def __init__(
-        self,
-        mapping: Sequence[Value],
-        stick: Signals,
-        commands: Sequence[tuple[Press, str]] = (),
-    ) -> None:
+    def __init__(self, mapping: DeviceMapping, stick: Signals) -> None:
         self.signals = stick
         self.orders: list[str] = []
         """The commands of the window that were given by presses; the reader clears the list."""
         self.news: list[str] = []
         """Messages about trims; the reader clears the list."""
         self._choice, self._presses = Choice(), Presses()
-        self._commands = tuple(commands)
+        self._commands = mapping.commands
         self._sticks: Mapping[int, Stick] = {}
         self._movers = [_Mover(v, self._choice, self._presses, stick) for v in mapping]
         self.values: Vector = stick.initial()

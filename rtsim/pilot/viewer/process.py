@@ -128,7 +128,7 @@ def _display(
     sounds = not (window.quiet or window.headless)  # a hidden window needs no sound
     return Display(
         surface, scene, Picture(exchange), said, Telling(exchange),
-        Controls(mapping, exchange.schema.stick, mapping.commands), frames, clock,
+        Controls(mapping, exchange.schema.stick), frames, clock,
         Cueing(
             cues, shakes=not window.quiet, sounds=sounds,
             sounding=Sounding(heard if sounds else ()),

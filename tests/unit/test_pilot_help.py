@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pygame
 import pytest
 
@@ -34,3 +37,27 @@ def test_the_help_of_the_aircraft_reads_as_a_pilot_reads_it() -> None:
     rows = dict(strip.help_rows(Controls(own_mapping(STICK), STICK).movers))
     assert rows["pitch"] == "down: nose up, up: nose down; mouse (M)"
     assert rows["throttle"] == "w: more, s: less"
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (640, 400), (320, 180)])
+def test_no_text_of_the_help_is_cut_off(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the longest row that rtsim's own mapping gives, a trimmed pitch."""
+    edges: list[tuple[int, int]] = []
+
+    def write(page: pygame.Surface, text: str, *more: Any) -> pygame.Rect:
+        drawn = text_drawn(page, text, *more)
+        edges.append((drawn.left, drawn.right - page.get_width()))
+        return drawn
+
+    text_drawn = strip.write
+    monkeypatch.setattr(strip, "write", write)
+    strip._help_page.cache_clear()
+    movers = Controls(own_mapping(STICK), STICK).movers
+    movers["pitch"] = replace(movers["pitch"], trim=-0.123)
+    surface = pygame.Surface(size)
+    strip.draw_help(surface, movers)
+    assert len(edges) > 30
+    assert min(left for left, _ in edges) >= 0
+    assert max(right for _, right in edges) <= 0

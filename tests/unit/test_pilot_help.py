@@ -11,6 +11,7 @@ import pytest
 from rtsim.models.f16.by_wire import STICK
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.writing import own_mapping
+from rtsim.pilot.scenes import text
 from rtsim.pilot.viewer import strip
 
 
@@ -46,12 +47,11 @@ def test_no_text_of_the_help_is_cut_off(
     """With the longest row that rtsim's own mapping gives, a trimmed pitch."""
     edges: list[tuple[int, int]] = []
 
-    def write(page: pygame.Surface, text: str, *more: Any) -> pygame.Rect:
-        drawn = text_drawn(page, text, *more)
+    def write(page: pygame.Surface, says: str, *more: Any) -> pygame.Rect:
+        drawn = text.write(page, says, *more)
         edges.append((drawn.left, drawn.right - page.get_width()))
         return drawn
 
-    text_drawn = strip.write
     monkeypatch.setattr(strip, "write", write)
     strip._help_page.cache_clear()
     movers = Controls(own_mapping(STICK), STICK).movers

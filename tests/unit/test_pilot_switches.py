@@ -212,7 +212,10 @@ def test_corners_and_detents_shape_a_lever() -> None:
         }
     }
     (flaps,) = (v for v in mapping_of(tables, SIGNALS, "here") if v.name == "flaps")
-    at = lambda x: 15.0 + 15.0 * flaps.shape(x)  # noqa: E731
+
+    def at(x: float) -> float:
+        return 15.0 + 15.0 * flaps.shape(x)
+
     assert [at(-1.0), at(0.0), at(1.0)] == [0.0, 22.5, 30.0]
     assert at(-0.05) == at(0.1) == 22.5  # the detent is 10 % of half the travel on each side
     assert at(0.9) == pytest.approx(15.0 + 15.0 * (0.5 + 0.5 * (0.95 - 0.6) / 0.4))

@@ -6,6 +6,7 @@ import json
 import math
 import socket
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli import main
+from rtsim.cli.flightgear import OutsideWindow
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signals
 from rtsim.models.body import drawn
@@ -132,6 +134,39 @@ def test_an_address(text: str, found: str) -> None:
 def test_no_address(text: str) -> None:
     with pytest.raises(ScenarioError, match="write HOST or HOST:PORT"):
         Address.of(text)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--flightgear", "a b"], "write HOST or HOST:PORT"),
+        (["--flightgear-version", "25"], "--flightgear-version works only with --flightgear HOST"),
+        (["--flightgear", "localhost"], "ball declares no body that FlightGear can show"),
+    ],
+)
+def test_what_the_command_refuses(more: list[str], told: str) -> None:
+    result = CliRunner().invoke(main, ["run", "ball", "--no-record", *more])
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_without_the_package_the_command_says_what_to_type(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "flightgear_python.fdm_v24", None)
+    arguments = ["run", "f16-by-hand", "--no-record", "--flightgear", "localhost"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "--flightgear needs the package flightgear_python" in result.stderr
+    assert "pip install 'rtsim[flightgear]'" in result.stderr
+
+
+def test_the_summary_says_what_was_sent_or_that_the_process_ended_early() -> None:
+    outside = OutsideWindow(Address("sim"), 24)
+    assert outside.told() == "FlightGear at sim:5500: the process that sends to it ended early"
+    assert outside.to_json() == {"address": "sim:5500", "ended_early": True}
+    outside.figures = {"sent": 60, "lost": 2}
+    assert outside.told() == "FlightGear at sim:5500: 60 packets sent, 2 could not be sent"
 
 
 @pytest.fixture

@@ -81,22 +81,29 @@ def shown(signals: Signals, values: list[float], slope: list[float]) -> dict[str
     return {"p": Shown(signals, np.array(values), np.array(slope), 0)}
 
 
-def test_a_body_in_any_unit_becomes_radians_and_metres_per_second() -> None:
+# Lengths of a degree on WGS-84, km: latitude, then along the meridian and along the parallel.
+# Source: Wikipedia, "Geographic coordinate system", table of degree lengths
+@pytest.mark.parametrize("degree", [(0.0, 110.574, 111.320), (60.0, 111.412, 55.800)])
+def test_a_body_in_any_unit_becomes_radians_and_metres_per_second(
+    degree: tuple[float, float, float],
+) -> None:
+    latitude, along, across = degree
     signals = Signals("lat [deg]", "lon [deg]", "h [ft]", "roll [deg]", "pitch [deg]", "yaw [deg]")
     body = Body("p", geodetic=("p.lat", "p.lon", "p.h"), euler=("p.roll", "p.pitch", "p.yaw"))
-    values = [0.0, 90.0, 1000.0, 10.0, -5.0, 180.0]
-    found = Aircraft(body, [("p", signals)]).at(
-        shown(signals, values, [0.001, 0.001, -10.0, 0, 0, 1])
-    )
+    values = [latitude, 90.0, 0.0, 10.0, -5.0, 180.0]
+    rates = [0.001, 0.001, -10.0, 0.0, 0.0, 1.0]
+    found = Aircraft(body, [("p", signals)]).at(shown(signals, values, rates))
     assert found is not None
-    assert (found.latitude, found.longitude) == (0.0, math.pi / 2)
-    assert found.altitude == pytest.approx(304.8)
+    assert (found.latitude, found.longitude) == (math.radians(latitude), math.pi / 2)
     assert found.attitude == pytest.approx([math.radians(a) for a in (10, -5, 180)])
-    # WGS-84 at the equator: a degree of latitude is 110.574 km, one of longitude 111.320 km
-    assert found.velocity == pytest.approx((110.574 + 0.005, 111.320 + 0.005, 3.048), abs=2e-3)
+    assert found.velocity == pytest.approx((along, across, 3.048), abs=2e-3)
     assert found.turning == pytest.approx((0, 0, math.radians(1)))
     lost = shown(signals, [math.nan, *values[1:]], [0.0] * 6)
     assert Aircraft(body, [("p", signals)]).at(lost) is None
+    high = shown(signals, [latitude, 90.0, 1000.0, 0.0, 0.0, 0.0], [0.0] * 6)
+    above = Aircraft(body, [("p", signals)]).at(high)
+    assert above is not None
+    assert above.altitude == pytest.approx(304.8)
 
 
 @pytest.mark.parametrize("angles", [(0.3, -0.4, 2.0), (-3.0, 1.2, -0.1)])
@@ -184,9 +191,10 @@ def test_a_sender_drops_what_cannot_be_sent(flightgear: socket.socket) -> None:
     assert flightgear.recv(10) == b"now"
     sender.send(b"x" * 100_000)  # longer than any datagram: the system refuses it
     assert (sender.sent, sender.lost) == (1, 1)
-    for _ in range(5000):  # nobody reads: the system's buffer is full, and nothing waits
+    assert sender._socket.getblocking() is False
+    for _ in range(500):  # nobody reads: the receiver's buffer is full
         sender.send(bytes(408))
-    assert sender.sent + sender.lost == 5002
+    assert sender.sent + sender.lost == 502
     sender.close()
     with pytest.raises(RtsimError, match=r"none\.invalid.*the host cannot be found"):
         Sender(Address("none.invalid"))

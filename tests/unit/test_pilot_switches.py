@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 import pygame
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pilot_parts import watched
 from virtual_joystick import GAMEPAD, HAT_DOWN, HAT_UP, VirtualJoystick
 
+from rtsim.cli import main
+from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.by_wire import STICK
@@ -26,7 +30,12 @@ from rtsim.pilot.devices.sources import Curve, Value
 from rtsim.pilot.devices.switches import REPEAT_AFTER_NS, REPEAT_NS
 from rtsim.pilot.devices.uses import uses
 from rtsim.pilot.devices.writing import OWN_MAPPING, own_mapping, own_tables
+from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.viewer.state import Telling
 from rtsim.pilot.viewer.strip import help_rows
+from rtsim.record.file import FileRecorder
+from rtsim.record.reading import Recording
+from rtsim.scenario.loading import load_scenario
 
 MS = 1_000_000
 SIGNALS = Signals(
@@ -384,3 +393,27 @@ def test_the_hat_of_a_device_trims_and_its_button_pauses(devices: Devices, tmp_p
     assert values[0] == pytest.approx(0.05)
     assert controls.orders == ["pause"]
     stick.unplug()
+
+
+def test_a_trim_and_a_switch_are_recorded_like_the_stick_and_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtsim.pilot.stick.stopwatch", lambda: 10**9)  # no silence, ever
+    tables = {
+        "pitch": {"trimmers": {"button": "hat0down", "by": 0.02}},
+        "throttle": {"switches": {"button": "button1", "do": "set", "to": 0.77}},
+    }
+    hand, path = Hand(tables, STICK), tmp_path / "flown.mcap"
+    hand.hold("hat0down", "button1")
+
+    def on(cockpit: Cockpit) -> None:
+        Telling(cockpit.shared).stick(hand.controls.values, stopwatch(), stopwatch(), False)
+
+    scenario = load_scenario("f16-by-hand", {})
+    watched(scenario, 0.1, FileRecorder(path, stopwatch), on=on, stick="stick")
+    flown = Recording.open(path)
+    assert flown["inputs/stick.pitch"].tolist() == [0.02]
+    assert flown["inputs/stick.throttle"].tolist() == [0.77]
+    result = CliRunner().invoke(main, ["replay", str(path)])
+    assert result.exit_code == 0, result.output
+    assert "rows equal bit for bit" in result.stdout

@@ -70,7 +70,7 @@ class PlacedBody:
     def numbers(self, values: Vector) -> tuple[Vector, Vector]:
         """Return the numbers of position and attitude, in m and rad, as the body declares them.
 
-        The function is linear, so that it converts rates of change too.
+        The numbers depend linearly on ``values``, so that rates of change can be converted too.
         """
         (where, lengths), (turned, angles) = self._where, self._turned
         return values[where] * lengths, values[turned] * angles

@@ -61,16 +61,17 @@ class Aircraft:
         """Return the state, or ``None`` if a signal of the body is not finite."""
         shown = [plants[name] for name in self._names]
         where, turned = self._placed.numbers(np.concatenate([s.values for s in shown]))
-        moving, turning = self._placed.numbers(np.concatenate([s.slope for s in shown]))
+        rates = np.concatenate([s.slope for s in shown])
+        begun = self._placed.numbers(np.zeros_like(rates))  # of a constant, the rate is 0
+        moving, turning = (a - b for a, b in zip(self._placed.numbers(rates), begun, strict=True))
         if not all(np.isfinite(v).all() for v in (where, turned, moving, turning)):
             return None
         latitude, longitude, altitude = map(float, where)
-        rates = (float(turning[0]), float(turning[1]), float(turning[2]))
         return Flown(
             latitude, longitude, altitude,
             _three(turned) if self._euler else euler(turned),
             _velocity(latitude, altitude, moving),
-            rates if self._euler else (0.0, 0.0, 0.0),
+            _three(turning) if self._euler else (0.0, 0.0, 0.0),
         )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def flightgear_options(command: F) -> F:
             type=click.Choice([str(version) for version in VERSIONS]),
             default=str(VERSIONS[0]),
             show_default=True,
-            help="Version of FlightGear's native protocol: 24 to FlightGear 2020.3, 25 later.",
+            help="Version of FlightGear's native protocol: 24 for FlightGear 2020.3.",
         ),
     )
     decorated: Any = given

@@ -14,7 +14,7 @@ from rtsim.core.extras import extra
 from rtsim.models.units import FT
 
 VERSIONS = (24, 25)
-"""FlightGear to 2020.3 reads version 24, later releases read 25; each ignores other versions."""
+"""FlightGear 2020.3.16 reads version 24 (tested); newer releases may read 25 (not tested)."""
 VISIBILITY_M = 30_000.0
 OPTION = "--flightgear"
 

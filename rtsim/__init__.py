@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rtsim.scenario.meshes import Mesh
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Cue
+    from rtsim.scenario.sounds import Sound
 
 _HOMES = {
     "rtsim.equations.compiling": ("compiled",),
@@ -69,6 +70,7 @@ _HOMES = {
     "rtsim.scenario.meshes": ("Mesh",),
     "rtsim.scenario.scenario": ("Scenario",),
     "rtsim.scenario.shown": ("Cue",),
+    "rtsim.scenario.sounds": ("Sound",),
     "rtsim.core.signals": ("Signal", "Signals"),
     "rtsim.runs.simulation": ("simulate",),
 }
@@ -94,6 +96,7 @@ __all__ = [
     "SerialLine",
     "Signal",
     "Signals",
+    "Sound",
     "StateSpace",
     "TruncatedNormal",
     "Uniform",

@@ -23,6 +23,7 @@ SAMPLE = {
     "control": ("tests/unit/test_linear_exchange.py",),
     "distributed": ("tests/unit/test_study_workers.py",),
     "duckdb": ("tests/unit/test_study_parquet.py",),
+    "flightgear-python": ("tests/unit/test_flightgear.py",),
     "foxglove-sdk": ("tests/unit/test_telemetry_foxglove.py",),
     "gcovr": ("tests/unit/test_sil_coverage.py",),
     "h5netcdf": ("tests/unit/test_record_table.py",),

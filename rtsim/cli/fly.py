@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import json_option, reports_errors
+from rtsim.cli.flightgear import OutsideWindow, flightgear_options
 from rtsim.cli.run_options import RunOptions, person_options
 from rtsim.cli.running import run_command
 from rtsim.cli.tables import console
@@ -56,6 +58,7 @@ NO_TASK = "none"
 @reports_errors
 @partial(place_options, view=HERE)
 @quiet_option
+@flightgear_options
 def fly(
     options: RunOptions,
     mapping: Path | None,
@@ -63,6 +66,7 @@ def fly(
     latency: str | None,
     window: Window | None,
     quiet: bool,
+    outside: OutsideWindow | None,
     as_json: bool,
 ) -> None:
     """Fly SCENARIO by hand: f16, or FILE.py with an external input that a person controls.
@@ -76,6 +80,7 @@ def fly(
       rtsim fly f16
       rtsim fly f16 --mapping joystick.toml -o flight.mcap
       rtsim fly f16 --task pitch-tracking --latency 0.1
+      rtsim fly f16 --flightgear localhost
       rtsim fly f16 --headless --frames pictures --until 5
 
     Exit status: 0, 1 if --strict is not met, 2 for an error, 130 if the run was interrupted.
@@ -90,15 +95,15 @@ def fly(
             "give them to rtsim view on that machine"
         )
     options = replace(options, watched=window.served is None)
-    viewed = Viewed(window, external_input_of)
+    viewed = Viewed(window, external_input_of, outside)
     summary = run_command(options, quiet=as_json, watch=viewed.watch)
     figures = viewed.figures(summary.result.reason)
     found, why = measured(summary.result.path)
     if as_json:
         told = {} if found is None and not why else {"task": found.to_plain() if found else why}
-        summary.show_json(pilot=figures, **told)
+        summary.show_json(pilot=figures, **told, **viewed.outside)
     else:
-        summary.print(partial(_print_flight, figures, found, why))
+        summary.print(lambda: _print_flight(figures, found, why, viewed.told_outside))
     summary.exit()
 
 
@@ -148,8 +153,10 @@ def measured(path: Path | None) -> tuple[Findings | None, str]:
         return None, f"the task was not measured: {error}"
 
 
-def _print_flight(figures: dict[str, Any], found: Findings | None, why: str) -> None:
-    _print_latency(figures)
+def _print_flight(
+    figures: dict[str, Any], found: Findings | None, why: str, outside: Sequence[str]
+) -> None:
+    _print_latency(figures, outside)
     if found is not None:
         print_findings(found)
     elif why:
@@ -197,7 +204,7 @@ _LATENCIES = {
 }
 
 
-def _print_latency(latency: dict[str, Any]) -> None:
+def _print_latency(latency: dict[str, Any], more: Sequence[str] = ()) -> None:
     """Print the latencies from input to step and to picture, and the interpolation delay."""
     out = console()
     for name, says in _LATENCIES.items():
@@ -211,7 +218,7 @@ def _print_latency(latency: dict[str, Any]) -> None:
             f"{says}: median {median:.2f} ms, 95 % {p95:.2f} ms, maximum {most:.2f} ms",
             soft_wrap=True,
         )
-    for line in what_became_of(latency):
+    for line in (*what_became_of(latency), *more):
         out.print(line, soft_wrap=True)
     if latency["silences"]:
         times = latency["silences"]

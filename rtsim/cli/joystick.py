@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 from rich.console import Console, RenderableType
 from rich.live import Live
 
@@ -19,9 +20,10 @@ from rtsim.core.clock import WallClock
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signals
 from rtsim.pilot.devices.calibration import Calibration
-from rtsim.pilot.devices.mapping import read_mapping
+from rtsim.pilot.devices.mapping import DeviceMapping, read_mapping
 from rtsim.pilot.devices.missing import why_none
-from rtsim.pilot.devices.writing import calibrated, own_tables, to_toml
+from rtsim.pilot.devices.uses import uses
+from rtsim.pilot.devices.writing import calibrated, own_mapping, own_tables, to_toml
 
 if TYPE_CHECKING:
     from rtsim.pilot.devices.sdl import Devices
@@ -41,23 +43,37 @@ class NoJoystick(RtsimError):
 
 @click.group(invoke_without_command=True)
 @click.option("--once", is_flag=True, help="Print the devices once and exit.")
+@click.option(
+    "--mapping", "path", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.toml",
+    help="Show what each control does by this mapping.  [default: rtsim's own mapping]",
+)  # fmt: skip
+@click.option(
+    "--scenario", default="f16", show_default=True,
+    help="Show what each control does in this scenario.",
+)  # fmt: skip
 @json_option
 @click.pass_context
 @reports_errors
-def joystick(ctx: click.Context, once: bool, as_json: bool) -> None:
-    """Show joysticks and gamepads with their live positions; 'calibrate' writes a mapping file.
+def joystick(
+    ctx: click.Context, once: bool, path: Path | None, scenario: str, as_json: bool
+) -> None:
+    """Show joysticks and gamepads: live positions, and what each axis, button and hat does.
+
+    'calibrate' writes a mapping file.
 
     \b
     Examples:
       rtsim joystick
-      rtsim joystick --once
+      rtsim joystick --once --mapping joystick.toml
       rtsim joystick calibrate f16 --mapping joystick.toml
     """
     if ctx.invoked_subcommand is not None:
-        if once or as_json:
+        given = ctx.get_parameter_source("scenario") is not ParameterSource.DEFAULT
+        if once or as_json or path is not None or given:
             raise ScenarioError(
-                f"--once and --json do not work with {ctx.invoked_subcommand}; leave both "
-                "options out"
+                "--once, --mapping, --scenario and --json do not work with "
+                f"{ctx.invoked_subcommand}; leave them out, or write them after "
+                f"{ctx.invoked_subcommand}"
             )
         return
     screen = not (once or as_json)
@@ -65,10 +81,12 @@ def joystick(ctx: click.Context, once: bool, as_json: bool) -> None:
         raise ScenarioError(
             "rtsim joystick needs a terminal; without a terminal, type: rtsim joystick --once"
         )
+    stick = stick_of(scenario)
+    mapping = own_mapping(stick) if path is None else read_mapping(path, stick)
     with open_devices() as devices:
         if screen:
             with sigterm_interrupts(), keyboard() as read:
-                watch(devices, read, Console(highlight=False))
+                watch(devices, read, Console(highlight=False), mapping)
             return
         clock = WallClock(spin_ns=0)
         for k in range(_SETTLE):
@@ -78,10 +96,11 @@ def joystick(ctx: click.Context, once: bool, as_json: bool) -> None:
         if not found:
             raise NoJoystick(why_none())
         if as_json:
-            show_result({"devices": [one.to_plain() for one in found]})
+            plain = [{**one.to_plain(), "does": uses(mapping, one)} for one in found]
+            show_result({"devices": plain})
         else:
             out = Console(highlight=False)
-            out.print(listing(found, devices.news, out.width))
+            out.print(listing(found, devices.news, out.width, mapping=mapping))
 
 
 @joystick.command()
@@ -153,15 +172,18 @@ def open_devices() -> Iterator[Devices]:
         close_window()
 
 
-def watch(devices: Devices, read: Read, console: Console) -> None:
-    """Show the positions of all devices live, until a key is pressed."""
+def watch(
+    devices: Devices, read: Read, console: Console, mapping: DeviceMapping | None = None
+) -> None:
+    """Show the positions of all devices live, and the uses of their controls, until a key."""
     news: list[str] = []
 
     def frame() -> RenderableType:
         news.extend(devices.news)
         devices.news.clear()
         found = devices.describe()
-        return listing(found, news[-3:], console.width, "" if found else why_none(), live=True)
+        missing = "" if found else why_none()
+        return listing(found, news[-3:], console.width, missing, live=True, mapping=mapping)
 
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
@@ -228,7 +250,8 @@ def write(calibration: Calibration, stick: Signals, path: Path) -> str:
             + (", inverted" if one.source.invert else "")
         )
     lines += [
-        f"two devices have the name {name}: the one that was plugged in first is used"
+        f"several devices have the name {name}: number tells them apart, in the order in which "
+        "they are plugged in"
         for name in calibration.twins()
     ]
     remarks = ["Written by 'rtsim joystick calibrate'; you may edit it.", *lines]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -11,8 +11,10 @@ from rich.text import Text
 
 from rtsim.pilot.devices.calibration import AGAIN, MINUS, PLUS, REST, Calibration
 from rtsim.pilot.devices.described import Described
-from rtsim.pilot.devices.mapping import GAMEPAD_AXES
+from rtsim.pilot.devices.mapping import DeviceMapping
 from rtsim.pilot.devices.samples import DeviceSample
+from rtsim.pilot.devices.sources import GAMEPAD_AXES
+from rtsim.pilot.devices.uses import uses
 
 _BAR = 31
 _KEYS = (("q", "quit"), ("r", "rumble, if the device can"))
@@ -41,9 +43,15 @@ def listing(
     missing: str = "",
     *,
     live: bool = False,
+    mapping: DeviceMapping | None = None,
 ) -> RenderableType:
-    """Return a screen with all devices; with ``live``, it also lists the keys."""
-    parts: list[RenderableType] = [device(one, width) for one in found]
+    """Return a screen with all devices; with ``live``, it also lists the keys.
+
+    ``mapping`` tells what each control does.
+    """
+    parts: list[RenderableType] = [
+        device(one, width, {} if mapping is None else uses(mapping, one)) for one in found
+    ]
     if missing:
         parts.append(Text(missing, style="yellow"))
     if live:
@@ -52,8 +60,8 @@ def listing(
     return Group(*parts)
 
 
-def device(one: Described, width: int) -> RenderableType:
-    """Return a panel with the name of a device, its controls, and their positions."""
+def device(one: Described, width: int, does: Mapping[str, str]) -> RenderableType:
+    """Return a panel with the name of a device, its controls, their positions and their uses."""
     counts = ", ".join(
         f"{len(things)} {one_of if len(things) == 1 else many}"
         for one_of, many, things in (
@@ -62,7 +70,10 @@ def device(one: Described, width: int) -> RenderableType:
             ("hat", "hats", one.hats),
         )
     )
-    about = Text(f"GUID {one.guid}\n{counts}; {'rumbles' if one.rumble else 'does not rumble'}")
+    order = f", number {one.order} of its model" if one.order > 1 else ""
+    about = Text(
+        f"GUID {one.guid}{order}\n{counts}; {'rumbles' if one.rumble else 'does not rumble'}"
+    )
     about.append(f"; {'gamepad' if one.gamepad is not None else 'joystick'}")
     table = Table.grid(padding=(0, 1))
     for k, position in enumerate(one.axes):
@@ -72,7 +83,10 @@ def device(one: Described, width: int) -> RenderableType:
         table.add_row("buttons", " ".join(held) or "none pressed", "")
     for k, (right, up) in enumerate(one.hats):
         table.add_row(f"hat {k}", _points(right, up), "")
-    parts: list[RenderableType] = [about, table]
+    used = Table.grid(padding=(0, 1))
+    for control, use in does.items():
+        used.add_row(Text(control, style="reverse" if control in one.held else ""), Text(use))
+    parts: list[RenderableType] = [about, table, *([used] if does else [])]
     if one.gamepad:
         mapped = " ".join(f"{name}:{here}" for name, here in one.gamepad.items() if here)
         parts.append(Text(f"gamepad mapping {mapped}", style="dim"))

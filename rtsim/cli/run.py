@@ -14,6 +14,7 @@ import click
 from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.discrete_outputs import outputs_at_end, print_outputs
+from rtsim.cli.flightgear import OutsideWindow, flightgear_options
 from rtsim.cli.latency import (
     Given,
     allowed,
@@ -52,12 +53,14 @@ from rtsim.scenario.trust import anything_given
 @trust_options
 @place_options
 @quiet_option
+@flightgear_options
 def run(
     options: RunOptions,
     latencies: tuple[str, ...],
     start: Path | None,
     window: Window | None,
     quiet: bool,
+    outside: OutsideWindow | None,
     as_json: bool,
 ) -> None:
     """Run SCENARIO: a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION].
@@ -65,7 +68,7 @@ def run(
     The recording is written to runs/NAME-NNN.mcap, or to the file given with -o. --view shows the
     run in a window; the defaults are then --pace 1 and --overrun slip:100000. Closing the window
     does not end the run; 'rtsim view' opens a new window. --web shows the run on a page in the
-    browser, with the same defaults.
+    browser, and --flightgear in FlightGear, with the same defaults.
 
     \b
     Examples:
@@ -77,8 +80,8 @@ def run(
     Exit status: 0 if the run is complete, 1 if --strict is not met, 2 for an error, 130 if the run
     was interrupted.
     """
-    viewed = viewer(window, quiet)
-    if window is not None or options.web is not None:
+    viewed = viewer(window, quiet, outside)
+    if viewed is not None or options.web is not None:
         pace = options.pace if typed("pace") else "1.0"
         overrun = options.overrun if typed("overrun") else FOR_A_PERSON
         here = window is not None and window.served is None
@@ -142,7 +145,7 @@ def _show(
     as_json: bool,
 ) -> None:
     """Print the summary of the run and exit with its status."""
-    seen = {} if viewed is None else {"view": viewed.figures(summary.result.reason)}
+    seen = {} if viewed is None else viewed.seen(summary.result.reason)
     system = summary.result.system
     processes = outputs_at_end(system)
     more = {**more, **({"processes": processes} if processes else {})}
@@ -153,9 +156,11 @@ def _show(
         for figures in seen.values():
             for line in told_of(figures):
                 click.echo(line)
+        for line in () if viewed is None else viewed.told_outside:
+            click.echo(line)
 
     if as_json:
-        summary.show_json(**more, **seen)
+        summary.show_json(**more, **seen, **({} if viewed is None else viewed.outside))
     else:
         summary.print(rest)
     summary.exit()

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -30,6 +30,7 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import ExternalInputComponent
 
 if TYPE_CHECKING:
+    from rtsim.cli.flightgear import OutsideWindow
     from rtsim.pilot.loop import Cockpit
 
 HERE = "window"
@@ -228,23 +229,33 @@ def typed(option: str) -> bool:
     return source is not click.core.ParameterSource.DEFAULT
 
 
-def viewer(window: Window | None, quiet: bool) -> Viewed | None:
-    """Return the viewer of a run that :func:`place_options` and ``--quiet`` ask for, if any."""
+def viewer(
+    window: Window | None, quiet: bool, outside: OutsideWindow | None = None
+) -> Viewed | None:
+    """Return the viewer that :func:`place_options`, ``--quiet`` and ``--flightgear`` ask for."""
     if quiet and (window is None or window.served is not None):
         raise ScenarioError(
             "--quiet works only with --view in a window on this machine; leave --quiet out"
         )
-    return None if window is None else Viewed(replace(window, quiet=quiet))
+    if window is not None:
+        return Viewed(replace(window, quiet=quiet), outside=outside)
+    return None if outside is None else Viewed(None, outside=outside)
 
 
 class Viewed:
     """The viewer of a run, for :func:`rtsim.cli.running.run_command`.
 
     ``stick`` returns the name of the scenario's external input that the viewer controls.
+    ``window`` is ``None`` if the run is shown by FlightGear only, ``outside``.
     """
 
-    def __init__(self, window: Window, stick: Callable[[Scenario], str] | None = None) -> None:
-        self._window, self._stick = window, stick
+    def __init__(
+        self,
+        window: Window | None,
+        stick: Callable[[Scenario], str] | None = None,
+        outside: OutsideWindow | None = None,
+    ) -> None:
+        self._window, self._stick, self._outside = window, stick, outside
         self._cockpits: list[Cockpit] = []
         self._gone = False
         self._skipped = 0
@@ -258,12 +269,14 @@ class Viewed:
 
         stick = "" if self._stick is None else self._stick(scenario)
         about = {"scenario": str(scenario.origin.get("reference", scenario.name))}
-        if self._window.served is None and scenario.presentation.scene:
+        window = self._window
+        if window is not None and window.served is None and scenario.presentation.scene:
             check_scene_name(scenario.presentation.scene)
-        safe = safe_values(scenario, stick, self._window.mapping)
+        safe = safe_values(scenario, stick, None if window is None else window.mapping)
         with (
             Cockpit(scenario, stick, about, gate) as cockpit,
             self._child(cockpit.shared.path) as child,
+            self._seen_outside(scenario, cockpit.shared.path),
             _entered(about["scenario"], cockpit.shared.path),
         ):
             self._cockpits.append(cockpit)
@@ -271,14 +284,36 @@ class Viewed:
                 cockpit.stick.safe = safe
             yield cockpit.pictures, cockpit.inbox
             last = cockpit.figures.viewer()["wall"]
-            self._gone = not child.running and stopwatch() - last > _LATELY_NS
+            open_still = child is None or child.running
+            self._gone = not open_still and stopwatch() - last > _LATELY_NS
         self._skipped = child.skipped if isinstance(child, RelayProcess) else 0
 
-    def _child(self, shared: Path) -> ViewerProcesses | RelayProcess:
+    def _seen_outside(self, scenario: Scenario, shared: Path) -> AbstractContextManager[None]:
+        if self._outside is None:
+            return nullcontext()
+        return self._outside.showing(scenario, shared)
+
+    def _child(self, shared: Path) -> ViewerProcesses | RelayProcess | AbstractContextManager[None]:
+        if self._window is None:
+            return nullcontext()
         served = self._window.served
         if served is None:
             return ViewerProcesses(shared, self._window.each())
         return RelayProcess(shared, *served)
+
+    @property
+    def told_outside(self) -> list[str]:
+        """Lines about FlightGear, for the summary of the run."""
+        return [] if self._outside is None else [self._outside.told()]
+
+    @property
+    def outside(self) -> dict[str, Any]:
+        """What ``--json`` prints about FlightGear; empty without ``--flightgear``."""
+        return {} if self._outside is None else {"flightgear": self._outside.to_json()}
+
+    def seen(self, reason: str) -> dict[str, Any]:
+        """Return the figures of the window under ``view``; empty without a window."""
+        return {} if self._window is None else {"view": self.figures(reason)}
 
     def figures(self, reason: str) -> dict[str, Any]:
         """Return the figures of the window; ``reason`` is why the run ended."""

@@ -52,12 +52,16 @@ class PlacedBody:
         self._where = _Columns(body, body.where, index, units)
         self._turned = _Columns(body, body.turned, index, units)
 
-    def _numbers(self, values: Vector) -> tuple[Vector, Vector]:
+    def numbers(self, values: Vector) -> tuple[Vector, Vector]:
+        """Return the numbers of position and attitude, in m and rad, as the body declares them.
+
+        The numbers depend linearly on ``values``, so that rates of change can be converted too.
+        """
         return self._where.numbers(values), self._turned.numbers(values)
 
     def pose(self, values: Vector, world: World) -> Pose | None:
         """Return the pose for the sample ``values``, or ``None`` if a signal is not finite."""
-        where, turned = self._numbers(values)
+        where, turned = self.numbers(values)
         if not (np.isfinite(where).all() and np.isfinite(turned).all()):
             return None
         local = _from_euler(*turned) if self.body.euler else _from_quaternion(turned)

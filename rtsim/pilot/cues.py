@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rtsim.core.signals import Signals
 from rtsim.pilot.scenes.scene import Shown, Warned
 from rtsim.scenario.shown import Cue
+from rtsim.scenario.sounds import Sound
 
+S = TypeVar("S", Cue, Sound)
 PULSE_NS = 60_000_000
 """Duration of one pulse; a shaker alternates strong and weak pulses, 8 pairs per second."""
 _PULSE_MS = 150
@@ -104,9 +107,9 @@ class Shaker:
         return Pulse(low, 0.5 * low, _PULSE_MS)
 
 
-def checked_cues(cues: Iterable[Cue], plants: Mapping[str, Signals]) -> tuple[Cue, ...]:
-    """Return ``cues``; raises an error if the signal of a cue is unknown or not a scalar."""
-    out = tuple(cues)
-    for cue in out:
-        cue.check(plants)
+def checked_signals(items: Iterable[S], plants: Mapping[str, Signals]) -> tuple[S, ...]:
+    """Return ``items``; raises an error if the signal of one is unknown or not a scalar."""
+    out = tuple(items)
+    for item in out:
+        item.check(plants)
     return out

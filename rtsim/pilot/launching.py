@@ -1,7 +1,8 @@
-"""Starts and ends the processes beside a simulation: viewer and relay."""
+"""Starts and ends the processes beside a simulation: viewer, relay, and FlightGear's."""
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import subprocess
@@ -188,3 +189,24 @@ class RelayProcess(Child):
     def skipped(self) -> int:
         """The number of malformed messages that were dropped; known after a normal end."""
         return int(self.said) if self.said.isdecimal() else 0
+
+
+class FlightGearProcess(Child):
+    """The process that sends shared memory to FlightGear; see :mod:`rtsim.pilot.flightgear`.
+
+    ``address`` is ``HOST:PORT``; ``body`` is the body to show, as JSON.
+    """
+
+    def __init__(self, shared: Path, address: str, body: str, version: int) -> None:
+        arguments = (str(shared), address, body, "--version", str(version))
+        module = "rtsim.pilot.flightgear.process"
+        super().__init__("the process that sends to FlightGear", module, *arguments)
+
+    @property
+    def figures(self) -> dict[str, int] | None:
+        """The numbers of packets, known after a normal end; ``None`` after another end."""
+        try:
+            told = json.loads(self.said)
+            return {name: int(told[name]) for name in ("sent", "lost")}
+        except (ValueError, KeyError, TypeError):
+            return None

@@ -19,7 +19,7 @@ from rtsim.engine.commands.commands import Command, CommandError, read_command
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.pilot.cues import checked_cues
+from rtsim.pilot.cues import checked_signals
 from rtsim.pilot.flights import with_views
 from rtsim.pilot.orders import CHECKPOINT, QUIT, RETURN, order_to_command, reason_to_words
 from rtsim.pilot.pacing import Durations
@@ -244,8 +244,12 @@ class Cockpit:
             for name, plant in sorted(scenario.of(PlantComponent).items())
         )
         scenario.check_presentation()
-        cues = [cue.to_plain() for cue in checked_cues(scenario.cues, dict(plants))]
-        about = {"pid": os.getpid(), **window_of(scenario), **(about or {}), "cues": cues}
+        presented, known = scenario.presentation, dict(plants)
+        warn = {
+            "cues": [c.to_plain() for c in checked_signals(presented.cues, known)],
+            "sounds": [s.to_plain() for s in checked_signals(presented.sounds, known)],
+        }
+        about = {"pid": os.getpid(), **window_of(scenario), **(about or {}), **warn}
         self.shared = Shared.create(Schema(plants, signals, about))
         self.stick: SharedStick | None = None
         if part is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.core.errors import RecordingError, RtsimError
-from rtsim.pilot.cues import checked_cues
+from rtsim.pilot.cues import checked_signals
 from rtsim.pilot.flights import default_scene, with_views
 from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
@@ -85,7 +85,8 @@ def _cues(recording: Recording, plants: Mapping[str, _Plant]) -> tuple[Cue, ...]
     """Return the cues of the recording, or none if the recording describes them wrongly."""
     try:
         cues = [Cue.from_plain(plain) for plain in recording.header.get("cues", ())]
-        return checked_cues(cues, {name: plant.signals for name, plant in plants.items()})
+        known = {name: plant.signals for name, plant in plants.items()}
+        return checked_signals(cues, known)
     except (RtsimError, TypeError, AttributeError):
         return ()
 

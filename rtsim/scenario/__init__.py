@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rtsim.scenario.meshes import Mesh
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Cue
+    from rtsim.scenario.sounds import Sound
 
 __all__ = [
     "Body",
@@ -28,6 +29,7 @@ __all__ = [
     "Scenario",
     "Settable",
     "Site",
+    "Sound",
     "Validity",
     "load_scenario",
 ]
@@ -43,5 +45,6 @@ __getattr__, __dir__ = face(
         "rtsim.scenario.meshes": ("Mesh",),
         "rtsim.scenario.scenario": ("Scenario",),
         "rtsim.scenario.shown": ("Cue",),
+        "rtsim.scenario.sounds": ("Sound",),
     },
 )

@@ -13,16 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol
 
-from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signals
 from rtsim.record.views import Published, View, check_views
 from rtsim.scenario.body import Body
 from rtsim.scenario.ground import Ground
 from rtsim.scenario.hud import Hud
+from rtsim.scenario.sounds import Sound, check_scalar
 
 BODIES = "bodies"
 """The scene of a scenario that declares bodies and names no scene."""
-TAKEN = frozenset(("bodies", "cues", "ground", "hud", "pid", "scenario", "scene", "views"))
+TAKEN = frozenset(
+    ("bodies", "cues", "ground", "hud", "pid", "scenario", "scene", "sounds", "views")
+)
 """Names of options that rtsim itself sends to a window; the options of a scene need other names."""
 
 
@@ -44,6 +47,8 @@ class Presentation:
     """Bodies that the window, the browser and Foxglove draw."""
     cues: tuple[Cue, ...] = ()
     """Warnings by a text in the window, by the stick and by the horn."""
+    sounds: tuple[Sound, ...] = ()
+    """Sounds of the window, such as an engine."""
     scene: str = ""
     """Name of the window's scene; if empty, the window draws the bodies, or else strips."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -83,8 +88,8 @@ class Presentation:
         """Raise :class:`ScenarioError` if a signal of a declaration is unknown or in a wrong unit.
 
         ``signals`` are the signals of each component.  ``adjustable`` has the units of parameters
-        that can change during a run; a body can be placed by them too.  Cues and the head-up
-        display need signals of ``plants``, because a window has no others.
+        that can change during a run; a body can be placed by them too.  Cues, sounds and the
+        head-up display need signals of ``plants``, because a window has no others.
         """
         check_views(self.views, signals)
         windowed = {name: signals[name] for name in plants}
@@ -94,6 +99,8 @@ class Presentation:
             number.check(_units(windowed))
         for cue in self.cues:
             cue.check(windowed)
+        for sound in self.sounds:
+            sound.check(windowed)
 
     def with_items(self, items: Sequence[Displayed]) -> Presentation:
         """Return a copy with ``items``; raises :class:`ScenarioError` for a wrong item."""
@@ -101,8 +108,8 @@ class Presentation:
         for item in items:
             if not hasattr(item, "added_to"):
                 raise ScenarioError(
-                    f"show({item!r}): expected a Body, a Cue, a Hud or a Ground; to name a scene "
-                    "of the window, write show(scene='NAME')"
+                    f"show({item!r}): expected a Body, a Cue, a Hud, a Ground or a Sound; to name "
+                    "a scene of the window, write show(scene='NAME')"
                 )
             out = item.added_to(out)
         return out
@@ -178,12 +185,12 @@ class Presented:
     def show(self, *items: Displayed, scene: str = "", **options: Any) -> None:
         """Declare what viewers show: in the window, in Foxglove, and when a recording is played.
 
-        ``items`` are bodies, cues, numbers of the head-up display, and a ground.  ``scene`` names
-        what the window draws: a scene of rtsim (``bodies``, ``f16``, ``orbit``, ``strips``) or one
-        of an installed package; ``options`` go to the scene's class.  Without ``scene``, the window
-        draws the bodies.  The docs show how to write a scene (docs/extending-scenes.md).  A later
-        call adds to earlier calls.  The call does not affect the results of a run.  :meth:`build`
-        checks that the signals exist.  Raises :class:`ScenarioError`.
+        ``items`` are bodies, cues, sounds, numbers of the head-up display, and a ground.  ``scene``
+        names what the window draws: a scene of rtsim (``bodies``, ``f16``, ``orbit``, ``strips``)
+        or one of an installed package; ``options`` go to the scene's class.  Without ``scene``, the
+        window draws the bodies.  The docs show how to write a scene (docs/extending-scenes.md).  A
+        later call adds to earlier calls.  The call does not affect the results of a run.
+        :meth:`build` checks that the signals exist.  Raises :class:`ScenarioError`.
 
         Example: ``scenario.show(Body("boat", ...), Cue("fast", ...), scene="harbour", depth=4.0)``
         """
@@ -283,13 +290,7 @@ class Cue:
 
     def check(self, plants: Mapping[str, Signals]) -> None:
         """Raise an error if the signal is unknown, or is not a scalar."""
-        plant, _, signal = self.signal.partition(".")
-        if plant not in plants:
-            raise UnknownName("plant", plant, sorted(plants), f"cue {self.name}")
-        if signal not in plants[plant]:
-            raise UnknownName("signal", signal, plants[plant].names, f"cue {self.name}, {plant}")
-        if plants[plant][signal].shape:
-            raise ScenarioError(f"cue {self.name}: {self.signal} is a vector; give a scalar signal")
+        check_scalar(self.signal, plants, f"cue {self.name}")
 
     def to_plain(self) -> dict[str, Any]:
         """Return the cue as plain data, for another process."""

@@ -93,6 +93,27 @@ def test_a_list_for_people(plugged: list[VirtualJoystick]) -> None:
         assert line in out
 
 
+def test_what_each_control_does(plugged: list[VirtualJoystick]) -> None:
+    """By a mapping of one's own."""
+    assert plugged == []
+    mapping = Path("my.toml")
+    mapping.write_text(
+        '[pitch]\njoystick = { axis = 1 }\ntrimmers = { button = "hat0up", by = -0.02 }\n'
+        '[commands]\nmark = { button = "button7" }\n'
+    )
+    code, out, _ = told("--once", "--mapping", str(mapping))
+    assert code == 0
+    for line in (
+        "axis 1  pitch",
+        "button7 mark: sets a mark in the recording",
+        "hat0up  pitch: trim -0.02",
+    ):
+        assert line in out
+    code, _, error = told("--once", "--mapping", "none.toml")
+    assert code == 2
+    assert "none.toml is not a valid mapping" in error
+
+
 def test_a_list_for_machines(plugged: list[VirtualJoystick]) -> None:
     code, out, _ = told("--json")
     assert code == 0
@@ -103,6 +124,9 @@ def test_a_list_for_machines(plugged: list[VirtualJoystick]) -> None:
     assert first["hats"] == [[0, 1]]
     assert (first["rumble"], first["gamepad"]) == (True, None)
     assert second["gamepad"]["rightx"] == "a2"
+    assert first["held"] == ["button7", "hat0up"]
+    assert first["does"]["hat0up"] == "pitch: trim -0.01"
+    assert second["does"]["start"] == "pause: pauses or resumes"
     assert len(second["guid"]) == 32
 
 

@@ -16,8 +16,9 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.by_wire import STICK
 from rtsim.pilot.devices.calibration import LEAST_LOOKS, Calibration
 from rtsim.pilot.devices.controls import Controls
-from rtsim.pilot.devices.mapping import AxisSource, Value, read_mapping
+from rtsim.pilot.devices.mapping import read_mapping
 from rtsim.pilot.devices.samples import DeviceSample, Stick
+from rtsim.pilot.devices.sources import AxisSource, Value
 from rtsim.pilot.devices.writing import calibrated, own_tables, to_toml
 
 AIRCRAFT = Signals(*list(STICK)[:4])
@@ -69,7 +70,7 @@ def test_a_spring_that_is_off_its_middle_uneven_and_noisy() -> None:
     for held in ({}, {"a1": 0.95}, {"a1": -0.75}, {}):
         assert person.does(**held) == ""
     found = person.calibration.found["pitch"]
-    assert (found.number, found.source.axis, found.source.name) == (4, 1, "Extreme 3D")
+    assert (found.number, found.source.axis, found.source.which.name) == (4, 1, "Extreme 3D")
     low, middle, high = found.source.span
     assert low == pytest.approx(-0.75 + 0.02 * 1.7, abs=0.02)
     assert middle == pytest.approx(0.05, abs=0.01)

@@ -9,20 +9,22 @@ import numpy as np
 import pygame
 import pytest
 from numpy.typing import NDArray
-from virtual_joystick import VirtualJoystick
+from virtual_joystick import GAMEPAD, VirtualJoystick
 
 from rtsim.core.signals import Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.models.f16.piloted import RUNWAY
 from rtsim.pilot import orders
 from rtsim.pilot.devices.controls import Controls
-from rtsim.pilot.devices.keys import OF_THE_WINDOW
+from rtsim.pilot.devices.keys import OF_THE_WINDOW, WINDOW_COMMANDS
+from rtsim.pilot.devices.presses import GAMEPAD_BUTTONS
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.scenes.registry import scene_named
+from rtsim.pilot.scenes.scene import CHASE
 from rtsim.pilot.seat import NOBODY
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Shared
-from rtsim.pilot.viewer.frames import _HEARD_NS, BACK_S, FAR_BACK_S, Display
+from rtsim.pilot.viewer.frames import _HEARD_NS, _KEYS, _SHIFTED, BACK_S, FAR_BACK_S, Display
 from rtsim.pilot.viewer.look import STEP
 from rtsim.pilot.viewer.process import CLOSED, QUIT, UNHEARD, PictureSaver, _end_reason, _mapping
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
@@ -311,8 +313,32 @@ def test_a_folder_of_pictures_that_vanishes_ends_nothing(
     assert (folder / "frame-00001.png").exists()
 
 
-def test_no_mapping_may_take_a_key_of_the_window(viewer: Viewer) -> None:
-    kept = {pygame.key.name(key) for key in viewer.display._keys}
+def test_buttons_of_a_device_give_the_windows_commands(viewer: Viewer) -> None:
+    """By the mapping of rtsim itself: a gamepad's start pauses, its back changes the view."""
+    assert viewer.display.commands.keys() == WINDOW_COMMANDS.keys()
+    assert set(_KEYS.values()) | set(_SHIFTED.values()) == WINDOW_COMMANDS.keys()
+    pad = VirtualJoystick(6, 15, GAMEPAD)
+    viewer.publish()
+    viewer.display.frame()
+    for button in ("start", "back", "x"):
+        pad.press(GAMEPAD_BUTTONS.index(button))
+        viewer.display.frame()
+        pad.press(GAMEPAD_BUTTONS.index(button), down=False)
+        viewer.display.frame()
+    assert viewer.ordered() == [orders.PAUSE, orders.MARK]
+    assert viewer.display._view == CHASE
+    pad.press(GAMEPAD_BUTTONS.index("dpdown"))
+    viewer.display.frame()
+    assert viewer.cockpit.stick is not None
+    values = viewer.cockpit.stick.poll()
+    assert values is not None
+    assert values[0] == pytest.approx(0.01)  # nose up, and recorded as the stick is
+    assert "trim of pitch: +0.01" in viewer.display._present_notes()
+    pad.unplug()
+
+
+def test_no_mapping_may_take_a_key_of_the_window() -> None:
+    kept = {pygame.key.name(key) for key in _KEYS}
     assert kept == OF_THE_WINDOW
 
 

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
+from rtsim.pilot.devices.checked import MappingError
 from rtsim.pilot.devices.controls import FADE_NS, HOLD_NS, Controls
 from rtsim.pilot.devices.keys import NAMED, OF_THE_WINDOW
-from rtsim.pilot.devices.mapping import MappingError, Value, mapping_of, read_mapping
+from rtsim.pilot.devices.mapping import mapping_of, read_mapping
 from rtsim.pilot.devices.samples import DeviceSample, Stick
+from rtsim.pilot.devices.sources import Curve, Value
 
 STICK = Signals(
     Signal("pitch", low=-1.0, high=1.0), Signal("throttle", low=0.0, high=1.0, initial=0.25)
@@ -47,7 +49,7 @@ def joystick(*axes: float, kind: str = "joystick", name: str = "Extreme 3D") -> 
 def test_a_shape_stays_in_range_and_never_turns_back(
     dead: float, curve: float, trim: float, invert: bool, raw: list[float]
 ) -> None:
-    value = Value("x", dead_zone=dead, curve=curve, trim=trim, invert=invert)
+    value = Value("x", dead_zone=dead, curve=Curve(curve), trim=trim, invert=invert)
     shaped = [value.shape(x) for x in sorted(raw, reverse=invert)]
     assert all(-1.0 <= x <= 1.0 for x in shaped)
     assert shaped == sorted(shaped)
@@ -57,8 +59,8 @@ def test_dead_zone_curve_inversion_and_trim() -> None:
     assert Value("x", dead_zone=0.1).shape(0.1) == 0.0
     assert Value("x", dead_zone=0.1).shape(0.11) == pytest.approx(0.01 / 0.9)  # no jump at its edge
     assert Value("x", dead_zone=0.1).shape(-1.0) == -1.0
-    assert Value("x", curve=1.0).shape(0.5) == 0.125
-    assert Value("x", curve=0.5).shape(0.5) == pytest.approx(0.3125)
+    assert Value("x", curve=Curve(1.0)).shape(0.5) == 0.125
+    assert Value("x", curve=Curve(0.5)).shape(0.5) == pytest.approx(0.3125)
     assert Value("x", invert=True).shape(0.5) == -0.5
     assert Value("x", trim=0.1).shape(0.5) == pytest.approx(0.6)
     assert [Value("x").shape(x) for x in (math.nan, math.inf, 7.0)] == [0.0, 0.0, 1.0]
@@ -279,7 +281,7 @@ def test_a_mapping_that_cannot_be_followed(tables: dict[str, Any], told: str) ->
 def test_a_file_that_no_person_wrote(tmp_path: Path, text: str) -> None:
     path = tmp_path / "my.toml"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(MappingError, match=r"my\.toml.*docs/pilot\.md"):
+    with pytest.raises(MappingError, match=r"my\.toml.*docs/controls\.md"):
         read_mapping(path, STICK)
 
 
@@ -302,7 +304,7 @@ def test_a_mapping_from_a_file(tmp_path: Path) -> None:
     path.write_text("#" * 100_000)
     with pytest.raises(MappingError, match="65536 bytes"):
         read_mapping(path, STICK)
-    with pytest.raises(MappingError, match=r"docs/pilot\.md"):
+    with pytest.raises(MappingError, match=r"docs/controls\.md"):
         read_mapping(tmp_path / "none.toml", STICK)
 
 

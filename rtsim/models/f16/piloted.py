@@ -16,6 +16,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration, Period, exact_seconds
 from rtsim.equations.compiling import plainly
 from rtsim.models.atmosphere import standard_atmosphere
+from rtsim.models.body import drawn
 from rtsim.models.dryden import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden
 from rtsim.models.f16.aerodynamics import AREA
 from rtsim.models.f16.by_wire import (
@@ -43,6 +44,7 @@ from rtsim.models.units import DEG, FT, KT, LBF
 from rtsim.scenario.ground import Ground
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue
+from rtsim.scenario.sounds import Sound
 
 RUNWAY = AIRFIELD
 """Latitude and longitude of the middle of the runway, and its direction, deg."""
@@ -76,6 +78,19 @@ PUSHED = Cue(
     band=0.5 * DEG,
 )
 """The warning of a negative angle of attack near the controller's lower limit."""
+_POWER = "f16.engine_power"
+SOUNDS = (
+    Sound(
+        "engine", _POWER, pitch=((0.0, 95.0), (50.0, 170.0), (100.0, 240.0)),
+        level=((0.0, 0.12), (50.0, 0.25), (100.0, 0.4)), harmonics=(1.0, 0.7, 0.5, 0.3, 0.25, 0.15),
+    ),
+    Sound("burner", _POWER, pitch=120.0, level=((50.0, 0.0), (100.0, 0.6)), width=120.0),
+    Sound(
+        "wind", "f16.equivalent_airspeed_kt", pitch=((0.0, 250.0), (600.0, 950.0)),
+        level=((60.0, 0.0), (300.0, 0.2), (600.0, 0.5)), width=300.0,
+    ),
+)  # fmt: skip
+"""The engine by its power, % (above 50 with afterburner), and the wind by the airspeed."""
 
 
 PULL_UP = Cue(
@@ -217,14 +232,6 @@ def _beginning(start: str, altitude_ft: float | None, speed_kt: float | None) ->
     )
 
 
-def _outputs(states: Mapping[str, Any], controls: Vector) -> dict[str, float]:
-    """Return the outputs of the aircraft at the start of the run, by name."""
-    x, y = FLOWN.states.initial(states), FLOWN.outputs.initial()
-    with plainly():
-        output(0.0, x, np.zeros(0), controls, FLOWN.parameters.initial(), y)
-    return dict(zip(FLOWN.outputs.names, map(float, y), strict=True))
-
-
 def scenario(
     until: Duration = 0,
     step: Duration = 0.005,
@@ -303,7 +310,9 @@ def _show(out: Scenario, task: Task | None) -> None:
     """Declare what viewers show: the warnings, the ground, and what ``task`` adds."""
     ground = Ground(ground_grid(), RUNWAY[0], RUNWAY[1])
     scene, more = ("", {}) if task is None else (task.scene, task.shown())
-    out.show(STALL, PUSHED, PULL_UP, ground, scene=scene or "f16", plant="f16", **more)
+    aircraft = drawn("f16", "aircraft", 15.0)
+    shown = (aircraft, STALL, PUSHED, PULL_UP, ground, *SOUNDS)
+    out.show(*shown, scene=scene or "f16", plant="f16", **more)
 
 
 def _plot(out: Scenario) -> None:

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rtsim.core.signals import Signals
-from rtsim.pilot.devices.mapping import LEAST_TRAVEL, AxisSource
-from rtsim.pilot.devices.samples import DeviceSample
+from rtsim.pilot.devices.samples import DeviceSample, Stick
+from rtsim.pilot.devices.sources import LEAST_TRAVEL, AxisSource
+from rtsim.pilot.devices.which import Which
 
 LEAST_LOOKS = 30
 _WINDOW = 300
@@ -86,7 +87,7 @@ class Calibration:
         self._moved: dict[Axis, _Moved] = {}
         self._rests: dict[Axis, _Moved] = {}
         self._again: dict[Axis, _Moved] = {}
-        self._names: dict[int, tuple[str, str]] = {}
+        self._sticks: dict[int, Stick] = {}
         self._chosen: dict[str, tuple[Axis, float]] = {}
         """The axis of each value, and the raw position of the axis at the value's upper end."""
         self._ends: dict[str, float] = {}
@@ -112,15 +113,15 @@ class Calibration:
 
     def look(self, look: DeviceSample) -> None:
         """Process a sample; discard the results of devices that have been unplugged."""
-        for number in [n for n in self._names if n not in look.sticks]:
-            del self._names[number]
+        for number in [n for n in self._sticks if n not in look.sticks]:
+            del self._sticks[number]
             for known in (self._moved, self._rests, self._again):
                 for axis in [axis for axis in known if axis[0] == number]:
                     del known[axis]
             for name in [n for n, (axis, _) in self._chosen.items() if axis[0] == number]:
                 self._forget(name)
         for number, stick in look.sticks.items():
-            self._names[number] = stick.kind, stick.name
+            self._sticks[number] = stick
             for k, position in enumerate(stick.axes):
                 if (number, k) in self._moved:
                     self._moved[number, k].add(position)
@@ -158,8 +159,10 @@ class Calibration:
     def twins(self) -> list[str]:
         """Return the names of used devices that several plugged-in devices share."""
         used = {found.device for found in self.found.values()}
-        names = [name for _, name in self._names.values()]
-        return sorted(name for name in used if names.count(name) > 1)
+        return sorted(name for name in used if self._count(name) > 1)
+
+    def _count(self, name: str) -> int:
+        return [stick.name for stick in self._sticks.values()].count(name)
 
     # -- steps
 
@@ -196,7 +199,7 @@ class Calibration:
         away = sorted(self._away(), key=lambda found: -abs(found[1]))
         late = {axis[0] for axis in self._moved if axis not in self._rests}
         if late:
-            names = ", ".join(self._names[number][1] for number in sorted(late))
+            names = ", ".join(self._sticks[number].name for number in sorted(late))
             return f"{names} was plugged in after the first step: start the calibration again"
         if not away or abs(away[0][1]) < _MOVED:
             return f"no axis moved: hold the control of {name} at its end, or skip {name}"
@@ -230,7 +233,7 @@ class Calibration:
 
     def _measured(self, name: str) -> MeasuredAxis:
         axis, plus = self._chosen[name]
-        kind, device = self._names[axis[0]]
+        stick = self._sticks[axis[0]]
         low, high = sorted((plus, self._ends[name]))
         give = _ENDS * (high - low)
         low, high = max(-1.0, low + give), min(1.0, high - give)
@@ -251,13 +254,13 @@ class Calibration:
         lever = self.values[name].low >= 0.0
         source = AxisSource(
             axis[1],
-            device[:100],
+            Which(stick.name[:100], number=stick.order if self._count(stick.name) > 1 else 0),
             _RATE if lever and springs else 0.0,
             (round(low, 4), round(middle, 4), round(high, 4)),
             plus < self._ends[name],
             round(dead, 3),
         )
-        return MeasuredAxis(kind, device, axis[0], source, noise, springs)
+        return MeasuredAxis(stick.kind, stick.name, axis[0], source, noise, springs)
 
     def _axis_name(self, axis: Axis) -> str:
-        return f"axis {axis[1]} of {self._names[axis[0]][1]}"
+        return f"axis {axis[1]} of {self._sticks[axis[0]].name}"

@@ -1,6 +1,6 @@
-"""Chooses the device of each value: by its name, or by a person who presses a button on it.
+"""Chooses the device of each value: by the mapping, or by a button that a person presses.
 
-A mapping names a device by a part of its name.  If it names none and several devices have the axis,
+If the mapping names no device (:mod:`rtsim.pilot.devices.which`) and several devices have the axis,
 no device moves the value until the person has pressed a button on one of them.  A throttle quadrant
 that is found before the stick therefore does not get the axis of pitch.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rtsim.pilot.devices.mapping import AxisSource
 from rtsim.pilot.devices.samples import Stick
+from rtsim.pilot.devices.sources import AxisSource
 
 
 @dataclass
@@ -25,6 +25,11 @@ class Choice:
     _settled: dict[str, frozenset[int]] = field(default_factory=dict)
     """The devices among which the person has chosen, by kind."""
     _buttons: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def open(self) -> bool:
+        """True while a person must choose a device; a button then answers and does nothing else."""
+        return bool(self._asked)
 
     def look(self, sticks: Mapping[int, Stick]) -> None:
         """Find a button that is newly pressed on a device of an open question."""
@@ -60,9 +65,9 @@ class Choice:
             for number in sorted(sticks)
             if sticks[number].kind == kind
             and source.axis < len(sticks[number].axes)
-            and source.name.lower() in sticks[number].name.lower()
+            and source.which.fits(sticks[number])
         ]
-        if source.name:
+        if source.which.given:
             return _first(current, fitting)
         if kind in self._chosen:
             return self._by_choice(kind, fitting, sticks)

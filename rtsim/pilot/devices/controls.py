@@ -13,20 +13,23 @@ or the mouse moves it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.devices.choosing import Choice
-from rtsim.pilot.devices.mapping import AxisSource, KeySource, Value
+from rtsim.pilot.devices.mapping import DeviceMapping
+from rtsim.pilot.devices.presses import Presses
 from rtsim.pilot.devices.samples import DeviceSample, Stick
+from rtsim.pilot.devices.sources import AxisSource, KeySource, Value, travel
+from rtsim.pilot.devices.switches import Repeats, Switch
 from rtsim.pilot.devices.taking_over import Lever, Pointer
 
 HOLD_NS = NS_PER_S
 FADE_NS = NS_PER_S
+_SAME = 1e-9
+"""Values whose difference is less than this share of half the travel are equal."""
 _LONGEST_LOOK_S = 0.1
 """The longest time between two samples for which a held key moves a value, s."""
 
@@ -41,16 +44,23 @@ class Moved:
     """The keys and the mouse that can move the value, as text."""
     by_device: bool = True
     """True if the mapping has an axis or a button of a device for the value."""
+    trim: float = 0.0
+    """The offset that trimmers have moved, in half travels."""
 
 
 class Controls:
     """Computes the values of the stick, and names the source that moves each value."""
 
-    def __init__(self, mapping: Sequence[Value], stick: Signals) -> None:
+    def __init__(self, mapping: DeviceMapping, stick: Signals) -> None:
         self.signals = stick
-        self._choice = Choice()
+        self.orders: list[str] = []
+        """The commands of the window that were given by presses; the reader clears the list."""
+        self.news: list[str] = []
+        """Messages about trims; the reader clears the list."""
+        self._choice, self._presses = Choice(), Presses()
+        self._commands = mapping.commands
         self._sticks: Mapping[int, Stick] = {}
-        self._movers = [_Mover(v, self._choice, *_range(stick, v.name)) for v in mapping]
+        self._movers = [_Mover(v, self._choice, self._presses, stick) for v in mapping]
         self.values: Vector = stick.initial()
         self._before: int | None = None
 
@@ -59,9 +69,15 @@ class Controls:
         elapsed = 0.0 if self._before is None else (ns - self._before) / NS_PER_S
         self._before = ns
         self._sticks = look.sticks
+        answers = self._choice.open  # the press that answers the question has no other effect
         self._choice.look(look.sticks)
+        self._presses.look(look)
         for k, mover in enumerate(self._movers):
             self.values[k] = mover.update(look, min(elapsed, _LONGEST_LOOK_S), ns)
+            if not answers:
+                self.values[k] = mover.switched(ns, self.news)
+        if not answers:
+            self.orders += [name for press, name in self._commands if self._presses.by(press)]
         return self.values
 
     @property
@@ -94,29 +110,20 @@ class Controls:
     def movers(self) -> dict[str, Moved]:
         """The source that moves each value, by the value's name."""
         return {
-            m.value.name: Moved(m.lost or m.by, m.value.by_hand, m.value.by_device)
+            m.value.name: Moved(m.lost or m.by, m.value.by_hand, m.value.by_device, m.trim)
             for m in self._movers
         }
-
-
-def _range(stick: Signals, name: str) -> tuple[float, float, float]:
-    """Return low, high and initial value; a missing bound is 1 away from the initial value."""
-    signal = stick[name]
-    initial = float(stick.initial()[stick.slice(name)][0])
-    low, high = signal.low, signal.high
-    if not np.isfinite((low, high)).all():
-        low, high = max(low, initial - 1.0), min(high, initial + 1.0)
-    return low, high, initial
 
 
 class _Mover:
     """One value of the stick; ``position`` is its deflection -1 to 1, before scaling."""
 
-    def __init__(
-        self, value: Value, choice: Choice, low: float, high: float, initial: float
-    ) -> None:
+    def __init__(self, value: Value, choice: Choice, presses: Presses, stick: Signals) -> None:
         self.value = value
-        self._choice = choice
+        self.trim = value.trim
+        self._choice, self._presses = choice, presses
+        low, high = travel(stick[value.name])
+        initial = float(stick.initial()[stick.slice(value.name)][0])
         self.by = ""
         self.lost = ""
         self.safe = False
@@ -125,8 +132,11 @@ class _Mover:
         self._rest = (value.rest - self._middle) / self._half
         self._lever = Lever()
         self._pointer = Pointer()
-        self._initial: float | None = initial
-        """The exact initial value until something moves the value; scaling changes the last bit."""
+        self._exact: float | None = initial
+        """The exact value until an axis or a key moves it; scaling changes the last bit."""
+        self._repeats = Repeats()
+        self._momentary: Switch | None = None
+        """The switch that is held, and releases the value when it is let go."""
         self.device = -1
         self._keys: KeySource | None = None
         """The keys or buttons that moved the value last, in case that the value springs back."""
@@ -150,13 +160,48 @@ class _Mover:
         if moved:
             if self.device < 0 or self.device != self._lever.held_by:
                 self._lever.release()
-            self._initial = None
+            self._exact = None
             self.lost, self.safe = "", False
         elif self.lost:
             self._fall_back(ns)
-        return (
-            self._middle + self._half * self._position if self._initial is None else self._initial
-        )
+        return self.present
+
+    @property
+    def present(self) -> float:
+        """The value in the unit of its signal."""
+        return self._middle + self._half * self._position if self._exact is None else self._exact
+
+    def switched(self, ns: int, news: list[str]) -> float:
+        """Let switches and trimmers act; return the value.  ``news`` receives messages."""
+        held = self._momentary
+        if held is not None and not self._presses.held(held.press):
+            self._momentary = None
+            if held.released is not None:
+                self._set(held.released)
+        for switch in self.value.switches:
+            if by := self._presses.by(switch.press):
+                self._set(switch.pressed(self.present, _SAME * self._half), by)
+                self._momentary = switch
+        before = self.trim
+        for trimmer in self.value.trimmers:
+            if times := self._repeats.due(trimmer, self._presses, ns):
+                self._trim_to(trimmer.moved(self.trim, times))
+        if self.trim != before:
+            news.append(f"trim of {self.value.name}: {self.trim:+.3g}")
+        return self.present
+
+    def _set(self, value: float, by: str = "") -> None:
+        self._exact, self._position = value, (value - self._middle) / self._half
+        self.by, self.device, self._keys = by or self.by, -1, None
+        self.lost, self.safe = "", False
+        self._lever.release()
+
+    def _trim_to(self, trim: float) -> None:
+        """Move the trim, and with it the value until its axis moves it; no jump of the axis."""
+        position = _limited(self._position + trim - self.trim)
+        self.trim = trim
+        if position != self._position:
+            self._exact, self._position = None, position
 
     def _by_stick(self, look: DeviceSample, elapsed: float) -> bool:
         for kind, source in (("joystick", self.value.joystick), ("gamepad", self.value.gamepad)):
@@ -166,7 +211,7 @@ class _Mover:
             if number is None:
                 continue
             stick = look.sticks[number]
-            shaped = self.value.shape(stick.axes[source.axis], source)
+            shaped = self.value.shape(stick.axes[source.axis], source, self._offset(source))
             reaches = self._lever.reaches
             waits = self.value.lever and not source.rate
             if waits and not reaches(number, stick.name, shaped, self._position):
@@ -182,10 +227,11 @@ class _Mover:
         mouse, keys = self.value.mouse, self.value.keyboard
         if mouse is not None and look.mouse is not None:
             if self.by != "mouse":
-                self._pointer.take(self.value.raw(self._position, mouse), look.mouse[mouse.axis])
+                raw = self.value.raw(self._position, mouse, self._offset(mouse))
+                self._pointer.take(raw, look.mouse[mouse.axis])
             self.device, self.by, self._keys = -1, "mouse", keys
             raw = self._pointer.moved(look.mouse[mouse.axis])
-            self._follow(mouse, self.value.shape(raw, mouse), elapsed)
+            self._follow(mouse, self.value.shape(raw, mouse, self._offset(mouse)), elapsed)
             return True
         if keys is not None and self._turn(keys, look.keys, elapsed):
             self.device, self.by = -1, "keyboard"
@@ -194,15 +240,19 @@ class _Mover:
         if buttons is not None:
             for number in sorted(look.sticks):
                 stick = look.sticks[number]
-                named = buttons.name.lower() in stick.name.lower()
-                if named and self._turn(buttons, stick.buttons, elapsed):
+                meant = buttons.which.fits(stick)
+                if meant and self._turn(buttons, stick.buttons, elapsed):
                     self.device, self.by = number, stick.name
                     return True
         if self._keys is not None and self._keys.spring and self.by:
-            way = _limited(self._rest + self.value.trim) - self._position
+            way = _limited(self._rest + self.trim) - self._position
             step = 2.0 * self._keys.rate * elapsed
             self._position += max(-step, min(step, way))
         return False
+
+    def _offset(self, source: AxisSource) -> float:
+        """Return the trim for ``source``; an axis that sets a speed has none."""
+        return 0.0 if source.rate else self.trim
 
     def _turn(self, keys: KeySource, held: frozenset[str], elapsed: float) -> bool:
         held = held - {""}

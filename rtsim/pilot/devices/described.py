@@ -22,6 +22,10 @@ class Described:
     rumble: bool
     gamepad: Mapping[str, str] | None
     """SDL's mapping from gamepad controls to the device's controls; ``None`` if not a gamepad."""
+    order: int = 1
+    """The number of the device among those of its model, from 1; ``number`` in a mapping."""
+    held: tuple[str, ...] = ()
+    """The buttons and hats that are held, with the names that a mapping uses."""
 
     def to_plain(self) -> dict[str, Any]:
         return {**asdict(self), "gamepad": None if self.gamepad is None else dict(self.gamepad)}

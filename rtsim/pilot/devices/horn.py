@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
@@ -44,6 +45,18 @@ def tone() -> NDArray[np.int16]:
     return np.round(_LOUD * 32767.0 * wave).astype(np.int16)
 
 
+def open_mixer() -> Any:
+    """Open SDL's mixer, if it is not open yet, and return its module; raises :class:`NoSound`."""
+    try:
+        # If a system library is missing, the attribute pygame.mixer is a stand-in that warns.
+        mixer = import_module("pygame.mixer")
+        with _without_error_output():
+            mixer.init(RATE, -16, 1, _BUFFER, allowedchanges=0)
+    except (pygame.error, NotImplementedError, ImportError) as error:
+        raise NoSound(" ".join(str(error).split())) from error
+    return mixer
+
+
 class Horn:
     """The horn; raises :class:`NoSound` if no sound device can be opened.
 
@@ -52,14 +65,8 @@ class Horn:
 
     def __init__(self) -> None:
         self.sounds = False
-        try:
-            # If a system library is missing, the attribute pygame.mixer is a stand-in that warns.
-            self._mixer = import_module("pygame.mixer")
-            with _without_error_output():
-                self._mixer.init(RATE, -16, 1, _BUFFER, allowedchanges=0)
-            self._sound = self._mixer.Sound(buffer=tone().tobytes())
-        except (pygame.error, NotImplementedError, ImportError) as error:
-            raise NoSound(" ".join(str(error).split())) from error
+        self._mixer = open_mixer()
+        self._sound = self._mixer.Sound(buffer=tone().tobytes())
 
     def sound(self, on: bool) -> None:
         """Start or stop the horn; a repeated call has no effect."""

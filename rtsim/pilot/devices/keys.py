@@ -18,6 +18,33 @@ OF_THE_WINDOW = frozenset(
      *"hvmpncxbr+=-1")
 )  # fmt: skip
 """Keys that the window uses; :mod:`rtsim.pilot.viewer.frames` defines what they do."""
+WINDOW_COMMANDS = {
+    "help": "shows or hides the keys",
+    "view": "changes between the views of the scene",
+    "next_page": "shows further strips",
+    "previous_page": "shows the strips before",
+    "mouse": "lets the mouse move the stick, or releases it",
+    "pause": "pauses or resumes",
+    "step": "makes a single step while paused",
+    "faster": "doubles the rate",
+    "slower": "halves the rate",
+    "real_time": "sets the rate to real time",
+    "mark": "sets a mark in the recording",
+    "checkpoint": "saves a checkpoint",
+    "return": "goes back to the checkpoint",
+    "rewind": "goes 5 s back",
+    "rewind_far": "goes 30 s back",
+    "reset": "goes back to the beginning",
+    "screenshot": "saves a picture of the window",
+    "full_screen": "fills the screen, or leaves it",
+    "look_left": "looks further to the left",
+    "look_right": "looks further to the right",
+    "look_up": "looks further up",
+    "look_down": "looks further down",
+    "look_ahead": "looks ahead",
+    "quit": "ends the run",
+}
+"""The commands of the window, which keys and buttons can give, and what each of them does."""
 
 
 def check_key(name: str, where: str) -> str:

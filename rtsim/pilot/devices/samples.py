@@ -15,7 +15,11 @@ class Stick:
     name: str
     axes: tuple[float, ...]
     buttons: frozenset[str] = frozenset()
-    """The buttons that are held, with the names of :mod:`rtsim.pilot.devices.mapping`."""
+    """The buttons that are held, with the names of :mod:`rtsim.pilot.devices.presses`."""
+    guid: str = ""
+    """SDL's identifier of the model."""
+    order: int = 1
+    """1, or the number of the device among those of its model; it stays when another one goes."""
 
 
 @dataclass(frozen=True)

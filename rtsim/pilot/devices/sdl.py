@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
@@ -24,12 +24,14 @@ except ImportError:  # in a build without this module, gamepads count as joystic
     gamepads = None  # type: ignore[assignment,unused-ignore]
 
 from rtsim.pilot.devices.described import Described
-from rtsim.pilot.devices.mapping import GAMEPAD_AXES, GAMEPAD_BUTTONS, MOST_AXES
+from rtsim.pilot.devices.presses import GAMEPAD_BUTTONS
 from rtsim.pilot.devices.samples import DeviceSample, Stick
+from rtsim.pilot.devices.sources import GAMEPAD_AXES, MOST_AXES
 
 MOST_STICKS = 16
 _MOST_BUTTONS, _MOST_HATS = 128, 8
 _FULL = 32767.0
+_GAMEPAD_BUTTON = getattr(pygame, "CONTROLLERBUTTONDOWN", -1)
 _BARELY = 2.0 / 65535.0
 """The weakest rumble, which tests whether a device can rumble; SDL has no other test."""
 
@@ -39,6 +41,11 @@ class _Plugged:
     joystick: Any
     gamepad: Any
     name: str
+    guid: str
+    order: int
+    """1 for the first device of its model, 2 for the second; it stays while the device is here."""
+    tapped: set[str] = field(default_factory=set)
+    """The buttons that were pressed since the last sample; some may be released already."""
     can_rumble: bool | None = None
     """True if the device can rumble; ``None`` before the first attempt."""
 
@@ -56,6 +63,8 @@ class Devices:
         self._handle = handle
         self._plugged: dict[int, _Plugged] = {}
         self._keys: set[str] = set()
+        self._tapped: set[str] = set()
+        """The keys that were pressed since the last sample; some may be released already."""
         self._came = False
         pygame.joystick.init()
         if gamepads is not None:
@@ -72,7 +81,9 @@ class Devices:
             pygame.event.pump()
         sticks = {number: _read(plugged) for number, plugged in self._plugged.items()}
         mouse = self._mouse if self._mouse_flies else None
-        return DeviceSample(sticks, frozenset(self._keys), mouse)
+        keys = frozenset(self._keys | self._tapped)
+        self._tapped.clear()
+        return DeviceSample(sticks, keys, mouse)
 
     @property
     def mouse_flies(self) -> bool:
@@ -120,12 +131,16 @@ class Devices:
             self._remove(event.instance_id)
         elif event.type == pygame.KEYDOWN:
             self._keys.add(pygame.key.name(event.key))
+            self._tapped.add(pygame.key.name(event.key))
         elif event.type == pygame.KEYUP:
             self._keys.discard(pygame.key.name(event.key))
+        elif event.type in (pygame.JOYBUTTONDOWN, pygame.JOYHATMOTION, _GAMEPAD_BUTTON):
+            self._tap(event)
         elif event.type == pygame.MOUSEMOTION and self._mouse_flies:
             self._mouse_moved(*event.rel)
         elif event.type == pygame.WINDOWFOCUSLOST:
             self._keys.clear()  # another window gets the events of their release
+            self._tapped.clear()
         if self._handle is not None:
             self._handle(event)
 
@@ -138,12 +153,31 @@ class Devices:
             gamepad = None
             if gamepads is not None and gamepads.is_controller(index):
                 gamepad = gamepads.Controller.from_joystick(joystick)
-            self._plugged[number] = _Plugged(joystick, gamepad, joystick.get_name() or "joystick")
+            self._plugged[number] = self._described(joystick, gamepad)
         except pygame.error as error:  # unplugged again already, or no permission to read it
             self.news.append(f"a device cannot be used: {error}")
             return
         self._came = True
         self.news.append(f"{self._plugged[number].name} was plugged in")
+
+    def _described(self, joystick: Any, gamepad: Any) -> _Plugged:
+        """Return the new device, with the lowest number that no device of its model has."""
+        name, guid = joystick.get_name() or "joystick", joystick.get_guid()
+        taken = {p.order for p in self._plugged.values() if (p.name, p.guid) == (name, guid)}
+        order = next(k for k in range(1, MOST_STICKS + 1) if k not in taken)
+        return _Plugged(joystick, gamepad, name, guid, order)
+
+    def _tap(self, event: Any) -> None:
+        """Keep a button that was pressed, because it may be released before the next sample."""
+        plugged = self._plugged.get(event.instance_id)
+        if plugged is None or (event.type == _GAMEPAD_BUTTON) is (plugged.gamepad is None):
+            return
+        if event.type == pygame.JOYHATMOTION:
+            plugged.tapped.update(_hat(event.hat, *event.value))
+        elif plugged.gamepad is None:
+            plugged.tapped.add(f"button{event.button}")
+        elif event.button < len(GAMEPAD_BUTTONS):
+            plugged.tapped.add(GAMEPAD_BUTTONS[event.button])
 
     def _remove(self, number: int) -> None:
         plugged = self._plugged.pop(number, None)
@@ -159,10 +193,13 @@ class Devices:
 
 
 def _read(plugged: _Plugged) -> Stick:
+    buttons = frozenset((*_held(plugged), *plugged.tapped))
+    plugged.tapped.clear()
+    kind, axes = "joystick", _axes(plugged.joystick)
     if plugged.gamepad is not None:
+        kind = "gamepad"
         axes = tuple(plugged.gamepad.get_axis(k) / _FULL for k in range(len(GAMEPAD_AXES)))
-        return Stick("gamepad", plugged.name, axes, frozenset(_held(plugged)))
-    return Stick("joystick", plugged.name, _axes(plugged.joystick), frozenset(_held(plugged)))
+    return Stick(kind, plugged.name, axes, buttons, plugged.guid, plugged.order)
 
 
 def _axes(joystick: Any) -> tuple[float, ...]:
@@ -179,11 +216,15 @@ def _held(plugged: _Plugged) -> Iterator[str]:
         if joystick.get_button(k):
             yield f"button{k}"
     for k in range(min(joystick.get_numhats(), _MOST_HATS)):
-        right, up = joystick.get_hat(k)
-        if right:
-            yield f"hat{k}right" if right > 0 else f"hat{k}left"
-        if up:
-            yield f"hat{k}up" if up > 0 else f"hat{k}down"
+        yield from _hat(k, *joystick.get_hat(k))
+
+
+def _hat(number: int, right: int, up: int) -> Iterator[str]:
+    """Yield the names of the directions in which a hat is pushed."""
+    if right:
+        yield f"hat{number}right" if right > 0 else f"hat{number}left"
+    if up:
+        yield f"hat{number}up" if up > 0 else f"hat{number}down"
 
 
 def _described(number: int, plugged: _Plugged) -> Described:
@@ -195,10 +236,12 @@ def _described(number: int, plugged: _Plugged) -> Described:
     return Described(
         number,
         plugged.name,
-        joystick.get_guid(),
+        plugged.guid,
         _axes(joystick),
         tuple(bool(joystick.get_button(k)) for k in buttons),
         tuple(joystick.get_hat(k) for k in hats),
         plugged.can_rumble,
         None if plugged.gamepad is None else dict(plugged.gamepad.get_mapping()),
+        plugged.order,
+        tuple(sorted(_held(plugged))),
     )

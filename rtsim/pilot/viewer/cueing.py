@@ -1,4 +1,4 @@
-"""Shakes the stick and sounds the horn for cues; no other module does so."""
+"""Shakes the stick and sounds the horn for cues, and lets the sounds of the scenario be heard."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Protocol
 
 from rtsim.pilot.cues import Cues, Shaker
 from rtsim.pilot.scenes.scene import Shown, Warned
+from rtsim.pilot.viewer.sounding import Sounding
 from rtsim.scenario.shown import Cue
 
 
-class Sounding(Protocol):
+class Hooting(Protocol):
     """The interface of a horn, :class:`rtsim.pilot.devices.horn.Horn`."""
 
     def sound(self, on: bool) -> None: ...
@@ -29,11 +30,20 @@ class Cueing:
     messages for the window; the reader clears the list.
     """
 
-    def __init__(self, cues: Iterable[Cue], *, shakes: bool = True, sounds: bool = True) -> None:
-        self.news: list[str] = []
+    def __init__(
+        self,
+        cues: Iterable[Cue],
+        *,
+        shakes: bool = True,
+        sounds: bool = True,
+        sounding: Sounding | None = None,
+    ) -> None:
+        """``sounding`` plays the sounds of the scenario, which need no cue."""
+        self._sounding = sounding or Sounding()
+        self.news: list[str] = list(self._sounding.news)
         known = tuple(cues)
         self._cues, self._shaker, self._shakes = Cues(known), Shaker(), shakes
-        self._horn: Sounding | None = None
+        self._horn: Hooting | None = None
         self._shaken: AbstractSet[int] = frozenset()
         if sounds and any(cue.horn is not None for cue in known):
             self._horn = self._opened()
@@ -52,6 +62,7 @@ class Cueing:
         While the run is paused (``standing``), nothing shakes or sounds.
         """
         warned = self._cues.look(plants)
+        self._sounding.follow(plants, standing)
         strength = 0.0 if standing else max((w.shaker for w in warned), default=0.0)
         pulse = self._shaker.due(strength, ns) if self._shakes else None
         if pulse is not None:
@@ -63,14 +74,15 @@ class Cueing:
         return warned
 
     def close(self, rumble: Rumble) -> None:
-        """Stop the shaker and close the horn."""
+        """Stop the shaker, and close the horn and the sounds."""
         pulse = self._shaker.due(0.0, 0)
         if pulse is not None:
             rumble(0.0, 0.0, 0, self._shaken)
         if self._horn is not None:
             self._horn.close()
+        self._sounding.close()
 
-    def _opened(self) -> Sounding | None:
+    def _opened(self) -> Hooting | None:
         from rtsim.pilot.devices.horn import Horn, NoSound
 
         try:

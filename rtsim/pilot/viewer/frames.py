@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from rtsim.pilot.pacing import Durations, VideoFrames
 from rtsim.pilot.scenes.cues import draw_cues
 from rtsim.pilot.scenes.scene import Scene, SceneMoment, Shown, Warned, views_of
 from rtsim.pilot.viewer.cueing import Cueing
-from rtsim.pilot.viewer.look import Look, look_keys
+from rtsim.pilot.viewer.look import COMMANDS as LOOK_COMMANDS
+from rtsim.pilot.viewer.look import KEYS as LOOK_KEYS
+from rtsim.pilot.viewer.look import Look
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.pilot.viewer.strip import draw_help, draw_notes, draw_strip
 from rtsim.pilot.viewer.window import toggled_full_screen
@@ -34,6 +37,18 @@ _HEARD_NS = 5 * NS_PER_S
 DARK = (18, 26, 38)
 _WAITING = "waiting for the simulation: a model is compiled before its first run"
 BACK_S, FAR_BACK_S = 5.0, 30.0
+_KEYS = {
+    pygame.K_F1: "help", pygame.K_h: "help", pygame.K_v: "view", pygame.K_m: "mouse",
+    pygame.K_PAGEDOWN: "next_page", pygame.K_PAGEUP: "previous_page",
+    pygame.K_p: "pause", pygame.K_SPACE: "pause", pygame.K_n: "step",
+    pygame.K_PLUS: "faster", pygame.K_EQUALS: "faster", pygame.K_KP_PLUS: "faster",
+    pygame.K_MINUS: "slower", pygame.K_KP_MINUS: "slower", pygame.K_1: "real_time",
+    pygame.K_b: "mark", pygame.K_c: "checkpoint", pygame.K_x: "return", pygame.K_r: "reset",
+    pygame.K_BACKSPACE: "rewind", pygame.K_F12: "screenshot", pygame.K_ESCAPE: "quit",
+    pygame.K_F11: "full_screen", **LOOK_KEYS,
+}  # fmt: skip
+_SHIFTED = {"rewind": "rewind_far"}
+"""The commands that a key gives while shift is held."""
 WATCHES = "another window has control of the stick; this window only watches"
 
 
@@ -83,23 +98,21 @@ class Display:
         self._help = False
         self._notes: deque[tuple[int, str]] = deque(maxlen=4)
         self._done: deque[int] = deque(maxlen=60)
-        self._keys: dict[int, Callable[[], object]] = {
-            pygame.K_F1: self._toggle_help, pygame.K_h: self._toggle_help,
-            pygame.K_v: self._next_view, pygame.K_PAGEDOWN: lambda: self._turn(1),
-            pygame.K_PAGEUP: lambda: self._turn(-1), pygame.K_m: self._mouse,
-            pygame.K_p: self._pause, pygame.K_SPACE: self._pause,
-            pygame.K_n: lambda: self._tell(orders.STEP, "single step"),
-            pygame.K_c: lambda: self._tell(orders.CHECKPOINT, "checkpoint"),
-            pygame.K_b: lambda: self._tell(orders.MARK, "mark"),
-            pygame.K_PLUS: lambda: self._rate(2.0), pygame.K_EQUALS: lambda: self._rate(2.0),
-            pygame.K_KP_PLUS: lambda: self._rate(2.0), pygame.K_MINUS: lambda: self._rate(0.5),
-            pygame.K_KP_MINUS: lambda: self._rate(0.5), pygame.K_1: lambda: self._rate(0.0),
-            pygame.K_F12: self._screenshot, pygame.K_ESCAPE: self._quit,
-            pygame.K_F11: self._full_screen, **look_keys(self.look),
-            pygame.K_r: lambda: self._tell(orders.RESET, "reset to the beginning"),
-            pygame.K_BACKSPACE: self._rewind,
-            pygame.K_x: lambda: self._tell(orders.RETURN, "back to the checkpoint"),
+        self.commands: dict[str, Callable[[], object]] = {
+            "help": self._toggle_help, "view": self._next_view, "mouse": self._mouse,
+            "next_page": lambda: self._turn(1), "previous_page": lambda: self._turn(-1),
+            "pause": self._pause, "step": lambda: self._tell(orders.STEP, "single step"),
+            "faster": lambda: self._rate(2.0), "slower": lambda: self._rate(0.5),
+            "real_time": lambda: self._rate(0.0), "mark": lambda: self._tell(orders.MARK, "mark"),
+            "checkpoint": lambda: self._tell(orders.CHECKPOINT, "checkpoint"),
+            "return": lambda: self._tell(orders.RETURN, "back to the checkpoint"),
+            "rewind": lambda: self._rewind(BACK_S), "rewind_far": lambda: self._rewind(FAR_BACK_S),
+            "reset": lambda: self._tell(orders.RESET, "reset to the beginning"),
+            "screenshot": self._screenshot, "quit": self._quit,
+            "full_screen": self._full_screen,
+            **{name: partial(self.look.order, name) for name in LOOK_COMMANDS},
         }  # fmt: skip
+        """The commands of the window by name; keys and the mapping's presses give them."""
 
     # -- a frame
 
@@ -158,6 +171,10 @@ class Display:
         self._telling.stick(values, initiated, stopwatch(), bool(self._controls.lost))
         self._telling.exchange()
         self._note_all(self._devices.news)
+        self._note_all(self._controls.news)
+        for name in self._controls.orders:
+            self.commands[name]()
+        self._controls.orders.clear()
 
     def _overlay(self) -> None:
         notes = self._present_notes()
@@ -204,8 +221,11 @@ class Display:
     # -- keys and events
 
     def _handle(self, event: Any) -> None:
-        if event.type == pygame.KEYDOWN and event.key in self._keys:
-            self._keys[event.key]()
+        if event.type == pygame.KEYDOWN and event.key in _KEYS:
+            name = _KEYS[event.key]
+            if pygame.key.get_mods() & pygame.KMOD_SHIFT:
+                name = _SHIFTED.get(name, name)
+            self.commands[name]()
         elif event.type == pygame.QUIT:  # only the window is closed; the run continues
             self.closed = True
         elif event.type == pygame.VIDEORESIZE:
@@ -278,9 +298,7 @@ class Display:
         """Save the present picture; raises :class:`pygame.error` or :class:`OSError`."""
         pygame.image.save(self._surface, str(path))
 
-    def _rewind(self) -> None:
-        far = bool(pygame.key.get_mods() & pygame.KMOD_SHIFT)
-        back = FAR_BACK_S if far else BACK_S
+    def _rewind(self, back: float) -> None:
         self._tell(orders.REWIND, f"{back:g} s back", back)
 
     def _quit(self) -> None:

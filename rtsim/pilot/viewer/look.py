@@ -58,10 +58,13 @@ class Look:
         return math.remainder(yaw, math.tau), pitch
 
 
+KEYS: Mapping[int, str] = {
+    pygame.K_F2: "look_left", pygame.K_F3: "look_right", pygame.K_F4: "look_up",
+    pygame.K_F5: "look_down", pygame.K_F6: AHEAD,
+}  # fmt: skip
+"""The keys that move the direction of looking, with their commands."""
+
+
 def look_keys(look: Look) -> dict[int, Callable[[], None]]:
-    """Return the keys that move the direction of looking: F2 to F6."""
-    keys = {
-        pygame.K_F2: "look_left", pygame.K_F3: "look_right", pygame.K_F4: "look_up",
-        pygame.K_F5: "look_down", pygame.K_F6: AHEAD,
-    }  # fmt: skip
-    return {key: partial(look.order, command) for key, command in keys.items()}
+    """Return what each of :data:`KEYS` does with ``look``."""
+    return {key: partial(look.order, command) for key, command in KEYS.items()}

@@ -19,7 +19,7 @@ from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.child import READY, input_closed
 from rtsim.pilot.devices.controls import Controls
-from rtsim.pilot.devices.mapping import Value, read_mapping
+from rtsim.pilot.devices.mapping import DeviceMapping, read_mapping
 from rtsim.pilot.devices.writing import own_mapping
 from rtsim.pilot.launching import Window
 from rtsim.pilot.pacing import VideoFrames
@@ -28,6 +28,7 @@ from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.pilot.viewer.window import close_window, open_window
 from rtsim.pilot.viewpoints import read_viewpoint
 from rtsim.scenario.shown import Cue
+from rtsim.scenario.sounds import Sound
 from rtsim.timing.scheduling import SchedulingRequest, request
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def watch(
 
 
 def _display(
-    exchange: Exchange, window: Window, mapping: tuple[Value, ...], surface: object, said: RunState
+    exchange: Exchange, window: Window, mapping: DeviceMapping, surface: object, said: RunState
 ) -> Display:
     """Return the display; raises :class:`SharedError` if the description of the scene is wrong."""
     import pygame
@@ -113,11 +114,13 @@ def _display(
     from rtsim.pilot.scenes.registry import scene_named
     from rtsim.pilot.viewer.cueing import Cueing
     from rtsim.pilot.viewer.frames import Display
+    from rtsim.pilot.viewer.sounding import Sounding
 
     assert isinstance(surface, pygame.Surface)
     about = exchange.schema.about
     try:
         cues = [Cue.from_plain(plain) for plain in about.get("cues", ())]
+        heard = [Sound.from_plain(plain) for plain in about.get("sounds", ())]
         scene = scene_named(str(about.get("scene", "")), about)
     except (TypeError, ValueError, AttributeError, ScenarioError) as error:
         raise SharedError(f"the scene of the run cannot be created: {error}") from error
@@ -127,7 +130,10 @@ def _display(
     return Display(
         surface, scene, Picture(exchange), said, Telling(exchange),
         Controls(mapping, exchange.schema.stick), frames, clock,
-        Cueing(cues, shakes=not window.quiet, sounds=sounds),
+        Cueing(
+            cues, shakes=not window.quiet, sounds=sounds,
+            sounding=Sounding(heard if sounds else ()),
+        ),
         read_viewpoint(window.view), window.beside,
     )  # fmt: skip
 
@@ -173,7 +179,7 @@ class PictureSaver:
         return ""
 
 
-def _mapping(path: Path | None, schema: Schema) -> tuple[Value, ...]:
+def _mapping(path: Path | None, schema: Schema) -> DeviceMapping:
     """Return the mapping in the file ``path``, or rtsim's default mapping."""
     return own_mapping(schema.stick) if path is None else read_mapping(path, schema.stick)
 

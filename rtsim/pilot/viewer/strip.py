@@ -17,7 +17,9 @@ WARN: Colour = (255, 190, 60)
 _BACK = (12, 16, 22, 205)
 _SIZE = 20
 _WIDE, _LINE = 30, 1.25
-"""Width of a column of the help and distance of its lines, in letter sizes."""
+"""Least width of a column of the help, and distance of its lines, in letter sizes."""
+_KEY_WIDE, _LETTER_WIDE = 11, 0.42
+"""Widths of the keys with the margins, and of a letter of the texts, in letter sizes."""
 _SMALLEST = 5
 _NOTE_WIDTH = 80
 """Number of characters in a line of a note."""
@@ -91,10 +93,11 @@ def help_rows(movers: Mapping[str, Moved], keys: Keys = KEYS) -> list[tuple[str,
 
 
 def _moved_by(moved: Moved) -> str:
+    trimmed = f", trim {moved.trim:+.3g}" if moved.trim else ""
     if moved.by not in _HANDS:
-        return moved.by
+        return moved.by + trimmed
     nothing = "joystick (not plugged in)" if moved.by_device else "nothing: see --mapping"
-    return moved.by_hand or nothing
+    return (moved.by_hand or nothing) + trimmed
 
 
 def draw_help(surface: pygame.Surface, movers: Mapping[str, Moved], keys: Keys = KEYS) -> None:
@@ -115,14 +118,21 @@ def draw_help(surface: pygame.Surface, movers: Mapping[str, Moved], keys: Keys =
 def _fitted(rows: Keys, columns: int, width: int, height: int) -> tuple[int, int]:
     """Return the size of letters with which the help fits, at most ``_SIZE``, and ``columns``."""
     deep = math.ceil(len(rows) / columns) * _LINE + 1.0
-    return max(_SMALLEST, min(_SIZE, int(height / deep), int(width / (_WIDE * columns)))), columns
+    wide = _column(rows) * columns
+    return max(_SMALLEST, min(_SIZE, int(height / deep), int(width / wide))), columns
+
+
+def _column(rows: Keys) -> int:
+    """Return the width of a column in letter sizes, for the longest text of ``rows``."""
+    longest = max(len(says) for _, says in rows)
+    return max(_WIDE, math.ceil(_KEY_WIDE + _LETTER_WIDE * longest))
 
 
 @lru_cache(maxsize=4)
 def _help_page(rows: Keys, size: int, columns: int) -> pygame.Surface:
     """Return a surface with the help; it is cached, because many pictures show the same help."""
     deep = math.ceil(len(rows) / columns)
-    wide = _WIDE * size
+    wide = _column(rows) * size
     page = pygame.Surface((columns * wide, round((_LINE * deep + 1.0) * size)), pygame.SRCALPHA)
     page.fill(_BACK)
     for k, (key, says) in enumerate(rows):

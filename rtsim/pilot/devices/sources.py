@@ -1,0 +1,189 @@
+"""The sources of a value of the stick: axes, keys, switches, trimmers, and an axis's response."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from rtsim.core.signals import Signal
+from rtsim.pilot.devices.switches import Switch, Trimmer
+from rtsim.pilot.devices.which import Which
+
+GAMEPAD_AXES = ("leftx", "lefty", "rightx", "righty", "triggerleft", "triggerright")
+MOUSE_AXES = ("x", "y")
+MOST_AXES = 64
+LEAST_TRAVEL = 0.1
+"""The least half travel of a calibrated axis, in units of the raw position."""
+Points = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class AxisSource:
+    """An axis of the first joystick or gamepad that ``which`` means, or of the mouse.
+
+    If ``rate`` is 0, the position of the axis is the deflection of the value.  ``span`` has the raw
+    positions of the low end, the middle and the high end.  ``invert`` and ``dead_zone``, if given,
+    replace those of the value.  If ``which`` is empty and several devices have the axis, a person
+    chooses one (:mod:`rtsim.pilot.devices.choosing`).
+    """
+
+    axis: int
+    which: Which = Which()
+    rate: float = 0.0
+    span: tuple[float, float, float] = (-1.0, 0.0, 1.0)
+    invert: bool | None = None
+    dead_zone: float | None = None
+
+    def position(self, raw: float) -> float:
+        """Return the position in the travel, -1 to 1, for a raw position; NaN is the middle."""
+        low, middle, high = self.span
+        away = raw - middle if math.isfinite(raw) else 0.0
+        return max(-1.0, min(1.0, away / (high - middle if away > 0.0 else middle - low)))
+
+
+@dataclass(frozen=True)
+class KeySource:
+    """Two keys or buttons that move a value while one of them is held; one of them may be empty.
+
+    ``rate`` is in half travels per second. With ``spring``, the value moves back after the key is
+    released. ``which`` means the device that has the buttons.
+    """
+
+    minus: str
+    plus: str
+    rate: float = 2.0
+    spring: bool = True
+    which: Which = Which()
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The response of an axis between dead zone and trim; positions are -1 to 1."""
+
+    cubic: float = 0.0
+    """Share of the cubic response: 0 is linear, 1 is fine around the middle."""
+    points: Points = ()
+    """Corners (position, deflection) of a piecewise linear response, instead of ``cubic``."""
+    detents: tuple[float, ...] = ()
+    """Deflections at which a lever rests, rising."""
+    width: float = 0.0
+    """Half the part of the travel in which the lever stays at a detent."""
+
+    def __call__(self, x: float) -> float:
+        if self.points:
+            x = _between(self.points, x)
+        else:
+            x = (1.0 - self.cubic) * x + self.cubic * x * x * x
+        return _between(self._notches, x) if self.detents else x
+
+    @cached_property
+    def _notches(self) -> Points:
+        inner = []
+        for at in self.detents:
+            left = (1.0 - abs(at)) / 2.0  # a detent near an end leaves room for the end
+            half = min(self.width, left) if left else self.width
+            inner += [(max(-1.0, at - half), at), (min(1.0, at + half), at)]
+        first, last = inner[0], inner[-1]
+        before = [(-1.0, -1.0)] if first[0] > -1.0 else []
+        return (*before, *inner, *([(1.0, 1.0)] if last[0] < 1.0 else []))
+
+
+def _between(points: Points, x: float) -> float:
+    across, up = zip(*points, strict=True)
+    return float(np.interp(x, across, up))
+
+
+_ANY_AXIS = AxisSource(0)
+_LINEAR = Curve()
+
+
+@dataclass(frozen=True)
+class Value:
+    """The sources of one value; the first source that is available moves the value."""
+
+    name: str
+    joystick: AxisSource | None = None
+    gamepad: AxisSource | None = None
+    keyboard: KeySource | None = None
+    buttons: KeySource | None = None
+    mouse: AxisSource | None = None
+    switches: tuple[Switch, ...] = ()
+    trimmers: tuple[Trimmer, ...] = ()
+    dead_zone: float = 0.0
+    curve: Curve = _LINEAR
+    invert: bool = False
+    trim: float = 0.0
+    rest: float = 0.0
+    safe: float = 0.0
+    lever: bool = False
+    """True if an axis must reach the value before it moves it."""
+    ends: tuple[str, str] = ("-", "+")
+    """What the low and the high end do, for the help."""
+
+    @property
+    def pressed(self) -> tuple[Switch | Trimmer, ...]:
+        """The switches and trimmers of the value."""
+        return (*self.switches, *self.trimmers)
+
+    @property
+    def by_hand(self) -> str:
+        """The keys and the mouse that can move the value, as text; empty if there are none."""
+        told = []
+        if self.keyboard is not None:
+            keys = (self.keyboard.plus, self.ends[1]), (self.keyboard.minus, self.ends[0])
+            told += [", ".join(f"{key}: {end}" for key, end in keys if key)]
+        told += [f"{s.press.key}: {s}" for s in self.pressed if s.press.key]
+        if self.mouse is not None:
+            told.append("mouse (M)")
+        return "; ".join(told)
+
+    @property
+    def by_device(self) -> bool:
+        """True if the mapping has an axis or a button of a device for the value."""
+        return any(s is not None for s in (self.joystick, self.gamepad, self.buttons)) or any(
+            s.press.button for s in self.pressed
+        )
+
+    def shape(self, raw: float, source: AxisSource = _ANY_AXIS, trim: float | None = None) -> float:
+        """Return the deflection -1 to 1 for the raw position ``raw`` of ``source``.
+
+        ``trim`` replaces the trim of the mapping, after a trimmer has moved it.
+        """
+        x = source.position(raw)
+        if self.invert if source.invert is None else source.invert:
+            x = -x
+        dead = self.dead_zone if source.dead_zone is None else source.dead_zone
+        x = math.copysign(max(0.0, (abs(x) - dead) / (1.0 - dead)), x)
+        return max(-1.0, min(1.0, self.curve(x) + (self.trim if trim is None else trim)))
+
+    def raw(
+        self, position: float, source: AxisSource = _ANY_AXIS, trim: float | None = None
+    ) -> float:
+        """Return the raw position, -1 to 1, for which :meth:`shape` returns ``position``."""
+        if self.shape(0.0, source, trim) == position:
+            return 0.0
+        low, high = -1.0, 1.0
+        rises = self.shape(high, source, trim) >= self.shape(low, source, trim)
+        for _ in range(40):
+            middle = (low + high) / 2.0
+            below = self.shape(middle, source, trim) < position
+            low, high = (middle, high) if below is rises else (low, middle)
+        return (low + high) / 2.0
+
+
+def travel(signal: Signal) -> tuple[float, float]:
+    """Return the values at both ends of a control; a missing bound is 1 from the initial value."""
+    initial = float(np.ravel(signal.initial)[0])
+    low, high = signal.low, signal.high
+    if not np.isfinite((low, high)).all():
+        low, high = max(low, initial - 1.0), min(high, initial + 1.0)
+    return low, high
+
+
+def rising(points: Sequence[float]) -> bool:
+    return all(a < b for a, b in pairwise(points))

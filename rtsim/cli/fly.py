@@ -17,7 +17,8 @@ from rtsim.cli.run_options import RunOptions, person_options
 from rtsim.cli.running import run_command
 from rtsim.cli.tables import console
 from rtsim.cli.tasks import print_findings
-from rtsim.cli.window import HERE, Viewable, Viewed, place_options, quiet_option, what_became_of
+from rtsim.cli.window import HERE, Viewable, Viewed, place_options, quiet_option
+from rtsim.cli.window_figures import what_became_of
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.models.piloting.findings import Findings

@@ -28,7 +28,8 @@ from rtsim.cli.run_options import FOR_A_PERSON, RunOptions, optional_run_options
 from rtsim.cli.running import run_command
 from rtsim.cli.summary import RunSummary
 from rtsim.cli.trust import trust_options
-from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, told_of, typed, viewer
+from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, typed, viewer
+from rtsim.cli.window_figures import told_of
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window

@@ -16,7 +16,7 @@ from rtsim.pilot.interpolation import StatePair
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.scene import COCKPIT
-from rtsim.pilot.scenes.sky import draw_sky
+from rtsim.pilot.scenes.sky import draw_horizon
 from rtsim.pilot.shared import Shared
 from rtsim.pilot.viewer.state import Picture
 from rtsim.scenario.scenario import Scenario
@@ -60,7 +60,7 @@ class Window:
         flown = self._scene.ground.flight(body)
         self.rolls.append(flown.roll)
         camera = self._scene.camera(flown, self._surface, COCKPIT)
-        draw_sky(self._surface, camera)
+        draw_horizon(self._surface, camera)
         self._scene._terrain.draw(self._surface, camera)
         return horizon(self._surface)
 

@@ -2,69 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pygame
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pilot_parts import watched
-from virtual_joystick import GAMEPAD, HAT_DOWN, HAT_UP, VirtualJoystick
+from switch_parts import GUID, MS, SIGNALS, Hand
 
-from rtsim.cli import main
-from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
-from rtsim.core.signals import Signal, Signals
+from rtsim.core.signals import Signals
 from rtsim.models.f16.by_wire import STICK
-from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.described import Described
 from rtsim.pilot.devices.keys import OF_THE_WINDOW, WINDOW_COMMANDS
-from rtsim.pilot.devices.mapping import DeviceMapping, mapping_of, read_mapping
-from rtsim.pilot.devices.samples import DeviceSample, Stick
-from rtsim.pilot.devices.sdl import Devices
+from rtsim.pilot.devices.mapping import DeviceMapping, mapping_of
+from rtsim.pilot.devices.samples import Stick
 from rtsim.pilot.devices.sources import Curve, Value
 from rtsim.pilot.devices.switches import REPEAT_AFTER_NS, REPEAT_NS
 from rtsim.pilot.devices.uses import uses
 from rtsim.pilot.devices.writing import OWN_MAPPING, own_mapping, own_tables
-from rtsim.pilot.loop import Cockpit
-from rtsim.pilot.viewer.state import Telling
 from rtsim.pilot.viewer.strip import help_rows
-from rtsim.record.file import FileRecorder
-from rtsim.record.reading import Recording
-from rtsim.scenario.loading import load_scenario
-
-MS = 1_000_000
-SIGNALS = Signals(
-    Signal("pitch", low=-1.0, high=1.0),
-    Signal("gear", low=0.0, high=1.0, initial=1.0),
-    Signal("brake", low=0.0, high=1.0),
-    Signal("flaps", "deg", low=0.0, high=30.0),
-)
-GUID = "0300000000000000000000000000abcd"
-
-
-class Hand:
-    """Controls by a mapping, and a stick on which buttons and keys are held."""
-
-    def __init__(self, tables: dict[str, Any], signals: Signals = SIGNALS) -> None:
-        self.mapping = mapping_of(tables, signals, "my.toml")
-        self.controls = Controls(self.mapping, signals)
-        self.ns = 0
-        self.axes: tuple[float, ...] = (0.0, 0.0)
-        self.hold()
-
-    def hold(self, *held: str, keys: str = "", after: int = MS) -> dict[str, float]:
-        stick = Stick("joystick", "Stick", self.axes, frozenset(held), GUID)
-        return self.see({1: stick}, keys, after)
-
-    def see(self, sticks: dict[int, Stick], keys: str = "", after: int = MS) -> dict[str, float]:
-        self.ns += after
-        values = self.controls.update(DeviceSample(sticks, frozenset(keys)), self.ns)
-        return dict(zip(self.controls.signals.names, values.tolist(), strict=True))
 
 
 def test_a_toggle_a_momentary_switch_and_a_switch_that_sets() -> None:
@@ -284,13 +241,12 @@ def test_a_wrong_mapping(tables: dict[str, Any], told: str) -> None:
 
 
 def test_rtsims_own_mapping_serves_values_that_a_run_may_have() -> None:
-    more = [Signal(n, low=0.0, high=1.0) for n in ("gear", "brake", "ap_altitude", "ap_heading")]
-    mapping = own_mapping(Signals(*STICK, *more))
+    mapping = own_mapping(STICK)
     flown = {value.name: [str(s) for s in value.switches] for value in mapping}
     assert flown["gear"] == ["toggle", "toggle"]
     assert flown["brake"] == ["momentary", "momentary"]
     assert {name for _, name in mapping.commands} == {"pause", "view", "mark"}
-    assert "gear" not in own_tables(STICK)
+    assert "gear" not in own_tables(Signals(*(s for s in STICK if s.name != "gear")))
     used = {p.press.key for v in mapping for p in v.pressed if p.press.key}
     assert not used & OF_THE_WINDOW
     assert OWN_MAPPING.name == "aircraft.toml"
@@ -321,99 +277,3 @@ def test_what_each_control_does_is_told_by_the_names_of_the_mapping() -> None:
     pad = Described(2, "P", GUID, (0.0,) * 6, off, (), False, {"a": "b0"})
     assert list(uses(mapping, pad)) == ["lefty", "start"]
     assert uses(DeviceMapping(()), pad) == {}
-
-
-@pytest.fixture
-def devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[Devices]:
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    pygame.display.init()
-    pygame.display.set_mode((64, 64))
-    made = Devices()
-    yield made
-    made.close()
-    pygame.display.quit()
-
-
-def test_a_tap_between_two_samples_is_not_lost(devices: Devices) -> None:
-    stick = VirtualJoystick(hats=1)
-    pad = VirtualJoystick(6, 15, GAMEPAD)
-    devices.look()
-    stick.press(2)
-    stick.point(0, HAT_UP)
-    pad.press(0)
-    pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_g))
-    pygame.joystick.Joystick(0)  # SDL takes up the presses
-    pygame.event.pump()
-    stick.press(2, down=False)
-    stick.point(0, 0)
-    pad.press(0, down=False)
-    pygame.event.post(pygame.event.Event(pygame.KEYUP, key=pygame.K_g))
-    tapped = devices.look()
-    assert tapped.sticks[stick.number].buttons == {"button2", "hat0up"}
-    assert tapped.sticks[pad.number].buttons == {"a"}
-    assert tapped.keys == {"g"}
-    after = devices.look()
-    assert not after.keys
-    assert not any(one.buttons for one in after.sticks.values())
-    stick.unplug()
-    pad.unplug()
-
-
-def test_twins_keep_their_numbers_when_one_is_plugged_in_again(devices: Devices) -> None:
-    twins = [VirtualJoystick(2, name="VKB") for _ in range(2)]
-    numbers = {n: s.order for n, s in devices.look().sticks.items()}
-    assert numbers == {twins[0].number: 1, twins[1].number: 2}
-    twins[0].unplug()
-    assert [s.order for s in devices.look().sticks.values()] == [2]
-    again = VirtualJoystick(2, name="VKB")
-    found = {n: s.order for n, s in devices.look().sticks.items()}
-    assert found == {twins[1].number: 2, again.number: 1}
-    assert [one.order for one in devices.describe()] == [2, 1]
-    other = VirtualJoystick(2, name="Other")
-    assert devices.look().sticks[other.number].order == 1
-    for stick in (twins[1], again, other):
-        stick.unplug()
-
-
-def test_the_hat_of_a_device_trims_and_its_button_pauses(devices: Devices, tmp_path: Path) -> None:
-    """From SDL to the value and the order, as the window reads them."""
-    path = tmp_path / "my.toml"
-    path.write_text(
-        '[pitch]\njoystick = { axis = 1 }\ntrimmers = [{ button = "hat0down", by = 0.05 }]\n'
-        '[commands]\npause = { button = "button3" }\n'
-    )
-    mapping = read_mapping(path, SIGNALS)
-    controls = Controls(mapping, SIGNALS)
-    stick = VirtualJoystick(hats=1)
-    for k in range(3):
-        controls.update(devices.look(), k * MS)
-    stick.point(0, HAT_DOWN)
-    stick.press(3)
-    values = controls.update(devices.look(), 5 * MS)
-    assert values[0] == pytest.approx(0.05)
-    assert controls.orders == ["pause"]
-    stick.unplug()
-
-
-def test_a_trim_and_a_switch_are_recorded_like_the_stick_and_replayed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rtsim.pilot.stick.stopwatch", lambda: 10**9)  # no silence, ever
-    tables = {
-        "pitch": {"trimmers": {"button": "hat0down", "by": 0.02}},
-        "throttle": {"switches": {"button": "button1", "do": "set", "to": 0.77}},
-    }
-    hand, path = Hand(tables, STICK), tmp_path / "flown.mcap"
-    hand.hold("hat0down", "button1")
-
-    def on(cockpit: Cockpit) -> None:
-        Telling(cockpit.shared).stick(hand.controls.values, stopwatch(), stopwatch(), False)
-
-    scenario = load_scenario("f16-by-hand", {})
-    watched(scenario, 0.1, FileRecorder(path, stopwatch), on=on, stick="stick")
-    flown = Recording.open(path)
-    assert flown["inputs/stick.pitch"].tolist() == [0.02]
-    assert flown["inputs/stick.throttle"].tolist() == [0.77]
-    result = CliRunner().invoke(main, ["replay", str(path)])
-    assert result.exit_code == 0, result.output
-    assert "rows equal bit for bit" in result.stdout

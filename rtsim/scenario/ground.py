@@ -33,6 +33,9 @@ class GroundGrid:
     of each cell, an index of :data:`KINDS`.  Cell ``[i, k]`` lies between ``north[i]`` and
     ``north[i + 1]``, and between ``east[k]`` and ``east[k + 1]``.  The arrays are copied and become
     read-only.  Raises :class:`ScenarioError` for arrays that do not fit together.
+
+    Example:
+        GroundGrid([0.0, 1000.0], [0.0, 1000.0], [[0.0, 5.0], [0.0, 9.0]], [[2]])
     """
 
     north: NDArray[np.float64]
@@ -103,7 +106,8 @@ class Ground:
     grid is altitude 0.  Beyond the grid, the ground is flat at height 0.
 
     Example:
-        Ground(GroundGrid(north, east, height, kind), latitude=36.0176, longitude=-75.6713)
+        grid = GroundGrid([0.0, 1000.0], [0.0, 1000.0], [[0.0, 5.0], [0.0, 9.0]], [[2]])
+        Ground(grid, latitude=36.0176, longitude=-75.6713)
     """
 
     grid: GroundGrid

@@ -46,6 +46,9 @@ class Mesh:
 
     Attributes: ``corners`` (n, 3, 3) are the corners of the triangles in body axes (forward, right,
     down), m; ``colours`` (n, 3) are their colours, red, green and blue, 0 to 255.
+
+    Example:
+        rover = Mesh("rover.obj", forward="+x", up="+z", scale=0.001)
     """
 
     def __init__(

@@ -13,7 +13,7 @@ import rtsim
 NAMES = [name for name in rtsim.__all__ if name != "__version__"]
 FIRST = ("Signal", "Signals", "Model", "PythonController", "Scenario")
 """Later examples use what these define."""
-NEEDS_A_RUN = ("connect", "simulate", "Recording")
+NEEDS_A_RUN = ("connect", "simulate", "Recording", "Mesh")
 """These examples need a run in progress, a scenario or a file; docs/ shows them at work."""
 
 

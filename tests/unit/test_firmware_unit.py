@@ -28,7 +28,11 @@ from hitl.protocol.session import Session
 from hitl.protocol.verdicts import payload_needed
 from rtsim.core.tag import Tag
 
-EXAMPLES = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "hitl" / "examples").glob("*/*.toml"))
+EXAMPLES = sorted(
+    str(p.relative_to(ROOT))
+    for p in (ROOT / "hitl" / "examples").glob("*/*.toml")
+    if p.parent.name != "arduino"  # C++; test_cpp.py runs these on a board
+)
 CORE = [f"firmware/core/{n}.toml" for n in ("f16_control", "pid", "unstable_control")]
 
 

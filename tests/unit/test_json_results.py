@@ -14,7 +14,7 @@ from test_cli import data, rtsim
 from rtsim.cli.common import with_outcome
 from rtsim.cli.main import main
 
-LISTS = (("scenarios",), ("ctl", "runs"))
+LISTS = (("scenarios",), ("ctl", "runs"), ("tasks",))
 """Commands that print a list."""
 UNSTABLE = ("unstable", "--set", "latency=0.03", "--until", "0.5")
 RARE = """[[fault]]

@@ -79,6 +79,7 @@ def test_every_example_is_here() -> None:
     assert {f.parent.name for f in FILES} == {
         "context", "embedded_coder", "embedded_coder_reusable", "multirate", "processor", "scalars",
         "types",
+        "arduino",
     }  # fmt: skip
 
 

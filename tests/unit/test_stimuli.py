@@ -272,6 +272,8 @@ def test_the_list_of_shipped_controllers_is_complete() -> None:
     named = {Path(name.partition(":")[0]).stem for name in SHIPPED}
     others = {"busy"}  # takes 2 s for some inputs; its loop is left in every run
     for path in files:
+        if path.parent.name == "arduino":  # C++, which is not read
+            continue
         if path.parent.name in ("core", "starter") or "examples" in path.parts:
             interface = load_interface(path)
             stem = interface.sources[0].stem if path.stem not in named else path.stem

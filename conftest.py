@@ -21,12 +21,14 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
 from hitl.building.cache import cache_folder
+from rtsim.core.extension_point import ExtensionPoint
 from tools.marked import MARKS, can_have, wanted
 from tools.system import missing
 
@@ -89,13 +91,28 @@ def run_commands(example: Example) -> str | None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A page's own working folder, from which it can import what it saved."""
+    """A page's own working folder, from which it can import what it saved.
+
+    Whatever the page adds to rtsim, such as a board, is removed at its end: the tests that follow in
+    the same process do not expect it.
+    """
     before, path = os.getcwd(), tmp_path_factory.mktemp("page")
+    added: list[tuple[ExtensionPoint[Any], str]] = []
+    add = ExtensionPoint[Any].add
+
+    def noted(point: ExtensionPoint[Any], name: str, made: Any) -> None:
+        add(point, name, made)
+        added.append((point, name))
+
     known = os.environ.get("RTSIM_RUNTIME_DIR")
     os.environ["RTSIM_RUNTIME_DIR"] = str(path)  # runs of other pages are none of its business
     os.chdir(path)
     sys.path.insert(0, str(path))
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ExtensionPoint, "add", noted)
+        yield
+    for point, name in added:
+        point._added.pop(name, None)
     if known is None:
         del os.environ["RTSIM_RUNTIME_DIR"]
     else:

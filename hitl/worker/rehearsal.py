@@ -54,7 +54,13 @@ class ExchangeRehearsal:
         self._inputs, self._log = np.zeros(m), RequestLog(m)
 
     def __call__(self) -> bool:
-        """Wake the worker, and run one exchange without it; return whether its answer came."""
+        """Wake the worker, and run one exchange without it; return whether its answer came.
+
+        Does nothing and returns False once :meth:`close` was called: the run may go on without
+        the controller, and the pacer still has its rehearsal.
+        """
+        if not self._close.alive:
+            return False
         self._announce()
         steps, log = self._steps, self._log
         self._send(self._end, self._answer, len(self._answer))

@@ -73,7 +73,7 @@ class SharedLink:
         self._hide()
 
     def send(self, data: bytes | memoryview) -> bool:
-        """Send ``data``; return False if the worker has closed its end or its queue is full.
+        """Send ``data``; return False if either end is closed or the queue is full.
 
         Raises :class:`ControllerError` for a message that is too long, or overwritten memory.
         """
@@ -85,15 +85,21 @@ class SharedLink:
         return result == 1
 
     def announce(self) -> None:
-        """Wake the worker, which then spins for at most 0.3 ms: a message will follow soon."""
-        self.library.rtsim_link_announce(self.end)
+        """Wake the worker, which then spins for at most 0.3 ms: a message will follow soon.
+
+        Does nothing once this end is closed.
+        """
+        if self._close.alive:
+            self.library.rtsim_link_announce(self.end)
 
     def receive(self, until_ns: int = 0) -> bytes | None:
         """Return the next message, or ``None`` if none arrived.
 
         Waits at most 20 ms, and at most until ``until_ns`` of the stopwatch: it spins for a short
-        time, and then sleeps.
+        time, and then sleeps.  Returns ``None`` at once if this end is closed.
         """
+        if not self._close.alive:
+            return None
         until = min(until_ns, stopwatch() + LOOK_NS) if until_ns else 0
         size: int = self._receive(self.end, self._buffer, self.most_bytes, until)
         if size >= 0:
@@ -113,12 +119,20 @@ class SharedLink:
         )
 
     def lost(self) -> bool:
-        """Return True if the worker has closed its end."""
-        self._lost = self._lost or bool(self.library.rtsim_link_closed(self.end))
+        """Return True if either end is closed."""
+        # the memory of a closed end is no longer mapped, so its library is not asked
+        self._lost = (
+            self._lost
+            or not self._close.alive
+            or bool(self.library.rtsim_link_closed(self.end))
+        )
         return self._lost
 
     def close(self) -> None:
-        """Close both the descriptor and the mapping.  A second call does nothing."""
+        """Close both the descriptor and the mapping.  A second call does nothing.
+
+        Afterwards nothing is sent or received.
+        """
         self.hide()
         self._close()
 

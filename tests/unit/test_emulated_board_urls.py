@@ -146,9 +146,9 @@ def test_urls_are_understood() -> None:
             "serial://[::1",
             r"'serial://\[::1' is not a board URL; expected board:uno, serial:///dev",
         ),
-        ("board:mars", "unknown board 'mars'; known: uno, "),
+        ("board:mega", "unknown board 'mega'; known: uno, "),
         ("board:", "unknown board ''; known: uno, "),
-        ("serial://COM3?board=mars", "unknown board 'mars'; known: uno, "),
+        ("serial://COM3?board=mega", "unknown board 'mega'; known: uno, "),
         ("board:uno?backend=simvr", "unknown back end 'simvr'; did you mean simavr"),
         ("board:uno?backed=simavr", "unknown option 'backed'; did you mean backend"),
         (

@@ -241,7 +241,7 @@ def test_the_servers_process_is_not_in_the_way_of_ctrl_c() -> None:
             "echo_500000",
             "is a real port, but only an emulated board can be served",
         ),
-        ("board:mars", "echo_500000", "board:mars: unknown board 'mars'; known: uno"),
+        ("board:mega", "echo_500000", "board:mega: unknown board 'mega'; known: uno"),
         ("board:uno", "nothing", "cannot read the firmware file"),
         ("board:uno", "toggle", "does not use its serial line: the UART was still off 0.05 s"),
     ],

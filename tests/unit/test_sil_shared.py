@@ -228,6 +228,23 @@ def test_a_paced_run_rehearses_its_worker_over_shared_memory_only(plain: Build) 
         system.close()
 
 
+def test_a_rehearsal_after_the_controller_was_closed_does_nothing(plain: Build) -> None:
+    """A run whose policy for failures is "hold" goes on with a closed controller."""
+    controller = SilController(plain, cases=None).fresh()
+    worker = controller._worker
+    assert worker is not None
+    link, rehearse = worker.link, controller.rehearsal()
+    assert rehearse is not None
+    assert rehearse()
+    controller.close()
+    assert not rehearse()
+    assert isinstance(link, SharedLink)
+    link.announce()
+    assert link.lost()
+    assert not link.send(b"late")
+    assert link.receive(stopwatch() + NS_PER_S) is None
+
+
 @pytest.mark.parametrize("written", [9, 2**31, 2**32 - 9])
 def test_an_impossible_count_is_reported(written: int, plain: Build) -> None:
     worker = worker_of(plain)

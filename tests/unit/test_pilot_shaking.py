@@ -30,6 +30,7 @@ from rtsim.pilot.shared import RUN, Shared
 from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.pilot.viewer.frames import Display
 from rtsim.pilot.viewer.player import Player
+from rtsim.pilot.viewer.sounding import Sounding
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
@@ -190,8 +191,12 @@ def test_without_a_sound_card_the_person_is_told(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(horn, "Horn", none)
     cueing = Cueing([Cue("stall", "f16.alpha", horn=1.0)])
-    assert cueing.news == ["the horn cannot sound: nothing to hear it by"]
+    assert cueing.news == ["no sound: nothing to hear it by"]
     assert Cueing([Cue("stall", "f16.alpha", shaker=(1.0, 2.0))]).news == []  # nothing to sound
+    sounding = Sounding()
+    sounding.news.append("no sound: nothing to hear it by")
+    both = Cueing([Cue("stall", "f16.alpha", horn=1.0)], sounding=sounding)
+    assert both.news == cueing.news, "said once"
 
 
 def test_without_a_library_of_the_mixer_the_flight_goes_on_and_says_so_in_one_line(
@@ -209,9 +214,7 @@ def test_without_a_library_of_the_mixer_the_flight_goes_on_and_says_so_in_one_li
     aircraft.fly(21.5, 4)
     assert max(stick.felt)[0] > 0.9
     aircraft.close()
-    told = (
-        "the horn cannot sound: libgthread-2.0.so.0: cannot open shared object file (pygame.mixer)"
-    )
+    told = "no sound: libgthread-2.0.so.0: cannot open shared object file (pygame.mixer)"
     assert Cueing([Cue("stall", "f16.alpha", horn=1.0)]).news == [told]
     assert capfd.readouterr().err == ""
 

@@ -203,7 +203,7 @@ def test_without_a_sound_card_the_person_is_told(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("rtsim.pilot.devices.streaming.Stream", none)
     silent = Cueing((), sounding=Sounding([ENGINE]))
-    assert silent.news == ["the sounds of the run cannot be heard: nothing to hear it by"]
+    assert silent.news == ["no sound: nothing to hear it by"]
     silent.follow(at(1.0), False, lambda *_: None, frozenset(), 0)
 
 

@@ -88,5 +88,7 @@ class Cueing:
         try:
             return Horn()
         except NoSound as error:
-            self.news.append(f"the horn cannot sound: {error}")
+            told = f"no sound: {error}"
+            if told not in self.news:  # the sounds of the run have the same device
+                self.news.append(told)
             return None

@@ -60,5 +60,5 @@ class Sounding:
         try:
             return Stream()
         except NoSound as error:
-            self.news.append(f"the sounds of the run cannot be heard: {error}")
+            self.news.append(f"no sound: {error}")
             return None

@@ -93,8 +93,8 @@ def run_commands(example: Example) -> str | None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A page's own working folder, from which it can import what it saved.
 
-    Whatever the page adds to rtsim, such as a board, is removed at its end: the tests that follow in
-    the same process do not expect it.
+    Whatever the page adds to rtsim, such as a board, is removed at its end: the tests that follow
+    in the same process do not expect it.
     """
     before, path = os.getcwd(), tmp_path_factory.mktemp("page")
     added: list[tuple[ExtensionPoint[Any], str]] = []

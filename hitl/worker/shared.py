@@ -122,9 +122,7 @@ class SharedLink:
         """Return True if either end is closed."""
         # the memory of a closed end is no longer mapped, so its library is not asked
         self._lost = (
-            self._lost
-            or not self._close.alive
-            or bool(self.library.rtsim_link_closed(self.end))
+            self._lost or not self._close.alive or bool(self.library.rtsim_link_closed(self.end))
         )
         return self._lost
 

@@ -131,7 +131,9 @@ class DaskPool:
             try:
                 return str(task.result(timeout=_WAIT_S))
             except Exception as error:
-                if task.status != "pending":
+                # it can have finished just after the time was over
+                late = isinstance(error, TimeoutError) and task.status == "finished"
+                if task.status != "pending" and not late:
                     return f"{type(error).__name__}: {error}"
             self._check_present()
             if address not in self.addresses:

@@ -242,6 +242,22 @@ def test_a_task_of_the_check_that_raises_a_timeout_is_an_answer(
         checked_by(monkeypatch, {"tcp://a": {}}, task)
 
 
+def test_a_task_of_the_check_that_ends_just_after_the_time_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = SimpleNamespace(status="pending")
+
+    def result(timeout: float | None = None) -> str:  # noqa: ARG001
+        if task.status == "finished":
+            return ""
+        task.status = "finished"
+        raise TimeoutError("timed out after 1 s.")
+
+    task.result = result
+    checked_by(monkeypatch, {"tcp://a": {}}, task)
+    assert task.status == "finished"
+
+
 def test_dask_does_not_pause_local_workers_and_uses_the_cpus_of_this_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -39,6 +39,9 @@ _MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _COMPILING = re.compile("^compiling .*\n", re.M)
 """What only the first run on a machine says."""
 _COMMANDS = str(Path(sys.executable).parent)
+_MOST_S = 400.0
+"""For one command, s.  Without a compiler of the system, the first build of C++ compiles the
+library of C++, which takes minutes beside other tests."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -81,7 +84,12 @@ def run_commands(example: Example) -> str | None:
         command, _, wanted = block.partition("\n")
         environment = {**os.environ, "PATH": f"{_COMMANDS}{os.pathsep}{os.environ['PATH']}"}
         done = subprocess.run(
-            command, shell=True, env=environment, capture_output=True, text=True, timeout=120
+            command,
+            shell=True,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_MOST_S,
         )
         got = done.stdout + _COMPILING.sub("", done.stderr)
         if not doctest.OutputChecker().check_output(wanted, got, _MATCH):

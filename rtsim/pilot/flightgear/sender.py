@@ -41,10 +41,10 @@ class Sender:
     def __init__(self, address: Address) -> None:
         self.sent = self.lost = 0
         """Numbers of packets: given to the system, and refused by it."""
+        # always this machine (RFC 6761), but a minimal system has no entry for it in /etc/hosts
+        host = "127.0.0.1" if address.host == "localhost" else address.host
         try:
-            found = socket.getaddrinfo(
-                address.host, address.port, socket.AF_INET, socket.SOCK_DGRAM
-            )
+            found = socket.getaddrinfo(host, address.port, socket.AF_INET, socket.SOCK_DGRAM)
         except OSError as error:
             raise RtsimError(
                 f"--flightgear {address}: the host cannot be found ({error.strerror or error}); "

@@ -11,6 +11,7 @@ from contextlib import suppress
 from hitl.buses.contract import LinkError
 from rtsim.components.frames import Frame
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.net.hosts import known_host
 
 MOST_BYTES = 65_507
 """Bytes of the longest datagram."""
@@ -101,7 +102,7 @@ def _address(
     if not least <= port <= 65535:
         raise ScenarioError(f"{text}: port {port} is not from {least} to 65535")
     try:
-        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_DGRAM)
+        found = socket.getaddrinfo(known_host(host.strip("[]")), port, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError):
         raise ScenarioError(f"{text}: the host {host!r} is unknown; write HOST:PORT") from None
     family, *_, address = found[0]

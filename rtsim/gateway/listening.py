@@ -8,6 +8,7 @@ import socket
 from contextlib import suppress
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.net.hosts import LOOPBACK, known_host
 
 FOXGLOVE = "127.0.0.1:8765"
 INSTALL = "pip install 'rtsim[foxglove]'"
@@ -25,7 +26,7 @@ def read_address(text: str) -> tuple[str, int]:
             f"--foxglove {text!r} is not an address; write HOST:PORT, such as {FOXGLOVE}, or "
             "leave it out and write the scenario before --foxglove"
         )
-    return host.strip("[]") or "127.0.0.1", int(port)
+    return known_host(host.strip("[]")) or LOOPBACK, int(port)
 
 
 def check_exposure(text: str, unencrypted: bool) -> None:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -199,23 +198,6 @@ def test_a_sender_drops_what_cannot_be_sent(flightgear: socket.socket) -> None:
     sender.close()
     with pytest.raises(RtsimError, match=r"none\.invalid.*the host cannot be found"):
         Sender(Address("none.invalid"))
-
-
-def test_localhost_is_this_machine_where_the_system_has_no_entry_for_it(
-    flightgear: socket.socket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = socket.getaddrinfo
-
-    def without(host: str, *rest: Any) -> Any:
-        if host == "localhost":
-            raise socket.gaierror(-2, "Name or service not known")
-        return found(host, *rest)
-
-    monkeypatch.setattr(socket, "getaddrinfo", without)
-    sender = Sender(Address("localhost", flightgear.getsockname()[1]))
-    sender.send(b"now")
-    assert flightgear.recv(10) == b"now"
-    sender.close()
 
 
 def test_sent_states_are_those_between_two_steps() -> None:

@@ -7,6 +7,7 @@ import socket
 from dataclasses import dataclass
 
 from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.net.hosts import known_host
 
 PORT = 5500
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9._-]{1,253})(:(?P<port>[0-9]{1,5}))?")
@@ -41,8 +42,7 @@ class Sender:
     def __init__(self, address: Address) -> None:
         self.sent = self.lost = 0
         """Numbers of packets: given to the system, and refused by it."""
-        # always this machine (RFC 6761), but a minimal system has no entry for it in /etc/hosts
-        host = "127.0.0.1" if address.host == "localhost" else address.host
+        host = known_host(address.host)
         try:
             found = socket.getaddrinfo(host, address.port, socket.AF_INET, socket.SOCK_DGRAM)
         except OSError as error:

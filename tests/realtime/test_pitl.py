@@ -29,6 +29,9 @@ from rtsim.testing.determinism import trace_of
 LAW = {"controller": "firmware/core/unstable_control.toml:single"}
 LATENCY, UNTIL, STEPS = 0.05, 1, 11
 F16_LAW, F16_UNTIL = "firmware/core/f16_control.toml:single", 3
+INTERRUPTS_NS = 9_000
+"""Both timer interrupts, 144 cycles: timer 0 (Arduino) overflows every 1.024 ms,
+timer 1 (the cycle counter) every 4.096 ms.  In real time they meet a step of 50 us by chance."""
 pytestmark = [pytest.mark.realtime, pytest.mark.usefixtures("emulator")]
 
 
@@ -55,7 +58,10 @@ def test_a_paced_board_is_measured_by_the_wall_and_steps_by_its_cycles(
     assert loop.target.execution is not None
     assert target.execution.min >= loop.target.execution.min  # a late answer may be given up
     if not board.flight.late:
-        assert target.execution.min == loop.target.execution.min
+        flown = target.execution.took_ns
+        more = flown - loop.target.execution.took_ns[: len(flown)]
+        assert 0 <= more.min() <= more.max() <= INTERRUPTS_NS
+        assert (more == 0).any()
         result.assert_ok()
         assert target.exchange.max == alone + target.execution.max
         assert alone + target.execution.max < LATENCY * 1e9

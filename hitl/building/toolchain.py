@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from rtsim.core.errors import RtsimError
 _PATIENCE_S = 300.0
 _PATIENCES_OF_ZIG = (90.0, 300.0)
 """Timeouts of the first and the second attempt, s: zig hangs once in thousands of calls."""
+_SLOW_S = 5.0
 _NAMES = ("cc", "gcc", "clang")
 _INSTALL = "pip install 'rtsim[sil]'   (or: sudo apt install gcc)"
 _CPP_OF = (("gcc", "g++"), ("clang", "clang++"), ("cc", "c++"))
@@ -116,7 +118,7 @@ class Toolchain:
 
     def _done(self, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         for patience in _PATIENCES_OF_ZIG if self.family == "zig" else (_PATIENCE_S,):
-            with _caches(self) as caches:
+            with _caches(self) as caches, _told_if_slow(self.family):
                 try:
                     return subprocess.run(
                         command, cwd=folder, env={**os.environ, "LC_ALL": "C", **caches},
@@ -146,6 +148,27 @@ class Toolchain:
             said = (done.stderr or done.stdout).strip()
             raise BuildError(f"{shlex.join(self.command)} failed:\n{said}")
         return CompilerOutput(done.stdout, done.stderr)
+
+
+@contextmanager
+def _told_if_slow(compiler: str) -> Iterator[None]:
+    """Say on a terminal that ``compiler`` still runs, once, after :data:`_SLOW_S`."""
+
+    def tell() -> None:
+        sys.stderr.write(
+            f"{compiler} is still compiling; the first build of a language may take some minutes, "
+            "because its library is compiled too\n"
+        )
+        sys.stderr.flush()
+
+    timer = threading.Timer(_SLOW_S, tell)
+    timer.daemon = True
+    if sys.stderr is not None and sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import io
+import shlex
 import sys
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from build_parts import Counting, answer, edit, ignore, write_project
 from c_parts import with_gcc
 from click.testing import CliRunner
 
+from hitl.building import toolchain as compilers
 from hitl.building.build import build
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.cli import sil
@@ -173,3 +176,33 @@ def test_without_a_compiler_ziglang_builds_and_runs(
             assert controller.receive(Tag(k), 10.0) == min(2.0 * level, 10.0)
     finally:
         controller.close()
+
+
+class Terminal(io.StringIO):
+    """Standard error, on a terminal or not; something waits for its first text."""
+
+    def __init__(self, terminal: bool, told: Path) -> None:
+        super().__init__()
+        self._terminal, self._told = terminal, told
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        self._told.touch()
+        return written
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_slow_compiler_is_named_on_a_terminal_only(
+    terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "told"
+    monkeypatch.setattr(compilers, "_SLOW_S", 0.0)
+    monkeypatch.setattr(sys, "stderr", stderr := Terminal(terminal, told))
+    wait = f"until test -e {shlex.quote(str(told))}; do sleep 0.01; done" if terminal else "true"
+    Toolchain(("sh", "-c", wait), "slowcc 1").run([], tmp_path)
+    said = "gcc is still compiling" if terminal else ""
+    assert said in stderr.getvalue()
+    assert bool(stderr.getvalue()) == terminal

@@ -264,6 +264,8 @@ def _simulation_rows(hz: int, alone: Rounds, seen: Rounds) -> list[Row]:
     kept = count <= max(COST * base, base + 1.0)
     bound = f"<= {COST} x, or one more"
     rows.append(Row("  overruns more", {"count": count - base}, bound, kept))
+    own = float(np.median(seen.ours)) - float(np.median(alone.ours))
+    rows.append(Row("  without the machine's own", {"count": own}))
     return rows
 
 

@@ -255,6 +255,10 @@ class Emulator:
     """
     buses: bool = False
     """True if the emulator reports the operations on the board's buses."""
+    warms_up: bool = False
+    """True if the emulator is slow at first, such as one whose code is compiled while it runs.
+
+    A paced run then executes some steps before it begins, and resets the board."""
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,11 @@ class PacedBoard:
         with self._asking:
             self._tell(b"reset\n")
 
+    def count_anew(self) -> None:
+        """Forget the timing up to now."""
+        with self._asking:
+            self._tell(b"anew\n")
+
     def close(self) -> None:
         """End the process and remove the port and its link.  A second call does nothing."""
         if self._over is None:

@@ -116,7 +116,7 @@ class PacedLine:
         self, board: Paceable, port: PacedPort, clock: Clock, baud: int | None = None
     ) -> None:
         self._board, self._port, self._clock, self._baud = board, port, clock, baud
-        self.timing = Timing()
+        self.count_anew()
         self._inbox = bytearray()
         self._kept: deque[Stamped] = deque()
         self._awaited = False
@@ -126,8 +126,6 @@ class PacedLine:
         self._looked = 0
         self.baud = float(baud or 0) or board.baud
         """Rate of the line, bit/s."""
-        self._began = clock.now()
-        self._first = board.cycles
         clock.anchor(self._ns(board.cycles))
 
     @property
@@ -162,6 +160,11 @@ class PacedLine:
         self._asked = self._board.cycles
         self._looked = self._board.cycles
         self._booted = self._board.cycles + self._cycles(BOOT_NS)
+
+    def count_anew(self) -> None:
+        """Begin the timing now."""
+        self.timing = Timing()
+        self._began, self._first = self._clock.now(), self._board.cycles
 
     def wait(self, wake: Wake) -> None:
         """Wait until the next call of ``turn`` is due, or until ``wake`` is set."""

@@ -95,6 +95,8 @@ def serve(url: str, firmware: Path, link: Path | None, control: int, parent: int
             for word in said.splitlines():
                 if word == b"reset":
                     line.reset()
+                if word == b"anew":
+                    line.count_anew()
                 if word != b"status":
                     continue
                 counts = {

@@ -132,6 +132,7 @@ PICO = BoardDescription(
             lambda: node.command(ADAPTER, "rtsim board install --board pico"),
             lambda: node.install(ADAPTER),
             buses=True,
+            warms_up=True,
         ),
     },
 )  # fmt: skip

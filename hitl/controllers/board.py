@@ -14,11 +14,12 @@ from hitl.boards.known import DEFAULT_URL
 from hitl.boards.paced_line import Timing
 from hitl.boards.urls import parse_url
 from hitl.controllers.board_line import CycleLine, line_to
-from hitl.controllers.board_link import build_of, link_of
+from hitl.controllers.board_link import ServedLink, build_of, link_of, warms_up
 from hitl.controllers.case import Case
 from hitl.controllers.conversation import Conversation, as_failure, wait_ns
 from hitl.controllers.evidence import Evidence
 from hitl.controllers.sil import CASES
+from hitl.controllers.warming import warm_up
 from hitl.interface import Interface, load_interface
 from hitl.protocol.errors import BoardReset, SilentBoard
 from hitl.protocol.events import EventCounts, Stepped
@@ -161,14 +162,10 @@ class BoardController:
         build = self._build
         if build is None and self.link is None:
             build = build_of(self.interface, self.url)
-        out = BoardController(
-            self.interface, self.values, url=self.url, firmware=self.firmware, link=self.link,
-            build=build, silence=self.silence, patience=self.patience, cases=self._cases,
-            paced=self.paced, warnings=self.warnings, kept=self.kept,
-        )  # fmt: skip
+        out = self._unconnected(build, self._cases)
         link: BoardLink | None = None
         try:
-            link = self.open_link() if self.link is None else self.link()
+            link = self._warm(build) if self.link is None else self.link()
             out._meet(link)
         except BaseException as error:
             if link is not None:
@@ -177,6 +174,28 @@ class BoardController:
                 raise as_failure(error, f"{self.name} on {self.url}: ") from None
             raise
         return out
+
+    def _warm(self, build: int | None) -> BoardLink:
+        """Open the line; let an emulator that is slow at first execute some steps."""
+        link = self.open_link()
+        if not (isinstance(link, ServedLink) and warms_up(self.url)):
+            return link
+        try:
+            warm_up(link, lambda: self._unconnected(build, None)._meet(link), self.silence)
+        except LinkError:  # the emulator ended at inputs that the run may never have
+            link.close()
+            return self.open_link()
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _unconnected(self, build: int | None, cases: Path | None) -> BoardController:
+        return BoardController(
+            self.interface, self.values, url=self.url, firmware=self.firmware, link=self.link,
+            build=build, silence=self.silence, patience=self.patience, cases=cases,
+            paced=self.paced, warnings=self.warnings, kept=self.kept,
+        )  # fmt: skip
 
     def describe(self) -> dict[str, object]:
         """Return a description for the header of a recording."""
@@ -195,8 +214,8 @@ class BoardController:
         """Open the line to the board at ``url``."""
         return link_of(self.interface, self.url, self.firmware, self.paced)
 
-    def _meet(self, link: BoardLink) -> None:
-        """Connect, and start the controller."""
+    def _meet(self, link: BoardLink) -> BoardController:
+        """Connect, start the controller, and return it."""
         session, line = self._session, line_to(link, self.paced, self._silence_ns)
         self._link = link
         first = min(self._patience_ns, self._silence_ns) // 4
@@ -213,6 +232,7 @@ class BoardController:
         talk.repeat_ns = max(talk.most_ns, line.repeat_ns)  # the first step may take a whole period
         session.count_anew()
         line.zero()
+        return self
 
     def spoil(self, line: LineFaults) -> None:
         """Apply faults to the bytes of the line; must be called before the first request."""

@@ -34,6 +34,16 @@ class ServedLink:
         """Press the board's reset button."""
         self._served.reset()
 
+    def restart(self) -> None:
+        """Reset the board, drop the bytes that it sent before, and begin its timing again.
+
+        Raises :class:`BoardError` if the emulator has ended.
+        """
+        self._served.reset()
+        self._served.status()  # the reset is done
+        self._port.receive()
+        self._served.count_anew()
+
     @property
     def pid(self) -> int:
         """Process id of the emulator."""
@@ -62,6 +72,12 @@ def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> 
     if image is None:
         image = firmware(interface, baud=at.baud, board=at.description).path
     return ServedLink(url, image) if paced else open_link(url, image)
+
+
+def warms_up(url: str) -> bool:
+    """Return whether the board at ``url`` is emulated by a program that is slow at first."""
+    at = parse_url(url)
+    return at.emulated and at.description.emulator(at.backend).warms_up
 
 
 def build_of(interface: Interface, url: str) -> int | None:

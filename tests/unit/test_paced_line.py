@@ -13,6 +13,7 @@ from hitl.boards.paced_line import (
     ON_LINE_NS,
     SLICE_NS,
     PacedLine,
+    Timing,
 )
 from rtsim.core.clock import Wake
 from rtsim.testing.clock import FakeClock
@@ -210,6 +211,17 @@ def test_an_emulator_slower_than_time_slips_and_says_by_how_much() -> None:
     assert abs(state.rate + state.slipped_share - 1.0) < 0.05
     assert state.slips > 10
     assert MOST_BEHIND_NS < state.behind_ns + SLICE_NS < MOST_BEHIND_NS + 2 * MS
+
+
+def test_the_timing_begins_anew_when_asked() -> None:
+    bench = Bench(cost=2.0)
+    bench.run(1000 * MS)
+    bench.line.count_anew()
+    assert bench.line.state() == Timing()
+    bench.run(100 * MS)
+    state = bench.line.state()
+    assert 0 < state.wall_ns < 200 * MS
+    assert 0.3 < state.rate < 0.7
 
 
 def test_after_a_stall_there_is_no_sprint() -> None:

@@ -117,6 +117,25 @@ def test_a_flight_is_too_slow_where_this_host_was() -> None:
     assert not flight(FINE, targets={"a": target(Timing())}).too_slow
 
 
+@pytest.mark.parametrize("counts", [{"late": 3}, {"missed": 1}])
+def test_a_host_that_delays_a_byte_by_more_than_an_exchange_is_too_slow(
+    counts: dict[str, int],
+) -> None:
+    def found(late_ns: int, longest_ns: int | None, **counts: int) -> LoopComparison:
+        exchange = None if longest_ns is None else SimpleNamespace(max=longest_ns, clock=MODELLED)
+        targets = {"law": target(Timing(late_ns=late_ns), exchange)}
+        return flight(FINE, SHORT, targets=targets, **counts)
+
+    slow = found(17 * MS, 2 * MS, **counts)
+    assert (slow.delayed, slow.too_slow, slow.outcome) == (17 * MS, True, Outcome.UNDECIDED)
+    assert "which sent a byte 17 ms late" in slow.undecided
+    assert "allow more time" in time_needed(found(2 * MS, 2 * MS, **counts))
+    for late_ns, longest_ns in ((2 * MS, 2 * MS), (2 * MS, 9 * MS), (17 * MS, None)):
+        own = found(late_ns, longest_ns, **counts)
+        assert (own.delayed, own.too_slow, own.outcome) == (0, False, Outcome.FAILED)
+    assert found(17 * MS, 2 * MS).outcome is Outcome.FAILED, "no answer was late"
+
+
 def test_late_answers_are_told_with_the_longest_exchange_there_was() -> None:
     def needed(*exchanges: tuple[int, str]) -> str:
         made = [SimpleNamespace(max=ns, clock=clock) for ns, clock in exchanges]

@@ -189,7 +189,8 @@ def time_needed(flight: LoopComparison) -> str:
     if flight.delayed:
         return (
             "this host was too slow for the emulator, which sent a byte "
-            f"{duration(flight.delayed)} late: end other programs on this host, or run with --pace max"
+            f"{duration(flight.delayed)} late: end other programs on this host, or run with "
+            "--pace max"
         )
     exchanges = [t.exchange for t in flight.targets.values() if t.exchange is not None]
     more = "allow more time (--latency), or run with --pace max"

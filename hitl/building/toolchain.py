@@ -152,12 +152,16 @@ class Toolchain:
 
 @contextmanager
 def _told_if_slow(compiler: str) -> Iterator[None]:
-    """Say on a terminal that ``compiler`` still runs, once, after :data:`_SLOW_S`."""
+    """Say on a terminal that ``compiler`` still runs after :data:`_SLOW_S`."""
 
     def tell() -> None:
         sys.stderr.write(
-            f"{compiler} is still compiling; the first build of a language may take some minutes, "
-            "because its library is compiled too\n"
+            f"{compiler} is still compiling"
+            + (
+                "; its first build of C or C++ compiles the language's library\n"
+                if compiler == "zig"
+                else "\n"
+            )
         )
         sys.stderr.flush()
 

@@ -78,29 +78,13 @@ class LoopComparison:
         return sum(pacing.slipped_ns for pacing in paced if pacing.slips)
 
     @property
-    def delayed(self) -> int:
-        """Longest time (ns) by which this slow host delayed a byte of an emulated board.
-
-        It is 0 if no answer was late or missed, or if the board's own longest exchange took as
-        long as this delay: then the board itself may have been late.
-        """
-        if not self.late and not self.missed:
-            return 0
-        both = [(t.pacing, t.exchange) for t in self.targets.values()]
-        return max(
-            (p.late_ns for p, e in both if p is not None and e is not None and p.late_ns > e.max),
-            default=0,
-        )
-
-    @property
     def too_slow(self) -> bool:
         """True if this host did not keep up with the wall clock."""
-        slow = self.spoiled is not None and self.spoiled.slow
-        return self.held_up or self.slipped > 0 or self.delayed > 0 or slow
+        return self.held_up or self.slipped > 0 or (self.spoiled is not None and self.spoiled.slow)
 
     @property
     def _excused(self) -> bool:
-        return self.too_slow or self.spoiled is not None
+        return self.held_up or self.slipped > 0 or self.spoiled is not None
 
     @property
     def _charged(self) -> list[SignalResult]:
@@ -121,7 +105,8 @@ class LoopComparison:
         if self.outcome is not Outcome.UNDECIDED:
             return ""
         if self._excused:
-            return self.error or (self.spoiled.why if self.spoiled else time_needed(self))
+            why = self.spoiled.why if self.spoiled and not self.slipped else time_needed(self)
+            return self.error or why
         reasons = [effect.nothing(name) for name, effect in self.effects.items()]
         return "; ".join(filter(None, reasons)) or "there were no rows to compare"
 
@@ -185,12 +170,6 @@ def time_needed(flight: LoopComparison) -> str:
         return (
             f"this host was too slow for the emulator, which lost {duration(flight.slipped)} "
             "against the clock: end other programs on this host, or run with --pace max"
-        )
-    if flight.delayed:
-        return (
-            "this host was too slow for the emulator, which sent a byte "
-            f"{duration(flight.delayed)} late: end other programs on this host, or run with "
-            "--pace max"
         )
     exchanges = [t.exchange for t in flight.targets.values() if t.exchange is not None]
     more = "allow more time (--latency), or run with --pace max"

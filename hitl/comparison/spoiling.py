@@ -6,6 +6,7 @@ from hitl.comparison.conditions import LoopRun
 from hitl.comparison.execution import on_board
 from hitl.comparison.flight import Spoiled
 from hitl.comparison.flights import LATE, first_late
+from hitl.comparison.on_target import OnTarget
 from hitl.controllers.protocols import failed_around
 
 _FAILED = "Failed"
@@ -16,7 +17,8 @@ def spoiled_by(run: LoopRun) -> Spoiled | None:
     """Return the failure of the environment that affected a run; ``None`` if there was none.
 
     In real time a controller on this host is late if the host is slow, which says nothing about the
-    target.  A board has a processor of its own, so its late answers count as failures of the board.
+    target.  A board has a processor of its own, so its late answers count as failures of the board,
+    unless it is emulated and :func:`_delayed` says that this host was too slow for the emulator.
     """
     end = run.recording.end_ns
     if run.environment:
@@ -31,7 +33,7 @@ def spoiled_by(run: LoopRun) -> Spoiled | None:
     late = [
         e
         for e in run.recording.events
-        if e.kind == LATE and not on_board(run.started.get(e.source))
+        if e.kind == LATE and _by_host(run.started.get(e.source), int(e.values["allowed"]))
     ]
     if not run.paced or not late:
         return None
@@ -43,3 +45,20 @@ def spoiled_by(run: LoopRun) -> Spoiled | None:
     first = first_late(run.recording)
     ended = not run.error or any(e.text in run.error for e in late)
     return Spoiled(end if first is None else first, why, slow=True, ended=ended)
+
+
+def _by_host(controller: object, allowed_ns: int) -> bool:
+    """Return True if an answer was late because of this host."""
+    return not on_board(controller) or _delayed(OnTarget.of(controller), allowed_ns)
+
+
+def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:
+    """Return True if this host delayed an emulated board's answers for too long.
+
+    By its own cycles the board's longest exchange took at most the allowed time, and this host ran
+    the emulator or sent its bytes later by more than the rest.
+    """
+    if board is None or board.pacing is None or board.exchange is None:
+        return False
+    rest = allowed_ns - board.exchange.max
+    return 0 <= rest < max(board.pacing.late_ns, board.pacing.behind_ns)

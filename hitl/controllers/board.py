@@ -19,7 +19,7 @@ from hitl.controllers.case import Case
 from hitl.controllers.conversation import Conversation, as_failure, wait_ns
 from hitl.controllers.evidence import Evidence
 from hitl.controllers.sil import CASES
-from hitl.controllers.warming import warm_up
+from hitl.controllers.warming import warmed
 from hitl.interface import Interface, load_interface
 from hitl.protocol.errors import BoardReset, SilentBoard
 from hitl.protocol.events import EventCounts, Stepped
@@ -165,7 +165,16 @@ class BoardController:
         out = self._unconnected(build, self._cases)
         link: BoardLink | None = None
         try:
-            link = self._warm(build) if self.link is None else self.link()
+            if self.link is not None:
+                link = self.link()
+            elif warms_up(self.url):
+                link = warmed(
+                    self.open_link,
+                    lambda at: self._unconnected(build, None)._meet(at),
+                    self.silence,
+                )
+            else:
+                link = self.open_link()
             out._meet(link)
         except BaseException as error:
             if link is not None:
@@ -174,21 +183,6 @@ class BoardController:
                 raise as_failure(error, f"{self.name} on {self.url}: ") from None
             raise
         return out
-
-    def _warm(self, build: int | None) -> BoardLink:
-        """Open the line; let an emulator that is slow at first execute some steps."""
-        link = self.open_link()
-        if not (isinstance(link, ServedLink) and warms_up(self.url)):
-            return link
-        try:
-            warm_up(link, lambda: self._unconnected(build, None)._meet(link), self.silence)
-        except LinkError:  # the emulator ended at inputs that the run may never have
-            link.close()
-            return self.open_link()
-        except BaseException:
-            link.close()
-            raise
-        return link
 
     def _unconnected(self, build: int | None, cases: Path | None) -> BoardController:
         return BoardController(
@@ -231,6 +225,8 @@ class BoardController:
         talk.most_ns = self._budget.period_ns
         talk.repeat_ns = max(talk.most_ns, line.repeat_ns)  # the first step may take a whole period
         session.count_anew()
+        if isinstance(link, ServedLink):
+            link.count_anew()
         line.zero()
         return self
 

@@ -35,13 +35,16 @@ class ServedLink:
         self._served.reset()
 
     def restart(self) -> None:
-        """Reset the board, drop the bytes that it sent before, and begin its timing again.
+        """Reset the board, and drop the bytes that it sent before.
 
         Raises :class:`BoardError` if the emulator has ended.
         """
         self._served.reset()
         self._served.status()  # the reset is done
         self._port.receive()
+
+    def count_anew(self) -> None:
+        """Forget the emulator's timing up to now, which is not of the run."""
         self._served.count_anew()
 
     @property

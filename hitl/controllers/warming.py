@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 import numpy as np
 
+from hitl.boards.contract import BoardError, BoardLink
 from hitl.controllers.board_link import ServedLink
 from rtsim.components.controller import Controller
 from rtsim.core.clock import stopwatch
@@ -20,24 +20,53 @@ ROUNDS = 5
 _BETWEEN_NS = 1_000_000
 
 
+def warmed(
+    open_link: Callable[[], BoardLink], meet: Callable[[BoardLink], Controller], silence: float
+) -> BoardLink:
+    """Open a link with ``open_link`` and warm its emulator up.
+
+    If the emulator ends meanwhile, which it may do at inputs that the run never has, the result is
+    another link whose emulator was not warmed up.
+    """
+    link = open_link()
+    if not isinstance(link, ServedLink):
+        return link
+    try:
+        warm_up(link, lambda: meet(link), silence)
+    except (BoardError, ControllerError):
+        link.close()
+        return open_link()
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
 def warm_up(link: ServedLink, meet: Callable[[], Controller], silence: float) -> None:
     """Let the controller execute steps over ``link``, and reset the board; :data:`ROUNDS` times.
 
     The inputs are drawn at random around the initial inputs, because V8 compiles the branches of
     the emulator that were taken, and compiles again at the first instruction of another kind.
     ``meet`` returns a controller that is connected to the board.  ``silence`` is the time to wait
-    for the answer to one step, s.  A step that fails ends its round, and is no error: if the run
-    has such a step, it fails there.  Raises :class:`BoardError` if the emulator ends.
+    for the answer to one step, s.  A step that fails ends its round; the next rounds have the
+    initial inputs.  A step without an answer ends all rounds.  Neither is an error: if the run has
+    such a step, it fails there.  Raises :class:`BoardError` if the emulator ends.
     """
-    rng = np.random.default_rng(1)
+    rng, wide = np.random.default_rng(1), 1.0
     for _ in range(ROUNDS):
         controller = meet()
         initial, until = controller.inputs.initial(), stopwatch() + MOST_NS
-        spread = np.maximum(1.0, np.abs(initial))
-        with suppress(ControllerError):
+        spread = wide * np.maximum(1.0, np.abs(initial))
+        answered = True
+        try:
             for step in range(1, MOST_STEPS + 1):
                 tag, inputs = Tag(step * _BETWEEN_NS), rng.normal(initial, spread)
                 controller.send(tag, inputs)
-                if controller.receive(tag, silence) is None or stopwatch() > until:
+                answered = controller.receive(tag, min(silence, MOST_NS / NS_PER_S)) is not None
+                if not answered or stopwatch() > until:
                     break
+        except ControllerError:
+            wide = 0.0
         link.restart()
+        if not answered:
+            return

@@ -116,6 +116,7 @@ class PacedLine:
         self, board: Paceable, port: PacedPort, clock: Clock, baud: int | None = None
     ) -> None:
         self._board, self._port, self._clock, self._baud = board, port, clock, baud
+        self.timing = Timing()
         self.count_anew()
         self._inbox = bytearray()
         self._kept: deque[Stamped] = deque()
@@ -162,8 +163,8 @@ class PacedLine:
         self._booted = self._board.cycles + self._cycles(BOOT_NS)
 
     def count_anew(self) -> None:
-        """Begin the timing now."""
-        self.timing = Timing()
+        """Begin the timing now; only the number of times at which the port was opened is kept."""
+        self.timing = Timing(opened=self.timing.opened)
         self._began, self._first = self._clock.now(), self._board.cycles
 
     def wait(self, wake: Wake) -> None:

@@ -216,8 +216,9 @@ def test_an_emulator_slower_than_time_slips_and_says_by_how_much() -> None:
 def test_the_timing_begins_anew_when_asked() -> None:
     bench = Bench(cost=2.0)
     bench.run(1000 * MS)
+    opened = bench.line.timing.opened
     bench.line.count_anew()
-    assert bench.line.state() == Timing()
+    assert bench.line.state() == Timing(opened=opened)
     bench.run(100 * MS)
     state = bench.line.state()
     assert 0 < state.wall_ns < 200 * MS

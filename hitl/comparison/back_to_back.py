@@ -293,6 +293,7 @@ class _Pair:
         recording = in_terms_of(designs, result.recording)
         compared = compare_flights(baseline, recording, rules, designs, self.sides)
         flights = {self.below.name: self.below.recording, self.above.name: result.recording}
+        targets = self._targets(result.started)
         return LoopComparison(
             comparison=compared.comparison,
             baseline=self.below.recording,
@@ -304,8 +305,8 @@ class _Pair:
             missed=result.count(MISSED),
             execution=self._execution(result.started),
             sides=self.sides,
-            targets=self._targets(result.started),
-            spoiled=spoiled_by(result),
+            targets=targets,
+            spoiled=spoiled_by(result, targets),
             effects={
                 name: Effects.of(name, design, baseline, result.recording)
                 for name, design in designs.items()

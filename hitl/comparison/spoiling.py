@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hitl.comparison.conditions import LoopRun
 from hitl.comparison.execution import on_board
 from hitl.comparison.flight import Spoiled
@@ -13,8 +15,10 @@ _FAILED = "Failed"
 """Kind of the event of a controller that failed while the run continued."""
 
 
-def spoiled_by(run: LoopRun) -> Spoiled | None:
+def spoiled_by(run: LoopRun, targets: Mapping[str, OnTarget] | None = None) -> Spoiled | None:
     """Return the failure of the environment that affected a run; ``None`` if there was none.
+
+    ``targets``: what each board measured in the run, by controller.
 
     In real time a controller on this host is late if the host is slow, which says nothing about the
     target.  A board has a processor of its own, so its late answers count as failures of the board,
@@ -33,7 +37,11 @@ def spoiled_by(run: LoopRun) -> Spoiled | None:
     late = [
         e
         for e in run.recording.events
-        if e.kind == LATE and _by_host(run.started.get(e.source), int(e.values["allowed"]))
+        if e.kind == LATE
+        and (
+            not on_board(run.started.get(e.source))
+            or _delayed((targets or {}).get(e.source), int(e.values["allowed"]))
+        )
     ]
     if not run.paced or not late:
         return None
@@ -45,11 +53,6 @@ def spoiled_by(run: LoopRun) -> Spoiled | None:
     first = first_late(run.recording)
     ended = not run.error or any(e.text in run.error for e in late)
     return Spoiled(end if first is None else first, why, slow=True, ended=ended)
-
-
-def _by_host(controller: object, allowed_ns: int) -> bool:
-    """Return True if an answer was late because of this host."""
-    return not on_board(controller) or _delayed(OnTarget.of(controller), allowed_ns)
 
 
 def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
 
 from tools.bench import pilot
 from tools.bench.pilot import Rounds, film_missed, intervals, moves
+from tools.bench.pilot_bystander import bystander, measured_share
 from tools.bench.pilot_witness import VARIABLE, environment, shown, witnessed
 from tools.bench.results import Row
 
@@ -54,23 +57,60 @@ def verdicts(rows: list[Row]) -> list[bool]:
     ],
 )
 def test_at_1_khz_once_and_a_half(late: float, overruns: float, kept: list[bool]) -> None:
-    assert (
-        verdicts(pilot._simulation_rows(1000, rounds(10.0, 10.0), rounds(late, overruns))) == kept
-    )
+    """The lateness of the loop alone, and the overruns of the loop beside other work."""
+    alone, seen, other = rounds(10.0, 1.0), rounds(late, overruns), rounds(99.0, 10.0)
+    rows = pilot._simulation_rows(1000, alone, seen, other)
+    assert verdicts(rows) == kept
+    assert [row.figures["count"] for row in rows[4:6]] == [overruns - 10.0, overruns - 1.0]
 
 
-def test_one_overrun_more_is_none_and_two_are() -> None:
+@pytest.mark.parametrize(("share", "kept"), [(0.5, True), (0.6, False)])
+def test_a_window_computes_at_most_half_of_the_time(share: float, kept: bool) -> None:
+    seen = rounds(10.0, 1.0)
+    seen.busy += [0.1, share, 0.9]
+    rows = pilot._simulation_rows(1000, rounds(10.0, 1.0), seen, rounds(10.0, 1.0))
+    assert verdicts(rows) == [True, True, kept]
+
+
+def test_without_other_work_the_loop_alone_is_the_opponent() -> None:
+    """One overrun more is none, and two are."""
     alone = rounds(10.0, 0.0)
     for overruns, kept in ((1.0, True), (2.0, False)):
-        found = verdicts(pilot._simulation_rows(1000, alone, rounds(10.0, overruns)))
-        assert found == [True, kept]
+        rows = pilot._simulation_rows(1000, alone, rounds(10.0, overruns), Rounds())
+        assert verdicts(rows) == [True, kept]
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="no /proc")
+def test_other_work_computes_the_share_that_was_asked_for() -> None:
+    found: list[float] = []
+    for share in (0.1, 0.4):
+        with bystander(share, 60.0) as process, measured_share(process, found):
+            assert process != os.getpid()
+            Event().wait(1.0)
+    low, high = found
+    assert 0.0 < low < high < 1.0
+
+
+def test_of_a_process_that_has_ended_no_share_is_known() -> None:
+    found: list[float] = []
+    with bystander(0.1, 60.0) as process:
+        pass
+    with measured_share(process, found):
+        pass
+    assert found == []
+
+
+def test_other_work_that_ends_is_no_opponent() -> None:
+    with pytest.raises(RuntimeError, match="the other work did not begin"):
+        bystander(math.nan, 60.0).__enter__()
 
 
 def test_at_100_hz_no_overrun_more_in_all_rounds() -> None:
     alone, seen = rounds(10.0, 1.0), rounds(99.0, 1.0)
-    assert verdicts(pilot._simulation_rows(100, alone, seen)) == [True]
+    assert verdicts(pilot._simulation_rows(100, alone, seen, Rounds())) == [True]
     seen.overruns[1] = 2.0
-    assert verdicts(pilot._simulation_rows(100, alone, seen)) == [False]
+    assert verdicts(pilot._simulation_rows(100, alone, seen, Rounds())) == [False]
 
 
 @pytest.mark.parametrize(
@@ -83,11 +123,11 @@ def test_where_the_kernel_tells_whom_it_stood_behind_the_window_makes_none(
     """Beside the bound on all of them, however they came about."""
     alone = rounds(10.0, 3.0, computing=2.0, behind=None)
     seen = rounds(10.0, 9.0, ours=4.0, computing=computing, behind=behind)
-    rows = pilot._simulation_rows(100, alone, seen)
+    rows = pilot._simulation_rows(100, alone, seen, Rounds())
     assert verdicts(rows) == [False, kept]
     assert [row.figures["count"] for row in rows[2:4]] == [18.0, 3.0]
     seen.behind[2] = None  # of one round it did not
-    assert verdicts(pilot._simulation_rows(100, alone, seen)) == [False]
+    assert verdicts(pilot._simulation_rows(100, alone, seen, Rounds())) == [False]
 
 
 @pytest.mark.parametrize(

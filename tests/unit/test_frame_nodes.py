@@ -275,7 +275,7 @@ class _Nowhere:
 
 
 def flood(folder: Path, frames: int) -> tuple[Traffic, Traffic]:
-    """Take random frames on a CAN bus and as datagrams; return both sides with their counts."""
+    """Take ``frames`` random frames on a CAN bus and as many datagrams; return both sides."""
     dbc, toml = frame_files(folder)
     nodes = [
         Traffic(_Nowhere(addressed), Layout.of(()), Layout.of(list(codecs.values()), prefix=True))
@@ -283,7 +283,7 @@ def flood(folder: Path, frames: int) -> tuple[Traffic, Traffic]:
     ]
     stream = RandomStreams(9).stream("flood")
     own = [(c.identifier, c.extended) for c in nodes[0].receives.codecs]
-    for _ in range(frames // 2):
+    for _ in range(frames):
         identifier, extended = own[int(stream.integers(4))]
         if stream.random() < 0.3:
             identifier = int(stream.integers(2**11))
@@ -297,19 +297,19 @@ def flood(folder: Path, frames: int) -> tuple[Traffic, Traffic]:
 
 
 @pytest.mark.parametrize(
-    "frames", [10_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.full])]
+    "frames", [5_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.full])]
 )
 def test_random_frames_do_no_harm(tmp_path: Path, frames: int) -> None:
     """Each one is taken, ignored, or counted as malformed with its reason."""
     for node in flood(tmp_path, frames):
         taken = sum(node.counts.values())
-        assert taken + node.ignored + node.malformed_frames == frames // 2
-        assert taken > frames / 100
-        assert node.malformed_frames > frames / 100
+        assert taken + node.ignored + node.malformed_frames == frames
+        assert taken > frames / 50
+        assert node.malformed_frames > frames / 50
         assert len(node.malformed) <= MOST_REASONS + 1
         assert np.isfinite(node.values).all()
         assert any("bytes" in reason for reason in node.malformed)
-    assert OTHERS in flood(tmp_path, 4000)[1].malformed
+    assert OTHERS in flood(tmp_path, 2000)[1].malformed
 
 
 def test_two_frames_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:

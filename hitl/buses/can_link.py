@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 from hitl.buses.contract import LinkError
@@ -20,6 +21,8 @@ from rtsim.core.tag import NS_PER_S
 
 _MULTICAST = "udp_multicast"
 _MOST_ECHOES = 1024
+_STRICT = ("virtual", _MULTICAST)
+"""Interfaces whose options are all known.  Those of adapters can be anything."""
 _NETWORKED = ("socketcand",)
 """Further interfaces whose frames pass a network."""
 
@@ -73,6 +76,16 @@ class CanLink:
                 f"cannot open {text}: {str(error) or type(error).__name__}; check that the adapter "
                 f"is there and that python-can's interface {interface} is installed"
             ) from None
+        if interface in _STRICT:
+            self._refuse_unknown(options)
+
+    def _refuse_unknown(self, options: Mapping[str, str]) -> None:
+        """Raise :class:`ScenarioError` for an option that python-can's bus would ignore."""
+        known = [*signature(type(self._bus).__init__).parameters][2:-1]  # self, channel, kwargs
+        for name in options:
+            if name not in known:
+                self.close()
+                raise UnknownName("option", name, ["dbc", "frames", "remote", *known], self._name)
 
     def send(self, frame: Frame) -> None:
         bus, can = self._open(), self._can

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from hitl.buses.can_link import CanLink
@@ -95,6 +96,9 @@ def parse_frame_url(text: str) -> FrameUrl:
     remote = options.pop("remote", "no")
     if remote not in ("yes", "no"):
         raise ScenarioError(f"{text}: remote={remote}; write remote=yes or leave it out")
+    for option in options:
+        if meant := get_close_matches(option, (*_FILES, "remote"), n=1, cutoff=0.75):
+            raise ScenarioError(f"{text}: unknown option {option}; did you mean {meant[0]}?")
     path = unquote(parts.path.removeprefix("/"))
     return FrameUrl(
         text, parts.scheme, unquote(parts.netloc), path, options, "".join(files), remote == "yes"

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rtsim.cli.common import json_option, reports_errors, show_result
+from rtsim.cli.common import NO, json_option, reports_errors, show_result
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.components.can_analysis import PeriodicFrame, worst_latencies
 from rtsim.components.can_bus import INTERMISSION, MOST_BYTES, CanBus
@@ -40,7 +40,7 @@ def check(file: Path, bitrate: int, as_json: bool) -> None:
 
     For frames that have a period, the command prints the load of the bus and the longest latency,
     with the most stuff bits, without error frames, and if no other frames use the bus. Exit status
-    0 if FILE can be used, 2 if not.
+    0 if FILE can be used, 1 if the bus cannot carry the load, 2 if FILE cannot be used.
 
     \b
     Examples:
@@ -55,11 +55,23 @@ def check(file: Path, bitrate: int, as_json: bool) -> None:
     for row in frames:
         row["worst_latency_ns"] = latencies.get(row["name"])
     load = sum(one.load for one in periodic) if periodic else None
+    why = f"a bus with {bitrate} bit/s cannot carry the load" if load and load >= 1.0 else None
     notes = [note for codec in codecs.values() for note in _notes(codec)]
     if as_json:
-        show_result({"file": str(file), "bitrate": bitrate, "frames": frames, "load": load,
-                     "notes": notes})  # fmt: skip
-        return
+        told = {"file": str(file), "bitrate": bitrate, "frames": frames, "load": load,
+                "notes": notes}  # fmt: skip
+        show_result(told, NO if why else 0, why)
+    else:
+        _print(file, bitrate, frames, notes, load)
+        if why:
+            click.echo(f"FAILED: {why}; use a higher bit rate, or longer periods")
+    if why:
+        raise SystemExit(NO)
+
+
+def _print(
+    file: Path, bitrate: int, frames: list[dict[str, Any]], notes: list[str], load: float | None
+) -> None:
     out = console()
     print_table(out, f"Frames of {file}", _FRAMES, [_cells(row) for row in frames])
     for row in frames:
@@ -67,8 +79,13 @@ def check(file: Path, bitrate: int, as_json: bool) -> None:
         print_table(out, f"Signals of {row['name']}", _SIGNALS, rows)
     for note in notes:
         click.echo(f"note: {note}")
-    if load is not None:
-        click.echo(f"load of a bus with {bitrate} bit/s: at most {100 * load:.1f} %")
+    without = [row["name"] for row in frames if row["period_ns"] is None and row["most_bits"]]
+    if load is None:
+        return
+    click.echo(
+        f"load of a bus with {bitrate} bit/s: at most {100 * load:.1f} %"
+        + (f", without {', '.join(without)}, which have no period" if without else "")
+    )
 
 
 def _periodic(codec: FrameCodec, bus: CanBus) -> PeriodicFrame | None:

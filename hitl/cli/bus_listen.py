@@ -70,7 +70,8 @@ def listen(url: str, count: int | None, seconds: float | None, as_json: bool) ->
         told = {"url": url, "frames": rows, "malformed": traffic.malformed}
         show_result(told, NO if bad else 0, why)
     else:
-        click.echo(f"{number} frames, {bad} malformed")
+        undecoded = "" if codecs else "; the URL names no file of frames, so none was decoded"
+        click.echo(f"{number} frames, {bad} malformed{undecoded}")
         for reason, times in traffic.malformed.items():
             click.echo(f"malformed: {times} x {reason}")
     if bad:

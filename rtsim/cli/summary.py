@@ -14,7 +14,7 @@ from rtsim.cli.faults import faults_to_json, print_faults
 from rtsim.cli.strict import print_strict, strict_to_json
 from rtsim.cli.tables import console
 from rtsim.cli.telemetry import telemetry_line, telemetry_to_json
-from rtsim.cli.told import print_told, told_to_json
+from rtsim.cli.told import print_told, print_waiting, told_to_json
 from rtsim.cli.web_page import page_to_json
 from rtsim.core.clock import age_ns
 from rtsim.core.errors import RecordingError
@@ -77,6 +77,7 @@ class RunSummary:
             "missed": result.missed,
             **faults_to_json(result.system.faults),
             "recording": None if result.path is None else str(result.path),
+            **({"waiting": result.waiting} if result.waiting else {}),
             **({"told": told_to_json(result)} if result.told else {}),
             **({"checkpoints": saved} if saved else {}),
             **(strict_to_json(result) if self.options.strict else {}),
@@ -110,6 +111,7 @@ class RunSummary:
         elif self.options.verbose:
             click.echo(f"engine: {result.certificate.engine}")
         print_told(result)
+        print_waiting(result)
         if more is not None:
             more()
         if self.options.strict:

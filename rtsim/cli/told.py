@@ -26,6 +26,18 @@ def print_told(result: RunResult) -> None:
         click.echo(f"{more} more such events are in the recording")
 
 
+def print_waiting(result: RunResult) -> None:
+    """Print one line for each medium at which messages waited when the run ended."""
+    for medium, senders in result.waiting.items():
+        count, each = sum(senders.values()), ", ".join(f"{n} {c}" for n, c in senders.items())
+        behind = max(senders.values()) > 1
+        what = "1 message waited" if count == 1 else f"{count} messages waited"
+        click.echo(
+            f"{medium}: {what} at the end of the run and cannot be recorded: {each}"
+            + ("; rtsim bus load SCENARIO prints the load of a CAN bus" if behind else "")
+        )
+
+
 def told_to_json(result: RunResult) -> list[dict[str, Any]]:
     """Return the events with values: guard, time (s) and values by name."""
     return [

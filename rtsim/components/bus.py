@@ -195,6 +195,11 @@ class Bus:
             begun.append(message)
         return begun
 
+    @property
+    def waiting(self) -> dict[str, dict[str, int]]:
+        """Return the number of messages that wait for each medium, by its name and by topic."""
+        return {name: queue.waiting for name, queue in self._media.items() if queue.waiting}
+
     def on_medium(self, name: str) -> bool:
         """Return whether messages of the topic ``name`` wait for a medium."""
         return name in self._on

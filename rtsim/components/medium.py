@@ -9,6 +9,7 @@ preemptive: a transmission that has begun is not interrupted.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -200,6 +201,12 @@ class MediumQueue:
     def _wait(self, entry: _Entry) -> None:
         order = entry.transmission.priority, entry.ready_ns, entry.number
         heapq.heappush(self._waiting, (*order, entry))
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """Return the number of messages that wait, by topic."""
+        entries = [e[-1] for e in self._coming] + [e[-1] for e in self._waiting]
+        return dict(sorted(Counter(entry.parcel.topic for entry in entries).items()))
 
     def save(self) -> dict[str, Any]:
         """Return all that waits as plain data."""

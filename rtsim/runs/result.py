@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -58,6 +58,9 @@ class RunResult(Tabular):
     """The last values of each port, of a prepared run; otherwise the system has them."""
     told: tuple[Event, ...] = ()
     """The events with values that guards told, such as a touchdown with its vertical speed."""
+    waiting: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The number of messages that waited for each medium at the end, by its name and by sender.
+    These messages have no rows."""
     earlier: tuple[RunResult, ...] = ()
     """The segments before this one."""
 
@@ -95,7 +98,8 @@ class RunResult(Tabular):
     def warnings(self) -> list[str]:
         """Return one text for each problem that did not end the run but makes its result doubtful.
 
-        The problems are overruns, late answers, missed requests, and faults that never acted.  They
+        The problems are overruns, late answers, missed requests, faults that never acted, and media
+        that could not carry the messages of a sender: at the end, several of them waited.  They
         make ``--strict`` fail.
         """
         faults = self.system.faults
@@ -106,6 +110,10 @@ class RunResult(Tabular):
             "missed requests": self.missed,
         }
         found = [f"{what}: {count}" for what, count in counts.items() if count]
+        for medium, senders in self.waiting.items():
+            behind = [name for name, count in senders.items() if count > 1]
+            if behind:
+                found.append(f"senders that {medium} did not keep up with: {', '.join(behind)}")
         return found + ([f"faults that never acted: {', '.join(idle)}"] if idle else [])
 
     def final(self, name: str) -> float | Vector:

@@ -41,7 +41,7 @@ _LARGEST = 1e300
 def slope_of(bound: BoundModel, vectors: tuple[Vector, ...]) -> Slope:
     """Return the derivative of a model with the discrete signals, inputs and parameters z, u, p.
 
-    If the model raises an error, the derivative is nan.
+    If the model divides by zero, the derivative is infinite; if it raises another error, nan.
     """
     at, out = np.zeros(bound.model.states.size), np.zeros(bound.model.states.size)
     derivative = bound.derivative.on(at, *(v.copy() for v in vectors), out)
@@ -50,6 +50,8 @@ def slope_of(bound: BoundModel, vectors: tuple[Vector, ...]) -> Slope:
         at[:] = x
         try:
             derivative(float(t))
+        except ZeroDivisionError:
+            out.fill(np.inf)
         except BaseException as error:
             if from_outside(error):
                 raise

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from frame_parts import frame_files
+from frame_parts import DBC, frame_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -119,6 +119,16 @@ def test_a_file_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match=r"unknown kind of file of frames 'txt'"):
         read_frames(tmp_path / "a.txt")
     for text, said in (
+        (
+            DBC.replace("BO_ 256 10", "BO_ 256 -10").replace("INT 0 65535", "INT -99 99"),
+            "a.dbc: frame Engine has a period of -10 ms; give a positive period",
+        ),
+        (
+            DBC.replace("BO_ 300 ", "BO_ 512 "),
+            "a.dbc: frames Mux and Pedal both have the identifier 0x200",
+        ),
+        (DBC.replace("0.25,0", "0,0"), "a.dbc: Engine.speed: scale 0.0 and bias 0.0 must be"),
+        (DBC.replace(" Pedal:", " Mux:"), "a.dbc: several messages have the name Mux; rename one"),
         ("BO_ nonsense", "a.dbc is not a valid DBC file"),
         ('VERSION ""', "a.dbc describes no messages"),
     ):
@@ -128,6 +138,12 @@ def test_a_file_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     for text, said in (
         ("a = 1", "a.toml: a is not a frame"),
         ("[a", "a.toml is not valid TOML"),
+        (
+            '[a]\nidentifier=7\n[a.fields]\nx = {type="int8"}\n[b]\nidentifier=7\n[b.fields]\nx = '
+            '{type="int8"}',
+            "a.toml: frames a and b both have the identifier 0x007",
+        ),
+        ('[a]\nperiod=-0.1\n[a.fields]\nx = {type="int8"}', "frame a has a period of -100 ms"),
         ("", "describes no frames"),
         ("[a]", r"frame a has no fields; add \[a.fields\]"),
         ('[a]\nendian = "middle"\n[a.fields]\nx = {type="int8"}', "endian = 'middle'; choose"),

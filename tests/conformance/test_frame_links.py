@@ -9,12 +9,14 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from frame_parts import frame_files
 
 from hitl.buses import FRAME_LINKS, FrameLink, LinkError, open_frame_link
 from hitl.buses.udp_link import UdpLink
 from hitl.buses.urls import FrameUrl
 from hitl.testing.frame_links import check_frame_link
 from rtsim.components.frames import FRAME_FILES, Frame, FrameError, read_frames
+from rtsim.components.frames.struct_codec import read_structs
 from rtsim.core.errors import ScenarioError
 
 _NUMBER = count()
@@ -151,10 +153,17 @@ def test_a_link_and_a_kind_of_file_from_outside(
     FRAME_LINKS.add("memory", _Loop)
     ends = open_frame_link("memory://a"), open_frame_link("memory://a")
     check_frame_link(lambda: ends, [Frame(b"x"), Frame(b"")])
-    FRAME_FILES.add("arx", lambda path, overflow: {path.stem: overflow})  # type: ignore[dict-item]
+    _, toml = frame_files(tmp_path)
+    FRAME_FILES.add("arx", lambda _, overflow: read_structs(toml, overflow))
     (tmp_path / "a.arx").touch()
-    assert str(read_frames(tmp_path / "a.arx", "saturate")["a"]) == "saturate"
+    pedal = read_frames(tmp_path / "a.arx")["pedal"]
+    assert pedal == read_frames(toml)["pedal"]
+    monkeypatch.setattr(pedal, "period_ns", -1)
+    FRAME_FILES.add("bad", lambda *_: {"pedal": pedal})
+    (tmp_path / "a.bad").touch()
+    with pytest.raises(ScenarioError, match="frame pedal has a period of -1e-06 ms; give a pos"):
+        read_frames(tmp_path / "a.bad")
     with pytest.raises(ScenarioError, match=r"is 3; expected a function"):
         FRAME_LINKS.add("bad", 3)  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match=r"is 3; expected a function"):
-        FRAME_FILES.add("bad", 3)  # type: ignore[arg-type]
+        FRAME_FILES.add("worse", 3)  # type: ignore[arg-type]

@@ -100,7 +100,7 @@ def test_no_record_is_torn_and_none_comes_back(tmp_path: Path) -> None:
     assert child.returncode == 0
     assert int(told) > 10  # the stick's way too
     assert numbers == sorted(numbers)
-    assert len(set(numbers)) > 100
+    assert len(set(numbers)) > 20
 
 
 def test_without_the_check_such_records_are_torn(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_check_shows_what_a_file_describes(tmp_path: Path) -> None:
     assert f"Long 0x{2566844926 - 2**31:08x} 5" in text
     assert "speed rpm 0 16383.75 0.25 0" in text
     assert "temperature degC -40 215 1 -40" in text
-    assert "load of a bus with 500000 bit/s: at most 4.0 %" in text
+    assert "bus with 500000 bit/s: at most 4.0 %, without Long, Pedal, which have no" in text
     done = rtsim("bus", "check", str(toml), "--json")
     told = json.loads(done.output)
     assert (told["outcome"], told["load"]) == ("passed", pytest.approx(0.0075))
@@ -55,6 +55,37 @@ def test_check_shows_what_a_file_describes(tmp_path: Path) -> None:
     ]
     done = rtsim("bus", "check", str(tmp_path / "none.dbc"))
     assert (done.exit_code, "none.dbc does not exist" in done.output) == (2, True)
+
+
+def test_check_fails_if_a_bus_cannot_carry_the_frames(tmp_path: Path) -> None:
+    dbc, _ = frame_files(tmp_path)
+    done = rtsim("bus", "check", str(dbc), "--bitrate", "20000")
+    assert done.exit_code == 1
+    assert "FAILED: a bus with 20000 bit/s cannot carry the load; use a higher" in done.output
+    done = rtsim("bus", "check", str(dbc), "--bitrate", "20000", "--json")
+    assert (done.exit_code, json.loads(done.output)["outcome"]) == (1, "failed")
+
+
+def test_a_run_tells_the_messages_that_waited_for_a_bus_at_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "car.py"
+    path.write_text(SCENARIO)
+    words = ("run", str(path), "--until", "0.1", "--no-record")
+    done = rtsim(*words, "--strict")
+    assert (
+        "chassis: 1 message waited at the end of the run and cannot be recorded: a" in done.output
+    )
+    assert "did not keep up" not in done.output
+    assert "rtsim bus load" not in done.output
+    slow = (*words, "--set", "bitrate=20000")
+    done = rtsim(*slow)
+    assert done.exit_code == 0
+    assert "chassis: 133 messages waited at the end of the run and cannot be" in done.output
+    assert "; rtsim bus load SCENARIO prints the load of a CAN bus" in done.output
+    told = json.loads(rtsim(*slow, "--json").output)
+    assert sum(told["waiting"]["chassis"].values()) == 133
+    done = rtsim(*slow, "--strict")
+    assert done.exit_code == 1
+    assert "senders that chassis did not keep up with: a" in done.output
 
 
 def test_load_says_who_loads_a_bus_and_fails_if_it_is_too_much(tmp_path: Path) -> None:
@@ -97,6 +128,27 @@ def _later(link: FrameLink, *frames: Frame) -> Timer:
     timer = Timer(0.2, send)
     timer.start()
     return timer
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("db=car.dbc", "unknown option db; did you mean dbc?"),
+        ("frame=car.dbc", "unknown option frame; did you mean frames?"),
+        ("bits=3", "unknown option 'bits' in can://virtual/b?bits=3; known: dbc, frames, remote"),
+    ],
+)
+def test_listen_refuses_an_option_that_nothing_reads(option: str, said: str) -> None:
+    done = rtsim("bus", "listen", f"can://virtual/b?{option}", "--for", "0.01")
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_listen_says_that_nothing_was_decoded() -> None:
+    done = rtsim("bus", "listen", "can://virtual/b?rx_queue_size=9", "--for", "0.01")
+    assert done.output.strip() == (
+        "0 frames, 0 malformed; the URL names no file of frames, so none was decoded"
+    )
 
 
 @pytest.mark.live

@@ -27,6 +27,23 @@ def step_of(file: Path) -> int:
     return part.step.tick(1)
 
 
+def test_a_module_beside_the_file_is_found_and_only_by_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by an import in the function; as for a script that Python runs."""
+    for name in ("rtsim_beside_one", "rtsim_beside_two"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        (tmp_path / f"{name}.py").write_text("STEP = 0.03\n")
+    text = TEXT.replace("\ndef", "\nimport rtsim_beside_one\n\ndef").replace(
+        "0.01", "rtsim_beside_two.STEP"
+    )
+    text = text.replace("    out = ", "    import rtsim_beside_two\n    out = ", 1)
+    (tmp_path / "mine.py").write_text(text)
+    before = list(sys.path)
+    assert step_of(tmp_path / "mine.py") == 30_000_000
+    assert sys.path == before
+
+
 def test_an_edit_that_changes_neither_size_nor_second_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from rtsim.core.errors import RtsimError
+from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 
 OVERFLOW = ("error", "saturate")
@@ -67,6 +69,19 @@ class FrameCodec(Protocol):
         Raises :class:`FrameError` for a malformed frame; ``into`` is then unchanged.
         """
         ...
+
+
+def check_identifiers(path: Path, codecs: Iterable[FrameCodec]) -> None:
+    """Raise :class:`ScenarioError` if two frames of the file ``path`` have one identifier."""
+    known: dict[tuple[int, bool], str] = {}
+    for codec in codecs:
+        key = codec.identifier, codec.extended
+        other = known.setdefault(key, codec.name)
+        if other != codec.name:
+            raise ScenarioError(
+                f"{path}: frames {other} and {codec.name} both have the identifier "
+                f"{hexadecimal(*key)}; a receiver cannot tell them apart"
+            )
 
 
 def hexadecimal(identifier: int, extended: bool) -> str:

@@ -7,11 +7,15 @@ value on the grid of its raw numbers comes back unchanged.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging import ERROR, getLogger
 from math import isnan
 from pathlib import Path
 from typing import Any
 
-from rtsim.components.frames.contract import FrameError
+from rtsim.components.frames.contract import FrameError, check_identifiers
 from rtsim.components.frames.raw import RawType, integer
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extras import extra
@@ -129,15 +133,36 @@ def read_dbc(path: Path, overflow: str = "error") -> dict[str, DbcCodec]:
             f"{path} has more than {MOST_FILE_BYTES} bytes, too many for a DBC file"
         )
     try:
-        found = database.load_file(str(path), database_format="dbc", strict=True)
+        # cantools writes a warning of two messages with one identifier, which is an error here
+        with _errors_only("cantools"):
+            found = database.load_file(str(path), database_format="dbc", strict=True)
     except (database.errors.Error, database.UnsupportedDatabaseFormatError, ValueError) as error:
         told = " ".join(str(error).split())
         raise ScenarioError(f"{path} is not a valid DBC file: {told}") from None
     source = f"{path.name} sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
-    codecs = [DbcCodec(m, overflow, source) for m in found.messages if m.name != _NOT_SENT]
+    try:
+        codecs = [DbcCodec(m, overflow, source) for m in found.messages if m.name != _NOT_SENT]
+    except ScenarioError as error:
+        raise ScenarioError(f"{path}: {error}") from None
     if not codecs:
         raise ScenarioError(f"{path} describes no messages; a DBC file has lines BO_")
+    twice = [name for name, n in Counter(codec.name for codec in codecs).items() if n > 1]
+    if twice:
+        raise ScenarioError(f"{path}: several messages have the name {twice[0]}; rename one")
+    check_identifiers(path, codecs)
     return {codec.name: codec for codec in codecs}
+
+
+@contextmanager
+def _errors_only(package: str) -> Iterator[None]:
+    """Let a package log errors only meanwhile."""
+    logger = getLogger(package)
+    before = logger.level
+    logger.setLevel(ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _raw_type(message: str, signal: Any, overflow: str) -> RawType:

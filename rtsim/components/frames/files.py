@@ -44,7 +44,14 @@ def read_frames(path: str | Path, overflow: str = OVERFLOW[0]) -> Frames:
     if not path.is_file():
         raise ScenarioError(f"{path} does not exist; give a file of frames, such as car.dbc")
     suffix = path.suffix.lower().removeprefix(".")
-    return Frames(path, FRAME_FILES.get_or_raise(suffix, str(path))(path, overflow))
+    codecs = FRAME_FILES.get_or_raise(suffix, str(path))(path, overflow)
+    for codec in codecs.values():
+        if codec.period_ns < 0:
+            raise ScenarioError(
+                f"{path}: frame {codec.name} has a period of {codec.period_ns / 1e6:g} ms; give a "
+                "positive period, or 0 for none"
+            )
+    return Frames(path, codecs)
 
 
 class Frames(Mapping[str, FrameCodec]):

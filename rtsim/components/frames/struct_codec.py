@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rtsim.components.frames.contract import FrameError
+from rtsim.components.frames.contract import FrameError, check_identifiers
 from rtsim.components.frames.raw import RawType, integer
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
@@ -206,6 +206,7 @@ def read_structs(path: Path, overflow: str = "error") -> dict[str, StructCodec]:
         out[name] = StructCodec(name, table, overflow, path, source)
     if not out:
         raise ScenarioError(f"{path} describes no frames; write a table [NAME.fields] for each")
+    check_identifiers(path, (out[name] for name, table in tables.items() if "identifier" in table))
     return out
 
 

@@ -185,6 +185,8 @@ class RunSummary:
         """Exit the process with the run's exit status if it is not 0."""
         if self.lost is not None:
             click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
+        if self._refused:
+            click.secho(f"Error: --strict: {'; '.join(self._refused)}", err=True, fg="red")
         if self.status:
             sys.exit(self.status)
 

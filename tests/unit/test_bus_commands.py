@@ -85,7 +85,7 @@ def test_a_run_tells_the_messages_that_waited_for_a_bus_at_its_end(tmp_path: Pat
     assert sum(told["waiting"]["chassis"].values()) == 133
     done = rtsim(*slow, "--strict")
     assert done.exit_code == 1
-    assert "senders that chassis did not keep up with: a" in done.output
+    assert "Error: --strict: senders that chassis did not keep up with: a" in done.output
 
 
 def test_load_says_who_loads_a_bus_and_fails_if_it_is_too_much(tmp_path: Path) -> None:

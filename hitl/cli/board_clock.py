@@ -23,8 +23,9 @@ from rtsim.cli.common import json_option, reports_errors, show_result
 def clock(interface: str, url: str, as_json: bool) -> None:
     """Measure the clock of the Arduino code of INTERFACE on an emulated board.
 
-    The command prints a table for the interface file. With this table, millis() and micros() have
-    the same values in SIL as on the emulated board, within the resolution of the board's micros().
+    The command prints a table for the interface file. With this table, millis() and micros() in
+    SIL agree with the emulated board within some tens of microseconds, because the measurement
+    itself moves the times.
     Exit status 0 if the clock was measured, 2 otherwise.
 
     \b

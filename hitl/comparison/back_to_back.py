@@ -191,6 +191,7 @@ def climb(
         pair = _Pair(conditions, below, above, rules)
         loops = {name: pair.drive(name, source) for name in above.controllers}
         stimulated = {name: pair.stimulate(name, some) for name, some in sequences.items()}
+        loops |= {name: one.beside(loops[name]) for name, one in stimulated.items()}
         flight = None
         if closed:
             conditions.watch.stage(f"run with the {above.name}")

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner, Result
 from junit_schema import valid
-from stimuli_parts import write_dividing
+from stimuli_parts import write_dividing, write_motor_with_mode
 
 from hitl.cli.starting import write_starter
 from rtsim.cli import main
@@ -54,6 +54,34 @@ def test_a_difference_in_a_branch_that_the_run_leaves_open_is_found(motor: Path)
     valid(root)
     assert [s.get("failures") for s in root.iter("testsuite")] == ["0", "1"]
     assert "Generated stimuli" in Path("r.html").read_text()
+
+
+def test_signals_that_only_the_stimuli_moved_are_not_said_to_be_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stimulus = "[[stimulus]]\nsteps = [{ inputs = [0.0, 0.0, MODE, 0.0] }]\n"
+    head = 'format = 1\ncontroller = "motor"\ninputs = ["setpoint", "speed", "mode", "ready"]\n'
+    file = write_motor_with_mode(tmp_path)
+    words = (*UP_TO_1_S, "--open-only")
+    file.write_text(head + stimulus.replace("MODE", "0.0"))
+    result = sil("test", *words)
+    assert "but controller.state never moved" in " ".join(result.output.split()), result.output
+    file.write_text(head + stimulus.replace("MODE", "7.0"))
+    result = sil("test", *words)
+    text = " ".join(result.output.split())
+    assert result.exit_code == 0, result.output
+    assert "but controller.state moved only on the stimuli, not in the run" in text
+    assert "not exercised: controller: outputs that only the stimuli moved: state" in text
+    assert "not exercised: controller: inputs that only the stimuli changed: mode" in text
+    assert "never moved" not in text
+    assert "inputs that never changed: ready " in text, "no stimulus changed it"
+    told = json.loads(sil("test", *words, "--json").stdout)["open"]["controller"]
+    assert told["outputs_that_only_the_stimuli_moved"] == ["state"]
+    assert (told["outputs_that_never_moved"], told["inputs_that_never_changed"]) == (
+        [],
+        ["ready"],
+    )
 
 
 def test_a_stimulus_that_ends_the_c_code_fails_the_comparison(motor: Path) -> None:

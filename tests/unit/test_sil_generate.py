@@ -84,6 +84,28 @@ def test_signals_that_only_the_stimuli_moved_are_not_said_to_be_still(
     )
 
 
+@pytest.mark.parametrize(("wrong", "words"), [
+    ("8.0, 0.0", "mode = 8.0 is not allowed: high = 7 (motor.toml:14)"),
+    ("-1.0, 0.0", "mode = -1.0 is not allowed: low = 0 (motor.toml:14)"),
+    ("nan, 0.0", "mode = nan is not allowed: NaN needs nan = true (motor.toml:14)"),
+    ("inf, 0.0", "mode = inf is not allowed: an infinite value needs high = inf"),
+    ("7.0, 2.0", "ready = 2.0 is not allowed: a bool is 0 or 1 (motor.toml:15)"),
+])  # fmt: skip
+def test_a_value_that_the_interface_file_does_not_allow_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = write_motor_with_mode(tmp_path)
+    file.write_text(
+        'format = 1\ncontroller = "motor"\ninputs = ["setpoint", "speed", "mode", "ready"]\n'
+        "[[stimulus]]\nsteps = [{ inputs = [0.0, 0.0, 7.0, 1.0] }]\n[[stimulus]]\nsteps = [\n"
+        f"{{ inputs = [0.0, 0.0, 0.0, 0.0], times = 9 }}, {{ inputs = [0.0, 0.0, {wrong}] }}]\n"
+    )
+    result = sil("test", *UP_TO_1_S, "--open-only")
+    assert result.exit_code == 2, result.output
+    assert f"{file}: stimulus 2, entry 2 of its steps: {words}" in result.output
+
+
 def test_a_stimulus_that_ends_the_c_code_fails_the_comparison(motor: Path) -> None:
     text = motor.read_text()
     motor.write_text(text.replace("return -LIMIT;", "__builtin_trap();"))

@@ -121,6 +121,18 @@ def test_a_stimulus_that_ends_the_c_code_fails_the_comparison(motor: Path) -> No
     assert told["open"]["controller"]["ok"]
 
 
+def test_comparisons_that_were_not_taken_with_little_to_spare_are_listed(tmp_path: Path) -> None:
+    words = ("generate", "-c", write_dividing(tmp_path), "--runs", 3, "--seed", 1)
+    text = sil(*words, "-o", tmp_path / "a.stimuli.toml").output
+    told = json.loads(sil(*words, "--json", "-o", tmp_path / "b.stimuli.toml").stdout)
+    missing = told["not_with_little_to_spare"]
+    assert missing, text
+    assert text.count("\nnot with little to spare: dividing.c:") == len(missing)
+    for one in missing:
+        place = f"dividing.c:{one['line']}: {one['condition']} is just {one['way']}"
+        assert f"not with little to spare: {place}; {one['nearest']}\n" in text
+
+
 @pytest.mark.usefixtures("motor")
 def test_mistakes_are_named(tmp_path: Path) -> None:
     dividing = write_dividing(tmp_path / "d")

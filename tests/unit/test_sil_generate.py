@@ -42,6 +42,10 @@ def test_a_difference_in_a_branch_that_the_run_leaves_open_is_found(motor: Path)
     assert result.exit_code == 0, result.output
     count = len(told["stimuli"])
     assert f"in open and in closed loop, and on {count} stimul" in result.output
+    rows = [line for line in result.output.splitlines() if "motor.c:" in line]
+    assert len(rows) == count
+    assert all(len(row.rstrip()) <= 120 for row in rows), rows
+    assert any(row.rstrip().endswith(" more") for row in rows)
     motor.write_text(motor.read_text().replace("wanted < -LIMIT", BUG))
     result = sil("test", *UP_TO_1_S, "--no-stimuli")
     assert result.exit_code == 0, result.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,8 +107,14 @@ def test_a_pin_that_no_input_declares_is_an_error(tmp_path: Path) -> None:
         'name = "s"\narduino = true\nperiod = 0.1\nsources = ["s.ino"]\n'
         "[outputs]\nl = { pin = 3 }\n"
     )
-    with pytest.raises(ControllerError, match=r"analogRead\(\) of the pin A3.*pin = \"A3\""):
+    said = r"the interface file does not fit the code: analogRead\(\) of the pin A3.*pin = \"A3\""
+    with pytest.raises(ControllerError, match=said):
         rows_of(InProcess(path), np.zeros((1, 0)))
+    controller = SilController(path, cases=None).fresh()
+    with closing(controller):
+        controller.send(Tag(0), np.zeros(0))
+        with pytest.raises(ControllerError, match=said):
+            controller.receive(Tag(0), 5.0)
 
 
 def test_a_library_that_checks_millis_skips_steps_in_sil() -> None:

@@ -14,12 +14,14 @@ THROWN_BYTES = 256
 
 _UNDECLARED = "rtsim_undeclared: "
 """Begin of the text of an exception for what the interface file lacks (``rtsim_arduino.cpp``)."""
+MISFIT = "the interface file does not fit the code: "
+"""Begin of the text of the error for what the interface file lacks."""
 
 
 def misfit(thrown: str) -> str:
     """Return what the interface file lacks for the code, as a clause; "" for other exceptions."""
     _, found, lacking = thrown.partition(_UNDECLARED)
-    return f"the interface file does not fit the code: {lacking}" if found else ""
+    return f"{MISFIT}{lacking}" if found else ""
 
 
 def refusal(

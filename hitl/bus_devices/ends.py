@@ -11,8 +11,11 @@ from hitl.boards.bus import EMPTY, BusOp, BusReply
 from hitl.boards.contract import BoardError
 from hitl.boards.emulated import EmulatedBoard
 from hitl.bus_devices.device import BusDevice, I2cDevice, SpiDevice
-from hitl.bus_devices.faults import BusFault
+from hitl.bus_devices.faults import BusFault, why_idle
 from rtsim.core.tag import NS_PER_S
+
+_MOST = 8
+"""Most addresses that a sentence lists."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class _End:
     """What the ends of I2C and SPI have in common: time, values, and pins that devices drive."""
 
     kind: ClassVar[str]
+    reached: ClassVar[str]
+    """What a board does to a device before it transfers bytes: ``addressed`` or ``selected``."""
     origin_ns = 0
     """Time since power-on at which the run began, from which the times of faults count, ns."""
 
@@ -45,6 +50,8 @@ class _End:
         self.faults = list(faults)
         self.acted: Counter[BusFault] = Counter()
         """Number of operations that each fault changed."""
+        self.asked: Counter[str] = Counter()
+        """Number of transfers to each device since power-on, also of those that failed."""
         self._levels: dict[tuple[str, str], bool] = {}
         found = board.description.bus(bus)
         if found.kind != self.kind:
@@ -55,6 +62,15 @@ class _End:
     def begin(self) -> None:
         """Count the times of the faults from the board's present cycle on."""
         self.origin_ns = self._ns(self._board.cycles)
+
+    def why_idle(self, fault: BusFault) -> str:
+        """Return why ``fault`` has changed no operation; empty if it has changed one."""
+        ran_ns = self._ns(self._board.cycles) - self.origin_ns
+        return "" if self.acted[fault] else why_idle(fault, ran_ns)
+
+    def why_unused(self, name: str) -> str:
+        """Return a sentence if the device ``name`` had no transfer; else an empty text."""
+        return "" if self.asked[name] else f"{name} was never {self.reached}"
 
     def _ns(self, cycle: int) -> int:
         return cycle * NS_PER_S // self._board.clock_hz
@@ -121,6 +137,7 @@ class I2cEnd(_End):
     """The devices of an I2C bus, which are found by their addresses."""
 
     kind = "i2c"
+    reached = "addressed"
 
     def __init__(
         self, board: EmulatedBoard, bus: str, placed: Sequence[Placed],
@@ -129,6 +146,8 @@ class I2cEnd(_End):
         super().__init__(board, bus, placed, faults)
         self._with: tuple[str, I2cDevice] | None = None
         """The device that has acknowledged its address in this transfer, and its name."""
+        self.empty: Counter[int] = Counter()
+        """Number of transfers to each address at which there is no device."""
 
     def took(self, op: BusOp, byte: int, cycle: int) -> BusReply | None:
         ns = self._advance(cycle)
@@ -177,8 +196,11 @@ class I2cEnd(_End):
 
     def _addressed(self, byte: int, ns: int) -> bool:
         before, self._with = self._with, None
-        for one in self.placed:
-            if one.address != byte >> 1 or self._acting("nack_address", ns, one.name):
+        there = [one for one in self.placed if one.address == byte >> 1]
+        self.asked.update(one.name for one in there)
+        self.empty.update([] if there else [byte >> 1])
+        for one in there:
+            if self._acting("nack_address", ns, one.name):
                 continue
             assert isinstance(one.device, I2cDevice)
             if one.device.start(bool(byte & 1)):
@@ -186,6 +208,18 @@ class I2cEnd(_End):
         if before is not None and (self._with is None or self._with[1] is not before[1]):
             before[1].stop()
         return self._with is not None
+
+    def why_unused(self, name: str) -> str:
+        text = super().why_unused(name)
+        if not text or not self.empty:
+            return text
+        first = [f"0x{address:02x}" for address in sorted(self.empty)]
+        more = f" and {len(first) - _MOST} more" if len(first) > _MOST else ""
+        many = "addresses" if len(first) > 1 else "address"
+        return (
+            f"{text}; the firmware asked for the {many} {', '.join(first[:_MOST])}{more}, "
+            "where no device is"
+        )
 
     def _leave(self) -> None:
         if self._with is not None:
@@ -201,6 +235,7 @@ class SpiEnd(_End):
     """The devices of an SPI bus.  A pin that the board drives low selects a device."""
 
     kind = "spi"
+    reached = "selected"
 
     def __init__(
         self, board: EmulatedBoard, bus: str, placed: Sequence[Placed],
@@ -216,6 +251,7 @@ class SpiEnd(_End):
         self._selected[pin] = not level
         for one in self.placed:
             if one.select == pin and isinstance(one.device, SpiDevice):
+                self.asked[one.name] += not level
                 one.device.deselect() if level else one.device.select()
 
     def took(self, op: BusOp, byte: int, cycle: int) -> BusReply | None:

@@ -206,6 +206,8 @@ def _show(
         click.echo(
             f"open: {missing.branch.in_words}: not reached in {result.runs} runs; {missing.nearest}"
         )
+    for far in result.far:
+        click.echo(f"not with little to spare: {far.branch.just}; {far.nearest}")
     for text in result.unstable:
         click.echo(f"reached once, and not when the stimulus ran again: {text}")
     if not result.in_full:

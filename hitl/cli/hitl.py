@@ -158,6 +158,7 @@ def hitl(
 
     summary = run_command(options, quiet=as_json, prepare=prepare)
     task = next(t for t in summary.result.system.controllers if t.name == taken)
+    summary = replace(summary, doubts=_doubts(task, rig))
     if as_json:
         summary.show_json(rig=_told(task, rig))
     else:
@@ -203,17 +204,26 @@ def _told(task: ControllerTask, rig: Rig) -> dict[str, Any]:
         "silences": controller.silences,
         "signals": controller.last,
         "bus_faults": [
-            {"bus": row.bus, "kind": row.fault.kind, "operations": acted}
-            for row, acted in _bus_faults(controller, rig)
+            {"bus": row.bus, "kind": row.fault.kind, "operations": acted, "idle": idle}
+            for row, acted, idle in _bus_faults(controller, rig)
         ],
+        "unused_bus_devices": {} if controller.buses is None else controller.buses.unused,
         "budget": {**asdict(controller.budget), "holds": controller.budget.holds},
     }
 
 
-def _bus_faults(controller: RigController, rig: Rig) -> list[tuple[RigBusFault, int]]:
-    """Return each fault of a bus with the number of operations that it changed."""
-    acted = [] if controller.buses is None else controller.buses.acted
-    return list(zip(rig.bus_faults, acted, strict=True)) if acted else []
+def _bus_faults(controller: RigController, rig: Rig) -> list[tuple[RigBusFault, int, str]]:
+    """Return each fault of a bus, how many operations it changed, and why it changed none."""
+    buses = controller.buses
+    return [] if buses is None else list(zip(rig.bus_faults, buses.acted, buses.idle, strict=True))
+
+
+def _doubts(task: ControllerTask, rig: Rig) -> tuple[str, ...]:
+    """Return a text if faults of buses never acted: then the run does not show their effect."""
+    controller = task.controller
+    assert isinstance(controller, RigController)
+    idle = [row.in_words for row, acted, _ in _bus_faults(controller, rig) if not acted]
+    return (f"faults of buses that never acted: {', '.join(idle)}",) if idle else ()
 
 
 def _print(task: ControllerTask, rig: Rig) -> None:
@@ -243,9 +253,11 @@ def _print(task: ControllerTask, rig: Rig) -> None:
         f"{told['repeated']} requests repeated; "
         f"the watchdog drove the fail-safe values {told['silences']} times"
     )
-    for row, acted in _bus_faults(controller, rig):
-        where = f"{row.bus} ({row.fault.device})" if row.fault.device else row.bus
-        console().print(f"fault {row.fault.kind} at {where}: {acted} operations changed")
+    for row, acted, idle in _bus_faults(controller, rig):
+        what = f": {acted} operations changed" if acted else f" never acted: {idle}"
+        console().print(f"fault {row.in_words}{what}", soft_wrap=True, markup=False)
+    for text in told["unused_bus_devices"].values():
+        console().print(text, soft_wrap=True, markup=False)
     console().print(
         f"{BaudRate.of(rig.description, rig.baud)}; {controller.budget}",
         soft_wrap=True,

@@ -31,7 +31,7 @@ from hitl.comparison.exercise import Effects, FlightCoverage
 from hitl.comparison.flight import LoopComparison
 from hitl.comparison.flights import LATE, MISSED, compare_flights
 from hitl.comparison.ladder import Ladder
-from hitl.comparison.mismatches import mismatches, too_slow
+from hitl.comparison.mismatches import mismatches, refuse_misfit, too_slow
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import First, OpenLoop, defaults, open_loop
 from hitl.comparison.recorded_inputs import in_terms_of, inputs_of, signals_of
@@ -190,7 +190,10 @@ def climb(
         uppermost = above is sides[-1]
         pair = _Pair(conditions, below, above, rules)
         loops = {name: pair.drive(name, source) for name in above.controllers}
+        for name, loop in loops.items():
+            refuse_misfit(loop, above.controllers[name])
         stimulated = {name: pair.stimulate(name, some) for name, some in sequences.items()}
+        loops |= {name: one.beside(loops[name]) for name, one in stimulated.items()}
         flight = None
         if closed:
             conditions.watch.stage(f"run with the {above.name}")

@@ -28,6 +28,10 @@ class Exercise:
     """Names of the input columns that never changed."""
     any: bool = True
     """True if an output changed, or had a value other than 0 and other than its initial value."""
+    stimulated_outputs: tuple[str, ...] = ()
+    """Names of the still output columns that moved in the comparison on stimuli."""
+    stimulated_inputs: tuple[str, ...] = ()
+    """Names of the still input columns that moved in the comparison on stimuli."""
 
     @classmethod
     def of(
@@ -56,17 +60,37 @@ class Exercise:
     @property
     def in_words(self) -> list[str]:
         """Sentences on what was not exercised; empty if everything was exercised."""
-        out = []
-        if self.still_outputs:
-            out.append(f"outputs that never moved: {', '.join(self.still_outputs)}")
-        if self.still_inputs:
-            out.append(f"inputs that never changed: {', '.join(self.still_inputs)}")
-        return out
+        told = {
+            "outputs that never moved": self.never_moved,
+            "outputs that only the stimuli moved": self.stimulated_outputs,
+            "inputs that never changed": self.never_changed,
+            "inputs that only the stimuli changed": self.stimulated_inputs,
+        }
+        return [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
+
+    @property
+    def reservations(self) -> list[str]:
+        """Clauses on the outputs that never moved in the run, each with the name of the output."""
+        out = [f"{name} never moved" for name in self.never_moved]
+        only = self.stimulated_outputs
+        return out + [f"{name} moved only on the stimuli, not in the run" for name in only]
+
+    @property
+    def never_moved(self) -> list[str]:
+        """Names of the output columns that neither the run nor a stimulus moved."""
+        return [name for name in self.still_outputs if name not in self.stimulated_outputs]
+
+    @property
+    def never_changed(self) -> list[str]:
+        """Names of the input columns that changed neither in the run nor in a stimulus."""
+        return [name for name in self.still_inputs if name not in self.stimulated_inputs]
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "outputs_that_never_moved": list(self.still_outputs),
-            "inputs_that_never_changed": list(self.still_inputs),
+            "outputs_that_never_moved": self.never_moved,
+            "outputs_that_only_the_stimuli_moved": list(self.stimulated_outputs),
+            "inputs_that_never_changed": self.never_changed,
+            "inputs_that_only_the_stimuli_changed": list(self.stimulated_inputs),
         }
 
 

@@ -1,16 +1,21 @@
-"""Notes on differences between a reference model and its translation that are not errors."""
+"""Differences between a reference model and its translation other than in their answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from hitl.comparison.checks import another_period
+from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import REFERENCE_MODEL
 from hitl.controllers.protocols import interface_of
+from hitl.interface.lines import InterfaceError
+from hitl.worker.refusal import MISFIT
 from rtsim.components.controller import Controller
 from rtsim.components.latency import Fixed, LatencyModel
 from rtsim.components.protocols import parameters_of
 from rtsim.core.tag import Period
+from rtsim.record.verdict import Outcome
 
 
 def mismatches(
@@ -30,6 +35,20 @@ def mismatches(
     for whose, here, there in sides:
         if alone := [parameter for parameter in here if parameter not in there]:
             yield f"{name}: only the {whose} has the parameters {', '.join(alone)}"
+
+
+def refuse_misfit(loop: OpenLoop, translation: Controller) -> None:
+    """Raise :class:`InterfaceError` if the run of ``loop`` ended for a lack of the interface file.
+
+    Then the comparison says nothing about the code, unless an earlier answer differs.
+    """
+    _, found, lacking = loop.error.partition(MISFIT)
+    interface = interface_of(translation)
+    if not found or interface is None:
+        return
+    if replace(loop, environment=True).outcome is Outcome.UNDECIDED:
+        text = lacking.partition("\n")[0]
+        raise InterfaceError(f"{interface.place('inputs', '')}: {MISFIT}{text}")
 
 
 def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,6 +45,21 @@ class Stimulated:
             # A stimulus is there to reach a branch: it need not move any output.
             loops.append(replace(drive(table, tags), exercise=Exercise()))
         return cls(name, stimuli, tuple(loops))
+
+    def beside(self, run: OpenLoop) -> OpenLoop:
+        """Return the open loop ``run`` with the signals that it left still and stimuli moved.
+
+        A signal moved if it had, in a compared step, another value than in the run.
+        """
+        still, outputs = run.exercise, [signal.name for signal in run.signals]
+        answers = [loop.design[: loop.answered] for loop in self.loops]
+        given = [loop.inputs[: loop.answered] for loop in self.loops]
+        moved = replace(
+            still,
+            stimulated_outputs=_moved(outputs, still.still_outputs, run.design, answers),
+            stimulated_inputs=_moved(run.input_names, still.still_inputs, run.inputs, given),
+        )
+        return replace(run, exercise=moved)
 
     @property
     def outcome(self) -> Outcome:
@@ -99,3 +114,11 @@ class Stimulated:
                 for loop, stimulus in zip(self.loops, self.stimuli.stimuli, strict=True)
             ],
         }
+
+
+def _moved(
+    columns: Sequence[str], still: Sequence[str], run: Table, stimuli: Sequence[Table]
+) -> tuple[str, ...]:
+    """Return the columns of ``still`` that have another value in ``stimuli`` than in ``run``."""
+    at = {name: columns.index(name) for name in still}
+    return tuple(n for n in still if any((t[:, at[n]] != run[0, at[n]]).any() for t in stimuli))

@@ -144,11 +144,21 @@ class BackToBack:
     @property
     def reserved(self) -> list[str]:
         """Return the reservations that the text of a passed verdict has to mention."""
-        out = [
-            f"{name}.{column} never moved"
+        return [*self._still, *self._ineffective]
+
+    @property
+    def _still(self) -> list[str]:
+        """Clauses on outputs that never moved in the run."""
+        return [
+            f"{name}.{words}"
             for name, loop in self.open.items()
-            for column in loop.exercise.still_outputs
+            for words in loop.exercise.reservations
         ]
+
+    @property
+    def _ineffective(self) -> list[str]:
+        """Clauses on answers, faults and tolerances that make the verdict say less."""
+        out: list[str] = []
         effects = {} if self.flight is None else self.flight.effects
         out += filter(None, (effect.nothing(name) for name, effect in effects.items()))
         never = [fault.name for fault in self.faults if not fault.activations]
@@ -177,7 +187,7 @@ class BackToBack:
             for name, loop in self.open.items()
             for words in loop.exercise.in_words
         ]
-        return [*out, *(text for text in self.reserved if not text.endswith(" never moved"))]
+        return [*out, *self._ineffective]
 
     @property
     def coverage(self) -> list[str]:

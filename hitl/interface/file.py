@@ -123,8 +123,10 @@ class Interface:
         return Signals(*(f.signal for f in self.parameter_fields))
 
     def place(self, table: str, key: str) -> str:
-        """Return ``file:line`` of a key, or of its table if the table has no such key."""
-        return f"{self.lines.path}:{self.lines.of(table, key)}"
+        """Return ``file:line`` of a signal in any table, or of a key or its table."""
+        fields = {"inputs": self.input_fields, "outputs": self.output_fields}.get(table, ())
+        line = next((field.line for field in fields if field.signal.name == key), 0)
+        return f"{self.lines.path}:{line or self.lines.of(table, key)}"
 
     @property
     def schema(self) -> int:

@@ -40,6 +40,8 @@ _STIMULI = (
     Column("verdict"),
     Column("reaches", fold=True),
 )
+_BRIEF = 48
+"""Most characters of a branch in a brief table."""
 BIT_IDENTICAL = "bit-identical"
 Cells = list[tuple[str, ...]]
 
@@ -62,16 +64,27 @@ def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
     return columns, [_open_row(loops, name) for name in _outputs(loops)]
 
 
-def stimuli_table(one: Stimulated) -> tuple[tuple[Column, ...], Cells]:
-    """Return the table of the stimuli of one controller: columns, and one row for each stimulus."""
+def stimuli_table(one: Stimulated, brief: bool = False) -> tuple[tuple[Column, ...], Cells]:
+    """Return the table of the stimuli of one controller: columns, and one row for each stimulus.
+
+    A ``brief`` table names only the first branch that a stimulus reaches.
+    """
     rows: Cells = []
     for number, loop in enumerate(one.loops):
         worst = loop.worst_first()[0]
         verdict = "ok" if loop.ok else "fails" if loop.outcome is Outcome.FAILED else "undecided"
-        found = one.reaches(number)
+        found = _first(one.stimuli.stimuli[number].reaches) if brief else one.reaches(number)
         steps = str(loop.steps) if loop.answered == loop.steps else f"{loop.answered}/{loop.steps}"
         rows.append((str(number + 1), steps, worst.name, percent(worst.share), verdict, found))
     return _STIMULI, rows
+
+
+def _first(reaches: Sequence[str]) -> str:
+    """Return the first branch in at most ``_BRIEF`` characters, and how many more there are."""
+    if not reaches:
+        return ""
+    text = reaches[0] if len(reaches[0]) <= _BRIEF else f"{reaches[0][: _BRIEF - 1]}…"
+    return f"{text}, and {len(reaches) - 1} more" if len(reaches) > 1 else text
 
 
 def _gap_columns(loop: OpenLoop) -> tuple[Column, Column]:

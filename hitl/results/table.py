@@ -83,7 +83,7 @@ class Tables:
 def _stimulated(pair: BackToBack, several: bool, width: int) -> Iterator[Part]:
     """Yield the tables of the stimuli of a pair, each followed by its failures."""
     for one in pair.stimulated.values():
-        columns, rows = stimuli_table(one)
+        columns, rows = stimuli_table(one, brief=True)
         title = f"{one.title}, {pair.sides.gap}" if several else one.title
         yield fitted(title, columns, rows, width)
         yield from _lines(*one.why)

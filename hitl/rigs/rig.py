@@ -139,6 +139,12 @@ class RigBusFault:
     bus: str
     fault: BusFault
 
+    @property
+    def in_words(self) -> str:
+        """Kind and place, such as ``nack_address at controller.i2c (imu)``."""
+        at = f"{self.bus} ({self.fault.device})" if self.fault.device else self.bus
+        return f"{self.fault.kind} at {at}"
+
 
 @dataclass(frozen=True)
 class Rig:

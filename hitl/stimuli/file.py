@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.interface import Interface
+from hitl.interface import Field, Interface
+from hitl.stimuli.allowed import inputs_by_column, why_refused
 from hitl.stimuli.errors import StimuliError
 from rtsim.core.signals import Signals
 
@@ -122,8 +123,8 @@ def stimuli_of(
     """Return the stimuli by controller name.
 
     They are read from the files ``given`` by name, or else from the file beside the interface file,
-    if there is one.  Raises :class:`StimuliError` for a file that cannot be read, or that belongs
-    to another controller.
+    if there is one.  Raises :class:`StimuliError` for a file that cannot be read, that belongs to
+    another controller, or that has a value which its interface file does not allow.
     """
     out = {}
     for name, interface in interfaces.items():
@@ -132,7 +133,7 @@ def stimuli_of(
             if interface is None or not beside(interface).is_file():
                 continue
             path = beside(interface)
-        stimuli = load_stimuli(path)
+        stimuli = load_stimuli(path, interface)
         if interface is not None and stimuli.controller != interface.name:
             raise StimuliError(
                 f"{path} has stimuli for the controller {stimuli.controller}, but "
@@ -142,8 +143,11 @@ def stimuli_of(
     return out
 
 
-def load_stimuli(path: Path) -> Stimuli:
-    """Read a file of stimuli.  Raises :class:`StimuliError`, with the entry, for any error."""
+def load_stimuli(path: Path, interface: Interface | None = None) -> Stimuli:
+    """Read a file of stimuli for the controller ``interface``.
+
+    Raises :class:`StimuliError`, with the entry, for any error.
+    """
     try:
         if path.stat().st_size > MOST_BYTES:
             raise StimuliError(f"{path} has more than {MOST_BYTES} bytes, the limit of stimuli")
@@ -154,13 +158,15 @@ def load_stimuli(path: Path) -> Stimuli:
         ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise StimuliError(f"{path} is not valid TOML: {error}") from None
-    return _Reader(path).stimuli(data)
+    return _Reader(path, interface).stimuli(data)
 
 
 class _Reader:
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, interface: Interface | None) -> None:
+        self.path, self.interface = path, interface
         self._steps = 0
+        self._inputs: list[tuple[str, Field]] = []
+        """The inputs that the interface file declares, in the order of the columns."""
 
     def stimuli(self, data: Mapping[str, Any]) -> Stimuli:
         self._known(data, _KEYS, "the top level")
@@ -173,6 +179,9 @@ class _Reader:
         if not isinstance(controller, str) or not controller:
             raise self._error('controller is missing or not a text; write controller = "motor"')
         inputs = self._texts(data.get("inputs"), "inputs")
+        of = self.interface if self.interface and self.interface.name == controller else None
+        known = {} if of is None else inputs_by_column(of)
+        self._inputs = [(n, known[n]) for n in inputs] if set(inputs) <= set(known) else []
         generated = data.get("generated", {})
         listed = data.get("stimulus", [])
         if not isinstance(generated, dict):
@@ -217,6 +226,13 @@ class _Reader:
         ]
         if not isinstance(given, list) or len(numbers) != len(given) or len(given) != width:
             raise self._error(f"{place}: inputs is {given!r}; write a list of {width} numbers")
+        for (name, row), value in zip(self._inputs, numbers, strict=False):
+            if why := why_refused(row, value):
+                declared = f"{self.interface.path.name}:{row.line}" if self.interface else ""
+                raise self._error(
+                    f"{place}: {name} = {value!r} is not allowed: {why} ({declared}); change the "
+                    "value or the interface file"
+                )
         return numbers
 
     def _times(self, given: object, place: str) -> int:

@@ -83,6 +83,8 @@ class Generated:
     """``file:line`` of functions whose branches were not measured."""
     unstable: tuple[str, ...] = ()
     """Goals that a stimulus reached once, but not when it ran again."""
+    far: tuple[Open, ...] = ()
+    """The branches that no sequence took with little to spare, without those in ``open``."""
 
     @property
     def complete(self) -> bool:
@@ -126,6 +128,13 @@ class Generated:
                     "nearest": one.nearest,
                 }
                 for one in self.open
+            ],
+            "not_with_little_to_spare": [
+                {
+                    "file": str(one.branch.file), "line": one.branch.line, "way": one.branch.way,
+                    "condition": one.branch.text, "nearest": one.nearest,
+                }
+                for one in self.far
             ],
             "stimuli": [
                 {"steps": len(s.steps), "reaches": list(s.reaches), "fails": s.fails}
@@ -197,7 +206,8 @@ def generate(
         begun=begun[:count],
         reached=reached[:count],
         edges=(int(reached[count:].sum()), len(found.edges)),
-        open=_open(search, found, reached[:count]),
+        open=_open(search, found, np.flatnonzero(~reached[:count])),
+        far=_open(search, found, _far(found, reached), first=count),
         runs=runs,
         in_full=in_full,
         unread=tuple(found.unread),
@@ -248,7 +258,15 @@ def _failing(search: Search, ranges: Ranges) -> dict[str, Trial]:
     }
 
 
-def _open(search: Search, found: Probed, reached: NDArray[np.bool_]) -> tuple[Open, ...]:
-    """Return the branches that were not reached, in the order of the files."""
-    left = [Open(found.branches[b], *search.closest[b]) for b in np.flatnonzero(~reached)]
-    return tuple(sorted(left, key=lambda one: one.branch))
+def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the comparisons (k,) that were taken, but never with little to spare."""
+    taken, closely = reached.reshape(2, -1)
+    return np.array([b for b in sorted(found.edges) if taken[b] and not closely[b]], np.int64)
+
+
+def _open(
+    search: Search, found: Probed, left: NDArray[np.int64], first: int = 0
+) -> tuple[Open, ...]:
+    """Return the branches ``left`` (k,), whose goals begin at ``first``, in the order of files."""
+    out = [Open(found.branches[b], *search.closest[first + b]) for b in left]
+    return tuple(sorted(out, key=lambda one: one.branch))

@@ -6,6 +6,7 @@ import re
 import signal
 from dataclasses import dataclass
 
+from hitl.worker.refusal import misfit
 from rtsim.core.errors import ControllerError
 
 _MEANINGS = {
@@ -68,6 +69,8 @@ class WorkerEnding:
         if found := _LEFT.search(self.stderr):
             return f": the C called exit({self.code}) in its {found[1]}, which must return"
         if found := _THREW.search(self.stderr):
+            if lacking := misfit(found[1]):
+                return f": {lacking}"
             return f": the C++ code threw {found[1]}, which nothing caught, in its {found[2]}"
         return "" if self.code else " before it had finished: check whether the C calls _exit()"
 

@@ -12,6 +12,17 @@ THREW = 0x20000000
 THROWN_BYTES = 256
 """Bytes of the text of what was thrown, as in ``rtsim_unit.h``."""
 
+_UNDECLARED = "rtsim_undeclared: "
+"""Begin of the text of an exception for what the interface file lacks (``rtsim_arduino.cpp``)."""
+MISFIT = "the interface file does not fit the code: "
+"""Begin of the text of the error for what the interface file lacks."""
+
+
+def misfit(thrown: str) -> str:
+    """Return what the interface file lacks for the code, as a clause; "" for other exceptions."""
+    _, found, lacking = thrown.partition(_UNDECLARED)
+    return f"{MISFIT}{lacking}" if found else ""
+
 
 def refusal(
     name: str, status: int, given: Signals, values: Vector, outputs: Signals, thrown: str = ""
@@ -26,6 +37,8 @@ def refusal(
     if status == OF_ANOTHER_SIZE:
         return f"{name} was sent a wrong number of values"
     if status == THREW:
+        if lacking := misfit(thrown):
+            return f"{name}: {lacking}"
         return f"{name} threw {thrown}, which nothing caught"
     if status >= EXITED:
         return f"{name} called exit({status - EXITED}), but it must return"

@@ -49,6 +49,8 @@ class RunSummary:
     inbox: Inbox | None = None
     total_ns: int = field(default_factory=age_ns)
     """Wall-clock time from the start of the command to the end of the run, ns."""
+    doubts: tuple[str, ...] = ()
+    """Warnings of the command itself, which make ``--strict`` fail as those of the run do."""
 
     def show_json(self, **more: object) -> None:
         """Print the summary as JSON, with the command's own entries ``more``."""
@@ -179,7 +181,7 @@ class RunSummary:
     def _refused(self) -> list[str]:
         """Return the warnings for which ``--strict`` exits with status 1, without duplicates."""
         found = [text for one in self.result.segments for text in one.warnings]
-        return list(dict.fromkeys(found)) if self.options.strict else []
+        return list(dict.fromkeys([*found, *self.doubts])) if self.options.strict else []
 
     def exit(self) -> None:
         """Exit the process with the run's exit status if it is not 0."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hitl.cli.starting import write_starter
+
 MACHINE = """#include "machine.h"
 #define WELL(x) ((x) > 99.5 && !((x) >= 100.5))
 
@@ -82,3 +84,40 @@ def _write(
         f"[code]\n{code}\n[inputs]\n{inputs}\n[outputs]\n{outputs}\n"
     )
     return path
+
+
+MODE = "mode = { type = 'uint8', low = 0, high = 7 }\nready = { type = 'bool' }\n"
+"""Two further inputs of the motor controller of ``rtsim sil init``."""
+
+
+def write_motor_with_mode(folder: Path) -> Path:
+    """Write a motor controller that copies its inputs; return the path of its stimuli.
+
+    The run holds the third input and the output ``state``, which is a copy of it.
+    """
+    write_starter(folder)
+    _change(
+        folder / "motor.toml",
+        ('speed)"\n', 'speed); state = mode"\n'),
+        ("\n[outputs]\n", f"{MODE}\n[outputs]\nstate = {{ type = 'uint8' }}\n"),
+    )
+    _change(
+        folder / "scenario.py",
+        (
+            'speed [rad/s]"),\n        outputs=Signals(',
+            'speed [rad/s]", "mode", "ready"),\n        outputs=Signals("state", ',
+        ),
+        ("y[0]", "y[1]"),
+        ("    wanted = p[0]", "    y[0] = u[2]\n    wanted = p[0]"),
+        ("    design = ", '    out.source("held", Signals("mode", "ready"))\n    design = '),
+        ('"motor.speed"}', '"motor.speed", "mode": "held.mode", "ready": "held.ready"}'),
+    )
+    return folder / "motor.stimuli.toml"
+
+
+def _change(path: Path, *changes: tuple[str, str]) -> None:
+    text = path.read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    path.write_text(text, encoding="utf-8")

@@ -128,10 +128,12 @@ def test_the_sensor_is_read(name: str) -> None:
 @each
 def test_swept_voltages_give_exact_codes(name: str) -> None:
     with bench(name) as on:
+        assert on.spi.why_unused("adc") == "adc was never selected"
         for code in (0, 1, 255, 256, 511, 512, 767, 1022, 1023):
             on.spi.set("adc", "ch6", (code + 0.5) * 5.0 / 1024)
             assert on.code(6) == code
         assert on.code(5) == 0
+        assert on.spi.why_unused("adc") == ""
         on.spi.faults[:] = [BusFault("wrong_byte", 0, mask=0x01)]
         assert on.code(6) == 1023 ^ 0x101, "a bit of each of the two bytes"
 
@@ -159,9 +161,11 @@ def test_no_device_and_no_acknowledgement(name: str) -> None:
     with bench(name) as on:
         assert on.transfer(0x40, b"\x00") == (NO_DEVICE, b"")
         assert on.transfer(0x40, b"", 1)[0] == NO_DEVICE
+        assert on.i2c.why_unused("imu").endswith("asked for the address 0x40, where no device is")
         nack = on.fault("nack_address")
         assert on.transfer(0x68, b"\x75", 1)[0] == NO_DEVICE
         assert on.i2c.acted[nack] == 1
+        assert on.i2c.why_unused("imu") == "", "it was addressed, though it did not acknowledge"
         on.fault("nack_data")
         assert on.transfer(0x68, b"\x75", 1)[0] == REFUSED
         on.fault("wrong_byte", mask=0x03)

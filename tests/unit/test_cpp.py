@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from arduino_parts import rows_of
+from click.testing import CliRunner
 from emulated_board_parts import need
 
 from hitl.building.sketch_text import cpp_text
@@ -15,6 +17,7 @@ from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
 from hitl.interface import InterfaceError, load_interface
+from rtsim.cli import main
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 
@@ -106,8 +109,32 @@ def test_a_pin_that_no_input_declares_is_an_error(tmp_path: Path) -> None:
         'name = "s"\narduino = true\nperiod = 0.1\nsources = ["s.ino"]\n'
         "[outputs]\nl = { pin = 3 }\n"
     )
-    with pytest.raises(ControllerError, match=r"analogRead\(\) of the pin A3.*pin = \"A3\""):
+    said = r"the interface file does not fit the code: analogRead\(\) of the pin A3.*pin = \"A3\""
+    with pytest.raises(ControllerError, match=said):
         rows_of(InProcess(path), np.zeros((1, 0)))
+    controller = SilController(path, cases=None).fresh()
+    with closing(controller):
+        controller.send(Tag(0), np.zeros(0))
+        with pytest.raises(ControllerError, match=said):
+            controller.receive(Tag(0), 5.0)
+
+
+def test_a_comparison_names_the_interface_file_that_lacks_a_pin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not say that the code differs: the code was not compared."""
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, ["sil", "init", ".", "--example", "arduino"]).exit_code == 0
+    path = Path("thermostat.toml")
+    path.write_text(path.read_text().replace('"A0"', '"A1"'))
+    words = ["sil", "test", "scenario.py:room", "-c", str(path), "--open-only"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert done.output.startswith(
+        "Error: thermostat.toml:6: the interface file does not fit the code: analogRead() of the "
+        "pin A0, which no input of the interface file feeds; add to [inputs]: NAME"
+    ), done.output
+    assert "does not do" not in done.output
 
 
 def test_a_library_that_checks_millis_skips_steps_in_sil() -> None:

@@ -61,7 +61,9 @@ def test_what_was_not_exercised_in_words_and_as_data() -> None:
     assert both.in_words == ["outputs that never moved: a", "inputs that never changed: in_a"]
     assert both.to_json() == {
         "outputs_that_never_moved": ["a"],
+        "outputs_that_only_the_stimuli_moved": [],
         "inputs_that_never_changed": ["in_a"],
+        "inputs_that_only_the_stimuli_changed": [],
     }
     assert exercised([[0, 0]]).nothing.startswith("the reference model never moves a, b in these")
 

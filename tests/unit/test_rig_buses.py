@@ -176,6 +176,20 @@ def test_what_is_wrong_is_named_with_its_line(
     assert str(caught.value).startswith(f"{path}:{line}: "), str(caught.value)
 
 
+@pytest.mark.parametrize(("old", "new", "line", "said"), [
+    ('signal = "rate", ', "", 22, "unknown input 'gyro_y' in the replacement of balance"),
+    ('signal = "tilt"', 'signal = "tlt"', 23, "unknown input 'tlt' in the replacement"),
+    ("drive = {", "drve = {", 10, "unknown output 'drve' in the replacement of balance"),
+])  # fmt: skip
+def test_a_signal_that_the_scenario_lacks_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, line: int, said: str
+) -> None:
+    path = changed(tmp_path, old, new)
+    done = CliRunner().invoke(hitl, [str(EXAMPLE / "pendulum.py"), "--rig", str(path)])
+    assert done.exit_code == 2
+    assert f"{path}:{line}: {said}" in done.output, done.output
+
+
 WRONG_FAULTS = [
     ('"stuck_sda"', '"stuck"', "unknown kind 'stuck'"),
     ('"controller.i2c"\nkind', '"controller.spi"\nkind', "unknown bus 'controller.spi'"),

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner, Result
 from junit_schema import valid
-from stimuli_parts import write_dividing
+from stimuli_parts import write_dividing, write_motor_with_mode
 
 from hitl.cli.starting import write_starter
 from rtsim.cli import main
@@ -42,6 +42,10 @@ def test_a_difference_in_a_branch_that_the_run_leaves_open_is_found(motor: Path)
     assert result.exit_code == 0, result.output
     count = len(told["stimuli"])
     assert f"in open and in closed loop, and on {count} stimul" in result.output
+    rows = [line for line in result.output.splitlines() if "motor.c:" in line]
+    assert len(rows) == count
+    assert all(len(row.rstrip()) <= 120 for row in rows), rows
+    assert any(row.rstrip().endswith(" more") for row in rows)
     motor.write_text(motor.read_text().replace("wanted < -LIMIT", BUG))
     result = sil("test", *UP_TO_1_S, "--no-stimuli")
     assert result.exit_code == 0, result.output
@@ -54,6 +58,56 @@ def test_a_difference_in_a_branch_that_the_run_leaves_open_is_found(motor: Path)
     valid(root)
     assert [s.get("failures") for s in root.iter("testsuite")] == ["0", "1"]
     assert "Generated stimuli" in Path("r.html").read_text()
+
+
+def test_signals_that_only_the_stimuli_moved_are_not_said_to_be_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stimulus = "[[stimulus]]\nsteps = [{ inputs = [0.0, 0.0, MODE, 0.0] }]\n"
+    head = 'format = 1\ncontroller = "motor"\ninputs = ["setpoint", "speed", "mode", "ready"]\n'
+    file = write_motor_with_mode(tmp_path)
+    words = (*UP_TO_1_S, "--open-only")
+    file.write_text(head + stimulus.replace("MODE", "0.0"))
+    result = sil("test", *words)
+    assert "but controller.state never moved" in " ".join(result.output.split()), result.output
+    file.write_text(head + stimulus.replace("MODE", "7.0"))
+    result = sil("test", *words)
+    text = " ".join(result.output.split())
+    assert result.exit_code == 0, result.output
+    assert "but controller.state moved only on the stimuli, not in the run" in text
+    assert "not exercised: controller: outputs that only the stimuli moved: state" in text
+    assert "not exercised: controller: inputs that only the stimuli changed: mode" in text
+    assert "never moved" not in text
+    assert "inputs that never changed: ready " in text, "no stimulus changed it"
+    told = json.loads(sil("test", *words, "--json").stdout)["open"]["controller"]
+    assert told["outputs_that_only_the_stimuli_moved"] == ["state"]
+    assert (told["outputs_that_never_moved"], told["inputs_that_never_changed"]) == (
+        [],
+        ["ready"],
+    )
+
+
+@pytest.mark.parametrize(("wrong", "words"), [
+    ("8.0, 0.0", "mode = 8.0 is not allowed: high = 7 (motor.toml:14)"),
+    ("-1.0, 0.0", "mode = -1.0 is not allowed: low = 0 (motor.toml:14)"),
+    ("nan, 0.0", "mode = nan is not allowed: NaN needs nan = true (motor.toml:14)"),
+    ("inf, 0.0", "mode = inf is not allowed: an infinite value needs high = inf"),
+    ("7.0, 2.0", "ready = 2.0 is not allowed: a bool is 0 or 1 (motor.toml:15)"),
+])  # fmt: skip
+def test_a_value_that_the_interface_file_does_not_allow_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = write_motor_with_mode(tmp_path)
+    file.write_text(
+        'format = 1\ncontroller = "motor"\ninputs = ["setpoint", "speed", "mode", "ready"]\n'
+        "[[stimulus]]\nsteps = [{ inputs = [0.0, 0.0, 7.0, 1.0] }]\n[[stimulus]]\nsteps = [\n"
+        f"{{ inputs = [0.0, 0.0, 0.0, 0.0], times = 9 }}, {{ inputs = [0.0, 0.0, {wrong}] }}]\n"
+    )
+    result = sil("test", *UP_TO_1_S, "--open-only")
+    assert result.exit_code == 2, result.output
+    assert f"{file}: stimulus 2, entry 2 of its steps: {words}" in result.output
 
 
 def test_a_stimulus_that_ends_the_c_code_fails_the_comparison(motor: Path) -> None:
@@ -69,6 +123,18 @@ def test_a_stimulus_that_ends_the_c_code_fails_the_comparison(motor: Path) -> No
     assert (result.exit_code, told["outcome"]) == (1, "failed")
     assert not told["stimulated"]["controller"]["ok"]
     assert told["open"]["controller"]["ok"]
+
+
+def test_comparisons_that_were_not_taken_with_little_to_spare_are_listed(tmp_path: Path) -> None:
+    words = ("generate", "-c", write_dividing(tmp_path), "--runs", 3, "--seed", 1)
+    text = sil(*words, "-o", tmp_path / "a.stimuli.toml").output
+    told = json.loads(sil(*words, "--json", "-o", tmp_path / "b.stimuli.toml").stdout)
+    missing = told["not_with_little_to_spare"]
+    assert missing, text
+    assert text.count("\nnot with little to spare: dividing.c:") == len(missing)
+    for one in missing:
+        place = f"dividing.c:{one['line']}: {one['condition']} is just {one['way']}"
+        assert f"not with little to spare: {place}; {one['nearest']}\n" in text
 
 
 @pytest.mark.usefixtures("motor")

@@ -66,6 +66,19 @@ def test_what_was_not_reached_is_not_called_unreachable(machine: Generated) -> N
     assert "unreachable" not in machine.in_words
 
 
+def test_what_was_not_taken_with_little_to_spare_is_listed(machine: Generated) -> None:
+    """All that is missing from the count is listed, here or with the open branches."""
+    reached, comparisons = machine.edges
+    told = machine.to_json()
+    far = told["not_with_little_to_spare"]
+    assert len(far) + len(told["open"]) == comparisons - reached
+    assert all(one["nearest"].startswith("nearest: ") for one in far)
+    names = {(one["line"], one["condition"], one["way"]) for one in far}
+    assert len(names) == len(far)
+    ways = {one.branch.just for one in machine.far}
+    assert ways.isdisjoint(text for one in machine.stimuli.stimuli for text in one.reaches)
+
+
 def test_the_same_seed_and_runs_give_the_same_file(machine: Generated, tmp_path: Path) -> None:
     # a search that the clock ends is what --runs gives with its number of runs
     made = build(write_machine(tmp_path))

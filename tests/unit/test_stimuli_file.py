@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from stimuli_parts import write_dividing
 
-from hitl.interface import load_interface
+from hitl.interface import Field, load_interface
+from hitl.stimuli.allowed import why_refused
 from hitl.stimuli.errors import StimuliError
 from hitl.stimuli.file import Stimuli, Stimulus, beside, load_stimuli, stimuli_of
 from rtsim.core.signals import Signal, Signals
@@ -85,3 +86,14 @@ def test_the_file_beside_the_interface_file_is_taken(tmp_path: Path) -> None:
         stimuli_of({"c": interface})
     with pytest.raises(StimuliError, match=r"none\.toml: No such file"):
         stimuli_of({"c": interface}, {"c": tmp_path / "none.toml"})
+
+
+def test_a_scaled_value_at_its_limit_is_allowed_and_one_that_the_type_cannot_hold_is_not() -> None:
+    scaled = Field(Signal("x", type="int16", low=0.0, high=0.3), "x", True, 1, scale=0.1)
+    assert why_refused(scaled, 3 * 0.1) == "", "0.30000000000000004"
+    assert why_refused(scaled, 0.31) == "high = 0.3"
+    wide = Field(Signal("x", type="int8"), "x", True, 1)
+    assert (why_refused(wide, 127.0), why_refused(wide, 128.0)) == ("", "int8 cannot hold it")
+    special = Field(Signal("x"), "x", True, 1, specials=(np.nan, np.inf))
+    assert [why_refused(special, v) for v in (np.nan, np.inf, 1e300)] == ["", "", ""]
+    assert why_refused(special, -np.inf) == "an infinite value needs low = -inf"

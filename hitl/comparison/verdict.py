@@ -145,9 +145,7 @@ class BackToBack:
     def reserved(self) -> list[str]:
         """Return the reservations that the text of a passed verdict has to mention."""
         out = [
-            f"{name}.{column} never moved"
-            for name, loop in self.open.items()
-            for column in loop.exercise.still_outputs
+            f"{name}.{words}" for name, loop in self.open.items() for words in loop.exercise.idle
         ]
         effects = {} if self.flight is None else self.flight.effects
         out += filter(None, (effect.nothing(name) for name, effect in effects.items()))
@@ -177,7 +175,8 @@ class BackToBack:
             for name, loop in self.open.items()
             for words in loop.exercise.in_words
         ]
-        return [*out, *(text for text in self.reserved if not text.endswith(" never moved"))]
+        idle = (" never moved", " was never finite")
+        return [*out, *(text for text in self.reserved if not text.endswith(idle))]
 
     @property
     def coverage(self) -> list[str]:

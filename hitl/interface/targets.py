@@ -58,7 +58,7 @@ class Target:
     pins: Pins | None = None
     """The pins of Arduino code; ``None`` if they are not known."""
     phrase: str = "this host"
-    """The target inside a sentence: ``an Uno``."""
+    """The target inside a sentence, with its article."""
 
 
 _NAME = re.compile(r"(A|D|GP)\d+\Z")

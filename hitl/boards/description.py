@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hitl.boards.contract import BoardError, Pwm
-from hitl.interface.targets import Target, processor
+from hitl.interface.targets import Pins, Target, processor
 
 _IN_A_PACKAGE = {"gcc": "cc", "g++": "c++", "gcc-ar": "ar"}
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}\Z")
@@ -299,8 +299,10 @@ class BoardDescription:
 
     @property
     def target(self) -> Target:
-        """The processor as a target, with the types that its compiler lacks."""
-        return processor(self.processor, self.types.double_bytes)
+        """The processor as a target, with the types that its compiler lacks, and the pins."""
+        bare = processor(self.processor, self.types.double_bytes)
+        pins = Pins.of(self.pins.numbers, self.pins.channels) if self.pins else None
+        return replace(bare, pins=pins, phrase=self.phrase)
 
     @property
     def titled(self) -> str:

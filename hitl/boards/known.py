@@ -51,6 +51,9 @@ def board_named(name: str, where: str = "") -> BoardDescription:
     """
     start = f"{where}: " if where else ""
     if name not in BOARDS:
+        bare = name.removeprefix("board:").partition("?")[0]
+        if bare in BOARDS:
+            raise BoardError(f"{start}unknown board {name!r}, which is a URL; write {bare}")
         raise BoardError(f"{start}unknown board {name!r}; known: {', '.join(BOARDS)}")
     try:
         return BOARDS[name]

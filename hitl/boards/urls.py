@@ -21,7 +21,7 @@ from hitl.boards.contract import BoardError, BoardLink
 from hitl.boards.description import BoardDescription
 from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.intel_hex import read_image
-from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL, board_named
+from hitl.boards.known import BOARDS, DEFAULT_BOARD, DEFAULT_URL, board_named
 from hitl.boards.serial_port import SerialLink
 
 BAUD = DEFAULT_BOARD.line.baud
@@ -63,11 +63,11 @@ def parse_url(text: str) -> BoardUrl:
     try:
         parts = urlsplit(text)
     except ValueError:  # an incomplete IPv6 address
-        raise BoardError(f"{text!r} is not a board URL; expected {_FORMS}") from None
+        raise _no_url(text) from None
     if parts.scheme == "board":
         options = _options(text, parts.query, ("backend", "baud"))
         if parts.netloc:
-            raise BoardError(f"{text!r} is not a board URL; expected {_FORMS}")
+            raise _no_url(text)
         board = board_named(parts.path, text)
         emulators = tuple(board.emulators)
         if not emulators:
@@ -86,7 +86,7 @@ def parse_url(text: str) -> BoardUrl:
             )
         name = board_named(options.get("board", DEFAULT_BOARD.name), text).name
         return BoardUrl(text, False, place, _baud(text, options), board=name)
-    raise BoardError(f"{text!r} is not a board URL; expected {_FORMS}")
+    raise _no_url(text)
 
 
 def open_link(url: str, firmware: Path | None = None) -> BoardLink:
@@ -121,6 +121,12 @@ def open_board(url: str, firmware: Path | None) -> EmulatedBoard:
     image = read_image(firmware, board.memory.flash, board.memory.flash_begins)
     command = board.emulator(at.backend).command()
     return EmulatedBoard(image, command, at.backend, at.baud, description=board)
+
+
+def _no_url(text: str) -> BoardError:
+    name = text.partition("?")[0]
+    hint = f"did you mean board:{text}?" if name in BOARDS else f"expected {_FORMS}"
+    return BoardError(f"{text!r} is not a board URL; {hint}")
 
 
 def _options(text: str, query: str, known: tuple[str, ...]) -> dict[str, str]:

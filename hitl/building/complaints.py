@@ -19,6 +19,7 @@ _CPP_LIBRARY = re.compile(
     r"undefined (?:reference to|symbol:) [`'\"]?"
     r"(?:__cxa_|__gxx_personality|operator (?:new|delete)|vtable for __cxxabiv1|std::)"
 )
+_NO_LIBRARY = re.compile(r"error: '?(?P<name>Wire|SPI|EEPROM)\.h'?(?:: No such| file not found)")
 _HINTS = (
     ("implicit declaration", "name its header under headers"),
     ("undeclared function", "name its header under headers"),
@@ -47,11 +48,20 @@ def in_few_words(interface: Interface) -> Iterator[None]:
     except BuildError as error:
         lines = _complaints(interface, str(error)) or _undefined(interface, str(error))
         if not lines:
+            if (missing := _NO_LIBRARY.search(str(error))) and interface.language.clock is not None:
+                raise BuildError(f"{error}\n{_without(missing['name'])}") from error
             if not interface.language.cpp and any(map(is_cpp, interface.sources)):
                 hint = f'{interface.lines.path}: C++ code needs the line language = "c++"'
                 raise BuildError(f"{error}\n{hint}") from error
             raise
         raise refused(lines) from error
+
+
+def _without(library: str) -> str:
+    return (
+        f"{library} is not available in rtsim: leave its calls out of the controller, and declare "
+        "the values as signals (docs/arduino.md)"
+    )
 
 
 def refused(complaints: Iterable[str]) -> InterfaceError:

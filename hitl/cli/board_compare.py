@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import click
 import numpy as np
 
 from hitl.boards.known import BOARDS, board_named
-from hitl.comparison.of_boards import OnOneBoard, on_boards, random_inputs
+from hitl.comparison.of_boards import OfBoards, OnOneBoard, on_boards, random_inputs
 from hitl.interface import load_interface
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.tables import Column, console, print_table
@@ -39,8 +38,9 @@ def compare(interface: str, names: str | None, steps: int, seed: int, as_json: b
 
     INTERFACE is FILE.toml or FILE.toml:VARIANT. The table has the execution time of a step, the
     stack, the time of an exchange over the serial line, and the number of steps whose outputs have
-    the bits of the C code on this host. Exit status 0 if all outputs are equal on all boards, 1 if
-    an output differs, 2 if a board could not run the controller.
+    the bits of the C code on this host; below it is the first difference of each board. Exit status
+    0 if all outputs are equal on all boards, 1 if an output differs or a step fails on this host,
+    2 if a board could not run the controller or no output ever moved.
 
     \b
     Example:
@@ -48,17 +48,17 @@ def compare(interface: str, names: str | None, steps: int, seed: int, as_json: b
     """
     loaded = load_interface(interface)
     asked = names.split(",") if names is not None else _emulated()
-    rows = on_boards(loaded, asked, random_inputs(loaded.inputs, steps, seed))
-    failed = [f"{row.board.name}: {row.why}" for row in rows if row.why]
-    differ = [row.board.name for row in rows if row.equal < row.steps]
-    status = 1 if differ else 2 if failed else 0
-    why = "; ".join(failed) or None
-    if differ:
-        why = f"outputs differ from those of the host's build on {', '.join(differ)}"
+    result = on_boards(loaded, asked, random_inputs(loaded, steps, seed))
+    status = result.outcome.value
     if as_json:
-        show_result({"name": loaded.name, "boards": [_told(row) for row in rows]}, status, why)
+        told = {
+            "name": loaded.name,
+            "boards": [_told(row) for row in result.rows],
+            "not_exercised": [*result.idle],
+        }
+        show_result(told, status, result.why or None)
     else:
-        _show(loaded.name, rows, steps, failed)
+        _show(loaded.name, result, steps)
     sys.exit(status)
 
 
@@ -66,11 +66,15 @@ def _emulated() -> list[str]:
     return [name for name in BOARDS if board_named(name).emulators]
 
 
-def _show(name: str, rows: Sequence[OnOneBoard], steps: int, failed: Sequence[str]) -> None:
-    out, ran = console(), [row for row in rows if row.steps]
+def _show(name: str, result: OfBoards, steps: int) -> None:
+    out, ran = console(), [row for row in result.rows if row.steps]
     if ran:
         print_table(out, f"{name}, {steps} random inputs", COLUMNS, [_cells(row) for row in ran])
-    for line in failed:
+    lines = [f"{row.board.name}: {row.first.in_words}" for row in ran if row.first]
+    lines += [*filter(None, [result.host.error, *result.stopped])]
+    if ran:
+        lines += [result.nothing] if result.nothing else [f"but {words}" for words in result.idle]
+    for line in lines:
         out.print(line, soft_wrap=True, markup=False)
 
 
@@ -94,6 +98,7 @@ def _told(row: OnOneBoard) -> dict[str, object]:
         "steps": row.steps,
         "equal_steps": row.equal,
         "why": row.why,
+        "first_difference": None if row.first is None else row.first._asdict(),
     }
     if row.image is not None and row.steps:
         per_ns = row.board.clock_hz / 1e9

@@ -20,18 +20,21 @@ from rtsim.cli.common import json_option, reports_errors, show_result
     "--baud", type=int, default=None,
     help=f"Bit rate of the serial line, bit/s.  [default: {DEFAULT_BOARD.line.baud}]",
 )  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace files of the sketch that were edited.")
 @board_option
 @json_option
 @reports_errors
 def export(
-    interface: str, folder: Path, baud: int | None, board_name: str | None, as_json: bool
-) -> None:
+    interface: str, folder: Path, baud: int | None, force: bool, board_name: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Write the controller of INTERFACE as a sketch with the library rtsim to FOLDER/NAME.
 
     The Arduino IDE, arduino-cli and PlatformIO compile the sketch for any board with an Arduino
     core. The sketch contains the controller's sources and the library, and needs nothing else.
-    --board gives the sizes of C types: a board with the same sizes must run the sketch. Exit status
-    0 if the sketch was written, 2 otherwise.
+    --board gives the sizes of C types: a board with the same sizes must run the sketch. This
+    command does not compile the sketch. It refuses to replace a file that was edited since the last
+    export, unless --force is given. Exit status 0 if the sketch was written, 2 otherwise.
 
     \b
     Examples:
@@ -40,7 +43,7 @@ def export(
     """
     board = chosen(board_name)
     made = exported(load_interface(interface), baud, board)
-    place = made.write(folder)
+    place = made.write(folder, force)
     if as_json:
         show_result({
             "name": made.name,
@@ -49,7 +52,11 @@ def export(
             "baud": made.baud,
             "sketch": str(place),
             "files": sorted(made.files),
+            "compiled": False,
         })  # fmt: skip
         return
     click.echo(f"sketch: {place}, {len(made.files)} files, {made.baud} baud")
-    click.echo(f"next: open {place / f'{made.name}.ino'} in the Arduino IDE, and upload it")
+    click.echo(
+        f"not compiled; next: open {place / f'{made.name}.ino'} in the Arduino IDE, which compiles "
+        "and uploads it"
+    )

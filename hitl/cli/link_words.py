@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from hitl.boards.description import BoardDescription
-from hitl.boards.known import DEFAULT_BOARD
 from hitl.comparison.execution import FEWEST_FOR_P99, p99
 from hitl.interface import Interface
 from hitl.protocol.codec import name_hash
@@ -41,9 +40,7 @@ def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
     ]
 
 
-def about_trial(
-    trial: LinkTrial, own_time: bool, at: BoardDescription = DEFAULT_BOARD
-) -> list[str]:
+def about_trial(trial: LinkTrial, own_time: bool, at: BoardDescription) -> list[str]:
     """Return lines of text about the serial line, the round trips and the clock.
 
     If ``own_time`` is true, the board's clock measured the times, otherwise the host's clock.
@@ -115,9 +112,7 @@ def board_json(board: HelloReply) -> dict[str, Any]:
     }
 
 
-def trial_json(
-    trial: LinkTrial, own_time: bool, at: BoardDescription = DEFAULT_BOARD
-) -> dict[str, Any]:
+def trial_json(trial: LinkTrial, own_time: bool, at: BoardDescription) -> dict[str, Any]:
     """Return the result of a link test as plain data; keys ending in ``_ns`` are times in ns."""
     delays, clock, rate = trial.delays_ns, trial.clock, _line_rate(trial, at)
     quantiles = {"min": 0.0, "median": 0.5, "p99": 0.99, "max": 1.0}

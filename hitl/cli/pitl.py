@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from hitl.boards.known import DEFAULT_URL
+from hitl.boards.urls import parse_url
 from hitl.cli.common import link_option, parse_controllers, refuse_warnings, warnings_option
 from hitl.cli.comparing import ComparisonOptions, comparison_options, watch_of
 from hitl.comparison.back_to_back import Ladder, climb
@@ -177,7 +178,7 @@ def _controllers(
 
 def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
     """Print the identity of each board, and the share of the period that the serial line needs."""
-    out = console()
+    out, line = console(), parse_url(url).description.line
     for name, one in met.items():
         out.print(f"{name} on {url}: {hello(one.board)}", soft_wrap=True, markup=False)
         if name in both.images:
@@ -185,7 +186,7 @@ def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
             if times := both.images[name].board.times:
                 out.print(f"times: {times}", soft_wrap=True, markup=False)
         for text in (
-            rate_in_words(one.baud, one.board.clock_hz),
+            rate_in_words(one.baud, one.board.clock_hz, line),
             f"before the first step: {one.budget}",
         ):
             out.print(text, soft_wrap=True, markup=False)

@@ -27,7 +27,9 @@ class Exercise:
     still_inputs: tuple[str, ...] = ()
     """Names of the input columns that never changed."""
     any: bool = True
-    """True if an output changed, or had a value other than 0 and other than its initial value."""
+    """True if an output changed, or had a finite value other than 0 and its initial value."""
+    never_finite: tuple[str, ...] = ()
+    """Names of the output columns that were NaN or infinite in every step."""
     stimulated_outputs: tuple[str, ...] = ()
     """Names of the still output columns that moved in the comparison on stimuli."""
     stimulated_inputs: tuple[str, ...] = ()
@@ -41,15 +43,40 @@ class Exercise:
 
         ``inputs`` (k, m) and ``outputs`` (k, n) have one row for each step.
         """
-        still = _still(design.outputs.columns, outputs)
+        columns, finite = design.outputs.columns, np.isfinite(outputs)
+        never = _where(columns, np.asarray(~finite.any(axis=0))) if len(outputs) else ()
+        still = tuple(c for c in _still(columns, outputs) if c not in never)
         # C code that does nothing answers 0.
-        away = (outputs != 0.0) & (outputs != design.outputs.initial())
-        some = len(still) < design.outputs.size or bool(away.any())
-        return cls(still, _still(design.inputs.columns, inputs), some)
+        away = finite & (outputs != 0.0) & (outputs != design.outputs.initial())
+        some = len(still) + len(never) < len(columns) or bool(away.any())
+        return cls(still, _still(design.inputs.columns, inputs), some, never)
+
+    @property
+    def still_in_words(self) -> list[str]:
+        """Sentences on the outputs that show nothing."""
+        sentences = {"never moved": self.never_moved, "were never finite": self.never_finite}
+        return [f"outputs that {w}: {', '.join(names)}" for w, names in sentences.items() if names]
+
+    @property
+    def idle(self) -> list[str]:
+        """Each output that shows nothing, as a clause: ``y never moved``."""
+        return [
+            *(f"{column} never moved" for column in self.never_moved),
+            *(
+                f"{column} moved only on the stimuli, not in the run"
+                for column in self.stimulated_outputs
+            ),
+            *(f"{column} was never finite" for column in self.never_finite),
+        ]
 
     @property
     def nothing(self) -> str:
         """A sentence that says why nothing was exercised."""
+        if self.never_finite:
+            return (
+                f"in these steps of the reference model, {' and '.join(self.idle)}, so there is "
+                "no value to compare; change the scenario so that the outputs move"
+            )
         outputs = ", ".join(self.still_outputs)
         return (
             f"the reference model never moves {outputs} in these steps, so C code that does "
@@ -61,19 +88,12 @@ class Exercise:
     def in_words(self) -> list[str]:
         """Sentences on what was not exercised; empty if everything was exercised."""
         told = {
-            "outputs that never moved": self.never_moved,
             "outputs that only the stimuli moved": self.stimulated_outputs,
             "inputs that never changed": self.never_changed,
             "inputs that only the stimuli changed": self.stimulated_inputs,
         }
-        return [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
-
-    @property
-    def reservations(self) -> list[str]:
-        """Clauses on the outputs that never moved in the run, each with the name of the output."""
-        out = [f"{name} never moved" for name in self.never_moved]
-        only = self.stimulated_outputs
-        return out + [f"{name} moved only on the stimuli, not in the run" for name in only]
+        more = [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
+        return self.still_in_words + more
 
     @property
     def never_moved(self) -> list[str]:
@@ -89,6 +109,7 @@ class Exercise:
         return {
             "outputs_that_never_moved": self.never_moved,
             "outputs_that_only_the_stimuli_moved": list(self.stimulated_outputs),
+            "outputs_that_were_never_finite": list(self.never_finite),
             "inputs_that_never_changed": self.never_changed,
             "inputs_that_only_the_stimuli_changed": list(self.stimulated_inputs),
         }
@@ -205,4 +226,8 @@ def _moves(answers: TrackData, end_ns: int, design: Controller) -> bool:
 
 def _still(columns: Sequence[str], values: NDArray[np.float64]) -> tuple[str, ...]:
     moved = (values != values[:1]).any(axis=0) if len(values) else np.zeros(len(columns), np.bool_)
-    return tuple(c for c, some in zip(columns, moved.tolist(), strict=True) if not some)
+    return _where(columns, ~moved)
+
+
+def _where(columns: Sequence[str], mask: NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(c for c, some in zip(columns, mask.tolist(), strict=True) if some)

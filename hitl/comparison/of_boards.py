@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,18 +13,40 @@ from hitl.boards.contract import BoardError
 from hitl.boards.description import BoardDescription
 from hitl.boards.known import board_named
 from hitl.building.toolchain import BuildError
+from hitl.comparison.exercise import Exercise
 from hitl.comparison.on_boards import check_processor
 from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
 from hitl.firmware.firmware import Firmware, firmware
 from hitl.interface import Interface, InterfaceError
+from hitl.interface.ranges import ranges_of
 from rtsim.core.errors import ControllerError
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
+from rtsim.record.verdict import Outcome
 
 PATIENCE_S = 10.0
 _UNBOUNDED = 100.0
 """Largest magnitude of an input without a range."""
+
+
+class Difference(NamedTuple):
+    """The first output of a board whose bits are not those of the host's build."""
+
+    step: int
+    output: str
+    host: float
+    board: float
+
+    @property
+    def in_words(self) -> str:
+        """A sentence with both values."""
+        apart = self.board - self.host
+        by = f"a difference of {apart:.6g}" if apart else "other bits of the same value"
+        return (
+            f"{self.output} differs first at step {self.step}: host C {self.host!r}, board "
+            f"{self.board!r}, {'NaN against another value' if np.isnan(apart) else by}"
+        )
 
 
 @dataclass(frozen=True)
@@ -42,46 +65,125 @@ class OnOneBoard:
     stack: int = 0
     why: str = ""
     """Why the controller cannot run on this board, or stopped; "" if it ran all steps."""
+    first: Difference | None = None
+    """The first difference; ``None`` if all steps are equal."""
 
 
-def random_inputs(signals: Signals, count: int, seed: int) -> list[Vector]:
-    """Return ``count`` inputs, uniform in the declared ranges, and within +-100 without a range."""
+@dataclass(frozen=True)
+class OnHost:
+    """The answers of the C code on this host, or why it failed at a step."""
+
+    name: str
+    answers: Sequence[Vector]
+    exercise: Exercise
+    error: str = ""
+    environment: bool = False
+    """True if the error belongs to the environment, such as a host without memory."""
+
+
+@dataclass(frozen=True)
+class OfBoards:
+    """The result of :func:`on_boards`."""
+
+    host: OnHost
+    rows: Sequence[OnOneBoard]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Failed if an output differs or the C code fails on this host."""
+        if self.differing or (self.host.error and not self.host.environment):
+            return Outcome.FAILED
+        undecided = self.host.error or self.stopped or self.nothing or not self.rows
+        return Outcome.UNDECIDED if undecided else Outcome.PASSED
+
+    @property
+    def differing(self) -> list[OnOneBoard]:
+        """The boards on which an output differs."""
+        return [row for row in self.rows if row.equal < row.steps]
+
+    @property
+    def stopped(self) -> list[str]:
+        """For each board that could not run all steps: its name and the reason."""
+        return [f"{row.board.name}: {row.why}" for row in self.rows if row.why]
+
+    @property
+    def idle(self) -> list[str]:
+        """The outputs that show nothing, as clauses: ``motor.voltage never moved``."""
+        return [f"{self.host.name}.{words}" for words in self.host.exercise.idle]
+
+    @property
+    def nothing(self) -> str:
+        """Why equal outputs are no evidence; "" if an output moved."""
+        answers, words = self.host.answers, self.host.exercise.still_in_words
+        if not len(answers) or len(self.idle) < len(answers[0]):
+            return ""
+        return (
+            f"{self.host.name}: {'; '.join(words)}; so C code that does nothing agrees too; give "
+            "more --steps, or declare ranges of the inputs in which the outputs move"
+        )
+
+    @property
+    def why(self) -> str:
+        """Why the outcome is not passed; "" if it is."""
+        if self.host.error:
+            return self.host.error
+        if self.differing:
+            names = ", ".join(row.board.name for row in self.differing)
+            return f"outputs differ from those of the host's build on {names}"
+        return "; ".join(filter(None, [*self.stopped, self.nothing]))
+
+
+def random_inputs(interface: Interface, count: int, seed: int) -> list[Vector]:
+    """Return ``count`` inputs, uniform in the range and the type of each input column.
+
+    A column without a range has values within +-100, or within the range of a type of 8 or 16 bits.
+    """
     chance = np.random.default_rng(seed)
-    lows = np.concatenate([np.full(s.size, max(s.low, -_UNBOUNDED)) for s in signals])
-    highs = np.concatenate([np.full(s.size, min(s.high, _UNBOUNDED)) for s in signals])
-    return [chance.uniform(lows, highs) for _ in range(count)]
+    ranges = ranges_of(interface, _UNBOUNDED)
+    shares = (chance.random(len(ranges)).tolist() for _ in range(count))
+    return [
+        np.array([one.at(share) for one, share in zip(ranges, row, strict=True)]) for row in shares
+    ]
 
 
-def on_boards(
-    interface: Interface, boards: Iterable[str], inputs: Sequence[Vector]
-) -> list[OnOneBoard]:
+def on_boards(interface: Interface, boards: Iterable[str], inputs: Sequence[Vector]) -> OfBoards:
     """Give ``inputs`` to ``interface`` on this host and on each of the emulated ``boards``.
 
-    A board on which the controller cannot run has the reason in its row.  Raises the error of the
-    host's build, and :class:`BoardError` for an unknown board.
+    A board on which the controller cannot run has the reason in its row.  If a step fails on this
+    host, no board runs.  Raises the error of the host's build or start, and :class:`BoardError` for
+    an unknown board.
     """
     known = [board_named(name) for name in boards]
     host = _on_host(interface, inputs)
-    return [_on_board(interface, board, inputs, host) for board in known]
+    able = [] if host.error else known
+    return OfBoards(host, [_on_board(interface, board, inputs, host.answers) for board in able])
 
 
-def _on_host(interface: Interface, inputs: Sequence[Vector]) -> list[bytes]:
-    out = []
+def _on_host(interface: Interface, inputs: Sequence[Vector]) -> OnHost:
+    answers: list[Vector] = []
+    error = ""
     with closing(SilController(interface).fresh()) as host:
-        for k, given in enumerate(inputs):
-            tag = Tag(interface.period.tick(k))
-            host.send(tag, given)
-            answer = host.receive(tag, PATIENCE_S)
-            if answer is None:
-                raise ControllerError(
-                    f"{interface.name} did not answer step {k} on this host within {PATIENCE_S:g} s"
-                )
-            out.append(answer.tobytes())
-    return out
+        try:
+            for k, values in enumerate(inputs):
+                answers.append(_answered(host, k, Tag(interface.period.tick(k)), values))
+        except ControllerError as failed:
+            error = str(failed)
+        table = np.array(answers).reshape(-1, interface.outputs.size)
+        given = np.array(inputs).reshape(-1, interface.inputs.size)
+        exercise = Exercise.of(host, given, table)
+    return OnHost(interface.name, answers, exercise, error, host.environment)
+
+
+def _answered(host: SilController, step: int, tag: Tag, values: Vector) -> Vector:
+    host.send(tag, values)
+    answer = host.receive(tag, PATIENCE_S)
+    if answer is None:
+        raise ControllerError(f"step {step} did not return on this host: {host.silent(tag)}")
+    return answer.copy()
 
 
 def _on_board(
-    interface: Interface, board: BoardDescription, inputs: Sequence[Vector], host: list[bytes]
+    interface: Interface, board: BoardDescription, inputs: Sequence[Vector], host: Sequence[Vector]
 ) -> OnOneBoard:
     try:
         check_processor(interface, board)
@@ -91,7 +193,7 @@ def _on_board(
         board.emulator(next(iter(board.emulators))).command()
     except (BoardError, BuildError, InterfaceError) as error:
         return OnOneBoard(board, why=str(error))
-    equal, steps, why = 0, 0, ""
+    equal, steps, why, first = 0, 0, "", None
     prototype = BoardController(interface, url=board.url, firmware=image.path)
     with closing(prototype.fresh()) as running:
         try:
@@ -103,10 +205,20 @@ def _on_board(
                     why = f"no answer to step {k} within {PATIENCE_S:g} s"
                     break
                 steps += 1
-                equal += answer.tobytes() == host[k]
+                difference = _difference(interface, k, host[k], answer)
+                equal += difference is None
+                first = first or difference
         except ControllerError as error:
             why = str(error)
     return OnOneBoard(
         board, image, next(iter(board.emulators)), running.baud, steps, equal,
-        tuple(running.cycles), tuple(running.exchange_ns), running.stack, why,
+        tuple(running.cycles), tuple(running.exchange_ns), running.stack, why, first,
     )  # fmt: skip
+
+
+def _difference(interface: Interface, step: int, host: Vector, board: Vector) -> Difference | None:
+    """Return the first output whose bits differ in this step; ``None`` if all bits are equal."""
+    for column, a, b in zip(interface.outputs.columns, host, board, strict=True):
+        if a.tobytes() != b.tobytes():
+            return Difference(step, column, float(a), float(b))
+    return None

@@ -148,11 +148,9 @@ class BackToBack:
 
     @property
     def _still(self) -> list[str]:
-        """Clauses on outputs that never moved in the run."""
+        """Clauses on outputs that show nothing."""
         return [
-            f"{name}.{words}"
-            for name, loop in self.open.items()
-            for words in loop.exercise.reservations
+            f"{name}.{words}" for name, loop in self.open.items() for words in loop.exercise.idle
         ]
 
     @property

@@ -6,6 +6,7 @@ and ``micros()`` only.  The unit, and the controller's sources, are those of the
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ from hitl.interface.shipped import FIRMWARE
 
 LIBRARY = ("src/rtsim.h", "src/rtsim.cpp")
 _MARK = "platformio.ini"
+_SUMS = "rtsim-export.sha256"
+"""The file with the sums of all files of an export, in the form of ``sha256sum``."""
+_MOST = 3
 _MAIN = """\
 // The controller {name} for rtsim: written by rtsim board export.
 #include {header}
@@ -56,10 +60,11 @@ class Exported:
     board: BoardDescription
     files: Mapping[str, str]
 
-    def write(self, folder: Path) -> Path:
+    def write(self, folder: Path, force: bool = False) -> Path:
         """Write the files to ``folder/NAME`` and return that path; replace an older export there.
 
-        Raises :class:`BoardError` if the path holds something else or cannot be written.
+        Raises :class:`BoardError` if the path holds something else or cannot be written, and unless
+        ``force`` is true, if the export would replace a file that was edited.
         """
         place = folder / self.name
         if place.exists() and not (place / _MARK).is_file():
@@ -67,15 +72,49 @@ class Exported:
                 f"{place} exists and was not written by rtsim board export, so it is not replaced; "
                 "give another folder"
             )
+        data = {name: text.encode("utf-8", "surrogateescape") for name, text in self.files.items()}
+        sums = "".join(f"{_sum(found)}  {name}\n" for name, found in sorted(data.items()))
         try:
+            edited = [] if force else _edited(place, data)
+            if edited:
+                raise BoardError(
+                    f"{' and '.join(map(str, edited[:_MOST]))} would be replaced, but rtsim board "
+                    "export did not write this text; save a copy and give --force, or give another "
+                    "folder"
+                )
             shutil.rmtree(place / "src", ignore_errors=True)
-            for name, text in self.files.items():
+            for name, found in {**data, _SUMS: sums.encode()}.items():
                 path = place / name
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(text.encode("utf-8", "surrogateescape"))
+                path.write_bytes(found)
         except OSError as error:
             raise BoardError(f"cannot write the sketch to {place}: {error.strerror}") from None
         return place
+
+
+def _edited(place: Path, data: Mapping[str, bytes]) -> list[Path]:
+    """Return the files that an export of ``data`` replaces or removes, and that none has written.
+
+    The list of sums says what the last export wrote.  Without the list, only files that have the
+    new text already are known.
+    """
+    sums: dict[str, str] = {}
+    if (place / _SUMS).is_file():
+        lines = (place / _SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
+        sums = {name: text for text, _, name in (line.partition("  ") for line in lines)}
+    inside = {str(p.relative_to(place).as_posix()) for p in (place / "src").rglob("*")}
+    out = []
+    for name in sorted({*data, *inside}):
+        path = place / name
+        if path.is_file():
+            found = path.read_bytes()
+            if found != data.get(name) and sums.get(name) != _sum(found):
+                out.append(path)
+    return out
+
+
+def _sum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def exported(

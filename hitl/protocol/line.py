@@ -99,7 +99,7 @@ def nominal(actual: float) -> int:
     return name if abs(actual / name - 1.0) < _SAME_RATE else round(actual)
 
 
-def in_words(baud: int, clock_hz: int, line: Line = _LINE) -> str:
+def in_words(baud: int, clock_hz: int, line: Line) -> str:
     """Return the rate and its error as text; only the rate if no divider makes it (as over USB)."""
     try:
         return str(BaudRate(baud, clock_hz, line))

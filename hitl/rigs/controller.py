@@ -116,8 +116,9 @@ class RigController:
             silence=silence, patience=patience, cases=None, paced=paced,
         )  # fmt: skip
         self._writer = NodeWriter(rig)
-        size = Budget.of(node, rig.baud, line=rig.description.line).request_bytes
-        self._reader = NodeReader(rig, self.node.outputs, delay_ns(size, rig.baud))
+        board = rig.description
+        budget = Budget.of(node, rig.baud, clock_hz=board.clock_hz, line=board.line)
+        self._reader = NodeReader(rig, self.node.outputs, delay_ns(budget.request_bytes, rig.baud))
 
     def _wired(self) -> WiredBoards:
         boards = wired_boards(self.rig, self._probe)

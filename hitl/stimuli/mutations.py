@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from hitl.stimuli.ranges import Ranges, Table, short
+from hitl.interface.ranges import short
+from hitl.stimuli.ranges import Ranges, Table
 from rtsim.core.signals import Vector
 
 _ON = (1.0, -0.5, 3.0, 0.5, 10.0)

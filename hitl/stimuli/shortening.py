@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.stimuli.ranges import Ranges, Table, short
+from hitl.interface.ranges import short
+from hitl.stimuli.ranges import Ranges, Table
 from hitl.stimuli.running import Reached, Runner
 from hitl.stimuli.search import Trial
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from arduino_parts import arduino_build, rows_of
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from emulated_board_parts import need
 
 from hitl.boards import BoardError
@@ -53,6 +53,36 @@ def test_an_export_replaces_only_an_export(tmp_path: Path) -> None:
     (place / "platformio.ini").unlink()
     with pytest.raises(BoardError, match="was not written by rtsim board export"):
         made.write(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["motor.ino", "src/controller/motor.c", "src/own/more.h"])
+def test_an_export_replaces_no_edited_file(name: str, tmp_path: Path) -> None:
+    def export(*more: str) -> Result:
+        return CliRunner().invoke(main, ["board", "export", MOTOR, str(tmp_path), *more])
+
+    done = export()
+    assert "not compiled; next: open " in done.output
+    place = tmp_path / "motor"
+    (place / "notes.txt").write_text("mine", encoding="utf-8")
+    assert export("--baud", "115200").exit_code == 0, "a file that the export wrote is replaced"
+    (place / name).parent.mkdir(exist_ok=True)
+    (place / name).write_text("mine", encoding="utf-8")
+    done = export("--baud", "115200")
+    assert done.exit_code == 2
+    assert f"{place / name} would be replaced, but rtsim board export did not" in done.output
+    assert (place / name).read_text(encoding="utf-8") == "mine"
+    assert export("--force").exit_code == 0
+    assert not (place / name).exists() or (place / name).read_text(encoding="utf-8") != "mine"
+    assert (place / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_an_export_without_a_list_of_sums_is_replaced_only_by_the_same(tmp_path: Path) -> None:
+    place = exported(load_interface(MOTOR)).write(tmp_path)
+    (place / "rtsim-export.sha256").unlink()
+    exported(load_interface(MOTOR)).write(tmp_path)
+    (place / "rtsim-export.sha256").unlink()
+    with pytest.raises(BoardError, match=r"motor\.ino would be replaced"):
+        exported(load_interface(MOTOR), baud=115_200).write(tmp_path)
 
 
 def test_a_board_without_an_arduino_core_has_other_types() -> None:

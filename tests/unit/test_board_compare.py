@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,10 +18,11 @@ from hitl.boards.mega import MEGA, NUMBERS, pwm
 from hitl.boards.nano import NANO
 from hitl.cli.board_compare import _told
 from hitl.comparison import of_boards
-from hitl.comparison.of_boards import OnOneBoard, on_boards, random_inputs
+from hitl.comparison.of_boards import OnHost, OnOneBoard, on_boards, random_inputs
 from hitl.firmware import firmware
-from hitl.interface import load_interface
+from hitl.interface import Interface, load_interface
 from rtsim.cli import main
+from rtsim.core.signals import Vector
 
 F16 = "firmware/core/f16_control.toml"
 ALL = ("uno", "nano", "mega2560", "pico")
@@ -58,15 +60,21 @@ def test_a_board_that_cannot_run_it_says_why() -> None:
 
 def test_an_output_that_differs_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     need("rp2040js")
-    monkeypatch.setattr(of_boards, "_on_host", lambda _, inputs: [b""] * len(inputs))
+    alone = of_boards._on_host
+
+    def other(interface: Interface, inputs: Sequence[Vector]) -> OnHost:
+        host = alone(interface, inputs)
+        return replace(host, answers=[answer + 1.0 for answer in host.answers])
+
+    monkeypatch.setattr(of_boards, "_on_host", other)
     status, (row,) = rows(F16, "--steps", "3", "--boards", "pico")
     assert (status, row["equal_steps"], row["steps"]) == (1, 0, 3)
 
 
 def test_inputs_are_within_their_ranges_and_the_same_for_a_seed() -> None:
-    signals = load_interface(F16).inputs
-    one, two = (np.array(random_inputs(signals, 50, seed)) for seed in (3, 4))
-    assert one.tobytes() == np.array(random_inputs(signals, 50, 3)).tobytes()
+    interface = load_interface(F16)
+    one, two = (np.array(random_inputs(interface, 50, seed)) for seed in (3, 4))
+    assert one.tobytes() == np.array(random_inputs(interface, 50, 3)).tobytes()
     assert one.tobytes() != two.tobytes()
     assert (one[:, 0] >= 0.0).all()
     assert (one[:, 0] <= 1.0).all()
@@ -84,7 +92,7 @@ def test_a_board_without_an_emulator_is_told() -> None:
     (row,) = (of_boards._on_board(load_interface(f"{F16}:single"), bare, [], []),)
     assert row == OnOneBoard(bare, why="a Mega 2560 has no emulator")
     assert _told(row)["why"] == "a Mega 2560 has no emulator"
-    assert on_boards(load_interface(F16), [], []) == []
+    assert on_boards(load_interface(F16), [], []).rows == []
 
 
 def test_boards_are_listed() -> None:

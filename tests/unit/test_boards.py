@@ -187,6 +187,11 @@ def test_what_cannot_be_registered_says_why() -> None:
         BOARDS.add("other", MEGA)
     with pytest.raises(BoardError, match="unknown board 'mega'; known: uno, "):
         board_named("mega")
+    for url in ("board:pico", "board:pico?baud=9600"):
+        with pytest.raises(
+            BoardError, match=r"unknown board .board:pico.*., which is a URL; write pico"
+        ):
+            board_named(url)
     with pytest.raises(BoardError, match="no board has the processor 'vax'; known boards: uno, "):
         board_of("vax")
     add_board(replace(MEGA, name="other", processor="vax"))

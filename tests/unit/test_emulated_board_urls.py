@@ -140,7 +140,9 @@ def test_urls_are_understood() -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("uno", r"'uno' is not a board URL; expected board:uno, serial:///dev/ttyACM0"),
+        ("usb", r"'usb' is not a board URL; expected board:uno, serial:///dev/ttyACM0"),
+        ("pico", r"'pico' is not a board URL; did you mean board:pico\?"),
+        ("pico?baud=9600", r"is not a board URL; did you mean board:pico\?baud=9600\?"),
         ("/dev/ttyACM0", "is not a board URL"),
         (
             "serial://[::1",

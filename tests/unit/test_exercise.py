@@ -62,10 +62,22 @@ def test_what_was_not_exercised_in_words_and_as_data() -> None:
     assert both.to_json() == {
         "outputs_that_never_moved": ["a"],
         "outputs_that_only_the_stimuli_moved": [],
+        "outputs_that_were_never_finite": [],
         "inputs_that_never_changed": ["in_a"],
         "inputs_that_only_the_stimuli_changed": [],
     }
     assert exercised([[0, 0]]).nothing.startswith("the reference model never moves a, b in these")
+
+
+def test_an_output_that_is_never_finite_shows_nothing() -> None:
+    nan, inf = float("nan"), float("inf")
+    found = exercised([[nan, 0], [inf, 0], [nan, 0]])
+    assert (found.never_finite, found.still_outputs, found.any) == (("a",), ("b",), False)
+    assert found.idle == ["b never moved", "a was never finite"]
+    assert "b never moved and a was never finite, so there is no value" in found.nothing
+    assert "outputs that were never finite: a" in found.in_words
+    late = exercised([[nan, 0], [1, 0]])
+    assert (late.never_finite, late.still_outputs, late.any) == ((), ("b",), True)
 
 
 # -- what became of answers

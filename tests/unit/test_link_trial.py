@@ -7,6 +7,7 @@ import pytest
 from link_parts import BYTE, WORK, LockstepBoard
 from protocol_parts import F16, FakeBoard
 
+from hitl.boards.uno import UNO
 from hitl.cli.link_words import about_trial, histogram
 from hitl.protocol.errors import BoardReset, OldFirmware, SilentBoard, WrongController
 from hitl.protocol.framing import encode
@@ -109,7 +110,7 @@ def test_a_board_that_answers_nothing_but_hello() -> None:
 
     trial = tried(Mute(), 3)
     assert (trial.lost, trial.clock, trial.trips) == (3, None, ())
-    assert len(about_trial(trial, True)) == 2, "no round trip, no line about one"
+    assert len(about_trial(trial, True, UNO)) == 2, "no round trip, no line about one"
 
 
 def test_who_is_met_is_named_where_it_is_the_wrong_one() -> None:

@@ -73,6 +73,13 @@ def test_the_f16_flies_on_a_board_with_nothing_else_typed() -> None:
     assert "WCET" not in result.output
 
 
+def test_the_rate_of_a_pico_is_that_of_its_own_uart() -> None:
+    need("rp2040js")
+    result = run("unstable", "--board", "board:pico", "--until", 0.05, "--latency", 0.002)
+    assert "\n2000000 baud (+0.0 %)\n" in result.output
+    assert "off at the board" not in result.output
+
+
 def test_what_is_asked_is_written_and_told(tmp_path: Path) -> None:
     need("avr8js")
     files = ("--junit", "r.xml", "--html", "r.html", "-o", "r.mcap")

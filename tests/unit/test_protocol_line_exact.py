@@ -8,6 +8,8 @@ import pytest
 from protocol_parts import f16
 
 from hitl.boards.avr import CLOCK_HZ
+from hitl.boards.pico import PICO
+from hitl.boards.uno import UNO
 from hitl.protocol.line import (
     BITS_PER_BYTE,
     MOST_BAUD,
@@ -84,11 +86,12 @@ def test_a_rate_is_called_by_the_common_name_within_three_percent(actual: float,
 
 
 def test_a_rate_in_words_with_or_without_a_divider() -> None:
-    assert in_words(500_000, CLOCK_HZ) == "500000 baud (+0.0 %)"
-    assert in_words(230_400, CLOCK_HZ).startswith(
+    assert in_words(500_000, CLOCK_HZ, UNO.line) == "500000 baud (+0.0 %)"
+    assert in_words(230_400, CLOCK_HZ, UNO.line).startswith(
         "230400 baud is -3.5 % off at the board; choose 9"
     )
-    assert in_words(3_000_000, CLOCK_HZ) == "3000000 baud"
+    assert in_words(3_000_000, CLOCK_HZ, UNO.line) == "3000000 baud"
+    assert in_words(2_000_000, PICO.clock_hz, PICO.line) == "2000000 baud (+0.0 %)"
 
 
 def test_a_byte_is_ten_bits_and_a_part_of_a_ns_is_a_whole_one() -> None:

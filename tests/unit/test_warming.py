@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing, nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hitl.controllers.board import BoardController
 from hitl.controllers.board_link import ServedLink, warms_up
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.warming import MOST_STEPS, ROUNDS, warm_up, warmed
+from hitl.interface import Interface, load_interface
 from hitl.protocol.messages import HelloReply
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signals, Vector
@@ -46,6 +48,7 @@ class Counting:
     """A controller that fails, or is silent, in a certain step."""
 
     inputs, outputs, outside = Signals("x [m] = 0.5"), Signals("y [m]"), True
+    interface: Interface
 
     def __init__(self, fails: int = 0, silent: int = 0) -> None:
         self.fails, self.silent = fails, silent
@@ -91,6 +94,21 @@ def test_the_board_is_reset_after_the_steps_however_they_end(
         tags = [tag for tag, _ in each.seen]
         assert tags == sorted(set(tags))
     assert link.restarts == len(steps)
+
+
+def test_the_inputs_of_the_steps_are_within_their_type_and_range(tmp_path: Path) -> None:
+    rows = 'a = { type = "uint8" }\nb = { type = "float32", initial = 5000.0, high = 5000.5 }'
+    text = f'name = "law"\nperiod = "1/100"\nsources = []\n[code]\nstep = "y = a"\n[inputs]\n{rows}'
+    (tmp_path / "law.toml").write_text(f"{text}\n[outputs]\ny = {{}}\n")
+    controller = Counting()
+    controller.interface = load_interface(tmp_path / "law.toml")
+    controller.inputs = controller.interface.inputs
+    warm_up(Restarted(), lambda: controller, 1.0)
+    found = np.array([values for _, values in controller.seen])
+    assert len(found) == ROUNDS * MOST_STEPS
+    assert set(found[:, 0].tolist()) > {0.0, 1.0, 2.0}
+    assert set(found[:, 0].tolist()) <= set(range(256))
+    assert found[:, 1].min() < 4000.0 < found[:, 1].max() == 5000.5
 
 
 def test_the_steps_end_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,164 @@
+"""The verdict of ``rtsim board compare``: no evidence, a difference, a step without an end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from emulated_board_parts import need
+
+from hitl.comparison import of_boards
+from hitl.comparison.of_boards import Difference, OfBoards, OnHost, on_boards, random_inputs
+from hitl.interface import load_interface
+from rtsim.cli import main
+from rtsim.core.errors import ControllerError
+from rtsim.record.verdict import Outcome
+
+SOURCE = """
+#include <math.h>
+float same(float a) { return a; }
+float still(float a) { (void)a; return 3.0f; }
+float never(float a) { (void)a; return NAN; }
+float size(float a) { return a < 0.0f ? 0.0f : (float)sizeof(int); }
+float endless(float a) { for (volatile int i = 0; a < 0.0f; i = i) {} return a; }
+"""
+HEADER = "float same(float), still(float), never(float), size(float), endless(float);\n"
+ARDUINO = Path("hitl/examples/arduino").resolve()
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("laws.c").write_text(f'#include "laws.h"\n{SOURCE}')
+    Path("laws.h").write_text(HEADER)
+
+
+def written(step: str, inputs: str = 'a = { type = "float32" }', outputs: str = "y") -> str:
+    """Write an interface file whose outputs have the type of C's ``float``; return its path."""
+    rows = "\n".join(f'{name.strip()} = {{ type = "float32" }}' for name in outputs.split(","))
+    Path("law.toml").write_text(
+        'name = "law"\nperiod = "1/100"\nsources = ["laws.c"]\nheaders = ["laws.h"]\n'
+        f"[code]\nstep = '''{step}'''\n[inputs]\n{inputs}\n[outputs]\n{rows}\n"
+    )
+    return "law.toml"
+
+
+def compared(path: str, *more: str) -> tuple[int, dict[str, Any], str]:
+    """Return the exit status, the JSON and the text of two runs of the command."""
+    words = ["board", "compare", path, "--steps", "5", "--boards", "uno", *more]
+    text = CliRunner().invoke(main, words)
+    data = CliRunner().invoke(main, [*words, "--json"])
+    assert text.exit_code == data.exit_code
+    return data.exit_code, json.loads(data.stdout), " ".join(text.output.split())
+
+
+@pytest.mark.parametrize(
+    ("law", "told"),
+    [("still", "outputs that never moved: y"), ("never", "outputs that were never finite: y")],
+)
+def test_outputs_that_show_nothing_are_undecided(law: str, told: str) -> None:
+    need("avr8js")
+    status, data, text = compared(written(f"y = {law}(a)"))
+    assert (status, data["outcome"]) == (2, "undecided")
+    assert f"law: {told}; so C code that does nothing agrees too" in text
+    assert f"law: {told}" in data["why"]
+    assert "5 of 5 steps" in text
+
+
+def test_an_output_beside_one_that_moved_is_reserved() -> None:
+    need("avr8js")
+    status, data, text = compared(written("y = same(a); z = still(a)", outputs="y, z"))
+    assert (status, data["outcome"]) == (0, "passed")
+    assert data["not_exercised"] == ["law.z never moved"]
+    assert text.endswith("but law.z never moved")
+
+
+def test_the_first_difference_is_told() -> None:
+    need("avr8js")
+    status, data, text = compared(written("y = size(a)"))
+    (row,) = data["boards"]
+    inputs = random_inputs(load_interface("law.toml"), 5, 0)
+    first = next(k for k, (a,) in enumerate(inputs) if a >= 0)
+    assert status == 1
+    assert row["first_difference"] == {"step": first, "output": "y", "host": 4.0, "board": 2.0}
+    assert (
+        f"uno: y differs first at step {first}: host C 4.0, board 2.0, a difference of -2" in text
+    )
+    assert "of 5 steps" in text
+
+
+@pytest.mark.parametrize(
+    ("host", "board", "told"),
+    [
+        (0.0, -0.0, "other bits of the same value"),
+        (1.0, float("nan"), "NaN against another value"),
+        (1.0, 1.5, "a difference of 0.5"),
+    ],
+)
+def test_a_difference_in_words(host: float, board: float, told: str) -> None:
+    assert Difference(3, "y", host, board).in_words.endswith(f"board {board!r}, {told}")
+
+
+def test_an_endless_loop_on_the_host_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_boards, "PATIENCE_S", 0.3)
+    path = written("y = endless(a)")
+    inputs = random_inputs(load_interface(path), 5, 0)
+    first = next(k for k, (a,) in enumerate(inputs) if a < 0)
+    status, data, text = compared(path)
+    assert (status, data["outcome"], data["boards"]) == (1, "failed", [])
+    assert f"step {first} did not return on this host: law failed at " in text
+    assert "look for an endless loop in its step" in text
+    assert "rtsim sil case cases" in text
+    assert "was killed" not in text
+
+
+def test_a_host_without_memory_decides_nothing() -> None:
+    failed = OnHost(
+        "law", [], on_boards(load_interface(written("y = same(a)")), [], []).host.exercise
+    )
+    for environment, outcome in ((True, Outcome.UNDECIDED), (False, Outcome.FAILED)):
+        host = OnHost("law", [], failed.exercise, "no memory", environment)
+        assert OfBoards(host, []).outcome is outcome
+        assert OfBoards(host, []).why == "no memory"
+
+
+# -- random inputs
+
+
+@pytest.mark.parametrize(
+    ("row", "low", "high", "whole"),
+    [
+        ('type = "uint8"', 0, 255, True),
+        ('type = "int8"', -128, 127, True),
+        ('type = "bool"', 0, 1, True),
+        ('type = "uint32"', 0, 100, True),
+        ('type = "int16", scale = 0.5, low = -3, high = 2.5', -3, 2.5, False),
+        ('type = "float32", low = 200', 200, 600, False),
+        ('type = "float64", low = -1e308, high = 1e308', -1e308, 1e308, False),
+    ],
+)
+def test_random_inputs_are_within_the_type_and_the_range(
+    row: str, low: float, high: float, whole: bool
+) -> None:
+    interface = load_interface(written("y = same((float)a)", f"a = {{ {row} }}"))
+    table = np.array(random_inputs(interface, 300, 1))
+    (place,) = interface.input_fields
+    assert low <= table.min() < table.max() <= high
+    assert table.max() / 2 - table.min() / 2 > 0.45 * high - 0.45 * low
+    assert all(place.holds(value) for value in table[:, 0].tolist())
+    assert not whole or np.array_equal(table, np.round(table))
+
+
+@pytest.mark.parametrize("name", ["console", "button", "dimmer", "thermostat"])
+def test_the_arduino_examples_take_random_inputs(name: str) -> None:
+    interface = load_interface(ARDUINO / f"{name}.toml")
+    try:
+        result = on_boards(interface, [], random_inputs(interface, 50, 0))
+    except ControllerError as error:
+        pytest.fail(str(error))
+    assert len(result.host.answers) == 50
+    assert not result.host.error

@@ -81,7 +81,8 @@ class CanLink:
 
     def _refuse_unknown(self, options: Mapping[str, str]) -> None:
         """Raise :class:`ScenarioError` for an option that python-can's bus would ignore."""
-        known = [*signature(type(self._bus).__init__).parameters][2:-1]  # self, channel, kwargs
+        parameters = [*signature(type(self._bus).__init__).parameters.values()][2:]  # of the bus
+        known = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
         for name in options:
             if name not in known:
                 self.close()

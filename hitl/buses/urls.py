@@ -97,7 +97,8 @@ def parse_frame_url(text: str) -> FrameUrl:
     if remote not in ("yes", "no"):
         raise ScenarioError(f"{text}: remote={remote}; write remote=yes or leave it out")
     for option in options:
-        if meant := get_close_matches(option, (*_FILES, "remote"), n=1, cutoff=0.75):
+        meant = get_close_matches(option, (*_FILES, "remote"), n=1, cutoff=0.75)
+        if meant and abs(len(meant[0]) - len(option)) <= 1:
             raise ScenarioError(f"{text}: unknown option {option}; did you mean {meant[0]}?")
     path = unquote(parts.path.removeprefix("/"))
     return FrameUrl(

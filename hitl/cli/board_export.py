@@ -20,7 +20,11 @@ from rtsim.cli.common import json_option, reports_errors, show_result
     "--baud", type=int, default=None,
     help=f"Bit rate of the serial line, bit/s.  [default: {DEFAULT_BOARD.line.baud}]",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace files of the sketch that were edited.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace edited files, and remove the others in the sketch's folder src.",
+)
 @board_option
 @json_option
 @reports_errors

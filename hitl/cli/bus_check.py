@@ -55,7 +55,11 @@ def check(file: Path, bitrate: int, as_json: bool) -> None:
     for row in frames:
         row["worst_latency_ns"] = latencies.get(row["name"])
     load = sum(one.load for one in periodic) if periodic else None
-    why = f"a bus with {bitrate} bit/s cannot carry the load" if load and load >= 1.0 else None
+    why = (
+        f"a bus with {bitrate} bit/s cannot carry the load of the longest frames"
+        if load and load >= 1.0
+        else None
+    )
     notes = [note for codec in codecs.values() for note in _notes(codec)]
     if as_json:
         told = {"file": str(file), "bitrate": bitrate, "frames": frames, "load": load,

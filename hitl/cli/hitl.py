@@ -191,9 +191,14 @@ def _check_latency(name: str, part: ControllerComponent) -> None:
         )
 
 
-def _told(task: ControllerTask, rig: Rig) -> dict[str, Any]:
+def _of_rig(task: ControllerTask) -> RigController:
     controller = task.controller
     assert isinstance(controller, RigController)
+    return controller
+
+
+def _told(task: ControllerTask, rig: Rig) -> dict[str, Any]:
+    controller = _of_rig(task)
     return {
         "file": str(rig.path),
         "board": rig.board,
@@ -220,16 +225,14 @@ def _bus_faults(controller: RigController, rig: Rig) -> list[tuple[RigBusFault, 
 
 def _doubts(task: ControllerTask, rig: Rig) -> tuple[str, ...]:
     """Return a text if faults of buses never acted: then the run does not show their effect."""
-    controller = task.controller
-    assert isinstance(controller, RigController)
+    controller = _of_rig(task)
     idle = [row.in_words for row, acted, _ in _bus_faults(controller, rig) if not acted]
     return (f"faults of buses that never acted: {', '.join(idle)}",) if idle else ()
 
 
 def _print(task: ControllerTask, rig: Rig) -> None:
     told = _told(task, rig)
-    controller = task.controller
-    assert isinstance(controller, RigController)
+    controller = _of_rig(task)
     rows = [
         [c.name, c.pin, c.measure or c.kind, f"{controller.last[c.name]:.6g}", c.field.signal.unit]
         for c in rig.channels

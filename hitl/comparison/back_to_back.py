@@ -193,6 +193,9 @@ def climb(
         for name, loop in loops.items():
             refuse_misfit(loop, above.controllers[name])
         stimulated = {name: pair.stimulate(name, some) for name, some in sequences.items()}
+        for name, one in stimulated.items():
+            for loop in one.loops:
+                refuse_misfit(loop, above.controllers[name])
         loops |= {name: one.beside(loops[name]) for name, one in stimulated.items()}
         flight = None
         if closed:

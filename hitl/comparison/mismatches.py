@@ -9,6 +9,7 @@ from hitl.comparison.checks import another_period
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import REFERENCE_MODEL
 from hitl.controllers.protocols import interface_of
+from hitl.interface import Interface
 from hitl.interface.lines import InterfaceError
 from hitl.worker.refusal import MISFIT
 from rtsim.components.controller import Controller
@@ -42,11 +43,15 @@ def refuse_misfit(loop: OpenLoop, translation: Controller) -> None:
 
     Then the comparison says nothing about the code, unless an earlier answer differs.
     """
-    _, found, lacking = loop.error.partition(MISFIT)
     interface = interface_of(translation)
-    if not found or interface is None:
-        return
-    if replace(loop, environment=True).outcome is Outcome.UNDECIDED:
+    if interface is not None and replace(loop, environment=True).outcome is Outcome.UNDECIDED:
+        refuse_lack(loop.error, interface)
+
+
+def refuse_lack(error: str, interface: Interface) -> None:
+    """Raise :class:`InterfaceError` if ``error``, which ended the C, is a lack of ``interface``."""
+    _, found, lacking = error.partition(MISFIT)
+    if found:
         text = lacking.partition("\n")[0]
         raise InterfaceError(f"{interface.place('inputs', '')}: {MISFIT}{text}")
 

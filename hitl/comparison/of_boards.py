@@ -14,6 +14,7 @@ from hitl.boards.description import BoardDescription
 from hitl.boards.known import board_named
 from hitl.building.toolchain import BuildError
 from hitl.comparison.exercise import Exercise
+from hitl.comparison.mismatches import refuse_lack
 from hitl.comparison.on_boards import check_processor
 from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
@@ -113,13 +114,14 @@ class OfBoards:
 
     @property
     def nothing(self) -> str:
-        """Why equal outputs are no evidence; "" if an output moved."""
-        answers, words = self.host.answers, self.host.exercise.still_in_words
-        if not len(answers) or len(self.idle) < len(answers[0]):
+        """Why equal outputs are no evidence; "" if C code that does nothing would differ."""
+        found = self.host.exercise
+        if found.any:
             return ""
+        so = "there is no value to compare" if found.never_finite else "C that does nothing agrees"
         return (
-            f"{self.host.name}: {'; '.join(words)}; so C code that does nothing agrees too; give "
-            "more --steps, or declare ranges of the inputs in which the outputs move"
+            f"{self.host.name}: {'; '.join(found.still_in_words)}; so {so}; give more --steps, or "
+            "declare ranges of the inputs in which the outputs move"
         )
 
     @property
@@ -168,8 +170,9 @@ def _on_host(interface: Interface, inputs: Sequence[Vector]) -> OnHost:
                 answers.append(_answered(host, k, Tag(interface.period.tick(k)), values))
         except ControllerError as failed:
             error = str(failed)
-        table = np.array(answers).reshape(-1, interface.outputs.size)
-        given = np.array(inputs).reshape(-1, interface.inputs.size)
+            refuse_lack(error, interface)
+        table = np.array(answers).reshape(len(answers), interface.outputs.size)
+        given = np.array(inputs).reshape(len(inputs), interface.inputs.size)
         exercise = Exercise.of(host, given, table)
     return OnHost(interface.name, answers, exercise, error, host.environment)
 

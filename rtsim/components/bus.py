@@ -195,10 +195,11 @@ class Bus:
             begun.append(message)
         return begun
 
-    @property
-    def waiting(self) -> dict[str, dict[str, int]]:
-        """Return the number of messages that wait for each medium, by its name and by topic."""
-        return {name: queue.waiting for name, queue in self._media.items() if queue.waiting}
+    def waiting(self, ns: int) -> dict[str, dict[str, int]]:
+        """Return the number of messages that wait for each medium at ``ns``, by its name and by
+        topic."""
+        found = {name: queue.waiting(ns) for name, queue in self._media.items()}
+        return {name: senders for name, senders in found.items() if senders}
 
     def on_medium(self, name: str) -> bool:
         """Return whether messages of the topic ``name`` wait for a medium."""

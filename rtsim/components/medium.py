@@ -202,10 +202,9 @@ class MediumQueue:
         order = entry.transmission.priority, entry.ready_ns, entry.number
         heapq.heappush(self._waiting, (*order, entry))
 
-    @property
-    def waiting(self) -> dict[str, int]:
-        """Return the number of messages that wait, by topic."""
-        entries = [e[-1] for e in self._coming] + [e[-1] for e in self._waiting]
+    def waiting(self, ns: int) -> dict[str, int]:
+        """Return the number of messages that wait at ``ns``, by topic."""
+        entries = [e[-1] for e in self._coming if e[0] <= ns] + [e[-1] for e in self._waiting]
         return dict(sorted(Counter(entry.parcel.topic for entry in entries).items()))
 
     def save(self) -> dict[str, Any]:

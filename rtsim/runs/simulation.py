@@ -230,7 +230,7 @@ def loop(
         rate=float(getattr(clock, "rate", 1.0)) if clock.paced else None,
         error=error,
         told=executive.told,
-        waiting=system.bus.waiting,
+        waiting=system.bus.waiting(system.ns),
     )
 
 

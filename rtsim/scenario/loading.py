@@ -8,7 +8,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.file_hash import file_hash
 from rtsim.core.raised import from_outside, own_frames
+from rtsim.scenario.beside import forget_beside, imports_beside
 from rtsim.scenario.scenario import Scenario
 
 BUILT_IN = {
@@ -137,28 +138,10 @@ def _from_file(path: Path, name: str) -> Maker:
         raise ScenarioError(f"{path} cannot be loaded as Python; give a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
+    forget_beside()
     with users_code(str(path)), imports_beside(path):
         spec.loader.exec_module(module)
     return _function(module, name)
-
-
-@contextmanager
-def imports_beside(path: Path | None) -> Iterator[None]:
-    """Find modules in the folder of the file ``path`` first, as Python does for a script.
-
-    The folder is taken off the path at the end, so that rtsim's own imports do not find modules of
-    a user that have the name of a package.
-    """
-    if path is None:
-        yield
-        return
-    folder = str(path.resolve().parent)
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        with suppress(ValueError):
-            sys.path.remove(folder)
 
 
 def _function(module: ModuleType, name: str) -> Maker:

@@ -89,7 +89,8 @@ def test_other_work_computes_the_share_that_was_asked_for() -> None:
             assert process != os.getpid()
             Event().wait(1.0)
     low, high = found
-    assert 0.0 < low < high < 1.0
+    assert 0.02 < low < 0.2  # less than asked for where others compute, too
+    assert low < high < 0.5
 
 
 def test_of_a_process_that_has_ended_no_share_is_known() -> None:

@@ -21,12 +21,15 @@ from rtsim.record.verdict import Outcome
 SOURCE = """
 #include <math.h>
 float same(float a) { return a; }
+float zero(float a) { (void)a; return 0.0f; }
 float still(float a) { (void)a; return 3.0f; }
 float never(float a) { (void)a; return NAN; }
 float size(float a) { return a < 0.0f ? 0.0f : (float)sizeof(int); }
 float endless(float a) { for (volatile int i = 0; a < 0.0f; i = i) {} return a; }
 """
-HEADER = "float same(float), still(float), never(float), size(float), endless(float);\n"
+HEADER = """
+float same(float), zero(float), still(float), never(float), size(float), endless(float);
+"""
 ARDUINO = Path("hitl/examples/arduino").resolve()
 
 
@@ -58,13 +61,16 @@ def compared(path: str, *more: str) -> tuple[int, dict[str, Any], str]:
 
 @pytest.mark.parametrize(
     ("law", "told"),
-    [("still", "outputs that never moved: y"), ("never", "outputs that were never finite: y")],
+    [
+        ("zero", "outputs that never moved: y; so C that does nothing agrees"),
+        ("never", "outputs that were never finite: y; so there is no value to compare"),
+    ],
 )
 def test_outputs_that_show_nothing_are_undecided(law: str, told: str) -> None:
     need("avr8js")
     status, data, text = compared(written(f"y = {law}(a)"))
     assert (status, data["outcome"]) == (2, "undecided")
-    assert f"law: {told}; so C code that does nothing agrees too" in text
+    assert f"law: {told}" in text
     assert f"law: {told}" in data["why"]
     assert "5 of 5 steps" in text
 
@@ -75,6 +81,32 @@ def test_an_output_beside_one_that_moved_is_reserved() -> None:
     assert (status, data["outcome"]) == (0, "passed")
     assert data["not_exercised"] == ["law.z never moved"]
     assert text.endswith("but law.z never moved")
+
+
+def test_an_output_that_stays_at_3_is_compared_and_reserved() -> None:
+    """C code that does nothing answers 0."""
+    need("avr8js")
+    status, data, text = compared(written("y = still(a)"))
+    assert (status, data["outcome"]) == (0, "passed")
+    assert text.endswith("but law.y never moved")
+
+
+def test_a_controller_without_inputs_is_compared() -> None:
+    need("avr8js")
+    status, data, _ = compared(written("y = same(1.0f)", inputs=""))
+    assert (status, data["outcome"]) == (0, "passed")
+
+
+@pytest.mark.system("avr-gcc")
+def test_a_pin_that_the_interface_file_lacks_is_no_verdict_on_the_code() -> None:
+    Path("pin.ino").write_text("void setup() {}\nvoid loop() { analogWrite(3, analogRead(A2)); }\n")
+    Path("pin.toml").write_text(
+        'name = "pin"\narduino = true\nperiod = "1/10"\nsources = ["pin.ino"]\n'
+        '[inputs]\na = { pin = "A3" }\n[outputs]\nout = { pin = "D3" }\n'
+    )
+    done = CliRunner().invoke(main, ["board", "compare", "pin.toml", "--boards", "uno"])
+    assert done.exit_code == 2
+    assert "pin.toml:5: the interface file does not fit the code: analogRead() of" in done.output
 
 
 def test_the_first_difference_is_told() -> None:

@@ -61,7 +61,10 @@ def test_check_fails_if_a_bus_cannot_carry_the_frames(tmp_path: Path) -> None:
     dbc, _ = frame_files(tmp_path)
     done = rtsim("bus", "check", str(dbc), "--bitrate", "20000")
     assert done.exit_code == 1
-    assert "FAILED: a bus with 20000 bit/s cannot carry the load; use a higher" in done.output
+    assert (
+        "FAILED: a bus with 20000 bit/s cannot carry the load of the longest frames; use"
+        in done.output
+    )
     done = rtsim("bus", "check", str(dbc), "--bitrate", "20000", "--json")
     assert (done.exit_code, json.loads(done.output)["outcome"]) == (1, "failed")
 

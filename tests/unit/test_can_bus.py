@@ -23,9 +23,10 @@ from rtsim.components.can_bus import (
 from rtsim.components.controller import PythonController
 from rtsim.components.frames import FrameError, read_frames
 from rtsim.components.latency import Fixed, Loss
-from rtsim.components.medium import MOST_WAITING
+from rtsim.components.medium import MOST_WAITING, MediumQueue, Parcel
 from rtsim.core.errors import LatencyError, ModelError, ScenarioError, UnknownName
 from rtsim.core.signals import Signals
+from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.linear import open_loop
@@ -237,6 +238,18 @@ def test_a_bus_that_cannot_carry_its_load_ends_the_run() -> None:
     out.sensor("slow", {"x": "car.x"}, period=1, transport=Fixed(0))
     with pytest.raises(LatencyError, match=f"{MOST_WAITING} messages wait for can, .*overloaded"):
         trace_of(out)
+
+
+def test_a_frame_that_is_not_ready_yet_does_not_wait() -> None:
+    frame, queue = CanBus(500_000).frame(0x100), MediumQueue("can")
+    signals = Signals("x [1]")
+    queue.add("a", frame.carrier(signals, "a"), signals.initial())
+    for ready in (10, 20, 30):
+        parcel = Parcel("a", 0, Tag(0), Tag(ready), np.zeros(1), 0, 0)
+        queue.put(ready, parcel)
+    assert [queue.waiting(ns) for ns in (9, 10, 30)] == [{}, {"a": 1}, {"a": 3}]
+    assert queue.decide(20) is not None
+    assert [queue.waiting(ns) for ns in (20, 30)] == [{"a": 1}, {"a": 2}]
 
 
 ERRORS = {"name": "e", "where": "a", "kind": "error_frame", "times": 2, "at": 0.01, "count": 1}

@@ -44,6 +44,22 @@ def test_a_module_beside_the_file_is_found_and_only_by_the_file(
     assert sys.path == before
 
 
+def test_modules_of_one_name_beside_two_files_are_two(tmp_path: Path) -> None:
+    """And an edited one is read again; modules that are installed stay as they are."""
+    text = TEXT.replace("\ndef", "\nimport rtsim_beside\nimport wave\n\ndef")
+    found: list[int] = []
+    known = set()
+    for folder, step in (("a", 0.01), ("b", 0.02), ("a", 0.03)):
+        place = tmp_path / folder
+        place.mkdir(exist_ok=True)
+        (place / "rtsim_beside.py").write_text(f"STEP = {step}  # {len(found) * folder}\n")
+        (place / "mine.py").write_text(text.replace("0.01", "rtsim_beside.STEP"))
+        found.append(step_of(place / "mine.py"))
+        known.add(sys.modules["wave"])
+    assert found == [10_000_000, 20_000_000, 30_000_000]
+    assert len(known) == 1
+
+
 def test_an_edit_that_changes_neither_size_nor_second_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

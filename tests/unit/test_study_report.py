@@ -68,9 +68,13 @@ def rows_of(markup: str) -> list[list[str]]:
     return [[html.unescape(cell) for cell in row] for row in cells]
 
 
+PLOT = re.compile(r'Plotly\.newPlot\((?=\s*")')
+"""The call for a plot of the page, which has an id; plotly's own text can have other calls."""
+
+
 def traces(folder: Folder, figure: int) -> Any:
     """The traces of one plot of the page."""
-    plots = render(Runs(folder)).split("Plotly.newPlot(")[1:]
+    plots = PLOT.split(render(Runs(folder)))[1:]
     rest = plots[-1 - figure] if figure < 0 else plots[figure]
     return json.JSONDecoder().raw_decode(rest[rest.index("[") :])[0]
 

@@ -50,9 +50,9 @@ def written(step: str, inputs: str = 'a = { type = "float32" }', outputs: str = 
     return "law.toml"
 
 
-def compared(path: str, *more: str) -> tuple[int, dict[str, Any], str]:
+def compared(path: str, board: str = "pico") -> tuple[int, dict[str, Any], str]:
     """Return the exit status, the JSON and the text of two runs of the command."""
-    words = ["board", "compare", path, "--steps", "5", "--boards", "uno", *more]
+    words = ["board", "compare", path, "--steps", "5", "--boards", board]
     text = CliRunner().invoke(main, words)
     data = CliRunner().invoke(main, [*words, "--json"])
     assert text.exit_code == data.exit_code
@@ -67,7 +67,7 @@ def compared(path: str, *more: str) -> tuple[int, dict[str, Any], str]:
     ],
 )
 def test_outputs_that_show_nothing_are_undecided(law: str, told: str) -> None:
-    need("avr8js")
+    need("rp2040js")
     status, data, text = compared(written(f"y = {law}(a)"))
     assert (status, data["outcome"]) == (2, "undecided")
     assert f"law: {told}" in text
@@ -76,7 +76,7 @@ def test_outputs_that_show_nothing_are_undecided(law: str, told: str) -> None:
 
 
 def test_an_output_beside_one_that_moved_is_reserved() -> None:
-    need("avr8js")
+    need("rp2040js")
     status, data, text = compared(written("y = same(a); z = still(a)", outputs="y, z"))
     assert (status, data["outcome"]) == (0, "passed")
     assert data["not_exercised"] == ["law.z never moved"]
@@ -85,14 +85,14 @@ def test_an_output_beside_one_that_moved_is_reserved() -> None:
 
 def test_an_output_that_stays_at_3_is_compared_and_reserved() -> None:
     """C code that does nothing answers 0."""
-    need("avr8js")
+    need("rp2040js")
     status, data, text = compared(written("y = still(a)"))
     assert (status, data["outcome"]) == (0, "passed")
     assert text.endswith("but law.y never moved")
 
 
 def test_a_controller_without_inputs_is_compared() -> None:
-    need("avr8js")
+    need("rp2040js")
     status, data, _ = compared(written("y = same(1.0f)", inputs=""))
     assert (status, data["outcome"]) == (0, "passed")
 
@@ -109,9 +109,10 @@ def test_a_pin_that_the_interface_file_lacks_is_no_verdict_on_the_code() -> None
     assert "pin.toml:5: the interface file does not fit the code: analogRead() of" in done.output
 
 
+@pytest.mark.system("avr-gcc")
 def test_the_first_difference_is_told() -> None:
     need("avr8js")
-    status, data, text = compared(written("y = size(a)"))
+    status, data, text = compared(written("y = size(a)"), "uno")
     (row,) = data["boards"]
     inputs = random_inputs(load_interface("law.toml"), 5, 0)
     first = next(k for k, (a,) in enumerate(inputs) if a >= 0)

@@ -24,6 +24,7 @@ from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.placing import placed_bodies
 from rtsim.gateway.publishing import check_rates
 from rtsim.scenario.body import Body
+from rtsim.timing.background import ONE_THREAD
 from rtsim.timing.frames import NO_SAMPLE
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.tally import Tally
@@ -32,7 +33,6 @@ MOST_RATE_HZ = 200.0
 MOST_AT_ONCE = 16_384
 """Number of bytes after which the loop stops reading commands until the next tag."""
 _END_S = 5.0
-_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """Limits numerical libraries to one thread, because the gateway process does not compute."""
 
 
@@ -210,7 +210,7 @@ class Gateway:
         try:
             self._process = subprocess.Popen(
                 command, pass_fds=[end.fileno() for end in passed], stdin=subprocess.DEVNULL,
-                start_new_session=True, env={**os.environ, **_ENVIRONMENT},
+                start_new_session=True, env={**os.environ, **ONE_THREAD},
             )  # fmt: skip
         finally:
             for end in passed:

@@ -18,10 +18,10 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.child import READY
 from rtsim.pilot.viewpoints import main_first
+from rtsim.timing.background import ONE_THREAD
 
 _START_S = 30.0
 _END_S = 2.0
-_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _MOST_WORDS = 4096
 
 
@@ -95,7 +95,7 @@ class Child:
         command: Sequence[str] = [sys.executable, "-m", module, *arguments]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, **_ENVIRONMENT}, start_new_session=sys.platform != "win32",
+            env={**os.environ, **ONE_THREAD}, start_new_session=sys.platform != "win32",
         )  # fmt: skip
 
     @property

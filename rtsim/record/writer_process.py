@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from rtsim.record.frames import LONGEST_STATUS
+from rtsim.timing.background import ONE_THREAD
 
 _KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
@@ -30,7 +31,7 @@ def start_writer(
     """
     # -P: a file in the working folder must not stand in for a module of the standard library.
     command = [sys.executable, "-P", "-m", "rtsim.record.writer", os.path.abspath(path)]
-    environment = {**_KEEP_MEMORY, **os.environ}
+    environment = {**_KEEP_MEMORY, **os.environ, **ONE_THREAD}
     root = Path(__file__).resolve().parents[2]
     if not {"site-packages", "dist-packages"} & set(root.parts):
         known = filter(None, [str(root), os.environ.get("PYTHONPATH")])

@@ -7,6 +7,12 @@ import os
 
 from rtsim.timing.slices import set_slice
 
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""Environment of a process that runs beside the loop and calls no linear algebra.
+
+Otherwise numpy's OpenBLAS starts a thread for each CPU, and these threads busy-wait for the first
+70 ms.  On two CPUs they took half of the time of the process that writes the recording.
+"""
 _NICER = 5
 _PROCESSOR = 36
 """The last CPU of a thread, among the fields behind its name in /proc (proc(5))."""

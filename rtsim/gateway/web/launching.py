@@ -17,11 +17,11 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.web.address import PageAddress, open_port
+from rtsim.timing.background import ONE_THREAD
 
 _START_S = 60.0
 _END_S = 5.0
 _MOST_LINE = 1 << 16
-_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class WebPage:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "rtsim.gateway.web.process", *map(str, passed)],
                 pass_fds=passed, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                start_new_session=True, env={**os.environ, **_ENVIRONMENT},
+                start_new_session=True, env={**os.environ, **ONE_THREAD},
             )  # fmt: skip
         finally:
             listener.close()

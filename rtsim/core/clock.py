@@ -67,6 +67,7 @@ _REHEARSAL_NS = 10_000  # if less time is left before the deadline, ``rehearsal`
 _SPARE_NS = 20_000  # margin added when a late sleep lengthens the window
 _COARSE = 6  # CLOCK_MONOTONIC_COARSE: Linux advances it at each scheduler tick
 _IN_WINDOW_NS = 30_000  # a scheduler tick is best this long after the window begins
+_TICK_TAKES_NS = 50_000  # a scheduler tick can hold up a thread for this long, on a virtual machine
 _EASE_NS = 20  # a sleep that ends in time shortens the window by this
 
 
@@ -355,13 +356,17 @@ def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
     ``CLOCK_MONOTONIC``.  If the period and ``tick_ns`` have a common divisor, ticks always meet the
     loop at the same few phases.  The best phase is the beginning of the busy-wait window: the tick
     then removes another thread from the CPU just as the sleep ends, the loop gets a fresh time
-    slice, and all other ticks find the loop asleep.  Returns 0 if the common divisor leaves no room
-    beside a window of ``tail_ns``.
+    slice, and all other ticks find the loop asleep.  In a short window, the tick itself would make
+    the loop late; then the best phase is the middle of the sleep.  Returns 0 if the common divisor
+    leaves no room beside a window of ``tail_ns``.
     """
     divisor = math.gcd(period_ns, tick_ns)
     if not (period_ns and tick_ns) or divisor < 2 * tail_ns:
         return 0
-    return (max(0, tail_ns - _IN_WINDOW_NS) - now_ns) % divisor
+    lead = tail_ns - _IN_WINDOW_NS
+    if lead < _TICK_TAKES_NS:
+        lead = (divisor + tail_ns) // 2
+    return (lead - now_ns) % divisor
 
 
 def tail_for(late: list[int], period_ns: int | None = None) -> int:

@@ -256,8 +256,9 @@ def test_a_tick_leaves_room_for_two_tails_or_none() -> None:
     assert until_quiet(0, 1_000_000, 500_001, 4_000_000) == 0
     assert until_quiet(470_000, 1_000_000, 500_000, 4_000_000) == 0
     assert until_quiet(470_001, 1_000_000, 500_000, 4_000_000) == 999_999
-    assert until_quiet(10, 1_000_000, 30_001, 4_000_000) == 999_991
-    assert until_quiet(10, 1_000_000, 20_000, 4_000_000) == 999_990, "a short tail: at its end"
+    assert until_quiet(10, 1_000_000, 80_000, 4_000_000) == 49_990
+    assert until_quiet(10, 1_000_000, 79_998, 4_000_000) == 539_989, "a short tail: asleep"
+    assert until_quiet(0, 100_000, 25_000, 4_000_000) == 62_500, "10 kHz"
 
 
 @pytest.mark.parametrize("said", [OSError(), "1 (a", "1 (a) S 1", "1 (a) " + "x " * 30])

@@ -392,11 +392,3 @@ def test_ctrl_c_does_not_reach_the_writer(recorder: FileRecorder) -> None:
     track.append(0, (), np.ones(1))
     recorder.finish({})
     assert len(Recording.open(recorder.path).tracks["p"]) == 1
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="no /proc")
-def test_no_thread_of_a_library_takes_the_time_of_the_writer(recorder: FileRecorder) -> None:
-    """Those of OpenBLAS busy-wait at first; numpy starts them if more than one CPU is usable."""
-    (process,) = recorder.beside
-    recorder.start({})
-    assert len(list(Path(f"/proc/{process}/task").iterdir())) == 1

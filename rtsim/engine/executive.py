@@ -328,7 +328,7 @@ class Executive:
         finally:
             self._waiting = False
             if pacer.overrun is not None:  # an overrun is recorded even if its policy ends the run
-                self._trace.overrun(Tag(ns), pacer.overrun)
+                self._trace.overrun(pacer.overrun)
         if not due and wake is not None and wake.is_set():
             # The event input inserts a tag now: after the last tag, and not later than ``ns``.
             wake.clear()

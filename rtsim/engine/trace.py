@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,9 @@ from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
 from rtsim.record.event import Value
 from rtsim.record.memory_recorder import Recorder, Track
+from rtsim.record.overrun_events import overrun_event
 from rtsim.timing.frames import FRAME_COLUMNS
-from rtsim.timing.overrun import Overrun
+from rtsim.timing.overrun import CaughtUp, Overrun
 from rtsim.timing.tally import Tally
 
 X_PLUS = 1
@@ -28,7 +29,6 @@ COMMAND = "Command"
 """Kind of the event that records a command; the text of the event is the command."""
 RESTORED = "Restored"
 """Kind of the last event of a recording whose run continues from a checkpoint."""
-OVERRUN = "Overrun"
 UNBOUNDED = "Unbounded"
 """Kind of the event that a solver with a budget reached a tag without an error bound."""
 TIMING = "timing"
@@ -189,14 +189,20 @@ class Trace:
         """Record a command that acts at ``tag``; ``stamps`` are wall-clock times, ns."""
         self._recorder.event(tag, COMMAND, kind, text, stamps)
 
-    def overrun(self, tag: Tag, overrun: Overrun) -> None:
-        values: dict[str, Value] = {
-            "amount": float(overrun.amount_ns), "consecutive": float(overrun.consecutive),
-            "cause": overrun.cause, "action": overrun.action,
-        }  # fmt: skip
-        if overrun.stood_ns is not None:
-            values["stood"] = float(overrun.stood_ns)
-        self.event(tag, OVERRUN, overrun.job or overrun.cause, str(overrun), values)
+    def overrun(self, overrun: Overrun) -> None:
+        """Record an overrun at its tag."""
+        event = overrun_event(overrun)
+        self.event(event.tag, event.kind, event.source, event.text, event.values)
+
+    def caught_up(self, overruns: CaughtUp) -> None:
+        """Record overruns of compiled code, at once if the recorder can."""
+        many: Callable[[CaughtUp], None] | None = getattr(self._recorder, "caught_up", None)
+        if many is None:
+            for overrun in overruns:
+                self.overrun(overrun)
+        elif len(overruns):
+            self.events += len(overruns)
+            many(overruns)
 
     @property
     def timing_track(self) -> Track | None:

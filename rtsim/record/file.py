@@ -33,6 +33,7 @@ from rtsim.record.memory_recorder import Track, Tracks
 from rtsim.record.outbox import Outbox
 from rtsim.record.writer_process import await_end, how_it_ended, start_writer
 from rtsim.timing.background import allow_all, keep_off
+from rtsim.timing.overrun import CaughtUp
 
 HAND_OVER_NS = 20_000_000
 """Small portions: a paced loop hands them over within the slack of one frame."""
@@ -90,7 +91,8 @@ class FileRecorder:
         self._patience = patience
         self._keep_aside = keep_aside
         self._tracks = Tracks()
-        self._events: list[tuple[Tag, str, str, str, dict[str, Value]]] = []
+        self._events: list[tuple[FrameKind, int, bytes]] = []
+        """Kind of the frame, number of events, and content."""
         self._ahead = 0
         """Bytes that may be unwritten while a run that is not paced goes on."""
         self._waits = False
@@ -150,7 +152,12 @@ class FileRecorder:
         text: str = "",
         values: Mapping[str, Value] | None = None,
     ) -> None:
-        self._events.append((tag, kind, source, text, dict(values or {})))
+        data = _json([tag.ns, tag.step, kind, source, text, dict(values or {})])
+        self._events.append((FrameKind.EVENT, 1, data))
+
+    def caught_up(self, overruns: CaughtUp) -> None:
+        """Record overruns; the writing process makes their events."""
+        self._events.append((FrameKind.CAUGHT_UP, len(overruns), overruns.pack()))
 
     def pump(self, wait: bool = False) -> None:
         """Send all data if a buffer is full or 20 ms have passed; with ``wait`` this may block."""
@@ -230,9 +237,9 @@ class FileRecorder:
             for words in track.take():
                 rows += len(words)
                 self._put(FrameKind.ROWS, number, words.reshape(-1).view(np.uint8).data)
-        for tag, kind, source, text, values in self._events:
-            self._put(FrameKind.EVENT, 0, _json([tag.ns, tag.step, kind, source, text, values]))
-        self.handed.events += len(self._events)
+        for kind, events, data in self._events:
+            self._put(kind, 0, data)
+            self.handed.events += events
         self._events.clear()
         self._send_waiting(wait)
         if self.failed:

@@ -28,6 +28,7 @@ class FrameKind(IntEnum):
     FLUSH = 4  # flush: write all received data to the disk
     FINISH = 5  # JSON: footer; nothing follows
     HURRY = 6  # the run waits for the writing process (track 1), or does not (track 0)
+    CAUGHT_UP = 7  # overruns of compiled code, rtsim.timing.overrun.CaughtUp
 
 
 class RecordFrame(NamedTuple):

@@ -202,7 +202,8 @@ class Recorder(Protocol):
     A recorder that uses other processes may list their process numbers in an attribute ``beside``;
     the run keeps these processes off the CPU that is reserved for the loop.  A recorder that may
     fail during the run has an attribute ``on_failure``.  The run assigns a function to it, and the
-    recorder calls this function with the cause of the failure.
+    recorder calls this function with the cause of the failure.  A recorder may have a method
+    ``caught_up``, which takes many overruns at once; otherwise each is an :meth:`event`.
     """
 
     def track(

@@ -27,6 +27,7 @@ from rtsim.core.tag import Tag
 from rtsim.record.batches import BatchWriter
 from rtsim.record.event import Event, event_descriptor
 from rtsim.record.frames import FrameBuffer, FrameKind, RecordFrame
+from rtsim.record.overrun_events import overrun_event
 from rtsim.record.schema import (
     EVENT_TOPIC,
     EVENT_TYPE,
@@ -37,6 +38,7 @@ from rtsim.record.schema import (
     unique_message_types,
 )
 from rtsim.timing.background import step_back
+from rtsim.timing.overrun import CaughtUp
 
 CHUNK_BYTES = 1 << 20
 IDLE_S = 0.25
@@ -93,9 +95,10 @@ class RecordingFile:
             self._take_rows(frame.track, frame.data)
         elif frame.kind == FrameKind.EVENT:
             ns, step, kind, source, text, values = json.loads(bytes(frame.data))
-            event = Event(Tag(ns, step), kind, source, text, values)
-            self._add(self._event_channel, ns, event.encode(), self._events)
-            self._events += 1
+            self._take_event(Event(Tag(ns, step), kind, source, text, values))
+        elif frame.kind == FrameKind.CAUGHT_UP:
+            for overrun in CaughtUp.unpack(bytes(frame.data)):
+                self._take_event(overrun_event(overrun))
         elif frame.kind == FrameKind.START:
             self._take_start(json.loads(bytes(frame.data)))
         elif frame.kind == FrameKind.FLUSH:
@@ -129,6 +132,10 @@ class RecordingFile:
         if len(words):
             self._writer.add_rows(channel, words, spec, self._rows[number])
             self._rows[number] += len(words)
+
+    def _take_event(self, event: Event) -> None:
+        self._add(self._event_channel, event.tag.ns, event.encode(), self._events)
+        self._events += 1
 
     def _add(self, channel: int, ns: int, data: bytes, sequence: int) -> None:
         self._writer.add_message(channel, ns, data, ns, sequence & 0xFFFFFFFF)

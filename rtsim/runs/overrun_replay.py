@@ -18,8 +18,9 @@ from rtsim.core.tag import NEVER, NS_PER_S
 from rtsim.core.timeline import Timeline
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.description import fault_of
-from rtsim.engine.trace import OVERRUN, TIMING
+from rtsim.engine.trace import TIMING
 from rtsim.record.event import Event
+from rtsim.record.overrun_events import OVERRUN
 from rtsim.record.reading import Recording
 from rtsim.timing.frame import REST
 from rtsim.timing.frames import NO_SAMPLE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rtsim.core.errors import OverrunError, ScenarioError
-from rtsim.timing.overrun import ACTIONS, Action, Cause, Overrun
+from rtsim.timing.overrun import ACTIONS, UNKNOWN_NS, Action, CaughtUp, Cause, Overrun
 from rtsim.timing.policy import LateTag, Policy, advice
 
 
@@ -28,6 +28,16 @@ class Ledger:
     def in_a_row(self) -> tuple[int, int, int]:
         """Late frames in a row, the tag of the last one counted [ns], and the frame [ns]."""
         return self._consecutive, self._counted_ns, self._frame_ns
+
+    def caught_up(self, overruns: CaughtUp, consecutive: int, counted_ns: int) -> None:
+        """Count ``overruns`` of compiled code, after which :attr:`in_a_row` is as given."""
+        for _, late, by_wake, job, stood, _ in overruns.rows.tolist():
+            self.overruns["wake" if by_wake else "compute"] += 1
+            if overruns.jobs[job]:
+                self.blamed[overruns.jobs[job]] = self.blamed.get(overruns.jobs[job], 0) + 1
+            if stood != UNKNOWN_NS:
+                self.in_line = (self.in_line or 0) + (2 * stood > late)
+        self._consecutive, self._counted_ns = consecutive, counted_ns
 
     def judge(
         self, ns: int, late: int, cause: Cause, job: str = "", stood_ns: int | None = None

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 Cause = Literal["compute", "wake"]
 """``compute`` if the work before the tag took too long, ``wake`` if the loop woke up late."""
@@ -45,3 +50,44 @@ class Overrun:
             f"overrun at {self.tag_ns / 1e9:.9f} s: {why}; "
             f"consecutive late frames: {self.consecutive}, allowed: {self.allowed}"
         )
+
+
+UNKNOWN_NS = -1
+"""In a row of :class:`CaughtUp`: the system does not report the wait for a CPU."""
+
+
+@dataclass(frozen=True)
+class CaughtUp:
+    """Overruns that the loop caught up with, as compiled code notes them; one row each.
+
+    A row costs the loop 1 us, an :class:`Overrun` and its text cost 10 us, which at 10 kHz would
+    cause the next overruns.  So the overruns are made where they are read.
+    """
+
+    rows: NDArray[np.int64]
+    """(n, 6): tag [ns], lateness [ns], 1 if the loop woke late, index of the job in ``jobs``, wait
+    for a CPU [ns] or :data:`UNKNOWN_NS`, and the number of late frames in a row."""
+    jobs: tuple[str, ...]
+    allowed: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Overrun]:
+        for ns, late, by_wake, job, stood, consecutive in self.rows.tolist():
+            yield Overrun(
+                tag_ns=ns, cause="wake" if by_wake else "compute", amount_ns=late,
+                job=self.jobs[job], action="catch_up", consecutive=consecutive,
+                allowed=self.allowed, stood_ns=None if stood == UNKNOWN_NS else stood,
+            )  # fmt: skip
+
+    def pack(self) -> bytes:
+        """Return the overruns for another process: a line of JSON, then the rows."""
+        return json.dumps([self.allowed, *self.jobs]).encode() + b"\n" + self.rows.tobytes()
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        """Return the overruns that :meth:`pack` wrote."""
+        head, _, rows = data.partition(b"\n")
+        allowed, *jobs = json.loads(head)
+        return cls(np.frombuffer(rows, np.int64).reshape(-1, 6), tuple(jobs), allowed)

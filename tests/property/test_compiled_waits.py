@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
@@ -12,9 +11,7 @@ from hypothesis import strategies as st
 from lent_clock import LentClock
 
 from rtsim.core.errors import OverrunError
-from rtsim.core.tag import Tag
 from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled import paced_frames
 from rtsim.engine.compiled.pace import AGAIN, HAND_OVER, lap, ready, wait
 from rtsim.engine.compiled.paced_frames import PacedFrames
 from rtsim.equations.addresses import INTEGER, WORDS
@@ -49,7 +46,7 @@ class Interpreted:
     def __init__(self, policy: Policy, frames: list[Frame]) -> None:
         self.clock = LentClock(late=tuple(f[0] for f in frames))
         self.pacer = Pacer(self.clock, policy, frame_ns=PERIOD)
-        self.overruns: list[tuple[int, Overrun]] = []
+        self.overruns: list[Overrun] = []
         self.rows: list[tuple[int, ...]] = []
         self.error = ""
         self.pacer.start(0)
@@ -79,10 +76,7 @@ class Interpreted:
             assert self.pacer.wait(ns)
         finally:
             if self.pacer.overrun is not None:
-                self.overrun(Tag(ns), self.pacer.overrun)
-
-    def overrun(self, tag: Tag, overrun: Overrun) -> None:
-        self.overruns.append((tag.ns, overrun))
+                self.overruns.append(self.pacer.overrun)
 
     def seen(self) -> tuple[object, ...]:
         c, ledger = certify(self.pacer), self.pacer.ledger
@@ -98,7 +92,7 @@ class Compiled(Interpreted):
 
     def __init__(self, policy: Policy, frames: list[Frame], often: bool = False) -> None:
         self.often = often
-        """True: Python takes frames, and one overrun, before each fourth frame."""
+        """True: Python takes frames before each fourth frame."""
         self.w = np.zeros(at.HEADER, np.int64)
         self.frames: PacedFrames | None = None
         self.wait = compile_function(waits, (WORDS, INTEGER), "a wait").on(self.w, concurrent=True)
@@ -109,18 +103,18 @@ class Compiled(Interpreted):
 
     def run(self, ns: int, step: int, first: int, second: int) -> None:
         if self.frames is None:
-            trace: Any = SimpleNamespace(overrun=self.overrun)
+            trace: Any = SimpleNamespace(caught_up=self.overruns.extend)
             self.frames = PacedFrames(self.pacer, trace, TASKS)
             self.w[at.PACE], self.w[at.PACE_LENGTH] = self.frames.words.ctypes.data, at.PACED
             self.frames.copy_in()
         words = self.frames.words
         self.clock.advance(step)
         if self.often and len(self.rows) % 4 == 3:
-            self.frames.take(few=True)
+            self.frames.take()
             self.frames.again(self.pacer.read())
         answer = self.wait(ns)
         if answer == AGAIN:
-            self.frames.take(few=True)
+            self.frames.take()
             self.frames.again(self.pacer.read())
             answer = self.wait(ns)
         if answer == HAND_OVER:
@@ -152,8 +146,7 @@ POLICIES = (CatchUp(), CatchUp(2), CatchUp(10_000), Slip())
 def test_every_frame_is_timed_and_judged_as_by_the_pacer(
     policy: Policy, frames: list[Frame], often: bool
 ) -> None:
-    with patch.object(paced_frames, "_FEW", 1):
-        compiled = Compiled(policy, frames, often)
+    compiled = Compiled(policy, frames, often)
     assert compiled.seen() == Interpreted(policy, frames).seen()
 
 
@@ -161,7 +154,7 @@ def test_lateness_is_caught_up_without_python_and_blamed_on_the_longest_job() ->
     frames = [(0, 10, 20, 30), (0, 10, 1_900_000, 30), (0, 10, 20, 30), (500_000, 1, 2, 3)]
     found = Compiled(CatchUp(), frames + 5 * [(0, 1, 2, 3)])
     assert not found.handed_over
-    assert [(o.cause, o.job) for _, o in found.overruns] == [("compute", "first"), ("wake", "")]
+    assert [(o.cause, o.job) for o in found.overruns] == [("compute", "first"), ("wake", "")]
 
 
 def test_another_policy_is_asked() -> None:

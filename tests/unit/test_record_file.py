@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcap.reader import make_reader
 from mcap.writer import CompressionType, Writer
 from record_samples import MS, ODD, SIGNALLING_NAN, fly, ticking
@@ -15,8 +17,12 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
 from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder
+from rtsim.record.overrun_events import overrun_event
 from rtsim.record.reading import Recording
 from rtsim.record.schema import message_class
+from rtsim.timing.ledger import Ledger
+from rtsim.timing.overrun import UNKNOWN_NS, CaughtUp
+from rtsim.timing.policy import CatchUp
 
 
 @pytest.fixture(scope="module")
@@ -213,3 +219,44 @@ def test_many_columns_and_none(tmp_path: Path) -> None:
     read = Recording.open(tmp_path / "wide.mcap")
     assert np.array_equal(read["wide.x2999"], 2999.0 + np.arange(40))
     assert len(read.tracks["bare"]) == 40
+
+
+ROWS = st.tuples(
+    st.integers(0, 2**62), st.integers(0, 10**9), st.integers(0, 1), st.integers(-2, 2),
+    st.just(UNKNOWN_NS) | st.integers(0, 10**9), st.integers(1, 9),
+)  # fmt: skip
+CAUGHT_UP = st.lists(ROWS).map(
+    lambda rows: CaughtUp(
+        np.array(rows, np.int64).reshape(-1, 6), ("next", "law\nof 1", "plant", "", "rest"), 7
+    )
+)
+
+
+@given(CAUGHT_UP)
+def test_overruns_of_compiled_code_are_those_of_the_pacer(overruns: CaughtUp) -> None:
+    ledger, other = Ledger(CatchUp(7), 1), Ledger(CatchUp(7), 1)
+    for overrun in overruns:
+        other.judge(overrun.tag_ns, overrun.amount_ns, overrun.cause, overrun.job, overrun.stood_ns)
+    ledger.caught_up(overruns, 3, 17)
+    assert (ledger.overruns, ledger.blamed) == (other.overruns, other.blamed)
+    assert (ledger.in_line, ledger.in_a_row) == (other.in_line, (3, 17, 1))
+    assert list(CaughtUp.unpack(overruns.pack())) == list(overruns)
+
+
+def test_the_writing_process_makes_the_events_of_overruns(tmp_path: Path) -> None:
+    rows = np.array([[5 * MS, 300, 0, 1, UNKNOWN_NS, 1], [6 * MS, 700, 1, -2, 40, 2]])
+    overruns = CaughtUp(rows, ("next", "law", "", "rest"), 100)
+    recorder = FileRecorder(tmp_path / "run.mcap", ticking())
+    recorder.start({})
+    recorder.event(Tag(1), "Change", "before")
+    recorder.caught_up(overruns)
+    recorder.event(Tag(7 * MS), "Change", "after")
+    recorder.finish({})
+    assert recorder.handed.events == 4
+    before, *found, after = Recording.open(tmp_path / "run.mcap").events
+    assert (before.source, after.source) == ("before", "after")
+    assert found == [overrun_event(overrun) for overrun in overruns]
+    assert [(e.tag, e.kind, e.source) for e in found] == [
+        (Tag(5 * MS), "Overrun", "law"), (Tag(6 * MS), "Overrun", "wake"),
+    ]  # fmt: skip
+    assert found[1].text.startswith("overrun at 0.006000000 s: the loop woke 0.001 ms late, of ")

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from rtsim.core.tag import Tag
-from rtsim.engine.trace import OVERRUN
 from rtsim.record.file import FileRecorder
+from rtsim.record.overrun_events import OVERRUN
+from rtsim.timing.overrun import CaughtUp
 
 _ROOT = Path("/sys/kernel/tracing/instances")
 _EVENTS = ("sched_switch", "sched_waking", "sched_migrate_task")
@@ -97,8 +98,17 @@ class MarkingRecorder(FileRecorder):
     def event(self, tag: Tag, kind: str, *rest: Any, **named: Any) -> None:
         super().event(tag, kind, *rest, **named)
         values = named.get("values") or (rest[2] if len(rest) > 2 else {})
-        if kind == OVERRUN and self.marks is not None:
-            self.marks.mark(round(float(values["amount"])))
+        if kind == OVERRUN:
+            self._mark(round(float(values["amount"])))
+
+    def caught_up(self, overruns: CaughtUp) -> None:
+        super().caught_up(overruns)
+        for overrun in overruns:
+            self._mark(overrun.amount_ns)
+
+    def _mark(self, late_ns: int) -> None:
+        if self.marks is not None:
+            self.marks.mark(late_ns)
 
 
 Stood = Mapping[tuple[int, str], float]

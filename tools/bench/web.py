@@ -24,9 +24,10 @@ from rtsim.cli.telemetry import told
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.engine.trace import OVERRUN, TIMING
+from rtsim.engine.trace import TIMING
 from rtsim.gateway.loop import Gateway
 from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.overrun_events import OVERRUN
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario

@@ -186,16 +186,13 @@ SPAN = 4
     W_LEAST,  # a frame with a longer response [ns] is among the worst
     W_WORST, W_WORST_LENGTH, W_WORST_COUNT,
     W_ALLOWED, W_CONSECUTIVE, W_COUNTED, W_FRAME,  # what the overrun policy counts
-    W_ON_TIME,  # 1 if the loop was on time since the last overrun
     W_OVERRUNS, W_OVERRUNS_LENGTH, W_OVERRUN_COUNT,
     W_TEXT,  # what the file with the run delay says
-) = range(71)  # fmt: skip
+) = range(70)  # fmt: skip
 TEXT_WORDS = 12
 PACED = W_TEXT + TEXT_WORDS
 NO_SAMPLE = -(2**63)
 JOB_NEXT, JOB_RECORDING, FIRST_TASK_JOB = range(3)
 REST_JOB, NO_JOB = -1, -2
 WORST_HEAD = 3  # tag, lateness, compute time; then the jobs
-OVERRUN_WORDS = (
-    6  # tag, lateness, 1 if by a late wake, job, run delay or NOTHING, 1 if on time before
-)
+OVERRUN_WORDS = 6  # of rtsim.timing.overrun.CaughtUp

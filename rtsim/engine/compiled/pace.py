@@ -236,7 +236,6 @@ def _longest_job(v: Any) -> int:
 @compiled
 def _on_time(v: Any) -> None:
     v[at.W_CONSECUTIVE] = v[at.W_COUNTED] = 0
-    v[at.W_ON_TIME] = 1
 
 
 @compiled
@@ -259,9 +258,8 @@ def _overrun(v: Any, ns: int, late: int, by_wake: int, job: int, stood: int) -> 
         v[at.W_COUNTED] = ns
     rows, first = words_at(v, at.W_OVERRUNS), v[at.W_OVERRUN_COUNT] * at.OVERRUN_WORDS
     rows[first], rows[first + 1], rows[first + 2] = ns, late, by_wake
-    rows[first + 3], rows[first + 4], rows[first + 5] = job, stood, v[at.W_ON_TIME]
+    rows[first + 3], rows[first + 4], rows[first + 5] = job, stood, v[at.W_CONSECUTIVE]
     v[at.W_OVERRUN_COUNT] += 1
-    v[at.W_ON_TIME] = 0
 
 
 @compiled

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.tag import Tag
 from rtsim.core.waiting_calls import Calls, Wait
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.trace import Trace
 from rtsim.timing.frame import NEXT, RECORDING, REST
 from rtsim.timing.frames import WorstFrame
+from rtsim.timing.overrun import CaughtUp
 from rtsim.timing.pacing import Pacer
 
 LONGEST_WAIT_NS = 20_000_000
@@ -27,9 +27,6 @@ _LONGER = 1.4
 _MOST_RATE = 2**9
 """Numerator and denominator of the rate: due times then fit 64 bits for 104 days."""
 _WORST_ROOM, _OVERRUN_ROOM = 32, 2048
-_FEW = 16
-"""Overruns that one call of a paced run takes: an overrun costs Python some 10 us, so that many of
-them at once would cause the next ones."""
 
 
 def unpaceable(pacer: Pacer, step_ns: int) -> str:
@@ -60,6 +57,8 @@ class PacedFrames:
     ) -> None:
         self._pacer, self._trace, self._inbox = pacer, trace, inbox
         self._names = [NEXT, RECORDING, *tasks]
+        self._jobs_by_number = (*self._names, "", REST)
+        """The last two are NO_JOB (-2) and REST_JOB (-1)."""
         self._jobs = np.zeros(len(self._names), np.int64)
         self._worst = np.zeros(_WORST_ROOM * (at.WORST_HEAD + self._jobs.size), np.int64)
         self._overruns = np.zeros(_OVERRUN_ROOM * at.OVERRUN_WORDS, np.int64)
@@ -119,17 +118,16 @@ class PacedFrames:
         w[at.W_LAST_LATE : at.W_LAST_MARGIN + 1] = pacer.log.last
         self._jobs[:] = [frame.jobs.get(name, 0) for name in self._names]
         w[at.W_CONSECUTIVE], w[at.W_COUNTED], w[at.W_FRAME] = pacer.ledger.in_a_row
-        w[at.W_ON_TIME] = 0
         self._lend()
 
     def _number(self, job: str) -> int:
         return at.REST_JOB if job == REST else self._names.index(job) if job else at.NO_JOB
 
-    def _lend(self, overruns: int = 0) -> None:
-        """Let compiled code continue after so many ``overruns`` that were not taken yet."""
+    def _lend(self) -> None:
+        """Let compiled code continue with empty buffers."""
         w = self.words
         w[at.W_LEAST], w[at.W_FRAMES] = self._pacer.log.least, 0
-        w[at.W_WORST_COUNT], w[at.W_OVERRUN_COUNT] = 0, overruns
+        w[at.W_WORST_COUNT], w[at.W_OVERRUN_COUNT] = 0, 0
         brief = BRIEF_NS
         if self._inbox is not None:
             w[at.W_SOCKET], w[at.W_GIVEN_SEEN] = self._inbox.fileno(), self._inbox.given[0]
@@ -146,36 +144,17 @@ class PacedFrames:
         self._jobs[at.JOB_RECORDING] += w[at.W_CALLED] + self._offset - began
         w[at.W_LAP_AT] += w[at.W_CALLED] + self._offset - began
 
-    def take(self, few: bool = False) -> None:
-        """Copy the frames and overruns since the last call into the pacer and the recording.
-
-        ``few``: take a few overruns only, and leave later ones for the next call, unless half of
-        the buffer is full.
-        """
+    def take(self) -> None:
+        """Copy the frames and overruns since the last call into the pacer and the recording."""
         w, pacer = self.words, self._pacer
         last = tuple(w[at.W_LAST_LATE : at.W_LAST_MARGIN + 1].tolist())
         pacer.log.returned(int(w[at.W_FRAMES]), last, self._worst_frames())
-        count = int(w[at.W_OVERRUN_COUNT])
-        taken = min(count, max(_FEW, count - _OVERRUN_ROOM // 2)) if few else count
-        for ns, late, by_wake, job, stood, on_time in self._rows_of_overruns(taken):
-            if on_time:
-                pacer.ledger.on_time()
-            overrun = pacer.ledger.judge(
-                ns, late, "wake" if by_wake else "compute", self._name(job),
-                None if stood == at.NOTHING else stood,
-            )  # fmt: skip
-            self._trace.overrun(Tag(ns), overrun)
-        if w[at.W_ON_TIME] and taken == count:
-            pacer.ledger.on_time()
-            w[at.W_ON_TIME] = 0
+        rows = self._overruns.reshape(-1, at.OVERRUN_WORDS)[: w[at.W_OVERRUN_COUNT]]
+        overruns = CaughtUp(rows.copy(), self._jobs_by_number, pacer.policy.allowed)
+        pacer.ledger.caught_up(overruns, int(w[at.W_CONSECUTIVE]), int(w[at.W_COUNTED]))
+        self._trace.caught_up(overruns)
         pacer.margin_ns = int(w[at.W_MARGIN])
-        rest = self._overruns[taken * at.OVERRUN_WORDS : count * at.OVERRUN_WORDS].copy()
-        self._overruns[: rest.size] = rest
-        self._lend(count - taken)
-
-    def _rows_of_overruns(self, count: int) -> list[list[int]]:
-        rows: list[list[int]] = self._overruns.reshape(-1, at.OVERRUN_WORDS)[:count].tolist()
-        return rows
+        self._lend()
 
     def _worst_frames(self) -> Iterator[WorstFrame]:
         size = at.WORST_HEAD + self._jobs.size
@@ -185,7 +164,7 @@ class PacedFrames:
             yield WorstFrame(tag, late, compute, {name: ns for name, ns in found if ns})
 
     def _name(self, job: int) -> str:
-        return REST if job == at.REST_JOB else "" if job == at.NO_JOB else self._names[job]
+        return self._jobs_by_number[job]
 
     def copy_out(self, undone: bool) -> None:
         """Copy the frame back to the pacer; ``undone``: its tag was waited for, but not run."""

@@ -303,7 +303,7 @@ class Stretches:
         self._system.ns = int(changing[at.NOW])
         note_rows(table)
         if frames is not None:
-            frames.take(few=True)
+            frames.take()
         stop = between(self._system.ns)
         changing[at.ROLLED] = changing[at.ANSWER] = 0
         if frames is not None:

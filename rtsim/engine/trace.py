@@ -14,8 +14,9 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
 from rtsim.record.event import Value
-from rtsim.record.memory_recorder import Recorder, Track
+from rtsim.record.memory_recorder import Recorder
 from rtsim.record.overrun_events import overrun_event
+from rtsim.record.track import Track
 from rtsim.timing.frames import FRAME_COLUMNS
 from rtsim.timing.overrun import CaughtUp, Overrun
 from rtsim.timing.tally import Tally

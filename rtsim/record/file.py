@@ -14,13 +14,12 @@ import select
 import socket
 import subprocess
 import tempfile
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-
-import numpy as np
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RecordingError
@@ -28,9 +27,9 @@ from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.claim import claim
 from rtsim.record.event import Value
-from rtsim.record.frames import LONGEST_STATUS, FrameKind, pack
-from rtsim.record.memory_recorder import Track, Tracks
+from rtsim.record.frames import LONGEST_STATUS, FrameKind, head
 from rtsim.record.outbox import Outbox
+from rtsim.record.track import Batch, Track, Tracks
 from rtsim.record.writer_process import await_end, how_it_ended, start_writer
 from rtsim.timing.background import allow_all, keep_off
 from rtsim.timing.overrun import CaughtUp
@@ -45,6 +44,9 @@ _AHEAD_BYTES = 8 << 20
 """A run that is not paced waits for the writing process when more than this many bytes are
 unwritten; this is about 60 simulated seconds of the F-16.  If the run waited for every buffer, only
 one of the two processes would work at a time."""
+
+_SPARE_BLOCKS = 64
+"""Buffers of all tracks together that are kept for later rows: they hold the unwritten rows."""
 
 
 @dataclass
@@ -93,6 +95,8 @@ class FileRecorder:
         self._tracks = Tracks()
         self._events: list[tuple[FrameKind, int, bytes]] = []
         """Kind of the frame, number of events, and content."""
+        self._lent: deque[tuple[int, Track, Batch]] = deque()
+        """Rows that may be unsent, and the number of bytes after which they are sent."""
         self._ahead = 0
         """Bytes that may be unwritten while a run that is not paced goes on."""
         self._waits = False
@@ -136,6 +140,8 @@ class FileRecorder:
         Raises :class:`RecordingError` if the file cannot be written.
         """
         self._tracks.started = True
+        for track in self._tracks.by_name.values():
+            track.most_spares = max(track.most_spares, _SPARE_BLOCKS // len(self._tracks.by_name))
         tracks = [spec.to_json() for spec in self._tracks.specs]
         self._send(FrameKind.START, 0, _json({"header": dict(header), "tracks": tracks}), wait=True)
         while not self._ready and not self.failed:
@@ -234,14 +240,18 @@ class FileRecorder:
         """Send all rows and events; one call of the system sends many frames."""
         self._tracks.due, rows = False, 0
         for number, track in enumerate(self._tracks.by_name.values()):
-            for words in track.take():
-                rows += len(words)
-                self._put(FrameKind.ROWS, number, words.reshape(-1).view(np.uint8).data)
+            for batch in track.take_blocks():
+                rows += batch.end - batch.start
+                self._put(FrameKind.ROWS, number, batch.bytes)
+                self._lent.append((self._outbox.put_bytes, track, batch))
         for kind, events, data in self._events:
             self._put(kind, 0, data)
             self.handed.events += events
         self._events.clear()
         self._send_waiting(wait)
+        while self._lent and self._lent[0][0] <= self._outbox.sent_bytes:
+            _, track, batch = self._lent.popleft()
+            track.give_back(batch)
         if self.failed:
             self.handed.dropped_rows += rows
         else:
@@ -264,7 +274,7 @@ class FileRecorder:
                 f"but at most {self._keep_aside} may wait; record to a faster disk"
             )
             return
-        self._outbox.put(pack(kind, track, data))
+        self._outbox.put(head(kind, track, data), data)
 
     def _send_waiting(self, wait: bool) -> None:
         """Send what waits; with ``wait``, at most ``_ahead`` bytes wait afterwards."""

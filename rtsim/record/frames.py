@@ -38,13 +38,21 @@ class RecordFrame(NamedTuple):
 
 
 def pack(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
-    """Return one frame; raises :class:`RecordingError` if the receiver would refuse its length."""
+    """Return one frame; raises as :func:`head` does."""
+    return b"".join((head(kind, track, data), data))
+
+
+def head(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
+    """Return the head of a frame with ``data``.
+
+    Raises :class:`RecordingError` if the receiver would refuse the length.
+    """
     if len(data) > LONGEST:
         raise RecordingError(
             f"the {kind.name.lower()} has {len(data)} bytes, which is too long to record; "
             f"at most {LONGEST} bytes are allowed"
         )
-    return b"".join((HEAD.pack(kind, track, len(data)), data))
+    return HEAD.pack(kind, track, len(data))
 
 
 class FrameBuffer:

@@ -28,7 +28,7 @@ class Outbox:
     def __init__(self, outlet: socket.socket, reader: int) -> None:
         self._socket, self._reader = outlet, reader
         self._frames: deque[memoryview] = deque()
-        self._put_bytes = self._sent_bytes = 0
+        self.put_bytes = self.sent_bytes = 0
         self._thread: threading.Thread | None = None
         self._more = threading.Event()
         self._ending = False
@@ -37,12 +37,12 @@ class Outbox:
     @property
     def waiting(self) -> int:
         """Number of bytes that were put and not sent."""
-        return self._put_bytes - self._sent_bytes
+        return self.put_bytes - self.sent_bytes
 
-    def put(self, frame: bytes) -> None:
-        """Append one frame."""
-        self._frames.append(memoryview(frame))
-        self._put_bytes += len(frame)
+    def put(self, *parts: bytes | memoryview) -> None:
+        """Append one frame; its ``parts`` must not change before they are sent."""
+        self._frames.extend([memoryview(part) for part in parts if part])
+        self.put_bytes += sum(map(len, parts))
         if self._thread is not None:
             self._more.set()
 
@@ -70,7 +70,7 @@ class Outbox:
                     sent = self._socket.sendmsg(frames)
             except (BlockingIOError, InterruptedError):
                 return False
-            self._sent_bytes += sent
+            self.sent_bytes += sent
             while sent:
                 first = self._frames.popleft()
                 if sent < len(first):
@@ -87,7 +87,7 @@ class Outbox:
         """Drop all frames, because the recording failed."""
         self.stop()
         self._frames.clear()
-        self._sent_bytes = self._put_bytes
+        self.sent_bytes = self.put_bytes
 
     def start(self) -> None:
         """Send in a thread of its own from now on."""

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from rtsim.core.errors import RecordingError, UnknownName
 from rtsim.core.signals import Signals
-from rtsim.record.memory_recorder import MemoryRecorder, NullTrack, Track
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.schema import TrackSpec
+from rtsim.record.track import NullTrack, Track
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording

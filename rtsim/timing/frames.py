@@ -59,7 +59,8 @@ class FrameLog:
         self.lateness, self.compute, self.margin = Spread(), Spread(), Spread()
         self._worst: list[WorstFrame] = []
         self._latest: WorstFrame | None = None  # one of the worst, unless removed again
-        self._keep_worst = keep_worst
+        self.keeps_worst = keep_worst
+        """The number of worst frames to keep."""
         self._least = -1 if keep_worst else 2**63
         self._rows = tuple(array("q", bytes(8 * BLOCK)) for _ in range(3))
         self._late, self._compute, self._margin = self._rows
@@ -76,7 +77,7 @@ class FrameLog:
         """The frames with the longest response; the worst is first."""
         latest = [] if self._latest is None else [self._latest]
         frames = sorted(self._worst + latest, key=lambda f: -f.response_ns)
-        return frames[: self._keep_worst]
+        return frames[: self.keeps_worst]
 
     @property
     def least(self) -> int:
@@ -99,7 +100,7 @@ class FrameLog:
     def _settle_latest(self) -> None:
         if self._latest is not None:
             self._worst, self._latest = self.worst, None
-            if len(self._worst) == self._keep_worst:
+            if len(self._worst) == self.keeps_worst:
                 self._least = self._worst[-1].response_ns
 
     def add(self, woke_late_ns: int, compute_ns: int, margin_ns: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, Self, get_args
 
 import numpy as np
@@ -83,7 +84,7 @@ class CaughtUp:
 
     def pack(self) -> bytes:
         """Return the overruns for another process: a line of JSON, then the rows."""
-        return json.dumps([self.allowed, *self.jobs]).encode() + b"\n" + self.rows.tobytes()
+        return _head(self.allowed, self.jobs) + self.rows.tobytes()
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
@@ -91,3 +92,8 @@ class CaughtUp:
         head, _, rows = data.partition(b"\n")
         allowed, *jobs = json.loads(head)
         return cls(np.frombuffer(rows, np.int64).reshape(-1, 6), tuple(jobs), allowed)
+
+
+@lru_cache(maxsize=16)
+def _head(allowed: int, jobs: tuple[str, ...]) -> bytes:
+    return json.dumps([allowed, *jobs]).encode() + b"\n"

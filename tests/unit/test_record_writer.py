@@ -166,53 +166,6 @@ def test_the_writer_is_behind_after_a_chunk_without_a_wait(
     assert seen == [False] * 10 + [True] * 6 + [False] * 8
 
 
-def test_much_data_is_sent_without_further_calls(tmp_path: Path) -> None:
-    with FileRecorder(tmp_path / "run.mcap", ticking()) as recorder:
-        track = recorder.track("p", (), Signals(*(f"x{i}" for i in range(10))))
-        recorder.start({})
-        for i in range(4):
-            track.append_many(np.arange(20_000) + 20_000 * i, (), np.full((20_000, 10), i + 0.5))
-        (writer,) = recorder.beside
-        os.kill(writer, signal.SIGSTOP)  # so that the socket takes little
-        recorder.pump(wait=False)
-        assert recorder.handed.most_aside_bytes > 4_000_000
-        os.kill(writer, signal.SIGCONT)
-        until = stopwatch() + 20 * NS_PER_S
-        while recorder._outbox.waiting and stopwatch() < until:
-            os.sched_yield()
-        assert not recorder._outbox.waiting
-        track.append(80_000, (), np.full(10, 4.5))
-        recorder.pump(wait=False)
-        recorder.finish({})
-    read = Recording.open(tmp_path / "run.mcap")
-    assert np.array_equal(read.tracks["p"].ns, np.arange(80_001))
-    assert np.array_equal(read["p.x9"], np.repeat(np.arange(5) + 0.5, 20_000)[:80_001])
-
-
-def test_a_writer_that_dies_while_a_thread_sends_is_noticed(tmp_path: Path) -> None:
-    causes: list[str] = []
-    recorder = FileRecorder(tmp_path / "run.mcap", ticking())
-    track = recorder.track("p", (), Signals(*(f"x{i}" for i in range(10))))
-    recorder.start({})
-    recorder.on_failure = causes.append
-    (writer,) = recorder.beside
-    os.kill(writer, signal.SIGSTOP)
-    track.append_many(np.arange(50_000), (), np.ones((50_000, 10)))
-    recorder.pump(wait=False)
-    assert recorder._outbox.waiting > 3_000_000
-    os.kill(writer, signal.SIGKILL)
-    os.waitid(os.P_PID, writer, os.WEXITED | os.WNOWAIT)
-    until = stopwatch() + 20 * NS_PER_S
-    while not causes and stopwatch() < until:
-        recorder.pump(wait=False)
-    (cause,) = causes  # a broken pipe, or a connection reset by peer
-    assert cause.startswith("the writing process ended during the run (")
-    assert cause.endswith("(killed by signal 9)")
-    assert not recorder._outbox.waiting
-    with pytest.raises(RecordingError, match="the writing process ended during the run"):
-        recorder.finish({})
-
-
 def test_a_process_leaves_the_cpu_of_a_loop_that_never_sleeps() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:

@@ -26,7 +26,7 @@ _LONGER = 1.4
 """Without time to spare, the loop calls Python after so many times that time."""
 _MOST_RATE = 2**9
 """Numerator and denominator of the rate: due times then fit 64 bits for 104 days."""
-_WORST_ROOM, _OVERRUN_ROOM = 32, 2048
+_WORST_ROOM, _OVERRUN_ROOM = 1024, 2048
 
 
 def unpaceable(pacer: Pacer, step_ns: int) -> str:
@@ -159,6 +159,10 @@ class PacedFrames:
     def _worst_frames(self) -> Iterator[WorstFrame]:
         size = at.WORST_HEAD + self._jobs.size
         rows: NDArray[Any] = self._worst.reshape(-1, size)[: self.words[at.W_WORST_COUNT]]
+        keeps = self._pacer.log.keeps_worst
+        if len(rows) > keeps:  # after a stall, each frame is late
+            worst = np.argsort(-(rows[:, 1] + rows[:, 2]), kind="stable")[:keeps]
+            rows = rows[np.sort(worst)]
         for tag, late, compute, *jobs in rows.tolist():
             found = zip(self._names, jobs, strict=True)
             yield WorstFrame(tag, late, compute, {name: ns for name, ns in found if ns})

@@ -23,7 +23,7 @@ from rtsim.engine.compiled.draws import Draws, delays, normals
 from rtsim.engine.compiled.paced_frames import PacedFrames
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.record.memory_recorder import Track
+from rtsim.record.track import Track
 from rtsim.solve.guard_watch import NativeGuards
 from rtsim.timing.pacing import Pacer
 

@@ -16,7 +16,7 @@ from rtsim.core.clock import Clock
 from rtsim.core.tag import Tag
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.table import Row, Table
-from rtsim.record.memory_recorder import Track
+from rtsim.record.track import Track
 
 _INITIATED, _COMPLETED, _ARRIVAL, _STATUS = 2, 4, 6, 8
 """Columns of a message's row."""
@@ -145,8 +145,8 @@ def _lend(table: Table, row: Row, track: Track) -> None:
     w, lent, s = table.w, track.lend(), row.state
     w[row.at + at.R_STATE], w[row.at + at.R_WIDTH] = s, lent.width
     w[row.at + at.R_CAPACITY] = lent.capacity
-    w[s + at.B_BLOCK], w[s + at.B_BLOCK_LENGTH] = lent.block.ctypes.data, lent.block.size
-    w[s + at.B_SPARE], w[s + at.B_SPARE_LENGTH] = lent.spare.ctypes.data, lent.spare.size
+    w[s + at.B_BLOCK], w[s + at.B_SPARE] = lent.addresses
+    w[s + at.B_BLOCK_LENGTH] = w[s + at.B_SPARE_LENGTH] = lent.block.size
     w[s + at.B_ROW], w[s + at.B_ROLLED] = lent.row, 0
 
 

@@ -20,7 +20,7 @@ from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.stretch import Stretches
 from rtsim.engine.compiled.table import Table
 from rtsim.engine.compiled.transfer import call, copy_in, give_up, undo
-from rtsim.record.memory_recorder import BLOCK_BYTES
+from rtsim.record.track import BLOCK_BYTES
 from rtsim.solve.legs import nothing
 
 Sink = Callable[[NDArray[np.int64]], object]

@@ -1,0 +1,293 @@
+"""Tracks: buffers in which the rows of a recording are collected in the loop.
+
+``Track.append`` writes one row; a full buffer is replaced with a spare one.  The recorder processes
+full buffers in :meth:`~rtsim.record.memory_recorder.Recorder.pump`, in the slack of a frame.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.errors import ScenarioError, ShapeError
+from rtsim.core.signals import Signals, Vector
+from rtsim.record.schema import TrackSpec
+
+BLOCK_BYTES = 1 << 18
+_SPARE_BLOCKS = 2
+
+
+class _Block:
+    """A buffer for rows of eight-byte words, which can also be accessed as doubles and as bytes."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        # Filled, not only reserved: the first write to a fresh page would fault inside a frame.
+        self.words: NDArray[np.int64] = np.full((rows, width), -1, np.int64)
+        flat = self.words.reshape(-1)
+        self.address = self.words.ctypes.data
+        self.bytes = flat.view(np.uint8).data
+        self.doubles = flat.view(np.float64).data
+
+
+class Batch(NamedTuple):
+    """The rows from ``start`` to ``end`` of a buffer; ``full``: the buffer has no room for more."""
+
+    block: _Block
+    start: int
+    end: int
+    full: bool
+
+    @property
+    def bytes(self) -> memoryview:
+        """The rows as they are in memory, without a copy."""
+        size = self.block.words.strides[0]
+        return self.block.bytes[self.start * size : self.end * size]
+
+
+@dataclass(frozen=True)
+class Lent:
+    """Two buffers (capacity, width) of a track, which compiled code fills from ``row`` on.
+
+    If the buffers have no rows, the track only counts the rows.  ``addresses``: of both buffers.
+    """
+
+    block: NDArray[np.int64]
+    spare: NDArray[np.int64]
+    row: int
+    capacity: int
+    width: int
+    addresses: tuple[int, int]
+
+
+class Track:
+    """One topic of a recording: rows of a fixed layout.
+
+    ``on_full`` is called when a buffer is full.
+    """
+
+    def __init__(self, spec: TrackSpec, on_full: Callable[[], None]) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.integers = spec.integers
+        self.signals = spec.signals
+        self._on_full = on_full
+        self._width = spec.width
+        self._capacity = max(16, min(4096, BLOCK_BYTES // (8 * spec.width)))
+        self._head = 1 + len(spec.integers)
+        self._pack = struct.Struct(f"={self._head}q").pack_into
+        self._spare = [_Block(self._capacity, self._width) for _ in range(_SPARE_BLOCKS)]
+        self.most_spares = _SPARE_BLOCKS
+        """Buffers that are kept for later rows."""
+        self._full: list[_Block] = []
+        self._block = self._spare.pop()
+        self._lent: _Block | None = None
+        """The spare buffer that compiled code writes to when the present one is full."""
+        self._row = 0
+        self._taken = 0
+        self._rolled = 0
+
+    def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:
+        """Append a row: its time in ns, its integers, and float64 vectors that fill the signals.
+
+        It takes about 1 us.  Raises :class:`ShapeError` for a vector of another type or length;
+        then no row is added.
+        """
+        block = self._block
+        at = self._row * self._width
+        try:
+            self._pack(block.bytes, at * 8, ns, *integers)
+            end = at + self._head
+            doubles = block.doubles
+            for part in parts:
+                start = end
+                end += part.size
+                doubles[start:end] = part  # type: ignore[call-overload,unused-ignore]
+        except (ValueError, TypeError, struct.error) as error:
+            raise self._refused(integers, parts, error) from None
+        if end != at + self._width:
+            raise self._refused(integers, parts, None)
+        self._row += 1
+        if self._row == self._capacity:
+            self._roll()
+
+    def append_many(
+        self,
+        ns: NDArray[np.int64],
+        integers: tuple[int, ...] | NDArray[np.int64],
+        values: NDArray[np.float64],
+    ) -> None:
+        """Append rows at ``ns`` (k,) with the ``values`` (k, n).
+
+        ``integers`` are the same for all rows (a tuple), or given for each row (k, m).
+        """
+        done = 0
+        while done < len(ns):
+            count = min(self._capacity - self._row, len(ns) - done)
+            rows = self._block.words[self._row : self._row + count]
+            rows[:, 0] = ns[done : done + count]
+            rows[:, 1 : self._head] = (
+                integers if isinstance(integers, tuple) else integers[done : done + count]
+            )
+            rows[:, self._head :] = values[done : done + count].view(np.int64)
+            done += count
+            self._row += count
+            if self._row == self._capacity:
+                self._roll()
+
+    keeps = True
+    """False if rows are only counted."""
+
+    def lend(self) -> Lent:
+        """Return the present buffer and a spare one, into which compiled code writes rows."""
+        if self._lent is None:  # a lent buffer is no spare one of take()
+            self._lent = self._spare.pop() if self._spare else _Block(self._capacity, self._width)
+        block, spare = self._block, self._lent
+        at = (block.address, spare.address)
+        return Lent(block.words, spare.words, self._row, self._capacity, self._width, at)
+
+    def returned(self, row: int, rolled: bool) -> None:
+        """Take over the rows up to ``row`` of the buffer, or if ``rolled`` of the spare buffer."""
+        self._spare += [] if self._lent is None else [self._lent]
+        self._lent = None
+        if rolled:
+            self._row = self._capacity
+            self._roll()
+        self._row = row
+        if self._row == self._capacity:
+            self._roll()
+
+    def again(self, on_full: Callable[[], None]) -> None:
+        """Begin another recording in the same memory; rows that were not taken are lost."""
+        self.returned(0, rolled=False)
+        self._spare += self._full[: max(0, _SPARE_BLOCKS - len(self._spare))]
+        self._full.clear()
+        self._row = self._taken = self._rolled = 0
+        self._on_full = on_full
+
+    def wrote(self, row: int) -> None:
+        """Rows were written up to ``row`` of the lent block, which stays lent."""
+        self._row = row
+
+    def _roll(self) -> None:
+        self._full.append(self._block)
+        self._rolled += self._capacity
+        self._block = self._spare.pop() if self._spare else _Block(self._capacity, self._width)
+        self._row = 0
+        self._on_full()
+
+    @property
+    def rows(self) -> int:
+        """Number of rows appended so far."""
+        return self._rolled + self._row
+
+    def take(self) -> Iterator[NDArray[np.int64]]:
+        """Give the new rows (n, width) in batches; each batch is valid until the next batch."""
+        for batch in self.take_blocks():
+            yield batch.block.words[batch.start : batch.end]
+            self.give_back(batch)
+
+    def take_blocks(self) -> Iterator[Batch]:
+        """Give the new rows in batches.
+
+        A batch stays valid until it is passed to :meth:`give_back`, in the order of the batches.
+        """
+        # Rows are marked as taken first: after an interrupt they must not be given twice.
+        while self._full:
+            block, start = self._full.pop(0), self._taken
+            self._taken = 0
+            yield Batch(block, start, self._capacity, full=True)
+        if self._row > self._taken:
+            start, self._taken = self._taken, self._row
+            yield Batch(self._block, start, self._row, full=False)
+
+    def give_back(self, batch: Batch) -> None:
+        """Use the buffer of ``batch`` again; its rows are no longer read."""
+        if batch.full and len(self._spare) < self.most_spares:
+            self._spare.append(batch.block)
+
+    def _refused(
+        self, integers: tuple[int, ...], parts: tuple[Vector, ...], error: Exception | None
+    ) -> ShapeError:
+        got = ", ".join(
+            f"{p.dtype}{list(p.shape)}" if isinstance(p, np.ndarray) else type(p).__name__
+            for p in parts
+        )
+        return ShapeError(
+            f"track {self.name}: a row has {len(self.integers)} integers "
+            f"({', '.join(self.integers)}) and {self.signals.size} float64 values, but got "
+            f"{integers} and [{got}]" + (f": {error}" if error else "")
+        )
+
+
+class Tracks:
+    """The tracks of a recorder; ``due`` is True if a buffer is full."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Track] = {}
+        self.due = False
+        self.started = False
+
+    def reuse(self, track: Track) -> Track:
+        """Add a track of an earlier recording; its memory is used again."""
+        track.again(self._mark)
+        self.by_name[track.name] = track
+        return track
+
+    def _mark(self) -> None:
+        self.due = True
+
+    def add(
+        self,
+        name: str,
+        integers: tuple[str, ...],
+        signals: Signals,
+        about: Mapping[str, str] | None,
+    ) -> Track:
+        if self.started:
+            raise ScenarioError(
+                f"track {name} is declared after the start of the recording; declare the track "
+                "before the start"
+            )
+        if name in self.by_name:
+            raise ScenarioError(
+                f"track {name} is declared twice; give one of the two tracks another name"
+            )
+        track = Track(TrackSpec(name, integers, signals, dict(about or {})), self._mark)
+        self.by_name[name] = track
+        return track
+
+    @property
+    def specs(self) -> list[TrackSpec]:
+        return [t.spec for t in self.by_name.values()]
+
+
+class NullTrack(Track):
+    """Counts rows without keeping them."""
+
+    keeps = False
+
+    def lend(self) -> Lent:
+        nothing = np.empty((0, self._width), np.int64)
+        return Lent(nothing, nothing, 0, 0, self._width, 2 * (nothing.ctypes.data,))
+
+    def returned(self, row: int, rolled: bool) -> None:  # noqa: ARG002
+        self._rolled += row
+
+    def wrote(self, row: int) -> None:
+        """Do nothing: :meth:`returned` counts the rows."""
+
+    def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:  # noqa: ARG002
+        self._rolled += 1
+
+    def append_many(
+        self,
+        ns: NDArray[np.int64],
+        integers: tuple[int, ...] | NDArray[np.int64],  # noqa: ARG002
+        values: NDArray[np.float64],  # noqa: ARG002
+    ) -> None:
+        self._rolled += len(ns)

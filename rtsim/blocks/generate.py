@@ -200,15 +200,17 @@ class Generator:
         shown = self._shown()
         outputs = Signals(*(s.signal for s in shown))
         states, discrete = self._states(), Signals(*layout.memory)
-        if not states.size:
+        if not (states.size or discrete.size or outputs.size or self.unknowns):
             raise ScenarioError(
-                f"diagram {diagram.name} has no continuous state, which a plant needs; add an "
-                "Integrator, or write a PythonController instead"
+                f"diagram {diagram.name} has no continuous state, no memory and no output, so "
+                "there is nothing to simulate; add a block with a state, or an output"
             )
         _ = states + discrete + flat.inputs + outputs  # raises if two signals have the same name
         say = f"of diagram {diagram.name}".replace('"', "'").replace("\\", "/")
         texts = [f'"""Functions {say}, put together from its blocks."""\n']
-        bodies = [self._of_blocks("derivative", "dx", "rate", f"Rates {say}.")]
+        bodies = []
+        if states.size:
+            bodies.append(self._of_blocks("derivative", "dx", "rate", f"Rates {say}."))
         if shown:
             y = [[f"y[{i}] = {v}"] for i, v in enumerate(self._values_of(shown))]
             needed = self._behind(s.place for s in shown if s.place[0])
@@ -238,7 +240,7 @@ class Generator:
         return Model(
             name=diagram.name,
             states=states,
-            derivative=made.derivative,
+            derivative=getattr(made, "derivative", None),
             discrete=discrete,
             inputs=flat.inputs,
             outputs=outputs,

@@ -5,6 +5,7 @@ docs/compiling.md shows these lists, and a test compiles each function of them.
 
 from __future__ import annotations
 
+import builtins
 import os
 import re
 import types
@@ -41,6 +42,8 @@ LINEAR = _names("det inv norm solve")
 
 _LOOP = "write a loop over the elements"
 SUBSTITUTES = {
+    "all": _LOOP,
+    "any": _LOOP,
     "math.cbrt": "np.cbrt(x)",
     "math.comb": "math.gamma(n + 1.0) / (math.gamma(k + 1.0) * math.gamma(n - k + 1.0))",
     "math.dist": "math.hypot(b[0] - a[0], b[1] - a[1])",
@@ -78,7 +81,13 @@ _NUMPY = re.compile(r"Use of unsupported NumPy function '([\w.]+)'")
 _NAME = re.compile(r"Untyped global name '(\w+)'")
 _CALL = re.compile(r">>> ([\w.]+\(.*\))")
 _CALLED = re.compile(r"Function\(<(?:built-in function|ufunc|function) '?(\w+)")
-_PLACE = re.compile(r"(?:typing of .*?|resolving .*?) at (\S.*?) \((\d+)\)")
+_UNKNOWN = re.compile(r"NameError: name '(\w+)' is not defined")
+_STATEMENT = re.compile(r"The '([a-z ]+)\b.*' construct is not supported")
+_PLACE = re.compile(
+    r"^During: (?:typing of .*?|resolving .*?) at (\S.*?) \((\d+)\)|^File \"(.*?)\", line (\d+)",
+    re.MULTILINE,
+)
+"""The place in the user's function; places within NumPy's functions are indented."""
 
 
 def advice(function: Callable[..., Any], error: str) -> str:
@@ -88,7 +97,8 @@ def advice(function: Callable[..., Any], error: str) -> str:
     """
     name, text = _failed(function, error)
     place = _PLACE.search(error)
-    where = f" ({os.path.basename(place[1])}:{place[2]})" if place else ""
+    file, line = (place[1] or place[3], place[2] or place[4]) if place else ("", "")
+    where = f" ({os.path.basename(file)}:{line})" if place else ""
     return text if not name else f"{name}{where} does not compile; {text}"
 
 
@@ -107,6 +117,10 @@ def _failed(function: Callable[..., Any], error: str) -> tuple[str, str]:
         alike = [k for k in SUBSTITUTES if called and k.rpartition(".")[2] == called[1]]
         remedy = f"use {SUBSTITUTES[alike[0]]}" if alike else "give arguments of other types"
         return found[1], remedy
+    if found := _UNKNOWN.search(error):
+        return f"the name {found[1]}, which is not defined,", "define or import it"
+    if found := _STATEMENT.search(error):
+        return f"the statement {found[1].strip()}", "write it with statements that compile"
     return "", (
         "use only arithmetic, math functions and array elements, and mark the functions that it "
         "calls with @rtsim.compiled"
@@ -128,6 +142,8 @@ def _named(name: str, value: object) -> tuple[str, str]:
     if isinstance(value, types.FunctionType):
         return f"the function {name}", f"mark {name} with @rtsim.compiled"
     module = getattr(value, "__module__", "") or ""
+    if module == "builtins" and callable(value):
+        return _known(name)
     if callable(value) and module:
         return _known(f"{module}.{getattr(value, '__name__', name)}")
     if type(value).__module__ == "numpy" and callable(value):  # a function of NumPy or SciPy
@@ -142,4 +158,4 @@ def _value(function: Callable[..., Any], name: str) -> object:
     free = dict(zip(code.co_freevars, cells, strict=True))
     if name in free:
         return free[name].cell_contents
-    return function.__globals__.get(name)
+    return function.__globals__.get(name, getattr(builtins, name, None))

@@ -87,11 +87,6 @@ def check_declared(model: Model) -> None:
                 f"model {name} declares {what}, which a model with constraints or a mass matrix "
                 f"cannot have; leave {what} out, or solve for the algebraic variables by hand"
             )
-    if model.derivative is None:
-        raise ModelError(
-            f"model {name} has constraints or a mass matrix but no derivative; give one that "
-            "fills dx"
-        )
     arguments = ARGUMENTS if model.algebraic.size else "t, x, z, u, p"
     for what, first, last in (
         ("derivative", "", ", dx"),
@@ -105,6 +100,10 @@ def check_declared(model: Model) -> None:
         ("mass", "", ", m"),
     ):
         function = getattr(model, what)
+        if what == "residual" and not (function is None or callable(function)):
+            raise ModelError(
+                f"residual of model {name} is {function!r}; give a function of ({arguments}, r)"
+            )
         if function is not None and callable(function):
             check_arguments(function, first + arguments + last, f"{what} of model {name}")
     if model.mass is not None and not callable(model.mass):
@@ -175,7 +174,9 @@ class _Functions:
         if model.residual is not None:
             self._solve = solver(_tolerant(model.residual), typical(model))
 
-    def derivative(self) -> Callable[..., None]:
+    def derivative(self) -> Callable[..., None] | None:
+        if self._model.derivative is None:
+            return None
         divided = self._divided(ready(self._model.derivative))
         return divided if self._solve is None else self._filling(divided)
 
@@ -312,13 +313,19 @@ def _varying(function: Any, mass: Any, n: int, constrained: bool) -> Any:
     return in_both(with_y, inlined=False) if constrained else without_y
 
 
+def _standing(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+    """The derivative of a model without one: all states are constant between events."""
+    for i in range(dx.size):
+        dx[i] = 0.0
+
+
 def coupled(origin: Model) -> Callable[..., None]:
     """Return the equations of ``origin`` on one vector of x and y, for a solver of DAEs.
 
     ``coupled(t, xy, z, u, p, out)`` fills ``out`` with the derivative of x and the residuals.
     """
     states, first = origin.states.size, origin.discrete.size
-    divided = _Functions(origin)._divided(ready(origin.derivative))
+    divided = _Functions(origin)._divided(ready(origin.derivative or _standing))
     residual = _tolerant(origin.residual)
 
     def coupled(t: float, xy: Any, z: Any, u: Any, p: Any, out: Any) -> None:

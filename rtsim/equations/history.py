@@ -6,6 +6,7 @@ as the last element of ``p``, after the parameters; the functions of the model d
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -240,6 +241,8 @@ class History:
         live[FAULTY] = 0.0
         if int(lags[j, KIND]) == PARAMETER:
             name = self._bound.model.parameters.columns[int(lags[j, VALUE])]
+            if not math.isfinite(most):  # the lag with which the run begins is itself not valid
+                return f"{said}, by the parameter {name}; it must be 0, or at least 1e-09 s"
             return (
                 f"{said}, by the parameter {name}; it must be 0, or from 1e-09 s to {most:g} s: "
                 "the past is kept for the lag with which the run begins. Declare most= in Delayed "

@@ -144,7 +144,7 @@ def modal(
             raise UnknownName("mode", mode, names, what)
         return names.index(mode)
 
-    resets = [(t.action, number(t.to, f"transition {t.name} of {name}")) for _, t in found]
+    resets = [(own, t.action, number(t.to, f"transition {t.name} of {name}")) for own, t in found]
     if zeno and not found:
         raise ModelError(f"model {name} has zeno={zeno!r} but no transitions; leave zeno out")
     return Model(
@@ -243,23 +243,30 @@ def _and_level(
     return levels
 
 
-def _reset(place: int, actions: Sequence[tuple[Update | None, int]]) -> Any:
+def _reset(place: int, actions: Sequence[tuple[int, Update | None, int]]) -> Any:
     @in_both
     def none(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
         pass
 
     reset: Any = none
-    for i, (action, to) in enumerate(actions):
-        reset = _or_reset(place, i, _ready(action or _nothing), to, reset)
+    for i, (own, action, to) in enumerate(actions):
+        reset = _or_reset(place, i, (own, to), _ready(action or _nothing), reset)
     return reset
 
 
-def _or_reset(place: int, number: int, action: Update, to: int, others: Any) -> Any:
+def _or_reset(place: int, number: int, modes: tuple[int, int], action: Update, others: Any) -> Any:
+    """Return a reset with transition ``number`` from the first of ``modes`` to the second.
+
+    If another transition at the same instant has left its mode, it does nothing.
+    """
+    own, to = modes
+
     @in_both
     def reset(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
         if i == number:
-            action(t, x, z, u, p)
-            z[place] = to
+            if z[place] == own:
+                action(t, x, z, u, p)
+                z[place] = to
         else:
             others(i, t, x, z, u, p)
 

@@ -28,7 +28,7 @@ from rtsim.linear.network import (
     port_signals,
 )
 from rtsim.linear.plants import columns_of, kink_notes, plant_slopes, split
-from rtsim.linear.points import Point, point_in
+from rtsim.linear.points import Point, check_ordinary, point_in
 from rtsim.linear.state_space import Matrix
 
 _CHANGES = 1e-3
@@ -61,6 +61,7 @@ class Assembling:
 
     def _plant(self, plant: Plant) -> LinearPlant:
         model, at = plant.bound.model, point_in(self.system, plant.name)
+        check_ordinary(model)
         slopes = plant_slopes(plant.bound, at)
         self.notes += slopes.notes
         if model.guards:

@@ -10,6 +10,7 @@ import numpy as np
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.equations.compiling import Compilation
+from rtsim.equations.constraints import explicit
 from rtsim.equations.model import BoundModel, bind
 from rtsim.linear.plants import DISCRETE_HELD, plant_slopes
 from rtsim.linear.points import Point, model_of, plant_of, point_in, system_at
@@ -49,10 +50,10 @@ def linearise(
         for name, given in (("plant", plant), ("start", start), ("end", end), ("time", time)):
             if given:
                 raise ScenarioError(f"{name}= is for a Scenario; leave it out for a model")
-        model = model_of(what)
+        model = explicit(model_of(what))
         values = at.values if isinstance(at, Trim) else at
         point = Point.of(model, values)
-        bound = bind(model, compile=compile, x=point.x, p=point.p, u=point.u)
+        bound = bind(model, compile=compile, x=point.x, p=point.p, u=point.u, z=point.z)
         return linear_plant(bound, point)
     if at is not None:
         raise ScenarioError(

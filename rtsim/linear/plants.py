@@ -13,8 +13,9 @@ from rtsim.core.signals import Vector
 from rtsim.equations.compiling import plainly
 from rtsim.equations.model import BoundModel
 from rtsim.linear.complex_math import complex_form
-from rtsim.linear.derivatives import Jacobian, jacobian
-from rtsim.linear.points import Point, check_ordinary
+from rtsim.linear.constrained import Equations, eliminated, solved
+from rtsim.linear.derivatives import Function, Jacobian, jacobian
+from rtsim.linear.points import Point, check_undelayed
 from rtsim.linear.state_space import Matrix
 
 DISCRETE_HELD = "discrete values are held constant"
@@ -44,7 +45,7 @@ def plant_slopes(bound: BoundModel, at: Point) -> PlantSlopes:
     near the point is not finite.
     """
     model = bound.model
-    check_ordinary(model)
+    check_undelayed(model)
     n, r = model.states.size, model.outputs.size
     rows = n + r
     varied = columns_of(bound)
@@ -56,17 +57,31 @@ def plant_slopes(bound: BoundModel, at: Point) -> PlantSlopes:
             native.call(at.t, x, z, u, at.p, out[where])
         return out
 
-    try:
-        found = jacobian(evaluate, np.concatenate((at.x, at.z, at.u)), rows, _complex(bound, at))
-    except ModelError as error:
-        raise _named(error, varied, bound) from None
+    def slopes(function: Function, rows: int, complex_function: Function) -> Jacobian:
+        try:
+            return jacobian(function, np.concatenate((at.x, at.z, at.u)), rows, complex_function)
+        except ModelError as error:
+            raise _named(error, varied, bound) from None
+
     by_row = (*(f"d({c})/dt" for c in model.states.columns), *model.outputs.columns)
-    matrix, errors = found.matrix.copy(), found.errors
+    origin = model.origin
+    if origin is None or not origin.algebraic.size:
+        found = slopes(evaluate, rows, _complex(bound, at))
+        matrix, errors, exact = found.matrix.copy(), found.errors, found.exact
+    else:
+        at = solved(bound, at)
+        equations, unknowns = Equations(origin, at), origin.algebraic.columns
+        found = slopes(equations, rows + len(unknowns), equations.complex)
+        matrix, errors = eliminated(found, model, n, origin.discrete.size)
+        by_row = (*by_row, *(f"residual[{i}]" for i in range(len(unknowns))))
+        first = n + origin.discrete.size
+        all_exact = found.exact.issuperset(range(first, first + len(unknowns)))
+        exact = found.exact if all_exact else frozenset()
     if model.modes:
         matrix[:, n + at.z.size - 1] = 0.0
     discrete = range(n, n + at.z.size)
     notes = kink_notes(found, by_row, varied, model.name, discrete)
-    return PlantSlopes(matrix[:n], matrix[n:], errors, found.exact, notes)
+    return PlantSlopes(matrix[:n], matrix[n:], errors, exact, notes)
 
 
 def columns_of(bound: BoundModel) -> tuple[str, ...]:

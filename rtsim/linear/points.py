@@ -109,20 +109,24 @@ def point_in(system: System, name: str) -> Point:
     return Point(system.ns / 1e9, *vectors)
 
 
-def check_ordinary(model: Model) -> None:
-    """Raise :class:`ModelError` for a model with delays or with algebraic variables.
-
-    A delay has no finite number of states.  The algebraic variables would count as discrete
-    signals, which are held.
-    """
+def check_undelayed(model: Model) -> None:
+    """Raise :class:`ModelError` for a model with delays, which have infinitely many states."""
     if model.delays:
         raise ModelError(
             f"model {model.name} has delayed signals, which have no linear model with a finite "
             "number of states; replace Delayed, and each TransportDelay, by a Padé approximation, "
             "or let a sensor or a controller delay the signal"
         )
+
+
+def check_ordinary(model: Model) -> None:
+    """Raise :class:`ModelError` for a model with delays or with algebraic variables.
+
+    In a loop the algebraic variables would count as discrete signals, which are held.
+    """
+    check_undelayed(model)
     if model.origin is not None and model.origin.algebraic.size:
         raise ModelError(
-            f"model {model.name} has algebraic variables, which trim and linearise do not take; "
-            "solve its equations for them, or use a model without algebraic="
+            f"model {model.name} has algebraic variables, which an open loop of a scenario cannot "
+            "have; linearise the plant alone (plant=), or solve its equations for them"
         )

@@ -123,7 +123,8 @@ def linear_report(
     """Return poles of a plant and margins of its loops at ``time`` s of a run.
 
     Without ``start`` the loop is cut at each message that the plant reads: as a whole, and at each
-    of its signals alone.  With ``end`` there is one open loop, and no margins.
+    of its signals alone.  With ``end`` there is one open loop, and no margins.  If a loop that was
+    not asked for has no linear model, the notes say why, and the poles of the plant remain.
     """
     name, _ = plant_of(scenario, plant)
     system = system_at(scenario, time, compile=compile)
@@ -135,9 +136,19 @@ def linear_report(
     if end:
         opened = loop_of(system, start, end).system
         return LinearReport(name, seconds, linear, opened, (), _notes(linear, opened))
-    loops = [_report(loop_of(system, cut), slow) for cut in _cuts(system, name, start)]
+    cuts = _cuts(system, name, start)
+    loops: list[LoopReport] = []
+    lost = ""
+    try:
+        loops = [_report(loop_of(system, cut), slow) for cut in cuts]
+    except (ModelError, ScenarioError) as error:
+        if start:
+            raise
+        lost = f"no margins: {error}"
     notes = _notes(linear, *(one.system for one in loops))
-    if not loops:
+    if lost:
+        notes += (lost,)
+    elif not loops:
         notes += ("no controller or sensor sends messages to this plant; give --from for a loop",)
     return LinearReport(name, seconds, linear, None, tuple(loops), notes)
 

@@ -95,6 +95,13 @@ def _polished(equations: Equations, at: Vector, low: Vector, high: Vector) -> Ve
     return best
 
 
+def _depends(equations: Equations, at: Vector, row: int) -> bool:
+    """Return whether equation ``row`` changes if all unknowns are moved far from ``at``."""
+    size = np.maximum(1.0, np.abs(at))
+    moved = (equations(at + share * size)[row] for share in (0.37, -0.61))
+    return any(float(value) != float(equations(at)[row]) for value in moved)
+
+
 def _quality(equations: Equations, slopes: Matrix, at: Vector) -> tuple[float, tuple[Vector, ...]]:
     """Return the condition number, and the undetermined directions of the unknowns."""
     scale = np.maximum(1.0, np.abs(at))
@@ -104,6 +111,12 @@ def _quality(equations: Equations, slopes: Matrix, at: Vector) -> tuple[float, t
     if empty.size:
         label = equations.labels[int(empty[0])]
         value = equations(at)[empty[0]]
+        if abs(value) > 1e-12 and _depends(equations, at, int(empty[0])):
+            raise ModelError(
+                f"no solution: {label} does not fall below {value:.6g} near "
+                + ", ".join(f"{n} = {v:.6g}" for n, v in zip(equations.names, at, strict=True))
+                + "; start the search elsewhere (free={name: start}), or free another value"
+            )
         if abs(value) > 1e-12:
             raise ModelError(
                 f"{label} is {value:.6g} whatever the free values ({', '.join(equations.names)}) "

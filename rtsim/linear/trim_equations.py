@@ -38,6 +38,11 @@ class TrimEquations:
         for name in fixed:
             if name in names:
                 raise ScenarioError(f"{name} is in free= and in fixed=; leave it out of one")
+            if model.origin is not None and name in model.origin.algebraic:
+                raise ScenarioError(
+                    f"{name} in fixed= of {model.name} is an algebraic variable, which follows "
+                    "from the residuals; declare an output with its value, and fix that"
+                )
         wanted = {n: v for n, v in fixed.items() if not _is_value(model, n)}
         self._start = _with(model, start, {n: v for n, v in fixed.items() if n not in wanted})
         self._where = [] if place is not None else [_element(model, name) for name in names]

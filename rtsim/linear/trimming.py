@@ -13,9 +13,10 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.model import BoundModel, bind
+from rtsim.linear.constrained import solved
 from rtsim.linear.points import (
     Point,
-    check_ordinary,
+    check_undelayed,
     layouts_of,
     model_of,
     plant_of,
@@ -134,7 +135,7 @@ def trim(
         trim(heater, free={"supply": 290.0}, fixed={"temperature": 300.0})
     """
     bound, start = _start(what, plant, time, compile)
-    check_ordinary(bound.model)
+    check_undelayed(bound.model)
     guess, limits = free_values(bound.model, free, bounds or {}, start, named=place is None)
     equations = TrimEquations(bound, start, tuple(guess), fixed or {}, steady, place, residual)
     first = np.array(list(guess.values()))
@@ -153,8 +154,8 @@ def _start(what: Any, plant: str, time: Duration, compile: Compilation) -> tuple
         return next(p for p in system.plants if p.name == name).bound, point_in(system, name)
     if plant or time:
         raise ScenarioError("plant= and time= are for a Scenario; leave them out for a model")
-    model = model_of(what)
-    return bind(model, compile=compile), Point.of(model)
+    bound = bind(model_of(what), compile=compile)
+    return bound, Point.of(bound.model)
 
 
 def _result(
@@ -164,7 +165,7 @@ def _result(
     others: Sequence[Vector],
     limits: tuple[Vector, Vector],
 ) -> Trim:
-    point = equations.point(found.at)
+    point = solved(bound, equations.point(found.at))
     values: dict[str, Any] = {}
     for letter, signals in layouts_of(bound.model).items():
         vector = getattr(point, letter)

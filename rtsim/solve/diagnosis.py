@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.core.signals import Vector
+from rtsim.equations.consistency import trouble as no_solution
 from rtsim.equations.model import BoundModel
 from rtsim.solve.adaptive import StepTolerance
 from rtsim.solve.base import Stall
@@ -85,7 +86,7 @@ def _looks(trouble: Trouble) -> str:
         return f"dp54 covers this interval with {found.tried} steps, so the step is too long"
     change = found.last if found.stuck else _most_frequent(found)
     if change is not None:
-        return _told(change, names[change.state])
+        return _unsolved(trouble, change) or _told(change, names[change.state])
     grown = np.abs(f) > _RISEN * np.abs(slope(*trouble.begin))
     if found.stuck and found.relative > _WITHIN_A_STEP and grown[found.state]:
         return _pole(names[found.state], t)
@@ -105,6 +106,15 @@ def _most_frequent(found: Explored) -> Change | None:
         return None
     (kind, state), _ = Counter((c.kind, c.state) for c in changes).most_common(1)[0]
     return next(c for c in changes if (c.kind, c.state) == (kind, state))
+
+
+def _unsolved(trouble: Trouble, change: Change) -> str:
+    """Why the algebraic equations have no solution beyond ``change``, or an empty text."""
+    origin, behind = trouble.bound.model.origin, change.behind
+    if origin is None or change.kind != "edge":
+        return ""
+    said = no_solution(origin, behind.t, behind.x, *trouble.vectors, started=True)
+    return said and f"the algebraic equations have no solution there: {said}"
 
 
 def _pole(name: str, t: float) -> str:

@@ -24,7 +24,7 @@ from rtsim.solve import Stepper
 from rtsim.solve.flips import sign
 from rtsim.solve.guarded import Guarded, NativeDrive
 from rtsim.solve.look import CAME_TO, LATE, LEFT_AT, SIDE_BEFORE, SIGN
-from rtsim.solve.motion import Motion, moving
+from rtsim.solve.motion import Motion, OwnResets, moving
 from rtsim.solve.zeno import Crossings
 
 
@@ -74,6 +74,7 @@ class GuardWatch:
         """The guards in :attr:`fired` of which :meth:`_note_fired` was told."""
         self._crossed: dict[int, float] = {}
         """The guards that fired at the present tag, and the signs that they had when they fired."""
+        self._own = OwnResets(bound, vectors)
         self.fired: tuple[int, ...] = ()
         """The guards that cross zero at the end of the provisional step, by index."""
         self._tried: set[tuple[Any, int]] = set()
@@ -157,6 +158,7 @@ class GuardWatch:
         happened = []
         self._note_fired()
         self._noted.clear()
+        self._own.clear()
         for i in self.fired:
             self._crossings.add(i, ns)
             name, before = self._guards[i].name, self._mode(z)
@@ -170,6 +172,7 @@ class GuardWatch:
             text = f"{before} -> {after}" if before != after else self._guards[i].failure
             happened.append((kind, name, text, self._told(i, z)))
             self._check(name, ns, x, z)
+            self._own.note(i, self._seconds(ns), (x, z, u, p), last=i == self.fired[-1])
         self.fired = ()
         return happened
 
@@ -261,18 +264,23 @@ class GuardWatch:
                 self._here[SIGN, i] = 0.0
 
     def _arrives(self, i: int, motions: list[Motion]) -> bool:
-        """Return whether the last resets set guard ``i`` in motion, and it is at zero now."""
+        """Return whether the last resets set guard ``i`` in motion, and it is at zero now.
+
+        If one of them was its own, another one must have undone what that did to its motion.
+        """
         motion, direction, known = motions[i], self._guards[i].direction, self._here[:, i]
         side = sign(motion.after)
-        if side == 0.0 or motion.before * side > 0.0 or direction not in (0, side):
-            return False
-        if direction == 0 and (motion.at != 0.0 or known[SIDE_BEFORE] != -side):
-            return False
-        if motion.near(0.0):
-            if sign(motion.at) != side:  # it reaches zero within the next ns, and fires only now
-                known[SIGN], known[CAME_TO], known[SIDE_BEFORE] = 0.0, side, 0.0
-            return True
-        return known[LEFT_AT] != 0.0 and motion.near(known[LEFT_AT])
+        if i in self._own:
+            fires = side == self._crossed[i] and self._own.undone(i, side, motion)
+        elif side == 0.0 or motion.before * side > 0.0 or direction not in (0, side):
+            fires = False
+        elif direction == 0:
+            fires = motion.at == 0.0 and known[SIDE_BEFORE] == -side
+        else:
+            fires = motion.near(0.0) or (known[LEFT_AT] != 0.0 and motion.near(known[LEFT_AT]))
+        if fires and sign(motion.at) != side:  # it reaches zero within 1 ns, and fires only now
+            known[SIGN], known[CAME_TO], known[SIDE_BEFORE] = 0.0, side, 0.0
+        return bool(fires)
 
     def _forget(self, left_at: list[float]) -> None:
         """Clear ``LEFT_AT`` of each guard that a write moved elsewhere."""

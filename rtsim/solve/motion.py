@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -89,3 +90,40 @@ class Motion(NamedTuple):
     def goes_on(self, side: float) -> bool:
         """Return whether the guard moves through zero towards ``side`` as before the resets."""
         return self.before == self.after and self.after * side > 0.0 and self.near(0.0)
+
+
+class OwnResets:
+    """How guards that fire in one microstep move directly after their own resets.
+
+    The reset of one guard may turn another one back that its own reset had turned away before.
+    """
+
+    def __init__(self, bound: BoundModel, vectors: tuple[Vector, ...]) -> None:
+        """Look at the guards on copies of ``vectors``, which are x, z, u and p of the plant."""
+        self._vectors = tuple(vector.copy() for vector in vectors)
+        self._found = np.zeros((2, len(bound.model.guards)))
+        self._move = moving(bound, self._vectors, self._found)
+        self._known: dict[int, tuple[float, float]] = {}
+
+    def clear(self) -> None:
+        """Begin a microstep: no reset has run."""
+        self._known.clear()
+
+    def note(self, i: int, t: float, vectors: tuple[Vector, ...], last: bool) -> None:
+        """Note how guard ``i`` moves at ``t`` s, after its reset; no reset follows the ``last``."""
+        self._known[i] = (math.inf, 0.0)
+        if last:
+            return
+        for kept, vector in zip(self._vectors, vectors, strict=True):
+            kept[:] = vector
+        self._move(t)
+        self._known[i] = (float(self._found[0, i]), float(self._found[1, i]))
+
+    def __contains__(self, i: int) -> bool:
+        """Return whether the reset of guard ``i`` ran in this microstep."""
+        return i in self._known
+
+    def undone(self, i: int, side: float, motion: Motion) -> bool:
+        """Return whether later resets made guard ``i`` move towards ``side`` again."""
+        level, change = self._known[i]
+        return side != 0.0 and change * side <= 0.0 and motion.near(level)

@@ -14,6 +14,7 @@ Source: Hindmarsh et al., ACM Transactions on Mathematical Software 31, 2005, p.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, fields
@@ -88,6 +89,8 @@ class Sundials(StepTolerance):
                 f"solver {self.method.lower()} needs the package scikit-sundae; install it with "
                 "pip install 'rtsim[sundae]', or choose another solver"
             ) from error
+        # The library writes warnings about short steps to stderr; the error of the run says more.
+        os.environ.setdefault("SUNLOGGER_WARNING_FILENAME", os.devnull)
         if not bound.model.states.size:  # SUNDIALS has no empty vectors
             return Adaptive(self.rtol, self.atol, most=self.most).stepper(bound)
         if self.method == "IDA" and origin is not None and origin.algebraic.size:

@@ -101,7 +101,8 @@ def test_the_page_has_these_functions_and_no_others() -> None:
 
 @pytest.mark.parametrize("name", compilable.SUBSTITUTES)
 def test_what_has_a_substitute_does_not_compile(name: str) -> None:
-    home = {"math": math, "numpy": np, "numpy.linalg": np.linalg}[name.rpartition(".")[0]]
+    homes = {"": builtins, "math": math, "numpy": np, "numpy.linalg": np.linalg}
+    home = homes[name.rpartition(".")[0]]
     function = getattr(home, name.rpartition(".")[2], None)
     if function is None:
         pytest.skip(f"this Python has no {name}")
@@ -150,15 +151,42 @@ def method(t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:  # noqa: A
     out[0] = x.dump()
 
 
+def clipped(t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:  # noqa: ARG001
+    out[0] = np.clip(x[0], 0.0, 1.0)
+
+
+def built_in(t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:  # noqa: ARG001
+    out[0] = any([x[0] > 1.0])
+
+
+def misspelt(t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:  # noqa: ARG001
+    out[0] = thrsut * x[0]  # type: ignore[name-defined]  # noqa: F821
+
+
+def statement(t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:  # noqa: ARG001
+    with np.errstate() as out[0]:
+        pass
+
+
+HERE = r"\(test_compilable\.py:\d+\)"
+
+
 @pytest.mark.parametrize(
     ("function", "said"),
     [
+        (clipped, rf"clip\(float64, .*\) {HERE} does not compile; use min\(max\(x, low\), high"),
+        (built_in, rf"any {HERE} does not compile; write a loop over the elements"),
+        (misspelt, r"the name thrsut, which is not defined, does not compile; define or import it"),
+        (statement, r"the statement with does not compile; write it with statements that compile"),
         (remainder, r"math\.remainder \(test_compilable\.py:\d+\) does not compile; use x - y"),
         (gradient, r"numpy\.gradient \(.*\) does not compile; write a loop over the elements"),
-        (unmarked, r"the function helper does not compile; mark helper with @rtsim\.compiled"),
+        (
+            unmarked,
+            rf"the function helper {HERE} does not compile; mark helper with @rtsim\.compiled",
+        ),
         (three_sides, r"hypot\(float64, .*\) does not compile; use math\.sqrt\(x \* x"),
         (special, r"scipy\.special\.gamma \(.*\) does not compile; SciPy's functions"),
-        (renamed, r"math\.modf does not compile; use math\.trunc\(x\) and"),
+        (renamed, rf"math\.modf {HERE} does not compile; use math\.trunc\(x\) and"),
         (method, r"the method dump of an array \(.*\) does not compile; write a loop"),
     ],
 )

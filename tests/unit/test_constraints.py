@@ -161,6 +161,8 @@ def test_declarations_that_do_not_fit_together() -> None:
         Model("m", Signals("x"), rates, algebraic=Signals("y"), residual=weights)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match=r"derivative of model m takes .* \(t, x, y, z, u, p, dx"):
         Model("m", Signals("x"), weighed, algebraic=Signals("y"), residual=pipe)
+    with pytest.raises(ModelError, match=r"residual of model m is 3; give a function of \(t, x, y"):
+        Model("m", Signals("x"), rates, algebraic=Signals("y"), residual=3)  # type: ignore[arg-type]
 
 
 def test_a_residual_that_is_not_finite_at_the_start_is_named() -> None:
@@ -215,6 +217,41 @@ def test_a_solution_that_ends_during_the_run_is_named(solver: str) -> None:
         said = str(caught.value)
         assert "the equations of plant (model m) have no solution" in said
         assert "residual[0] stays at" in said
+
+
+def fold(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, r: Any) -> None:  # noqa: ARG001
+    r[0] = y[0] ** 2 + x[0]
+    r[1] = y[1] - y[0]
+
+
+@pytest.mark.parametrize("solver", ["rk4", "dp54", "bs32", "rodas5p", "radau", "ida"])
+def test_the_end_of_a_solution_is_told_with_its_time_and_a_remedy_that_can_help(
+    solver: str,
+) -> None:
+    model = Model("m", Signals("x = -1.005"), rates, algebraic=Signals("a = 1", "b"), residual=fold)
+    with pytest.raises(ModelError) as caught:
+        last(model, "0.01", solver, 3, compile=False)
+    said = str(caught.value)
+    assert "at 1.005 s Newton's method found no solution from a =" in said
+    assert "where residual[0] no longer depends on the unknowns" in said
+    assert "terminal guard" in said
+    assert "initial values" not in said
+
+
+def kepler(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, r: Any) -> None:  # noqa: ARG001
+    r[0] = y[0] - 0.3 * np.sin(y[0]) - t
+
+
+@pytest.mark.parametrize("solver", ["rk4", "dp54", "rodas5p", "radau", "ida"])
+@pytest.mark.parametrize("states", [(), ("x = 2",)], ids=["stateless", "still"])
+def test_a_model_of_constraints_alone_needs_no_derivative(
+    solver: str, states: tuple[str, ...]
+) -> None:
+    model = Model("kepler", Signals(*states), algebraic=Signals("anomaly"), residual=kepler)
+    for compile in (True, False):
+        found = last(model, "0.1", solver, 2, compile=compile)
+        assert list(found[:-1]) == [2.0] * len(states)
+        assert found[-1] - 0.3 * np.sin(found[-1]) == pytest.approx(2.0, abs=1e-10)
 
 
 # -- mass matrices

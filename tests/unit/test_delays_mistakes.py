@@ -93,6 +93,13 @@ def test_a_lag_that_leaves_its_bounds(compile: bool) -> None:
         ran(single(model(late), 2), compile=compile)
 
 
+def test_a_parameter_that_begins_with_a_lag_that_is_not_valid() -> None:
+    given = model(Delayed("x", "lag"), parameters=Signals("lag [s] = -0.5"))
+    said = r"has the lag -0\.5 s at 0 s, by the parameter lag; it must be 0, or at least 1e-09 s$"
+    with pytest.raises(ModelError, match=said):
+        ran(single(given, 2))
+
+
 @pytest.mark.parametrize("solver", ["lsoda", "radau", "bdf", "dop853", "rodas5p"])
 def test_other_solvers_are_refused_by_name(solver: str) -> None:
     with pytest.raises(ScenarioError, match=f"solver {solver} cannot integrate model m, which has"):

@@ -47,6 +47,51 @@ def test_json() -> None:
     assert opened["outputs"] == [{"name": "plant_x", "unit": "m"}]
 
 
+def test_a_plant_whose_loops_have_no_linear_model_still_has_poles(tmp_path: Path) -> None:
+    furnace = called("job-shop", "--plant", "furnace_1")
+    assert furnace.exit_code == 0, furnace.output
+    assert "note: no margins: the scenario samples nothing" in furnace.output
+    path = tmp_path / "tanks.py"
+    path.write_text(TANKS)
+    tanks = called(path)
+    assert tanks.exit_code == 0, tanks.output
+    assert any(line.split()[0] == "-0.292893" for line in tanks.output.splitlines() if line.split())
+    assert "note: no margins: model tanks has algebraic variables" in tanks.output
+    asked = called(path, "--from", "pump.flow")
+    assert asked.exit_code == 2
+    assert "which an open loop of a scenario cannot have" in asked.output
+
+
+TANKS = """
+from rtsim import Model, PythonController, Scenario, Signals
+
+
+def fills(t, x, y, z, u, p, dx):
+    dx[0] = u[0] - y[0]
+    dx[1] = y[0] - x[1]
+
+
+def pipe(t, x, y, z, u, p, r):
+    r[0] = y[0] * abs(y[0]) + y[0] - (x[0] - x[1])
+
+
+def law(t, u, s, p, y):
+    y[0] = 0.5 - 0.1 * (u[0] - 1.25)
+
+
+def scenario():
+    out = Scenario("tanks", until=3)
+    states, flow = Signals("h1 = 1.25", "h2 = 0.5"), Signals("flow")
+    model = Model(
+        "tanks", states, fills, inputs=Signals("inflow"), algebraic=flow, residual=pipe
+    )
+    out.plant("tanks", model, step=0.1, inputs={"inflow": "pump.flow"})
+    pump = PythonController(law, Signals("level"), Signals("flow"))
+    out.controller("pump", pump, period=0.1, inputs={"level": "tanks.h1"})
+    return out
+"""
+
+
 def test_the_f16() -> None:
     result = called("f16", "--set", "autopilot_on=false", "--slow", "0.05", "--from",
                     "autopilot.elevator")  # fmt: skip

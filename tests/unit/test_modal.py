@@ -100,6 +100,25 @@ def test_a_level_beyond_zero_as_its_mode_is_entered_fires_in_the_next_microstep(
     assert outcome.system.plants[0].x[0] == pytest.approx(8.0)
 
 
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
+@pytest.mark.parametrize("first", ["leaves", "counts"])
+def test_a_transition_of_a_mode_that_another_one_has_left_has_no_effect(
+    first: str, compile: bool
+) -> None:
+    """Both happen at 1/2 s, in the order of their declaration."""
+    both = {
+        "leaves": Transition("leaves", above, "off", direction=1),
+        "counts": Transition("counts", above, "on", direction=1, action=counts),
+    }
+    second = "counts" if first == "leaves" else "leaves"
+    modes = [Mode("on", heats, (both[first], both[second])), Mode("off")]
+    model = modal("switch", Signals("x"), modes, discrete=Signals("n"), parameters=Signals("p = 1"))
+    scenario = Scenario("switch", until=1)
+    scenario.plant("w", model, step="1/8")
+    plant = simulate(scenario, compile=compile).system.plants[0]
+    assert plant.z.tolist() == [0.0 if first == "leaves" else 1.0, 1.0]
+
+
 def test_a_terminal_transition_ends_the_run() -> None:
     last = Transition("warm", above, "off", +1, terminal=True)
     _, outcome, _ = flown(heater(modes=(Mode("on", heats, (last,)), Mode("off"))))

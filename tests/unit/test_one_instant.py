@@ -281,3 +281,60 @@ def test_a_contact_that_is_open_fires_when_it_closes() -> None:
     (_, _, first), (ns, _, second) = crossed(flown(scenario)[0])
     assert (first, second) == ("g0", "g1")
     assert 10**9 + 5 <= ns <= 10**9 + 6
+
+
+SPEEDS = [
+    (2.0, 1.0, 0.0), (3.0, 1.0, 0.0), (1.0, 0.0, -1.0), (3.0, 2.0, 1.0, 0.0),
+    (4.0, 1.5, 0.5, -2.0), (1.0, 0.9, 0.8, 0.7, 0.6),
+]  # fmt: skip
+
+
+@pytest.mark.rule("one-instant")
+@ON_AND_OFF
+@pytest.mark.parametrize("meet", [1.0, 1 / 3, 0.7])
+@pytest.mark.parametrize("speeds", SPEEDS)
+def test_balls_that_meet_at_one_point_all_collide(
+    speeds: tuple[float, ...], meet: float, compile: bool
+) -> None:
+    """Several contacts close within one ns, and a blow on one contact closes its neighbour again.
+
+    Balls of equal mass leave in the order of their speeds, after one blow for each pair.
+    """
+    n = len(speeds)
+    model = Model(
+        "meeting", Signals(Signal("x", shape=(n,)), Signal("v", shape=(n,), initial=speeds)),
+        flies, guards=tuple(Guard(f"g{i}", -1) for i in range(n - 1)), guard=spaces, reset=strike,
+    )  # fmt: skip
+    scenario = Scenario("meeting", until=2)
+    scenario.plant("w", model, step="1/8", states={"x": tuple(-v * meet for v in speeds)})
+    recording, outcome = flown(scenario, compile=compile)
+    assert outcome.system.plants[0].x[n:].tolist() == sorted(speeds)
+    assert len(crossed(recording)) == n * (n - 1) // 2
+
+
+def slides_on(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = x[1]
+    dx[1] = 0.0
+
+
+def opens(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    g[0] = x[0] + p[0]
+    g[1] = -1.0
+
+
+def hurries(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    x[1] = 5.0
+
+
+@pytest.mark.rule("one-instant")
+@pytest.mark.parametrize("before", [-1.0, 0.0])
+@pytest.mark.parametrize("after", [1e-12, 1e-9, 1e-6])
+def test_a_guard_whose_own_reset_moves_it_on_fires_once(before: float, after: float) -> None:
+    model = Model(
+        "gate", Signals("x", "v"), slides_on, parameters=Signals("told"), guard=opens,
+        guards=(Guard("opens", +1), Guard("never", +1)), reset=hurries,
+    )  # fmt: skip
+    scenario = Scenario("gate", until=1)
+    scenario.plant("w", model, step="1/8", parameters={"told": before})
+    scenario.at("1/4", "w.told", after)
+    assert [name for _, _, name in crossed(flown(scenario)[0])] == ["opens"]

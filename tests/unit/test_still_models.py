@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rtsim.blocks import Diagram, Gain, SampledPID, Sum
 from rtsim.blocks.continuous import Differential
 from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.signals import Signals, Vector
@@ -83,6 +84,25 @@ def test_the_compiled_engine_runs_them() -> None:
 def test_a_block_of_such_a_model_stands_still() -> None:
     block = Differential(Model("still", Signals("x = 2")))
     assert "_f" in block.equations({}).functions
+
+
+@pytest.mark.parametrize("solver", ["rk4", "dp54", "rodas5p", "radau"])
+def test_a_diagram_without_a_continuous_state_is_a_plant(solver: str) -> None:
+    d = Diagram("sampled")
+    d.input("error")
+    d.add("sum", Sum("+-"), "error", "back")
+    d.add("back", Gain(0.5), "sum")
+    d.add("law", SampledPID(kp=3.0, period=0.1), "sum")
+    d.solve("back", initial=0.0)
+    d.output("law")
+    d.output("sum", "inner")
+    found = []
+    for compile, engine in ENGINES:
+        outcome, _ = _run(d.model(), solver, compile, engine, inputs={"error": 1.5})
+        assert outcome.final("p.law") == pytest.approx(3.0)
+        assert outcome.final("p.inner") == pytest.approx(1.0)
+        found.append(outcome.system.plants[0].values.tolist())
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("name", ["derivative", "output", "update", "guard", "reset", "tick"])

@@ -63,6 +63,18 @@ def test_an_error_of_the_model_is_not_lost(solver: Sundials) -> None:
         last(Model("m", Signals("x = 1"), pole), "3", solver, 3, compile=False)
 
 
+@pytest.mark.parametrize("solver", [CVODE, IDA], ids=["cvode", "ida"])
+def test_the_warnings_of_the_library_do_not_hide_the_error(
+    solver: Sundials, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def edge(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        dx[0] = math.nan if t > 0.5 else -x[0]
+
+    with pytest.raises(ModelError, match=r"nan beyond 0\.5 s"):
+        last(Model("m", Signals("x = 1"), edge), "0.3", solver, 1, compile=False)
+    assert "WARNING" not in "".join(capfd.readouterr())
+
+
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sksundae", None)
     with pytest.raises(ScenarioError, match=r"scikit-sundae; install it with pip install 'rtsim\["):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rtsim import Model, Scenario
-from rtsim.solve import CVODE, DP54, IDA, RADAU, RK4
+from rtsim.solve import CVODE, DP54, IDA, RADAU, RK4, RODAS5P
 from tools.bench.constraint_problems import AKZO, AKZO_END, BRIDGE, ROBERTSON, ROBERTSON_END
 
 REPEATS = 5
@@ -44,6 +44,7 @@ def main() -> None:
     problems: list[tuple[str, Model, list[float], float, list[tuple[Any, str]]]] = [
         ("akzo, 1 tag", AKZO, AKZO_END, 180.0, [
             (RK4, "0.05"), (replace(DP54, rtol=1e-8, atol=1e-11), "180"), (RADAU, "180"),
+            (replace(RODAS5P, rtol=1e-6, atol=1e-9), "180"),
             (replace(IDA, rtol=1e-8, atol=1e-11), "180"),
             (replace(CVODE, rtol=1e-8, atol=1e-11), "180"),
         ]),
@@ -53,13 +54,14 @@ def main() -> None:
             (replace(CVODE, rtol=1e-8, atol=1e-11), "1"),
         ]),
         ("robertson, 1 tag", ROBERTSON, ROBERTSON_END, 1e9, [
+            (replace(RODAS5P, rtol=1e-7, atol=1e-18), "1e9"),
             (replace(RADAU, rtol=1e-8, atol=1e-18), "1e9"),
             (replace(IDA, rtol=1e-9, atol=1e-16), "1e9"),
             (replace(CVODE, rtol=1e-9, atol=1e-18), "1e9"),
         ]),
         ("bridge, 200 tags", BRIDGE, bridge_end, 0.02, [
-            (RK4, "0.00001"), (DP54, "0.0001"), (RADAU, "0.0001"), (IDA, "0.0001"),
-            (CVODE, "0.0001"),
+            (RK4, "0.00001"), (DP54, "0.0001"), (RODAS5P, "0.0001"), (RADAU, "0.0001"),
+            (IDA, "0.0001"), (CVODE, "0.0001"),
         ]),
     ]  # fmt: skip
     for what, model, wanted, until, solvers in problems:

@@ -103,7 +103,7 @@ class ViewCharts:
         if self.place(name) is None:
             return []
         found = self._lines(name, self._places[name], first=color)
-        return [replace(one, name=label, dashed=False) for one in found]
+        return [replace(one, name=label) for one in found]
 
     def place(self, name: str) -> tuple[TrackData, str] | None:
         """Return track and column of signal ``name``; None if it is missing or has no rows."""

@@ -99,6 +99,32 @@ def test_a_chart_with_a_gap_has_a_range_of_its_own() -> None:
         assert plot.scales["y"] == {"auto": True}
 
 
+def test_a_browser_that_comes_later_gets_charts_made_with_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A slow browser kept the axis of a chart without values, from 0 to 1, and drew nothing."""
+    source = Made(["a.x"])
+    with served() as (server, _, _):
+        page = Page(server, source, control=False)
+        page.update()
+        made: list[float] = []
+        add = server.gui.add_uplot
+
+        def noted(**how: Any) -> Any:
+            made.append(float(how["data"][0][-1]))
+            return add(**how)
+
+        monkeypatch.setattr(server.gui, "add_uplot", noted)
+        page.charts.span_s = 7.0
+        page.update()
+        assert made == [], "only for a browser"
+        for then in server._client_connect_cb:
+            then(None)
+        page.update()
+        assert made == [7.0]
+        assert len(page.charts._charts) == 1
+
+
 def test_names_from_a_recording_are_text_and_no_markup() -> None:
     evil = "<img src=x onerror=alert(1)>"
     source = Made([f"{evil}.{evil}"], topics={evil: [evil]}, left_out={evil: 3})

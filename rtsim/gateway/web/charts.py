@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -30,17 +30,20 @@ class Chart:
     """One view on the page; :meth:`show` draws the past values of its ``names``."""
 
     def __init__(
-        self, gui: viser.GuiApi, view: View, names: Sequence[str], about: About, height: int
-    ) -> None:
+        self, gui: viser.GuiApi, view: View, names: Sequence[str], about: About, height: int,
+        past: Past | None = None,
+    ) -> None:  # fmt: skip
         self.names = (*names, *([] if view.over is None else [view.over]))
         self._view, self._drawn, self._about = view, tuple(names), about
         self._height = height
         self._range: tuple[float, float] | None = None
         self._plot: Any
         if view.over is None:
-            self._plot = self._curves(gui)
+            self._plot = self._curves(gui, past)
         else:
             self._plot = gui.add_html(self._svg(np.zeros(0), {}))
+        if past is not None:
+            self.show(past)
 
     def show(self, past: Past) -> None:
         if self._view.over is not None:
@@ -57,7 +60,7 @@ class Chart:
 
     # -- over time
 
-    def _curves(self, gui: viser.GuiApi) -> Any:
+    def _curves(self, gui: viser.GuiApi, past: Past | None) -> Any:
         series: list[Any] = [{"label": "t [s]"}]
         for k, name in enumerate(self._drawn):
             label = with_unit(name, self._about.signals.get(name, ""))
@@ -67,9 +70,9 @@ class Chart:
             edge = {"stroke": _BAND, "width": 1, "label": f"± {self._view.band:g}"}
             series += [edge, edge]
             bands = ({"series": (len(series) - 2, len(series) - 1), "fill": _BAND},)
-        empty = np.zeros(1)
+        known = past is not None and len(past.seconds)
         return gui.add_uplot(
-            data=tuple(empty for _ in series),
+            data=self._data(past) if past and known else tuple(np.zeros(1) for _ in series),
             series=tuple(series),
             bands=bands,
             title=self._view.title,
@@ -138,10 +141,11 @@ class Charts:
     """The charts of one page of views, and the choice of further signals."""
 
     def __init__(
-        self, gui: viser.GuiApi, about: About, views: Sequence[View], height: int = CHART_HEIGHT
-    ) -> None:
+        self, gui: viser.GuiApi, about: About, views: Sequence[View], height: int = CHART_HEIGHT,
+        past: Callable[[Sequence[str], float], Past] | None = None,
+    ) -> None:  # fmt: skip
         self._gui, self._about, self._views = gui, about, list(views)
-        self._height = height
+        self._height, self._past = height, past
         self._charts: list[Chart] = []
         self._page = 0
         self.span_s = 30.0
@@ -151,20 +155,33 @@ class Charts:
         return max(1, -(-len(self._views) // MOST_CHARTS))
 
     @property
+    def page(self) -> int:
+        """The number of the page that is open, from 0."""
+        return self._page
+
+    @property
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for chart in self._charts for name in chart.names))
 
     def open(self, folder: Any, page: int = 0) -> None:
-        """Draw the charts of ``page`` into ``folder``, and remove the others."""
+        """Draw the charts of ``page`` with the present values, and remove the others.
+
+        A chart without values has an axis from 0 to 1.  A browser that opens the page gets the
+        charts as they were made, then their latest values, and may keep the first axis if it is
+        slow.  So charts are made with values, and made again for each browser that comes.
+        """
         self._page = min(max(page, 0), self.pages - 1)
         for chart in self._charts:
             chart.remove()
         self._charts = []
+        views = self._views[self._page * MOST_CHARTS :][:MOST_CHARTS]
+        shown = [(view, names) for view in views if (names := self._expanded(view))]
+        wanted = [n for view, names in shown for n in (*names, *filter(None, [view.over]))]
+        past = None if self._past is None else self._past(list(dict.fromkeys(wanted)), self.span_s)
         with folder:
-            for view in self._views[self._page * MOST_CHARTS :][:MOST_CHARTS]:
-                if names := self._expanded(view):
-                    chart = Chart(self._gui, view, names, self._about, self._height)
-                    self._charts.append(chart)
+            for view, names in shown:
+                chart = Chart(self._gui, view, names, self._about, self._height, past)
+                self._charts.append(chart)
 
     def add(self, name: str) -> bool:
         """Put a view of the signal ``name`` first; return False if it is there already."""

@@ -50,10 +50,11 @@ class Page:
         gui.set_panel_label("rtsim")
         self.scene = PageScene(server, self._about)
         height = CHART_HEIGHT if self.scene.placed else TALL
-        self.charts = Charts(gui, self._about, views_shown(self._about), height)
+        self.charts = Charts(gui, self._about, views_shown(self._about), height, source.past)
         playable = control or self._about.ends is not None
         self._build_run(gui, playable, control)
         self._build_views(gui)
+        server.on_client_connect(lambda _: self._ask("arrived", self._draw))
 
     # -- building
 
@@ -124,7 +125,7 @@ class Page:
 
     def _turn(self, text: str) -> None:
         if text.isdecimal():
-            self._ask("page", lambda: self.charts.open(self._tab, int(text) - 1))
+            self._ask("page", lambda: self._draw(int(text) - 1))
 
     # -- in the thread of the page
 
@@ -135,10 +136,14 @@ class Page:
         self._listed = found[:_MOST_FOUND]
         self._found.options = tuple(self._listed) or ("",)
 
+    def _draw(self, page: int | None = None) -> None:
+        with self._server.atomic():
+            self.charts.open(self._tab, self.charts.page if page is None else page)
+
     def _add(self) -> None:
         if self.charts.add(str(self._found.value)):
             self._page.options = self._pages()
-            self.charts.open(self._tab, 0)
+            self._draw(0)
 
     def _names(self) -> list[str]:
         topics = list(self._about.topics.items())[:MOST_TOPICS]

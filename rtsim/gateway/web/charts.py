@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -11,8 +11,8 @@ import numpy as np
 import viser
 
 from rtsim.core.signals import Vector
-from rtsim.gateway.web.source import About, Past
-from rtsim.record.views import View, with_unit
+from rtsim.gateway.web.source import MOST_POINTS, About, Past
+from rtsim.record.views import Published, View, with_unit
 
 MOST_CHARTS = 8
 """Charts on the page at a time; the others are on further pages."""
@@ -30,20 +30,17 @@ class Chart:
     """One view on the page; :meth:`show` draws the past values of its ``names``."""
 
     def __init__(
-        self, gui: viser.GuiApi, view: View, names: Sequence[str], about: About, height: int,
-        past: Past | None = None,
-    ) -> None:  # fmt: skip
+        self, gui: viser.GuiApi, view: View, names: Sequence[str], about: About, height: int
+    ) -> None:
         self.names = (*names, *([] if view.over is None else [view.over]))
         self._view, self._drawn, self._about = view, tuple(names), about
         self._height = height
         self._range: tuple[float, float] | None = None
         self._plot: Any
         if view.over is None:
-            self._plot = self._curves(gui, past)
+            self._plot = self._curves(gui)
         else:
             self._plot = gui.add_html(self._svg(np.zeros(0), {}))
-        if past is not None:
-            self.show(past)
 
     def show(self, past: Past) -> None:
         if self._view.over is not None:
@@ -60,7 +57,7 @@ class Chart:
 
     # -- over time
 
-    def _curves(self, gui: viser.GuiApi, past: Past | None) -> Any:
+    def _curves(self, gui: viser.GuiApi) -> Any:
         series: list[Any] = [{"label": "t [s]"}]
         for k, name in enumerate(self._drawn):
             label = with_unit(name, self._about.signals.get(name, ""))
@@ -70,24 +67,31 @@ class Chart:
             edge = {"stroke": _BAND, "width": 1, "label": f"± {self._view.band:g}"}
             series += [edge, edge]
             bands = ({"series": (len(series) - 2, len(series) - 1), "fill": _BAND},)
-        known = past is not None and len(past.seconds)
+        for k, one in enumerate(self._view.published, start=len(self._drawn)):
+            colour = _COLOURS[k % len(_COLOURS)]
+            points = {"show": True, "size": 5, "fill": colour, "stroke": colour}
+            series.append({"label": one.name, "stroke": colour, "width": 0, "points": points})
+        empty = np.zeros(1)
         return gui.add_uplot(
-            data=self._data(past) if past and known else tuple(np.zeros(1) for _ in series),
+            data=tuple(empty for _ in series),
             series=tuple(series),
             bands=bands,
             title=self._view.title,
             scales={"x": {"time": False}, "y": {"auto": True}},
             axes=({}, {"size": 64}),
-            legend={"show": len(self._drawn) > 1},
+            legend={"show": len(self._drawn) + len(self._view.published) > 1},
             height=self._height,
         )
 
     def _data(self, past: Past) -> tuple[Vector, ...]:
+        seconds, points = _published(self._view.published, past.seconds)
         curves = [_finite(past.values[name]) for name in self._drawn]
+        if points:
+            curves = [np.interp(seconds, past.seconds, curve) for curve in curves]
         if self._view.band is not None:
-            middle = curves[-1] if len(curves) > 1 else np.zeros(len(past.seconds))
+            middle = curves[-1] if len(curves) > 1 else np.zeros(len(seconds))
             curves += [middle + self._view.band, middle - self._view.band]
-        return (past.seconds, *curves)
+        return (seconds, *curves, *points)
 
     def _fix_range(self, curves: Sequence[Vector]) -> None:
         """Give the vertical range if a curve has gaps, because the chart library cannot find it.
@@ -141,11 +145,10 @@ class Charts:
     """The charts of one page of views, and the choice of further signals."""
 
     def __init__(
-        self, gui: viser.GuiApi, about: About, views: Sequence[View], height: int = CHART_HEIGHT,
-        past: Callable[[Sequence[str], float], Past] | None = None,
-    ) -> None:  # fmt: skip
+        self, gui: viser.GuiApi, about: About, views: Sequence[View], height: int = CHART_HEIGHT
+    ) -> None:
         self._gui, self._about, self._views = gui, about, list(views)
-        self._height, self._past = height, past
+        self._height = height
         self._charts: list[Chart] = []
         self._page = 0
         self.span_s = 30.0
@@ -155,33 +158,20 @@ class Charts:
         return max(1, -(-len(self._views) // MOST_CHARTS))
 
     @property
-    def page(self) -> int:
-        """The number of the page that is open, from 0."""
-        return self._page
-
-    @property
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for chart in self._charts for name in chart.names))
 
     def open(self, folder: Any, page: int = 0) -> None:
-        """Draw the charts of ``page`` with the present values, and remove the others.
-
-        A chart without values has an axis from 0 to 1.  A browser that opens the page gets the
-        charts as they were made, then their latest values, and may keep the first axis if it is
-        slow.  So charts are made with values, and made again for each browser that comes.
-        """
+        """Draw the charts of ``page`` into ``folder``, and remove the others."""
         self._page = min(max(page, 0), self.pages - 1)
         for chart in self._charts:
             chart.remove()
         self._charts = []
-        views = self._views[self._page * MOST_CHARTS :][:MOST_CHARTS]
-        shown = [(view, names) for view in views if (names := self._expanded(view))]
-        wanted = [n for view, names in shown for n in (*names, *filter(None, [view.over]))]
-        past = None if self._past is None else self._past(list(dict.fromkeys(wanted)), self.span_s)
         with folder:
-            for view, names in shown:
-                chart = Chart(self._gui, view, names, self._about, self._height, past)
-                self._charts.append(chart)
+            for view in self._views[self._page * MOST_CHARTS :][:MOST_CHARTS]:
+                if names := self._expanded(view):
+                    chart = Chart(self._gui, view, names, self._about, self._height)
+                    self._charts.append(chart)
 
     def add(self, name: str) -> bool:
         """Put a view of the signal ``name`` first; return False if it is there already."""
@@ -217,6 +207,24 @@ def views_shown(about: About) -> list[View]:
         return [View.from_dict(one) for one in about.views]
     names = [n for n, kind in about.kinds.items() if kind != "parameter"]
     return [View(with_unit(n, about.signals[n]), (n,)) for n in names[: 2 * MOST_CHARTS]]
+
+
+def _published(published: Sequence[Published], seconds: Vector) -> tuple[Vector, list[Vector]]:
+    """Return ``seconds`` with the times of published values between its ends, and the values.
+
+    There is one array (n,) for each source, with NaN at all times that it does not give.
+    """
+    inside = [np.array(one.times) for one in published]
+    inside = [(t >= seconds[0]) & (t <= seconds[-1]) for t in inside]
+    found = [
+        (np.array(one.times)[here][:MOST_POINTS], np.array(one.values)[here][:MOST_POINTS])
+        for one, here in zip(published, inside, strict=True)
+    ]
+    whole = np.unique(np.concatenate([seconds, *(times for times, _ in found)]))
+    points = [np.full(len(whole), np.nan) for _ in found]
+    for point, (times, values) in zip(points, found, strict=True):
+        point[np.searchsorted(whole, times)] = values
+    return (whole if points else seconds), points
 
 
 def _finite(values: Vector) -> Vector:

@@ -144,6 +144,17 @@ def test_published_values_are_points_among_the_curves() -> None:
         assert plot.scales["y"]["range"][1] > 9.0
 
 
+def test_views_of_signals_that_are_not_sent_are_named() -> None:
+    """A component with 10,000 signals does not fit; its views were missing without a word."""
+    views = [{"title": "there", "signals": ["a.x"]}, {"title": "<far>", "signals": ["a.far"]}]
+    with served() as (server, _, _):
+        Page(server, Made(["a.x"], views=views), control=False)
+        sent = server._websock_server._broadcast_buffer.message_from_id.values()
+        said = " ".join(str(getattr(getattr(m, "props", None), "content", "")) for m in sent)
+        assert "the run does not send them: &lt;far&gt;" in said
+        assert "there" not in said
+
+
 def test_names_from_a_recording_are_text_and_no_markup() -> None:
     evil = "<img src=x onerror=alert(1)>"
     source = Made([f"{evil}.{evil}"], topics={evil: [evil]}, left_out={evil: 3})

@@ -158,6 +158,11 @@ class Charts:
         return max(1, -(-len(self._views) // MOST_CHARTS))
 
     @property
+    def unknown(self) -> list[str]:
+        """Titles of the views that cannot be drawn, because their signals are not sent."""
+        return [view.title for view in self._views if not self._expanded(view)]
+
+    @property
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for chart in self._charts for name in chart.names))
 

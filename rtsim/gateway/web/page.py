@@ -100,6 +100,9 @@ class Page:
             span.on_update(lambda event: self._span(str(event.target.value)))
             self._page: Any = gui.add_dropdown("Page", self._pages(), initial_value="1")
             self._page.on_update(lambda event: self._turn(str(event.target.value)))
+            if unknown := self.charts.unknown:
+                said = ", ".join(unknown[:_MOST_FOUND])
+                gui.add_html(note_html(f"not drawn, because the run does not send them: {said}"))
         self._tab: Any = tab
         self.charts.open(tab)
         with self._panel.add_tab("Signals"):

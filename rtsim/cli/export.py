@@ -17,7 +17,6 @@ from rtsim.record.export import export as write
 from rtsim.record.reading import Recording
 from rtsim.record.table import Side, SignalTable, message_table
 
-_SIDES: dict[str, Side] = {"plus": "+", "minus": "-"}
 _path = click.Path(path_type=Path)
 
 
@@ -45,7 +44,7 @@ _path = click.Path(path_type=Path)
 @click.option("--rate", type=float, metavar="HZ", help="Rows per second.  [default: recorded rows]")
 @click.option(
     "--side",
-    type=click.Choice(list(_SIDES)),
+    type=click.Choice(["plus", "minus"]),
     default="plus",
     show_default=True,
     help="The value at an instant with two: after (plus) or before (minus) its discrete changes.",
@@ -62,7 +61,7 @@ def export(
     first: str,
     last: str | None,
     rate: float | None,
-    side: str,
+    side: Side,
     own: bool,
     force: bool,
     as_json: bool,
@@ -91,7 +90,7 @@ def export(
         )
     span = (first, end if last is None else last)
     if messages is None:
-        table = recorded.table(*names, side=_SIDES[side], rate=rate, own=own, span=span)
+        table = recorded.table(*names, side=side, rate=rate, own=own, span=span)
     else:
         table = message_table(recorded, messages, span)
     if not len(table):

@@ -42,10 +42,9 @@
     return x;
   }
 
-  /* Stairs hold a value at the times of other lines too. */
-  function held(y) {
-    for (let i = 1; i < y.length; i++) if (y[i] === undefined) y[i] = y[i - 1];
-    return y;
+  /* Stairs hold a value at the times x of other lines too, but not after their own end. */
+  function held(y, x, end) {
+    for (let i = 1; i < y.length && x[i] <= end; i++) if (y[i] === undefined) y[i] = y[i - 1];
   }
 
   // -- text of axes and legend
@@ -187,7 +186,7 @@
       return [[left, right], ...lines.map(() => [low, high])];
     }
     const joined = uPlot.join(lines.map(line => [increasing(line.x), line.y]));
-    lines.forEach((line, i) => line.stairs && held(joined[i + 1]));
+    lines.forEach((line, i) => line.stairs && held(joined[i + 1], joined[0], line.x.at(-1)));
     return joined;
   }
 

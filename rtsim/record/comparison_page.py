@@ -87,7 +87,8 @@ def _plots(
         track = one.name.rpartition(".")[0]
         out += overlaid(runs, track, _column(one, baseline), one.tolerance)
     left = len(results) - len(drawn)
-    note = f"<p class=soft>The other {left} signals are in the table only.</p>" if left else ""
+    rest = "The other signal is" if left == 1 else f"The other {left} signals are"
+    note = f"<p class=soft>{rest} in the table only.</p>" if left else ""
     return grid(out) + note if out else ""
 
 

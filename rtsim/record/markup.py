@@ -87,6 +87,7 @@ summary { cursor: pointer; margin: 8px 0; }
   nav { display: none; }
   section { border: 0; padding: 0; overflow: visible; }
   .scroll { max-height: none; overflow: visible; }
+  svg[role=img] { max-width: 100%; height: auto; }
   .charts { grid-template-columns: 1fr; }
 }
 """

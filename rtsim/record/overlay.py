@@ -25,6 +25,11 @@ class Values(NamedTuple):
     ns: NDArray[np.int64]
     values: Vector
 
+    @property
+    def points(self) -> tuple[Vector, Vector]:
+        """Times in s, and values."""
+        return self.ns / NS_PER_S, self.values
+
 
 def overlaid(
     runs: Sequence[tuple[str, Recording]],
@@ -39,7 +44,7 @@ def overlaid(
     have, with the allowed difference as grey lines.
     """
     found = [
-        (color, _values(name, run.tracks[track], column))
+        (color, _values(name, run.tracks[track], column), run.end_ns)
         for color, (name, run) in enumerate(runs)
         if track in run.tracks and column in run.tracks[track].signals.columns
     ]
@@ -47,8 +52,8 @@ def overlaid(
     signal = next(s for s in first.signals if column in s.columns)
     stairs = "side" not in first.integers
     lines = [
-        Line(one.run, *thin(one.ns / NS_PER_S, one.values, buckets), color, stairs)
-        for color, one in found
+        Line(one.run, *thin(*(_to_end(one, end) if stairs else one.points), buckets), color, stairs)
+        for color, one, end in found
     ]
     unit = "" if signal.unit in ("", "1") else f" [{signal.unit}]"
     title = f"{track.removeprefix('messages/')}.{column}{unit}"
@@ -56,15 +61,22 @@ def overlaid(
     span = (0.0, end) if end > 0 else None
     gaps = [
         Line(one.run, *thin(*_difference(found[0][1], one, signal), buckets), color)
-        for color, one in found[1:]
+        for color, one, _ in found[1:]
     ]
     if gaps and tolerance is not None and tolerance != Tolerance():
         gaps += _allowed(found[0][1], tolerance, buckets)
     charts = [Chart(title, lines, span=span, marks=False)]
     if gaps:
-        name = f"{title}: difference from {found[0][1].run}"
+        name = difference_title(title, found[0][1].run, gaps)
         charts.append(Chart(name, gaps, span=span, marks=False, height=_DIFFERENCE_PX))
     return charts
+
+
+def difference_title(title: str, first: str, gaps: Sequence[Line]) -> str:
+    """Return the title of a chart of differences from the run ``first``, or why it is empty."""
+    if not any(len(gap.x) for gap in gaps if gap.color != ALLOWED):
+        return f"{title}: no difference from {first}, because the runs have no time in common"
+    return f"{title}: difference from {first}"
 
 
 def _values(name: str, track: TrackData, column: str) -> Values:
@@ -76,6 +88,14 @@ def _values(name: str, track: TrackData, column: str) -> Values:
     ns, values = ns[order], values[order]
     last = np.r_[np.diff(ns) > 0, True][: len(ns)]
     return Values(name, ns[last], values[last])
+
+
+def _to_end(one: Values, end_ns: int) -> tuple[Vector, Vector]:
+    """Return times (s) and values; the last message holds until its own run ends at ``end_ns``."""
+    t, y = one.points
+    if not len(t) or one.ns[-1] >= end_ns:
+        return t, y
+    return np.r_[t, end_ns / NS_PER_S], np.r_[y, y[-1]]
 
 
 def _difference(first: Values, other: Values, signal: Signal) -> tuple[Vector, Vector]:

@@ -11,7 +11,7 @@ from rtsim.record.atomic_write import write_whole
 from rtsim.record.charts import Chart, grid
 from rtsim.record.ending import RunEnding
 from rtsim.record.markup import table, text
-from rtsim.record.overlay import overlaid
+from rtsim.record.overlay import difference_title, overlaid
 from rtsim.record.page import page
 from rtsim.record.reading import Recording
 from rtsim.record.report import Say, unheard, verdict
@@ -62,7 +62,7 @@ class _Overlay:
     def __init__(self, runs: Sequence[tuple[str, Recording]], shown: Shown) -> None:
         views = (*shown.first, *shown.rest)
         columns = 2 * len(runs) * sum(len(v.signals) for v in views)
-        self._runs = runs
+        self._runs, self._views = runs, views
         self._drawers = [ViewCharts(run, columns) for _, run in runs]
 
     def charts(self, views: Sequence[View], say: Say) -> str:
@@ -106,7 +106,7 @@ class _Overlay:
         ]
         charts = [Chart(title, (*values.lines, *lines), span=values.span, marks=False)]
         if gaps:
-            name = f"{title}: difference from {self._runs[0][0]}"
+            name = difference_title(title, self._runs[0][0], gaps[0].lines)
             charts.append(Chart(name, gaps[0].lines, span=values.span, marks=False))
         return charts
 
@@ -115,7 +115,15 @@ class _Overlay:
             "Commands are those of the first run. Differences are taken at the times that both "
             "runs have. Drag across a chart to zoom all charts; a double click shows all."
         )
-        return f"<p class=soft>{said}</p>"
+        wanted = {name for view in self._views for name in view.signals}
+        strangers = [
+            name
+            for (name, _), drawer in zip(self._runs, self._drawers, strict=True)
+            if not any(drawer.place(one) for one in wanted)
+        ]
+        if strangers:
+            said += f" Without any of these signals: {', '.join(strangers)}."
+        return f"<p class=soft>{text(said)}</p>"
 
 
 def _names(recordings: Sequence[Recording]) -> list[str]:

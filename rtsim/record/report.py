@@ -149,7 +149,8 @@ def verdict(recording: Recording, run: str = "The run") -> str:
 def _in_one_line(scenario: Mapping[str, Any]) -> str:
     counts = [(key, len(scenario.get(key) or ())) for key in ("assumptions", "limits")]
     said = " and ".join(f"{n} {key if n > 1 else key[:-1]}" for key, n in counts if n)
-    return f'<p class=soft><a href="#stated">{said}</a> apply to these results.</p>' if said else ""
+    verb = "applies" if sum(n for _, n in counts) == 1 else "apply"
+    return f'<p class=soft><a href="#stated">{said}</a> {verb} to these results.</p>' * bool(said)
 
 
 def _stated(recording: Recording) -> str:
@@ -163,6 +164,7 @@ def _setup(recording: Recording) -> str:
     """Return the set-up of the run: one collapsed section per component, then the other data."""
     header = dict(recording.header)
     header.pop("tracks", None)
+    views = set_up.views_table(header.pop("views", None))
     scenario = dict(mapping(header.pop("scenario", None)))
     parts = mapping(scenario.pop("parts", None))
     folds = "".join(_fold(name, part) for name, part in parts.items() if isinstance(part, Mapping))
@@ -170,7 +172,7 @@ def _setup(recording: Recording) -> str:
     plain = {k: v for k, v in rest.items() if not isinstance(v, (list, Mapping))}
     blocks = "".join(block(k, v) for k, v in rest.items() if k not in plain)
     drawing = set_up.drawn(recording.header.get("scenario")).html()
-    return f"{drawing}{folds}<div class=columns>{block('settings', plain)}{blocks}</div>"
+    return f"{drawing}{folds}<div class=columns>{block('settings', plain)}{blocks}</div>{views}"
 
 
 def _fold(name: str, part: Mapping[str, Any]) -> str:

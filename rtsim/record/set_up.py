@@ -54,6 +54,19 @@ def component_table(scenario: object) -> str:
     return notebook.table(("component", "what", "time", "latency", "reads"), rows)
 
 
+def views_table(views: object) -> str:
+    """Return the declared views as an HTML table; of published values it has the number only."""
+    rows = []
+    for view in map(mapping, views if isinstance(views, list) else ()):
+        published = [mapping(one) for one in view.get("published") or ()]
+        counted = [f"{one.get('name')}: {len(one.get('times') or ())} values" for one in published]
+        names = map(str, view.get("signals") or ())
+        cells = ", ".join(names), view.get("over"), view.get("band"), ", ".join(counted)
+        rows.append([view.get("title"), *("" if cell is None else cell for cell in cells)])
+    heads = ("view", "signals", "over", "band", "published")
+    return f"<h3>Views</h3>{markup.table(heads, rows)}" if rows else ""
+
+
 def _node(name: str, part: Mapping[str, Any]) -> Node:
     constant = [
         f"{key} = {value}"

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rtsim.record.event import Event
     from rtsim.record.schema import TrackSpec
 
-Side = Literal["+", "-"]
-SIDES = ("+", "-")
+Side = Literal["plus", "minus", "+", "-"]
+_AFTER, _BEFORE = ("plus", "+"), ("minus", "-")
 MESSAGES = "messages/"
 """What the names of tracks of messages begin with."""
 TIME, TIME_NS = "time [s]", "time_ns"
@@ -225,7 +225,7 @@ def signal_table(
     recording: Recorded,
     names: Sequence[str] = (),
     *,
-    side: Side = "+",
+    side: Side = "plus",
     rate: float | None = None,
     own: bool = False,
     span: tuple[Duration, Duration] | None = None,
@@ -237,8 +237,8 @@ def signal_table(
     (``"*.x"``); without names, all signals of plants.  ``"autopilot.elevator"`` is the signal in
     the messages of ``autopilot``, at the time of their arrival; lost messages have none.
 
-    At an instant with two values, ``side="+"`` takes the value after the discrete changes, and
-    ``side="-"`` the value before them, so that no time repeats.  The times are those of all chosen
+    At an instant with two values, ``side="plus"`` or ``"+"`` takes the value after the discrete
+    changes, ``"minus"`` or ``"-"`` the one before, so no time repeats.  The times are those of all
     tracks together, the increasing times ``ns`` (n,), or, with ``rate`` in Hz, a grid that begins
     at the first row.  Where a track has no row, its columns hold the last value (NaN before the
     first row); with ``own=True`` they are NaN there.  ``span``: first and last time, s.
@@ -246,8 +246,8 @@ def signal_table(
     Raises :class:`UnknownName` for a name without a signal, and :class:`ScenarioError` for another
     side or an impossible rate.
     """
-    if side not in SIDES:
-        raise UnknownName("side of an instant", side, SIDES)
+    if side not in _AFTER + _BEFORE:
+        raise UnknownName("side of an instant", str(side), _AFTER + _BEFORE)
     chosen = [
         _rows(track, name, columns, side) for track, name, columns in _chosen(recording, names)
     ]
@@ -356,7 +356,7 @@ def _rows(track: Rows, name: str, columns: list[str], side: Side) -> _Chosen:
         rows = np.arange(len(ns))
     if len(ns):
         change = np.flatnonzero(np.diff(ns)) + 1
-        at = np.r_[change, len(ns)] - 1 if side == "+" else np.r_[0, change]
+        at = np.r_[change, len(ns)] - 1 if side in _AFTER else np.r_[0, change]
         ns, rows = ns[at], rows[at]
     return _Chosen(track, name, ns, rows, columns)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ class ViewCharts:
         self._recording = recording
         self._places = places(recording.header, recording.tracks)
         self._points: dict[str, _Points] = {}
+        self._end_ns = recording.end_ns  # both ends read whole columns of a stored recording
         most = _MOST_POINTS // (_PER_BUCKET * max(columns, 1))
         self.buckets = int(np.clip(most, _FEWEST_BUCKETS, BUCKETS // 2))
         """Number of parts of the time of which extremes are kept."""
@@ -73,7 +75,7 @@ class ViewCharts:
             lines += self._lines(name, place, first=len(lines))
         lines += self._band(view, lines)
         lines += self._published(view, first=len(there))
-        span = (self.start_s, self._recording.end_ns / NS_PER_S)
+        span = (self.start_s, self._end_ns / NS_PER_S)
         return Chart(
             view.title, lines, y_label=self.unit(view), marks=view.marks,
             span=span if span[0] < span[1] else None,
@@ -92,7 +94,7 @@ class ViewCharts:
         units = [u for u in dict.fromkeys(units) if u not in ("", "1")]
         return "" if f"[{', '.join(units)}]" in view.title else ", ".join(units)
 
-    @property
+    @cached_property
     def start_s(self) -> float:
         """Time of the first row, s; above 0 if the run continued from a checkpoint."""
         firsts = [int(t.ns[0]) for t in self._recording.tracks.values() if len(t)]
@@ -103,7 +105,7 @@ class ViewCharts:
         if self.place(name) is None:
             return []
         found = self._lines(name, self._places[name], first=color)
-        return [replace(one, name=label, dashed=False) for one in found]
+        return [replace(one, name=label) for one in found]
 
     def place(self, name: str) -> tuple[TrackData, str] | None:
         """Return track and column of signal ``name``; None if it is missing or has no rows."""
@@ -122,7 +124,7 @@ class ViewCharts:
     def _of(self, track: str) -> _Points:
         if track not in self._points:
             recorded = self._recording
-            self._points[track] = _Points(recorded.tracks[track], recorded.end_ns, self.buckets)
+            self._points[track] = _Points(recorded.tracks[track], self._end_ns, self.buckets)
         return self._points[track]
 
     def _lines(self, name: str, place: Place, first: int) -> list[Line]:
@@ -152,7 +154,7 @@ class ViewCharts:
 
     def _published(self, view: View, first: int) -> list[Line]:
         """Return the published values within the time of the run, as points."""
-        lines, end = [], self._recording.end_ns / NS_PER_S
+        lines, end = [], self._end_ns / NS_PER_S
         for k, one in enumerate(view.published):
             times, values = np.array(one.times), np.array(one.values)
             known = (times >= self.start_s) & (times <= end)

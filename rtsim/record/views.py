@@ -58,7 +58,7 @@ class View:
     ``band`` is a tolerance, drawn above and below the last signal, which is the command; with one
     signal it is drawn above and below 0.  ``band`` has the unit of the signals.  ``unit`` is the
     text at the vertical axis; ``None`` means the units of the signals.  ``marks`` draws events and
-    faults.  ``published`` are values of other sources; reports draw them as points over the time.
+    faults.  ``published`` are values of other sources; reports and pages draw them as points.
 
     Raises :class:`ScenarioError` for a wrong value.
 

@@ -136,7 +136,10 @@ class RunResult(Tabular):
         if read is not None:
             return read()
         if self.path is None:
-            raise RecordingError("this run was not recorded; give it recorder=MemoryRecorder()")
+            raise RecordingError(
+                "this run was not recorded; leave out record=False, or give it "
+                "recorder=MemoryRecorder()"
+            )
         from rtsim.record.reading import Recording  # a run that is not read starts without mcap
 
         return Recording.open(self.path)

@@ -74,8 +74,16 @@ def test_a_result_gives_signals_by_name_at_common_times(result: RunResult) -> No
     (event,) = [e for e in result.events if e.source == "cart.passed"]
     at = event.tag.ns
     assert result["cart.s"][result.time_ns == at].tolist() == [-1.0], "after the reset"
-    before = result.table("cart.s", side="-")
+    before = result.table("cart.s", side="minus")
     assert before["cart.s"][before.ns == at] == pytest.approx([0.25], abs=1e-8)
+
+
+@pytest.mark.parametrize(("word", "sign"), [("plus", "+"), ("minus", "-")])
+def test_a_side_has_a_word_and_a_sign(result: RunResult, word: Any, sign: Any) -> None:
+    named, signed = (result.to_pandas("cart", side=side) for side in (word, sign))
+    assert named.index.is_unique
+    assert named.equals(signed)
+    assert named.equals(result.to_pandas("cart")) is (word == "plus")
 
 
 def test_every_value_is_the_recorded_one_at_its_own_times(result: RunResult) -> None:
@@ -123,7 +131,8 @@ def test_a_rate_gives_a_grid_and_a_span_its_ends(result: RunResult) -> None:
         (["cart.z"], {}, "did you mean"),
         (["cat"], {}, "cart"),
         (["*.zz"], {}, "unknown signal"),
-        ([], {"side": "both"}, "side of an instant"),
+        ([], {"side": "both"}, r"side of an instant 'both'; known: plus, \+, minus"),
+        ([], {"side": None}, "side of an instant 'None'"),
         ([], {"rate": 0.0}, "rate of 0 Hz"),
         ([], {"rate": float("nan")}, "impossible"),
         ([], {"span": (2, 1)}, "give the earlier"),

@@ -14,6 +14,8 @@ from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 
 MOST_BYTES = 1_500_000
+PAPER_PX = 720
+DRAWING_PX = "document.querySelector('#setup svg').getBoundingClientRect().width"
 
 
 @pytest.fixture(scope="module")
@@ -82,4 +84,9 @@ def test_folds_zoom_and_print(page: Path, chromium: Browser) -> None:
         )  # fmt: skip
     pdf = chromium.tell("Page.printToPDF")["data"]
     assert len(pdf) > 20_000
+    chromium.open(page, PAPER_PX)
+    assert chromium.run(DRAWING_PX) > PAPER_PX, "wider than paper: its reader scrolls"
+    chromium.tell("Emulation.setEmulatedMedia", media="print")
+    assert chromium.run(DRAWING_PX) <= PAPER_PX, "nobody scrolls paper"
+    chromium.tell("Emulation.setEmulatedMedia", media="")
     assert chromium.errors == []

@@ -13,11 +13,12 @@ pytest.importorskip("viser")
 
 from web_parts import NOT_FINITE, Made, browser, handles, served
 
+from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.web.charts import MOST_CHARTS, MOST_CURVES, Charts, views_shown
 from rtsim.gateway.web.controls import MOST_PARAMETERS, Commands
-from rtsim.gateway.web.page import Page
+from rtsim.gateway.web.page import REST_S, Page
 from rtsim.gateway.web.scene import MOST_BODIES, NOBODY
-from rtsim.gateway.web.source import MOST_NAMES, MOST_POINTS, MOST_VIEWS, About, History
+from rtsim.gateway.web.source import MOST_NAMES, MOST_POINTS, MOST_VIEWS, About, History, Past
 
 MASS = {
     "name": "plane.mass", "unit": "kg", "value": [9.0], "low": 1.0, "high": 10.0,
@@ -97,6 +98,61 @@ def test_a_chart_with_a_gap_has_a_range_of_its_own() -> None:
         past.values["a.x"] = np.array([1.0, 2.0, 3.0, 2.0])
         charts.show(past)  # type: ignore[arg-type]
         assert plot.scales["y"] == {"auto": True}
+
+
+def test_charts_rest_while_a_browser_draws_them_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A browser that got other values meanwhile showed one second of the run, and no curve."""
+    now = [NS_PER_S]
+    monkeypatch.setattr("rtsim.gateway.web.page.stopwatch", lambda: now[0])
+    source = Made(["a.x"])
+    with served() as (server, address, guard):
+        page = Page(server, source, False, guard)
+        shown: list[float] = []
+        monkeypatch.setattr(page.charts, "show", lambda _: shown.append(now[0] / NS_PER_S))
+
+        def updated(until_s: float) -> list[float]:
+            while now[0] < until_s * NS_PER_S:
+                page.update()
+                now[0] += NS_PER_S // 20
+            return [t for t in shown if t >= until_s - REST_S]
+
+        assert updated(3.0)
+        with browser(address) as one, browser(address):
+            one.recv(10)
+            assert not updated(5.0)
+            assert updated(7.0)
+        _click(page, "Page", "1")
+        assert updated(9.0) == [7.0], "a page that is turned has its values at once"
+
+
+def test_published_values_are_points_among_the_curves() -> None:
+    nasa = {"name": "NASA", "times": [-1.0, 0.0, 1.5, 9.0], "values": [7.0, 8.0, 9.0, 7.0]}
+    view = {"title": "a", "signals": ["a.x"], "published": [nasa], "band": 1.0}
+    with served() as (server, _, _):
+        about = About("a", {"a.x": "m"}, {"a.x": "state"}, views=[view])
+        charts = Charts(server.gui, about, views_shown(about))
+        charts.open(server.gui.add_folder("x"))
+        past = Past(np.arange(4.0), {"a.x": np.array([1.0, 2.0, 4.0, 6.0])})
+        charts.show(past)
+        plot = charts._charts[0]._plot
+        seconds, curve, upper, _, points = (list(one) for one in plot.data)
+        assert seconds == [0.0, 1.0, 1.5, 2.0, 3.0]
+        assert curve == [1.0, 2.0, 3.0, 4.0, 6.0]
+        assert upper == [1.0] * 5
+        np.testing.assert_equal(points, [8.0, math.nan, 9.0, math.nan, math.nan])
+        assert plot.series[-1]["label"] == "NASA"
+        assert plot.scales["y"]["range"][1] > 9.0
+
+
+def test_views_of_signals_that_are_not_sent_are_named() -> None:
+    """A component with 10,000 signals does not fit; its views were missing without a word."""
+    views = [{"title": "there", "signals": ["a.x"]}, {"title": "<far>", "signals": ["a.far"]}]
+    with served() as (server, _, _):
+        Page(server, Made(["a.x"], views=views), control=False)
+        sent = server._websock_server._broadcast_buffer.message_from_id.values()
+        said = " ".join(str(getattr(getattr(m, "props", None), "content", "")) for m in sent)
+        assert "the run does not send them: &lt;far&gt;" in said
+        assert "there" not in said
 
 
 def test_names_from_a_recording_are_text_and_no_markup() -> None:

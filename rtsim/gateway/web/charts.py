@@ -11,8 +11,8 @@ import numpy as np
 import viser
 
 from rtsim.core.signals import Vector
-from rtsim.gateway.web.source import About, Past
-from rtsim.record.views import View, with_unit
+from rtsim.gateway.web.source import MOST_POINTS, About, Past
+from rtsim.record.views import Published, View, with_unit
 
 MOST_CHARTS = 8
 """Charts on the page at a time; the others are on further pages."""
@@ -67,6 +67,10 @@ class Chart:
             edge = {"stroke": _BAND, "width": 1, "label": f"± {self._view.band:g}"}
             series += [edge, edge]
             bands = ({"series": (len(series) - 2, len(series) - 1), "fill": _BAND},)
+        for k, one in enumerate(self._view.published, start=len(self._drawn)):
+            colour = _COLOURS[k % len(_COLOURS)]
+            points = {"show": True, "size": 5, "fill": colour, "stroke": colour}
+            series.append({"label": one.name, "stroke": colour, "width": 0, "points": points})
         empty = np.zeros(1)
         return gui.add_uplot(
             data=tuple(empty for _ in series),
@@ -75,16 +79,19 @@ class Chart:
             title=self._view.title,
             scales={"x": {"time": False}, "y": {"auto": True}},
             axes=({}, {"size": 64}),
-            legend={"show": len(self._drawn) > 1},
+            legend={"show": len(self._drawn) + len(self._view.published) > 1},
             height=self._height,
         )
 
     def _data(self, past: Past) -> tuple[Vector, ...]:
+        seconds, points = _published(self._view.published, past.seconds)
         curves = [_finite(past.values[name]) for name in self._drawn]
+        if points:
+            curves = [np.interp(seconds, past.seconds, curve) for curve in curves]
         if self._view.band is not None:
-            middle = curves[-1] if len(curves) > 1 else np.zeros(len(past.seconds))
+            middle = curves[-1] if len(curves) > 1 else np.zeros(len(seconds))
             curves += [middle + self._view.band, middle - self._view.band]
-        return (past.seconds, *curves)
+        return (seconds, *curves, *points)
 
     def _fix_range(self, curves: Sequence[Vector]) -> None:
         """Give the vertical range if a curve has gaps, because the chart library cannot find it.
@@ -151,6 +158,11 @@ class Charts:
         return max(1, -(-len(self._views) // MOST_CHARTS))
 
     @property
+    def unknown(self) -> list[str]:
+        """Titles of the views that cannot be drawn, because their signals are not sent."""
+        return [view.title for view in self._views if not self._expanded(view)]
+
+    @property
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for chart in self._charts for name in chart.names))
 
@@ -200,6 +212,24 @@ def views_shown(about: About) -> list[View]:
         return [View.from_dict(one) for one in about.views]
     names = [n for n, kind in about.kinds.items() if kind != "parameter"]
     return [View(with_unit(n, about.signals[n]), (n,)) for n in names[: 2 * MOST_CHARTS]]
+
+
+def _published(published: Sequence[Published], seconds: Vector) -> tuple[Vector, list[Vector]]:
+    """Return ``seconds`` with the times of published values between its ends, and the values.
+
+    There is one array (n,) for each source, with NaN at all times that it does not give.
+    """
+    inside = [np.array(one.times) for one in published]
+    inside = [(t >= seconds[0]) & (t <= seconds[-1]) for t in inside]
+    found = [
+        (np.array(one.times)[here][:MOST_POINTS], np.array(one.values)[here][:MOST_POINTS])
+        for one, here in zip(published, inside, strict=True)
+    ]
+    whole = np.unique(np.concatenate([seconds, *(times for times, _ in found)]))
+    points = [np.full(len(whole), np.nan) for _ in found]
+    for point, (times, values) in zip(points, found, strict=True):
+        point[np.searchsorted(whole, times)] = values
+    return (whole if points else seconds), points
 
 
 def _finite(values: Vector) -> Vector:

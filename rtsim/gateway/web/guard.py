@@ -51,6 +51,8 @@ class Guard:
         self._token = token.encode()
         self.refused = 0
         """Number of refused requests."""
+        self.opened = 0
+        """Number of browsers that opened the page so far."""
 
     def objection(self, request: Request) -> str:
         """Return why ``request`` is refused, or an empty text.
@@ -88,6 +90,7 @@ class Guard:
                 return _response(http.HTTPStatus.SERVICE_UNAVAILABLE, why)
             if not opens and not inner:
                 return _response(http.HTTPStatus.FOUND, "", Location=f"{path}/{mark}{query}")
+            self.opened += opens
             request.path = f"{inner or '/'}{mark}{query}"
             response = answer(connection, request)
             if response is not None:

@@ -18,6 +18,7 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.web.charts import CHART_HEIGHT, TALL, Charts, views_shown
 from rtsim.gateway.web.controls import Commands, Parameters, RunControls
+from rtsim.gateway.web.guard import Guard
 from rtsim.gateway.web.scene import PageScene
 from rtsim.gateway.web.source import MOST_NAMES, Look, Source
 from rtsim.gateway.web.texts import MOST_TOPICS, messages_html, note_html, state_html, values_html
@@ -27,6 +28,8 @@ LOOK_S = 0.05
 _CHARTS_EVERY = 4
 """Charts and texts are drawn at every fourth look only."""
 _TRACKS_EVERY = 10
+REST_S = 2.0
+"""How long the charts rest while browsers draw them first, s."""
 _MOST_FOUND = 30
 _SPANS = {"5 s": 5.0, "30 s": 30.0, "2 min": 120.0, "10 min": 600.0}
 _VIEWS_WIDTH, _RUN_WIDTH = 430.0, 330.0
@@ -35,9 +38,14 @@ _WIDE = 900.0
 
 
 class Page:
-    """A page that shows ``source`` to the browsers of ``server``; ``control`` adds commands."""
+    """A page that shows ``source`` to the browsers of ``server``; ``control`` adds commands.
 
-    def __init__(self, server: viser.ViserServer, source: Source, control: bool) -> None:
+    ``guard`` counts the browsers that open it.
+    """
+
+    def __init__(
+        self, server: viser.ViserServer, source: Source, control: bool, guard: Guard | None = None
+    ) -> None:
         self._server, self._source, self._about = server, source, source.about
         self._commands = Commands()
         self._asked: dict[str, Callable[[], None]] = {}
@@ -45,6 +53,7 @@ class Page:
         self._said = "read-only; start rtsim with --control to change this" * (live and not control)
         self._rate_from: tuple[int, int] | None = None
         self._looks = 0
+        self._guard, self._opened, self._rested_ns = guard, 0, 0
         gui = server.gui
         gui.configure_theme(show_logo=False, show_share_button=False, dark_mode=False)
         gui.set_panel_label("rtsim")
@@ -91,6 +100,9 @@ class Page:
             span.on_update(lambda event: self._span(str(event.target.value)))
             self._page: Any = gui.add_dropdown("Page", self._pages(), initial_value="1")
             self._page.on_update(lambda event: self._turn(str(event.target.value)))
+            if unknown := self.charts.unknown:
+                said = ", ".join(unknown[:_MOST_FOUND])
+                gui.add_html(note_html(f"not drawn, because the run does not send them: {said}"))
         self._tab: Any = tab
         self.charts.open(tab)
         with self._panel.add_tab("Signals"):
@@ -124,7 +136,7 @@ class Page:
 
     def _turn(self, text: str) -> None:
         if text.isdecimal():
-            self._ask("page", lambda: self.charts.open(self._tab, int(text) - 1))
+            self._ask("page", lambda: self._draw(int(text) - 1))
 
     # -- in the thread of the page
 
@@ -135,10 +147,29 @@ class Page:
         self._listed = found[:_MOST_FOUND]
         self._found.options = tuple(self._listed) or ("",)
 
+    def _draw(self, page: int) -> None:
+        with self._server.atomic():
+            self.charts.open(self._tab, page)
+            self.charts.show(self._source.past(self.charts.names, self.charts.span_s))
+        self._rest()
+
+    def _rest(self) -> None:
+        """Leave the charts as they are for a moment, in which browsers draw them first.
+
+        A browser that gets other values while it makes a chart keeps a wrong part of the time.
+        """
+        self._rested_ns = self._rested_ns or stopwatch()
+
+    @property
+    def _rests(self) -> bool:
+        if self._rested_ns and stopwatch() - self._rested_ns > REST_S * NS_PER_S:
+            self._rested_ns = 0
+        return self._rested_ns > 0
+
     def _add(self) -> None:
         if self.charts.add(str(self._found.value)):
             self._page.options = self._pages()
-            self.charts.open(self._tab, 0)
+            self._draw(0)
 
     def _names(self) -> list[str]:
         topics = list(self._about.topics.items())[:MOST_TOPICS]
@@ -153,6 +184,9 @@ class Page:
 
         Raises :class:`RtsimError` at the end of the run.
         """
+        if self._guard is not None and self._guard.opened != self._opened:
+            self._opened = self._guard.opened
+            self._rest()
         for then in [self._asked.pop(key) for key in list(self._asked)]:
             then()
         for kind, arguments in self._commands.take():
@@ -179,7 +213,8 @@ class Page:
         state = look.state
         past = self._source.past(self.charts.names, self.charts.span_s)
         with self._server.atomic():
-            self.charts.show(past)
+            if not self._rests:
+                self.charts.show(past)
             self._state.content = state_html(
                 state, self._measured(state.ns), self._about.title, self._said
             )

@@ -89,7 +89,7 @@ class _Process:
         source = _source(self._order, self._ended)
         why = ""
         if source is not None:
-            page = Page(self._server, source, bool(self._order["control"]))
+            page = Page(self._server, source, bool(self._order["control"]), self._guard)
             if not late:
                 self.tell(ready=True)
             try:

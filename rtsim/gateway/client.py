@@ -58,6 +58,11 @@ class Run:
         return int(self._run["pid"])
 
     @property
+    def is_local(self) -> bool:
+        """True if the run is known to be on this machine."""
+        return self._caller.endpoint.startswith("ipc://")
+
+    @property
     def about(self) -> Mapping[str, Any]:
         """The description that the run sent: process, scenario, signals, parameters and more."""
         return self._run

@@ -29,7 +29,7 @@ from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.publishing import PlotJuggler, SamplePublisher, Viewer
 from rtsim.gateway.registry import RegisteredRun, enter
 from rtsim.gateway.requests import VERSION, ClientRequest, RequestError, read_request
-from rtsim.timing.background import step_back
+from rtsim.timing.background import OffTheLoop, step_back
 
 LEASE_NS = 5 * NS_PER_S
 """A client's watch ends if the client does not renew it within this time."""
@@ -77,10 +77,13 @@ class GatewayProcess:
         self._unrecorded = ""
         """When and why the recording failed; empty if it has not failed."""
         self.on_run: list[Any] = []
+        self.off: OffTheLoop | None = None
 
     def serve(self) -> None:
         """Serve clients until the loop closes the pipe."""
         while not self._pipe.gone:
+            if self.off is not None:
+                self.off.look()
             first, *more = self._listeners
             first.wait(_LOOK_MS, self._pipe.fileno(), *(x.socket for x in more))
             self._pipe.flush()
@@ -301,6 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stack.callback(lambda: path.unlink(missing_ok=True))
 
         gate.on_run.append(entered)
+        gate.off = OffTheLoop(os.getppid())
         try:
             gate.serve()
         except PipeError as error:

@@ -187,16 +187,22 @@ class Track:
 
     def take(self) -> Iterator[NDArray[np.int64]]:
         """Give the new rows (n, width) in batches; each batch is valid until the next batch."""
-        for batch in self.take_blocks():
-            yield batch.block.words[batch.start : batch.end]
-            self.give_back(batch)
+        # Rows are marked as taken first: after an interrupt they must not be given twice.
+        while self._full:
+            block, start = self._full.pop(0), self._taken
+            self._taken = 0
+            yield block.words[start:]
+            if len(self._spare) < self.most_spares:
+                self._spare.append(block)
+        if self._row > self._taken:
+            start, self._taken = self._taken, self._row
+            yield self._block.words[start : self._row]
 
     def take_blocks(self) -> Iterator[Batch]:
-        """Give the new rows in batches.
+        """Give the new rows in batches, as :meth:`take` does.
 
         A batch stays valid until it is passed to :meth:`give_back`, in the order of the batches.
         """
-        # Rows are marked as taken first: after an interrupt they must not be given twice.
         while self._full:
             block, start = self._full.pop(0), self._taken
             self._taken = 0

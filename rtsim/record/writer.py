@@ -37,7 +37,7 @@ from rtsim.record.schema import (
     sealed,
     unique_message_types,
 )
-from rtsim.timing.background import step_back
+from rtsim.timing.background import OffTheLoop, step_back
 from rtsim.timing.overrun import CaughtUp
 
 CHUNK_BYTES = 1 << 20
@@ -158,9 +158,10 @@ class RecordingFile:
 class Inlet:
     """The end of the socket at which the frames of the loop arrive."""
 
-    def __init__(self, inlet: socket.socket, parent: int) -> None:
+    def __init__(self, inlet: socket.socket, parent: int, off: OffTheLoop | None = None) -> None:
         self._socket, self._parent = inlet, parent
         self._frames = FrameBuffer()
+        self._off = off
         self._unbroken = 0
         """Bytes received since the writer last waited for input."""
         self.hurried = False
@@ -178,6 +179,8 @@ class Inlet:
         parent has died, because another child of the parent may keep the stream open.
         """
         while True:
+            if self._off is not None and not self.hurried:
+                self._off.look()
             if not self.readable(0.0):
                 self._unbroken = 0
                 if not (self.hurried and self._spin()) and not self.readable(IDLE_S):
@@ -217,9 +220,9 @@ def _say(outlet: socket.socket, **status: object) -> None:
         outlet.sendall(json.dumps(status).encode() + b"\n")
 
 
-def serve(path: Path, inlet: socket.socket, parent: int) -> int:
+def serve(path: Path, inlet: socket.socket, parent: int, off: OffTheLoop | None = None) -> int:
     """Write until the input ends; return the exit status."""
-    source = Inlet(inlet, parent)
+    source = Inlet(inlet, parent, off)
     failed = False
     file: RecordingFile | None = None
     try:
@@ -262,7 +265,7 @@ def main(arguments: list[str]) -> int:
     else:
         inlet = socket.socket(fileno=int(handle))
     with inlet:
-        return serve(Path(path), inlet, int(parent))
+        return serve(Path(path), inlet, int(parent), OffTheLoop(int(parent)))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
+from rtsim.core.clock import stopwatch
 from rtsim.timing.slices import set_slice
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -14,6 +15,7 @@ Otherwise numpy's OpenBLAS starts a thread for each CPU, and these threads busy-
 70 ms.  On two CPUs they took half of the time of the process that writes the recording.
 """
 _NICER = 5
+_LOOK_NS = 1_000_000_000
 _PROCESSOR = 36
 """The last CPU of a thread, among the fields behind its name in /proc (proc(5))."""
 
@@ -42,11 +44,42 @@ def keep_off(process: int) -> None:
     sleeps then shares its CPU for some 10 ms, while others are idle.
     """
     with contextlib.suppress(OSError, AttributeError, ValueError, IndexError):
-        with open("/proc/thread-self/stat", "rb") as file:
-            here = int(file.read().rpartition(b")")[2].split()[_PROCESSOR])
-        others = set(range(os.cpu_count() or 1)) - {here}
+        others = _others("thread-self")
         if others:
             os.sched_setaffinity(process, others)
+
+
+def _others(process: object) -> set[int]:
+    """Return the CPUs but the one that the main thread of ``process`` used last."""
+    with open(f"/proc/{process}/stat", "rb") as file:
+        used = int(file.read().rpartition(b")")[2].split()[_PROCESSOR])
+    return set(range(os.cpu_count() or 1)) - {used}
+
+
+class OffTheLoop:
+    """Keeps the threads of this process off the CPU of a loop, the main thread of ``loop``.
+
+    A process that the loop's data wake computes in bursts of a millisecond.  A loop that wakes on
+    the same CPU waits for their end, whatever the nice values: the page in the browser caused two
+    thirds of the overruns of a loop at 1 kHz.
+    """
+
+    def __init__(self, loop: int) -> None:
+        self._loop = loop
+        self._due = 0
+
+    def look(self) -> None:
+        """Leave the CPU of the loop, if it is another one than before; once a second at most."""
+        now = stopwatch()
+        if now < self._due:
+            return
+        self._due = now + _LOOK_NS
+        with contextlib.suppress(OSError, AttributeError, ValueError, IndexError):
+            others = _others(self._loop)
+            if not others or os.sched_getaffinity(0) == others:
+                return
+            for thread in os.listdir("/proc/self/task"):
+                os.sched_setaffinity(int(thread), others)
 
 
 def allow_all(process: int) -> None:

@@ -1,4 +1,4 @@
-"""What runs beside the loop, recorder and gateway, is nicer and not held to its processor."""
+"""What runs beside the loop, recorder and gateway, is nicer and leaves its CPU."""
 
 from __future__ import annotations
 
@@ -36,14 +36,17 @@ def test_recorder_and_gateway_are_nicer_and_keep_off_the_loops_processor(tmp_pat
         for _ in range(TRIES):
             beside = children(run.pid)
             nice = {pid: os.getpriority(os.PRIO_PROCESS, pid) for pid in beside}
-            if len(nice) == 2 and min(nice.values()) > ours:
+            there = [pid for pid in beside if mine in os.sched_getaffinity(pid)]
+            off = not there or os.cpu_count() == 1
+            if len(nice) == 2 and min(nice.values()) > ours and off:
                 break
             time.sleep(0.05)
         assert len(nice) == 2, "a recorder and a gateway"
         assert min(nice.values()) >= min(ours + 5, 19)
         assert os.sched_getaffinity(run.pid) == {mine}
         for pid in nice:
-            assert len(os.sched_getaffinity(pid)) == os.cpu_count()
+            everywhere = set(range(os.cpu_count() or 1))
+            assert os.sched_getaffinity(pid) == (everywhere - {mine} or everywhere)
     finally:
         run.send_signal(signal.SIGINT)
         run.wait(30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import os
@@ -30,7 +31,7 @@ from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.schema import TrackSpec
 from rtsim.record.writer import Inlet, RecordingFile, serve
-from rtsim.timing.background import allow_all, keep_off
+from rtsim.timing.background import OffTheLoop, allow_all, keep_off
 
 resource = pytest.importorskip("resource", reason="these tests stop and limit processes")
 
@@ -184,6 +185,30 @@ def test_a_process_leaves_the_cpu_of_a_loop_that_never_sleeps() -> None:
     finally:
         process.communicate(b"\n")
     keep_off(process.pid)  # it has ended: nothing happens
+
+
+_FOLLOWS = """
+import os, sys, threading
+from rtsim.timing.background import OffTheLoop
+threading.Thread(target=sys.stdin.readline, daemon=True).start()
+OffTheLoop(int(sys.argv[1])).look()
+print([sorted(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task")])
+"""
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="this needs two CPUs")
+def test_all_threads_of_a_process_leave_the_cpu_of_another_one() -> None:
+    mine = os.sched_getaffinity(0)
+    for here in sorted(mine)[:2]:
+        os.sched_setaffinity(0, {here})
+        try:
+            words = [sys.executable, "-c", _FOLLOWS, str(os.getpid())]
+            found = subprocess.run(words, stdout=subprocess.PIPE, check=True, text=True).stdout
+        finally:
+            os.sched_setaffinity(0, mine)
+        others = sorted(set(range(os.cpu_count() or 1)) - {here})
+        assert ast.literal_eval(found) == [others, others]
+    OffTheLoop(2**30).look()  # there is no such process: nothing happens
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.client import ControlError, Run
 from rtsim.gateway.web.source import About, History, Look, PageState, Past
+from rtsim.timing.background import OffTheLoop
 
 PATIENCE_S = 1.0
 """How long a page waits for an answer, s."""
@@ -23,7 +24,7 @@ class LiveRun:
     up if this process is slow.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, off: OffTheLoop | None = None) -> None:
         self._run = run
         self._leg = int(run.about["leg"])
         self._history = History((), 1.0)
@@ -31,8 +32,11 @@ class LiveRun:
         """When the first of the unanswered requests was sent; 0 if the last one was answered."""
         self._wanted: tuple[tuple[str, ...], float] = ((), 1.0)
         self.about = _about(run)
+        self._off = off
 
     def look(self, names: Sequence[str]) -> Look | None:
+        if self._off is not None:
+            self._off.look()
         try:
             glance = self._run.glance(*names)
         except ControlError:

@@ -28,7 +28,7 @@ from rtsim.gateway.web.page import Page
 from rtsim.gateway.web.recorded import RecordedRun
 from rtsim.gateway.web.source import Source
 from rtsim.record.reading import Recording
-from rtsim.timing.background import step_back
+from rtsim.timing.background import OffTheLoop, step_back
 
 _AGAIN_S = 0.1
 _CHUNK = 1 << 12
@@ -47,7 +47,7 @@ def _source(order: Mapping[str, Any], ended: Event) -> Source | None:
     while not ended.is_set():
         try:
             run = connect(order["run"], order["keys"] or None, patience=PATIENCE_S)
-            return LiveRun(run)
+            return LiveRun(run, OffTheLoop(run.pid) if run.is_local else None)
         except RtsimError:
             if stopwatch() >= until:
                 raise

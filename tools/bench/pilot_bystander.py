@@ -1,8 +1,7 @@
 """Other work beside a loop, as much of it as a window does.
 
-``python -m tools.bench.pilot_bystander SHARE RATE AS`` computes SHARE of the time, in RATE bursts a
-second.  AS ``window``, it has the scheduling and the processor of a window; AS ``background``, it
-has the priority of a gateway.  It shares nothing with the loop.
+``python -m tools.bench.pilot_bystander SHARE RATE`` computes SHARE of the time, in RATE bursts a
+second, with the scheduling and on the processor of a window.  It shares nothing with the loop.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 from rtsim.core.clock import WallClock, stopwatch
 from rtsim.core.tag import NS_PER_S
-from rtsim.timing.background import step_back
 from rtsim.timing.scheduling import SchedulingRequest, request
 from tools.bench.pilot_witness import ROOT
 
@@ -26,10 +24,9 @@ _MOST = 0.95
 
 
 @contextmanager
-def bystander(share: float, rate: float, scheduled_as: str = "window") -> Iterator[int]:
+def bystander(share: float, rate: float) -> Iterator[int]:
     """Let another process, whose number is given, compute ``share`` of the time meanwhile."""
-    module = "tools.bench.pilot_bystander"
-    words = [sys.executable, "-m", module, str(share), str(rate), scheduled_as]
+    words = [sys.executable, "-m", "tools.bench.pilot_bystander", str(share), str(rate)]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
@@ -62,14 +59,11 @@ def _computed_s(process: int) -> float | None:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def main(share: float, rate: float, scheduled_as: str) -> None:
+def main(share: float, rate: float) -> None:
     period = round(NS_PER_S / rate)
     burst = round(min(share, _MOST) * period)
     clock = WallClock(spin_ns=0)
-    if scheduled_as == "background":
-        step_back()
-    window = scheduled_as == "window"
-    with request(SchedulingRequest.window()) if window else nullcontext():
+    with request(SchedulingRequest.window()):
         print("computing", flush=True)
         clock.anchor(0)
         for k in count(1):
@@ -80,4 +74,4 @@ def main(share: float, rate: float, scheduled_as: str) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), float(sys.argv[2]), sys.argv[3])
+    main(float(sys.argv[1]), float(sys.argv[2]))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from typing import Any
 
 import mcap.writer
 import numpy as np
 from mcap.data_stream import RecordBuilder
 from mcap.opcode import Opcode
-from mcap.records import MessageIndex
+from mcap.records import ChunkIndex, MessageIndex
 from mcap.writer import CompressionType, Writer
 from numpy.typing import NDArray
 from zlib_ng import zlib_ng
@@ -45,8 +48,37 @@ class _RowIndex(MessageIndex):
         stream.finish_record()  # type: ignore[no-untyped-call]
 
 
+class _ChunkIndices:
+    """The index of all chunks, which is written at the end of a file.
+
+    mcap's writer keeps it as a list of objects, 0.8 kB for each MB of the file.  Here it is kept as
+    bytes, and in a temporary file without a name if it is long.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        where = None if folder is None else str(folder)
+        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY, dir=where)  # noqa: SIM115
+
+    def append(self, index: ChunkIndex) -> None:
+        builder = RecordBuilder()
+        index.write(builder)
+        self._file.write(builder.end())  # type: ignore[no-untyped-call]
+
+    def __iter__(self) -> Iterator[_ChunkIndices]:
+        """Give one record, which writes all of them."""
+        yield self
+
+    def write(self, stream: RecordBuilder) -> None:
+        with self._file as file:
+            file.seek(0)
+            while piece := file.read(_IN_MEMORY):
+                stream.write(piece)
+
+
+_IN_MEMORY = 1 << 20
 PRIVATE = (
     "_Writer__chunk_builder",
+    "_Writer__chunk_indices",
     "_Writer__compression",
     "_Writer__maybe_finalize_chunk",
     "_Writer__statistics",
@@ -63,8 +95,11 @@ class BatchWriter(Writer):
     chunk builder.
     """
 
-    def __init__(self, output: Any, chunk_size: int = 1 << 20) -> None:
+    def __init__(self, output: Any, chunk_size: int = 1 << 20, folder: Path | None = None) -> None:
+        """``folder``: for a temporary file, which a recording of many GB needs."""
         super().__init__(output, chunk_size, CompressionType.LZ4, enable_data_crcs=True)
+        if hasattr(self, "_Writer__chunk_indices"):
+            self._Writer__chunk_indices: Any = _ChunkIndices(folder)
         self._messages: dict[int, NDArray[np.void]] = {}
         self.behind = False
         """If True, rows arrive faster than they can be compressed, and full chunks are not

@@ -77,7 +77,7 @@ class RecordingFile:
 
     def __init__(self, path: Path) -> None:
         self._sink = _Sink(path)
-        self._writer = BatchWriter(self._sink, CHUNK_BYTES)
+        self._writer = BatchWriter(self._sink, CHUNK_BYTES, path.parent)
         self._writer.start(profile="", library="rtsim")
         self._whole = self._sink.tell()
         self._tracks: list[tuple[TrackSpec, int]] = []

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mcap.opcode import Opcode
+from mcap.reader import make_reader
 from mcap.records import Chunk
 from mcap.stream_reader import StreamReader, breakup_chunk
 from zlib_ng import zlib_ng
@@ -61,6 +63,32 @@ def test_checksums_are_those_of_mcap(
     chunks = written(tmp_path / "a.mcap")
     assert all(chunk.uncompressed_crc for chunk in chunks)
     assert all(breakup_chunk(chunk, validate_crc=True) for chunk in chunks)
+
+
+@pytest.mark.parametrize("in_memory", [1 << 20, 100])
+def test_mcap_reads_the_index_of_the_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
+) -> None:
+    monkeypatch.setattr("rtsim.record.batches._IN_MEMORY", in_memory)
+    path = tmp_path / "a.mcap"
+    chunks = written(path)
+    assert len(chunks) > 1
+    assert list(tmp_path.iterdir()) == [path], "the temporary file is gone"
+    data = path.read_bytes()
+    with path.open("rb") as stream:
+        summary = make_reader(stream).get_summary()
+    assert summary is not None
+    found = [
+        (i.message_start_time, i.message_end_time, i.compression, i.uncompressed_size)
+        for i in summary.chunk_indexes
+    ]
+    assert found == [
+        (c.message_start_time, c.message_end_time, c.compression, c.uncompressed_size)
+        for c in chunks
+    ]
+    for index in summary.chunk_indexes:
+        assert data[index.chunk_start_offset] == Opcode.CHUNK
+        assert {data[at] for at in index.message_index_offsets.values()} == {Opcode.MESSAGE_INDEX}
 
 
 def test_the_end_of_a_process_is_waited_for_in_one_call() -> None:

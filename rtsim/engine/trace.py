@@ -198,7 +198,7 @@ class Trace:
     def caught_up(self, overruns: CaughtUp) -> None:
         """Record overruns of compiled code, at once if the recorder can."""
         many: Callable[[CaughtUp], None] | None = getattr(self._recorder, "caught_up", None)
-        if many is None:
+        if many is None or not _takes_many(self._recorder):
             for overrun in overruns:
                 self.overrun(overrun)
         elif len(overruns):
@@ -214,3 +214,9 @@ class Trace:
         """Record the :data:`FRAME_COLUMNS` of the tag at ``ns``."""
         if self._timing is not None:
             self._timing.append(ns, measured)
+
+
+def _takes_many(recorder: Recorder) -> bool:
+    """Return False if a subclass has an ``event`` of its own, which has to see each overrun."""
+    kinds = (vars(kind) for kind in type(recorder).__mro__)
+    return "caught_up" in next((k for k in kinds if "event" in k or "caught_up" in k), ())

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,9 @@ class PipedInbox(Inbox):
         trace.tally = Tally(trace.links())
         self._leg += 1
         self._look, self._counters = Sampler(system, trace.tally), Counters(leg=self._leg)
-        more = {"links": trace.tally.links, "leg": self._leg}
+        more = {
+            "links": trace.tally.links, "leg": self._leg, "thread": threading.get_native_id(),
+        }  # fmt: skip
         run = {**self._about, **catalogue(system), **more}
         placed_bodies([Body.from_plain(body) for body in run.get("scene", ())], run["signals"])
         check_rates(run.get("telemetry", {}), run["signals"])

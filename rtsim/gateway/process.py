@@ -304,7 +304,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stack.callback(lambda: path.unlink(missing_ok=True))
 
         gate.on_run.append(entered)
-        gate.off = OffTheLoop(os.getppid())
+        gate.off = off = OffTheLoop(os.getppid())
+        gate.on_run.append(lambda run: setattr(off, "thread", int(run["thread"])))
         try:
             gate.serve()
         except PipeError as error:

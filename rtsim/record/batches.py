@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import mcap.writer
 import numpy as np
@@ -52,27 +52,48 @@ class _ChunkIndices:
     """The index of all chunks, which is written at the end of a file.
 
     mcap's writer keeps it as a list of objects, 0.8 kB for each MB of the file.  Here it is kept as
-    bytes, and in a temporary file without a name if it is long.
+    bytes, and in a temporary file without a name if it is long and ``folder`` can have one.
     """
 
     def __init__(self, folder: Path | None) -> None:
-        where = None if folder is None else str(folder)
-        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY, dir=where)  # noqa: SIM115
+        self._bytes = bytearray()
+        self._folder = folder
+        self._spool: IO[bytes] | None = None
+        self._spilled = 0
+        """Bytes in the temporary file that count."""
 
     def append(self, index: ChunkIndex) -> None:
         builder = RecordBuilder()
         index.write(builder)
-        self._file.write(builder.end())  # type: ignore[no-untyped-call]
+        self._bytes += builder.end()  # type: ignore[no-untyped-call]
+        if len(self._bytes) > _IN_MEMORY and self._folder is not None:
+            self._spill(self._folder)
+
+    def _spill(self, folder: Path) -> None:
+        """Move the bytes to the temporary file; if this fails, they all stay in memory."""
+        try:
+            if self._spool is None:
+                self._spool = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+            rest = memoryview(self._bytes)
+            while rest:
+                rest = rest[self._spool.write(rest) :]
+        except OSError:
+            self._folder = None
+        else:
+            self._spilled += len(self._bytes)
+            self._bytes = bytearray()
 
     def __iter__(self) -> Iterator[_ChunkIndices]:
         """Give one record, which writes all of them."""
         yield self
 
     def write(self, stream: RecordBuilder) -> None:
-        with self._file as file:
-            file.seek(0)
-            while piece := file.read(_IN_MEMORY):
-                stream.write(piece)
+        if self._spool is not None:
+            with self._spool as spool:
+                spool.seek(0)
+                while left := self._spilled - spool.tell():
+                    stream.write(spool.read(min(left, _IN_MEMORY)))
+        stream.write(self._bytes)
 
 
 _IN_MEMORY = 1 << 20

@@ -14,6 +14,7 @@ import select
 import socket
 import subprocess
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.claim import claim
 from rtsim.record.event import Value
-from rtsim.record.frames import LONGEST_STATUS, FrameKind, head
+from rtsim.record.frames import LONGEST_STATUS, FrameKind, head, pack
 from rtsim.record.outbox import Outbox
 from rtsim.record.track import Batch, Track, Tracks
 from rtsim.record.writer_process import await_end, how_it_ended, start_writer
@@ -45,8 +46,10 @@ _AHEAD_BYTES = 8 << 20
 unwritten; this is about 60 simulated seconds of the F-16.  If the run waited for every buffer, only
 one of the two processes would work at a time."""
 
-_SPARE_BLOCKS = 64
+_SPARE_BYTES = 16 << 20
 """Buffers of all tracks together that are kept for later rows: they hold the unwritten rows."""
+_BRIEF_BYTES = 1 << 12
+"""Contents up to this length are copied behind the heads of their frames."""
 
 
 @dataclass
@@ -141,9 +144,11 @@ class FileRecorder:
         """
         self._tracks.started = True
         for track in self._tracks.by_name.values():
-            track.most_spares = max(track.most_spares, _SPARE_BLOCKS // len(self._tracks.by_name))
+            share = _SPARE_BYTES // len(self._tracks.by_name) // track.block_bytes
+            track.most_spares = max(track.most_spares, share)
         tracks = [spec.to_json() for spec in self._tracks.specs]
-        self._send(FrameKind.START, 0, _json({"header": dict(header), "tracks": tracks}), wait=True)
+        start = {"header": dict(header), "tracks": tracks, "thread": threading.get_native_id()}
+        self._send(FrameKind.START, 0, _json(start), wait=True)
         while not self._ready and not self.failed:
             self._listen(self._patience)
         self._raise_if_failed()
@@ -274,7 +279,10 @@ class FileRecorder:
                 f"but at most {self._keep_aside} may wait; record to a faster disk"
             )
             return
-        self._outbox.put(head(kind, track, data), data)
+        if len(data) <= _BRIEF_BYTES:
+            self._outbox.put(pack(kind, track, data))
+        else:
+            self._outbox.put(head(kind, track, data), data)
 
     def _send_waiting(self, wait: bool) -> None:
         """Send what waits; with ``wait``, at most ``_ahead`` bytes wait afterwards."""

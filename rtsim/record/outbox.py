@@ -10,10 +10,12 @@ import sys
 import threading
 from collections import deque
 
+from rtsim.core.clock import stopwatch
 from rtsim.timing.background import step_back
 
-_MOST_FRAMES = 64
-"""Frames that one call of the system sends."""
+_MOST_FRAMES = 128
+"""Parts of frames that one call of the system sends."""
+_LOOK_NS = 1_000_000_000
 _POLL_S = 0.05
 
 
@@ -105,9 +107,13 @@ class Outbox:
             self._thread = None
 
     def _serve(self) -> None:
-        _beside(self._reader)
+        step_back()
+        due = 0
         try:
             while not self._ending:
+                if stopwatch() >= due:  # the reader follows the loop from CPU to CPU
+                    due = stopwatch() + _LOOK_NS
+                    _beside(self._reader)
                 if not self._send():
                     self.room(_POLL_S)
                     continue
@@ -121,8 +127,7 @@ class Outbox:
 
 
 def _beside(reader: int) -> None:
-    """Take neither priority nor CPU from the loop: run where the process ``reader`` runs."""
-    step_back()
+    """Take no CPU from the loop: run where the process ``reader`` runs."""
     if hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, os.sched_getaffinity(reader))

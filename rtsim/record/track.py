@@ -211,6 +211,11 @@ class Track:
             start, self._taken = self._taken, self._row
             yield Batch(self._block, start, self._row, full=False)
 
+    @property
+    def block_bytes(self) -> int:
+        """Size of a buffer."""
+        return 8 * self._capacity * self._width
+
     def give_back(self, batch: Batch) -> None:
         """Use the buffer of ``batch`` again; its rows are no longer read."""
         if batch.full and len(self._spare) < self.most_spares:

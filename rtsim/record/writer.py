@@ -235,6 +235,8 @@ def serve(path: Path, inlet: socket.socket, parent: int, off: OffTheLoop | None 
                 file.take(frame, source.behind)
                 source.hurried = file.hurried
                 if frame.kind == FrameKind.START:
+                    if off is not None:
+                        off.thread = int(json.loads(bytes(frame.data))["thread"])
                     _say(inlet, ready=True)
             if file.finished:
                 break

@@ -44,42 +44,56 @@ def keep_off(process: int) -> None:
     sleeps then shares its CPU for some 10 ms, while others are idle.
     """
     with contextlib.suppress(OSError, AttributeError, ValueError, IndexError):
-        others = _others("thread-self")
+        others = set(range(os.cpu_count() or 1)) - {_used("thread-self")}
         if others:
             os.sched_setaffinity(process, others)
 
 
-def _others(process: object) -> set[int]:
-    """Return the CPUs but the one that the main thread of ``process`` used last."""
-    with open(f"/proc/{process}/stat", "rb") as file:
-        used = int(file.read().rpartition(b")")[2].split()[_PROCESSOR])
-    return set(range(os.cpu_count() or 1)) - {used}
+def _used(thread: str) -> int:
+    """Return the CPU that a thread used last; ``thread`` is its path in /proc."""
+    with open(f"/proc/{thread}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[_PROCESSOR])
 
 
 class OffTheLoop:
-    """Keeps the threads of this process off the CPU of a loop, the main thread of ``loop``.
+    """Keeps the threads of this process off the CPU of a loop, which is a thread of ``process``.
 
     A process that the loop's data wake computes in bursts of a millisecond.  A loop that wakes on
     the same CPU waits for their end, whatever the nice values: the page in the browser caused two
-    thirds of the overruns of a loop at 1 kHz.
+    thirds of the overruns of a loop at 1 kHz.  A loop that may use some of the CPUs, and more than
+    one, was placed by somebody; then nothing changes.
     """
 
-    def __init__(self, loop: int) -> None:
-        self._loop = loop
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._allowed: set[int] = set()
+        """The CPUs of this process before the first change."""
         self._due = 0
+        self.thread = process
+        """The loop's thread; set it if the loop is not the main thread."""
 
     def look(self) -> None:
-        """Leave the CPU of the loop, if it is another one than before; once a second at most."""
+        """Leave the CPU of the loop; once a second at most."""
         now = stopwatch()
         if now < self._due:
             return
         self._due = now + _LOOK_NS
         with contextlib.suppress(OSError, AttributeError, ValueError, IndexError):
-            others = _others(self._loop)
-            if not others or os.sched_getaffinity(0) == others:
-                return
-            for thread in os.listdir("/proc/self/task"):
-                os.sched_setaffinity(int(thread), others)
+            self._allowed = self._allowed or os.sched_getaffinity(0)
+            wanted = self._allowed - self._loops()
+            for thread in map(int, os.listdir("/proc/self/task") if wanted else ()):
+                with contextlib.suppress(OSError):  # it has ended
+                    if os.sched_getaffinity(thread) != wanted:
+                        os.sched_setaffinity(thread, wanted)
+
+    def _loops(self) -> set[int]:
+        """Return the CPU of the loop; none if the loop was placed on several ones."""
+        mask = os.sched_getaffinity(self.thread)
+        if len(mask) == 1:
+            return mask
+        if mask != set(range(os.cpu_count() or 1)):
+            return set()
+        return {_used(f"{self._process}/task/{self.thread}")}
 
 
 def allow_all(process: int) -> None:

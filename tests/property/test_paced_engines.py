@@ -18,7 +18,7 @@ from rtsim.core.errors import RtsimError
 from rtsim.engine.commands.commands import Command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.executive import Executive
-from rtsim.record import memory_recorder
+from rtsim.record import track as tracks
 from rtsim.record.exact import compare_exact
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
@@ -144,7 +144,7 @@ def test_tracks_whose_buffers_fill_up_lose_no_row(
     rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python takes full buffers every 0.2 s: 40 rows or more of each track."""
-    monkeypatch.setattr(memory_recorder, "BLOCK_BYTES", rows * 8 * 8)  # 8 words: a plant's row
+    monkeypatch.setattr(tracks, "BLOCK_BYTES", rows * 8 * 8)  # 8 words: a plant's row
     check_equal(loop, CatchUp())
 
 

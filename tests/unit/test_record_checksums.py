@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import zlib
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from mcap.stream_reader import StreamReader, breakup_chunk
 from zlib_ng import zlib_ng
 
 from rtsim.core.signals import Signals
+from rtsim.record.batches import BatchWriter
 from rtsim.record.frames import FrameKind, RecordFrame
 from rtsim.record.schema import TrackSpec
 from rtsim.record.writer import RecordingFile
@@ -89,6 +92,27 @@ def test_mcap_reads_the_index_of_the_chunks(
     for index in summary.chunk_indexes:
         assert data[index.chunk_start_offset] == Opcode.CHUNK
         assert {data[at] for at in index.message_index_offsets.values()} == {Opcode.MESSAGE_INDEX}
+
+
+def test_an_index_that_finds_no_folder_stays_in_memory(tmp_path: Path) -> None:
+    spec = TrackSpec("p", (), Signals("x"))
+    words = np.zeros((1, 2), np.int64)
+    summaries = []
+    for folder in (tmp_path, tmp_path / "gone"):
+        data = io.BytesIO()
+        with patch("rtsim.record.batches._IN_MEMORY", 200):
+            writer = BatchWriter(data, 1 << 20, folder)
+            writer.start()
+            channel = writer.register_channel("p", "", writer.register_schema("p", "", b""))
+            for i in range(9):
+                writer.add_rows(channel, words, spec, i)
+                writer.flush()  # type: ignore[no-untyped-call]
+            writer.finish()  # type: ignore[no-untyped-call]
+        data.seek(0)
+        summaries.append(make_reader(data).get_summary())
+    assert summaries[0] is not None
+    assert len(summaries[0].chunk_indexes) == 9
+    assert vars(summaries[0]) == vars(summaries[1])
 
 
 def test_the_end_of_a_process_is_waited_for_in_one_call() -> None:

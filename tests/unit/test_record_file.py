@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from record_samples import MS, ODD, SIGNALLING_NAN, fly, ticking
 from rtsim.core.errors import ScenarioError, ShapeError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
+from rtsim.engine.trace import Trace
 from rtsim.record.file import FileRecorder
 from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder
 from rtsim.record.overrun_events import overrun_event
@@ -241,6 +244,31 @@ def test_overruns_of_compiled_code_are_those_of_the_pacer(overruns: CaughtUp) ->
     assert (ledger.overruns, ledger.blamed) == (other.overruns, other.blamed)
     assert (ledger.in_line, ledger.in_a_row) == (other.in_line, (3, 17, 1))
     assert list(CaughtUp.unpack(overruns.pack())) == list(overruns)
+
+
+class Seeing(FileRecorder):
+    """A recorder of a user, from before recorders took many overruns at once."""
+
+    seen = 0
+
+    def event(self, *about: Any, **more: Any) -> None:
+        super().event(*about, **more)
+        self.seen += 1
+
+
+def test_a_recorder_with_events_of_its_own_sees_each_overrun(tmp_path: Path) -> None:
+    overruns = CaughtUp(np.array([[5 * MS, 300, 0, -1, UNKNOWN_NS, 1]]), ("", "rest"), 100)
+    system: Any = SimpleNamespace(
+        plants=(), controllers=(), external_inputs=(), bus=SimpleNamespace(topics={})
+    )
+    for kind, seen in ((FileRecorder, 0), (Seeing, 1)):
+        with kind(tmp_path / f"{seen}.mcap") as recorder:
+            trace = Trace(system, recorder, paced=True)
+            recorder.start({})
+            trace.caught_up(overruns)
+            recorder.finish({})
+        assert (recorder.handed.events, trace.events) == (1, 1)
+        assert getattr(recorder, "seen", 0) == seen
 
 
 def test_the_writing_process_makes_the_events_of_overruns(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -189,25 +190,31 @@ def test_a_process_leaves_the_cpu_of_a_loop_that_never_sleeps() -> None:
 
 _FOLLOWS = """
 import os, sys, threading
-from rtsim.timing.background import OffTheLoop
-threading.Thread(target=sys.stdin.readline, daemon=True).start()
-OffTheLoop(int(sys.argv[1])).look()
+from rtsim.timing.background import OffTheLoop, step_back
+step_back(0)
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+off = OffTheLoop(int(sys.argv[1]))
+off.thread = int(sys.argv[2])
+off.look()
 print([sorted(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task")])
 """
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="this needs two CPUs")
 def test_all_threads_of_a_process_leave_the_cpu_of_another_one() -> None:
-    mine = os.sched_getaffinity(0)
-    for here in sorted(mine)[:2]:
+    def found(here: int) -> None:
+        """The loop is a thread that is not the main one."""
         os.sched_setaffinity(0, {here})
-        try:
-            words = [sys.executable, "-c", _FOLLOWS, str(os.getpid())]
-            found = subprocess.run(words, stdout=subprocess.PIPE, check=True, text=True).stdout
-        finally:
-            os.sched_setaffinity(0, mine)
+        words = [sys.executable, "-c", _FOLLOWS, str(os.getpid()), str(threading.get_native_id())]
+        printed.append(subprocess.run(words, capture_output=True, check=True, text=True).stdout)
+
+    for here in sorted(os.sched_getaffinity(0))[:2]:
+        printed: list[str] = []
+        thread = threading.Thread(target=found, args=(here,))
+        thread.start()
+        thread.join()
         others = sorted(set(range(os.cpu_count() or 1)) - {here})
-        assert ast.literal_eval(found) == [others, others]
+        assert ast.literal_eval(printed[0]) == [others, others]
     OffTheLoop(2**30).look()  # there is no such process: nothing happens
 
 

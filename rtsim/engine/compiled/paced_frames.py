@@ -148,9 +148,12 @@ class PacedFrames:
         """Copy the frames and overruns since the last call into the pacer and the recording."""
         w, pacer = self.words, self._pacer
         last = tuple(w[at.W_LAST_LATE : at.W_LAST_MARGIN + 1].tolist())
-        pacer.log.returned(int(w[at.W_FRAMES]), last, self._worst_frames())
+        frames, worst = int(w[at.W_FRAMES]), list(self._worst_frames())
         rows = self._overruns.reshape(-1, at.OVERRUN_WORDS)[: w[at.W_OVERRUN_COUNT]]
         overruns = CaughtUp(rows.copy(), self._jobs_by_number, pacer.policy.allowed)
+        # Marked as taken first: after an interrupt they must not be counted twice.
+        w[at.W_FRAMES] = w[at.W_WORST_COUNT] = w[at.W_OVERRUN_COUNT] = 0
+        pacer.log.returned(frames, last, worst)
         pacer.ledger.caught_up(overruns, int(w[at.W_CONSECUTIVE]), int(w[at.W_COUNTED]))
         self._trace.caught_up(overruns)
         pacer.margin_ns = int(w[at.W_MARGIN])

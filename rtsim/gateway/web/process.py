@@ -47,7 +47,9 @@ def _source(order: Mapping[str, Any], ended: Event) -> Source | None:
     while not ended.is_set():
         try:
             run = connect(order["run"], order["keys"] or None, patience=PATIENCE_S)
-            return LiveRun(run, OffTheLoop(run.pid) if run.is_local else None)
+            off = OffTheLoop(run.pid)
+            off.thread = int(run.about.get("thread", run.pid))
+            return LiveRun(run, off if run.is_local else None)
         except RtsimError:
             if stopwatch() >= until:
                 raise

@@ -305,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         gate.on_run.append(entered)
         gate.off = off = OffTheLoop(os.getppid())
-        gate.on_run.append(lambda run: setattr(off, "thread", int(run["thread"])))
+        gate.on_run.append(lambda run: off.follow(int(run["thread"])))
         try:
             gate.serve()
         except PipeError as error:

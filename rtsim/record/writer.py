@@ -84,6 +84,8 @@ class RecordingFile:
         self._rows: list[int] = []
         self._events = 0
         self._event_channel = 0
+        self.loop = 0
+        """The thread of the loop; 0 if it is not known."""
         self.hurried = False
         """True if the run waits for this process."""
         self.finished = False
@@ -112,6 +114,7 @@ class RecordingFile:
             self.finished = True
 
     def _take_start(self, start: Mapping[str, Any]) -> None:
+        self.loop = int(start.get("thread", 0))
         specs = [TrackSpec.from_json(data) for data in start["tracks"]]
         self._writer.add_metadata(HEADER, sealed({**start["header"], "tracks": start["tracks"]}))
         types = unique_message_types(specs)
@@ -235,8 +238,8 @@ def serve(path: Path, inlet: socket.socket, parent: int, off: OffTheLoop | None 
                 file.take(frame, source.behind)
                 source.hurried = file.hurried
                 if frame.kind == FrameKind.START:
-                    if off is not None:
-                        off.thread = int(json.loads(bytes(frame.data))["thread"])
+                    if off is not None and file.loop:
+                        off.follow(file.loop)
                     _say(inlet, ready=True)
             if file.finished:
                 break

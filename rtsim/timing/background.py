@@ -60,8 +60,8 @@ class OffTheLoop:
 
     A process that the loop's data wake computes in bursts of a millisecond.  A loop that wakes on
     the same CPU waits for their end, whatever the nice values: the page in the browser caused two
-    thirds of the overruns of a loop at 1 kHz.  A loop that may use some of the CPUs, and more than
-    one, was placed by somebody; then nothing changes.
+    thirds of the overruns of a loop at 1 kHz.  If the user placed the loop on several CPUs, but not
+    on all, this class changes nothing.
     """
 
     def __init__(self, process: int) -> None:
@@ -69,8 +69,11 @@ class OffTheLoop:
         self._allowed: set[int] = set()
         """The CPUs of this process before the first change."""
         self._due = 0
-        self.thread = process
-        """The loop's thread; set it if the loop is not the main thread."""
+        self._thread = process
+
+    def follow(self, thread: int) -> None:
+        """Note that the loop is this thread; without a call, it is the main thread."""
+        self._thread = thread
 
     def look(self) -> None:
         """Leave the CPU of the loop; once a second at most."""
@@ -88,12 +91,12 @@ class OffTheLoop:
 
     def _loops(self) -> set[int]:
         """Return the CPU of the loop; none if the loop was placed on several ones."""
-        mask = os.sched_getaffinity(self.thread)
+        mask = os.sched_getaffinity(self._thread)
         if len(mask) == 1:
             return mask
         if mask != set(range(os.cpu_count() or 1)):
             return set()
-        return {_used(f"{self._process}/task/{self.thread}")}
+        return {_used(f"{self._process}/task/{self._thread}")}
 
 
 def allow_all(process: int) -> None:

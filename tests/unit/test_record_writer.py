@@ -194,7 +194,7 @@ from rtsim.timing.background import OffTheLoop, step_back
 step_back(0)
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 off = OffTheLoop(int(sys.argv[1]))
-off.thread = int(sys.argv[2])
+off.follow(int(sys.argv[2]))
 off.look()
 print([sorted(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task")])
 """

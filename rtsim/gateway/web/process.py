@@ -48,7 +48,7 @@ def _source(order: Mapping[str, Any], ended: Event) -> Source | None:
         try:
             run = connect(order["run"], order["keys"] or None, patience=PATIENCE_S)
             off = OffTheLoop(run.pid)
-            off.thread = int(run.about.get("thread", run.pid))
+            off.follow(int(run.about.get("thread", run.pid)))
             return LiveRun(run, off if run.is_local else None)
         except RtsimError:
             if stopwatch() >= until:

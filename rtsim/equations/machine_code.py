@@ -183,8 +183,8 @@ class BareCall:
     If the call returns :data:`FAILED`, :meth:`error` returns the exception to raise.
     """
 
-    function: Callable[[ctypes.c_void_p], int]
-    at: ctypes.c_void_p
+    function: Callable[[Any], int]
+    at: Any
     block: NDArray[np.int64]
     alive: object
 
@@ -257,11 +257,12 @@ class EntryPoint:
         return call_with_one if count == 1 else call_with_two if count == 2 else call
 
     def bare(self, *arrays: Array | AddressBlock) -> BareCall:
-        """Bind ``arrays``, which are all arguments; a call costs 0.1 us less than by :meth:`on`."""
+        """Bind ``arrays``, which are all arguments; a call costs 0.2 us less than by :meth:`on`."""
         block = self._block(arrays)
-        return BareCall(
-            self._function, ctypes.c_void_p(block.ctypes.data), block, (arrays, self._linked)
-        )
+        # Without argument types ctypes takes a reference as it is: 0.06 us less than a c_void_p.
+        function = ctypes.PYFUNCTYPE(ctypes.c_int64)(self._linked.entry)
+        at = ctypes.byref(ctypes.c_int64.from_buffer(block.data))
+        return BareCall(function, at, block, (arrays, self._linked))
 
     def _block(self, arrays: tuple[Array | AddressBlock, ...]) -> NDArray[np.int64]:
         words, kinds = [0], [k for k in self._signature if k in ARRAYS]

@@ -255,6 +255,13 @@ class Executive:
         self._between(self.system.ns)
         return True
 
+    @property
+    def engine(self) -> str:
+        """One line for a person: which engine ran the tags, and why."""
+        if self.stretches is None:
+            return "interpreted: a viewer gets each step"
+        return str(self.stretches)
+
     def _stretches(self) -> Stretches | None:
         """Return the compiled engine, or None if it can run nothing in this run."""
         if self.stretches is not None:

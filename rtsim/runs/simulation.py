@@ -219,7 +219,7 @@ def loop(
         replace(
             certify(pacer, granted, machine),
             unrecorded=executive.unrecorded,
-            engine="" if executive.stretches is None else str(executive.stretches),
+            engine=executive.engine,
         ),
         late=sum(task.lates for task in system.controllers),
         missed=sum(task.missed for task in system.controllers),

@@ -53,7 +53,7 @@ class Certificate:
     injected: dict[str, int] = field(default_factory=dict)
     """Time [ns] that injected faults took, by the name of the fault."""
     engine: str = ""
-    """What the compiled engine ran, or the reason why it ran nothing; empty for a paced run."""
+    """What the compiled engine ran, or the reason why it ran nothing."""
     unrecorded: str = ""
     """Time from which on the run was not recorded, and the reason; empty if all was recorded."""
 

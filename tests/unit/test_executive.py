@@ -45,6 +45,13 @@ class Counting(MemoryRecorder):
         super().pump(wait)
 
 
+class Draws:
+    """A viewer."""
+
+    def publish(self, *_: object) -> None: ...
+    def withdraw(self, plant: str) -> None: ...
+
+
 def came_by(scenario: Scenario, **how: Any) -> tuple[int, int]:
     """How often the loop came back, and how many rows it recorded."""
     recorder = Counting()
@@ -59,12 +66,13 @@ def test_steps_are_taken_at_once_where_nobody_looks_in_between() -> None:
 
 
 def test_steps_are_taken_one_by_one_where_somebody_looks() -> None:
-    class Draws:
-        def publish(self, *_: object) -> None: ...
-        def withdraw(self, plant: str) -> None: ...
-
     pumps, rows = came_by(alone("0.001", 1), publisher=Draws())
     assert (pumps, rows) == (1000, 1001)
+
+
+def test_the_certificate_says_why_a_run_with_a_viewer_is_interpreted() -> None:
+    result = simulate(alone("0.01", 1), publisher=Draws(), engine="compiled")
+    assert result.certificate.engine == "interpreted: a viewer gets each step"
 
 
 @pytest.mark.parametrize(("until_ns", "at_once"), [(2**53 - 1, True), (2**53, False)])

@@ -111,6 +111,8 @@ def test_what_was_not_measured_is_no_bound_that_was_kept(
     assert done.exit_code == status, done.output
     assert lacking in done.stderr
     assert ("not measured" in done.stderr) == bool(lacking)
+    as_data = [reason for r in named for reason in r.to_json()["lacking"]]
+    assert bool(as_data) == bool(lacking)
 
 
 def test_a_frame_has_two_messages_and_both_states() -> None:

@@ -64,7 +64,9 @@ class Result:
         return [self.skipped, *rows] if self.skipped else rows
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ok": self.ok, "outcome": self.outcome.name.lower()}
+        """As plain data; ``lacking`` lists what was not measured, which no outcome covers."""
+        judged = {"ok": self.ok, "outcome": self.outcome.name.lower(), "lacking": self.lacking}
+        return {**asdict(self), **judged}
 
     def table(self) -> Table:
         """For a terminal."""

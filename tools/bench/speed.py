@@ -81,8 +81,8 @@ def run(quick: bool = False, until: float = 0.0, rounds: int | None = None) -> R
             contenders |= {"C": lambda: c.fly(True), "C silent": lambda: c.fly(False)}
             last, worst = check(CLoop(Path(folder)))
             notes.append(
-                f"C and rtsim: at the end no double differs by more than {last:.2g} of its range "
-                f"(bound {AGREE:g}), and {worst:.2g} anywhere; times and stamps are equal"
+                f"C and rtsim: no double differs by more than {worst:.2g} of its range (bound "
+                f"{AGREE:g}), and by {last:.2g} at the end; times and stamps are equal"
             )
             missing = ""
         except NoCompiler as error:

@@ -125,10 +125,11 @@ IN_THE_TABLE: dict[str, Fault] = {
 
 
 def check_found(monkeypatch: pytest.MonkeyPatch, times: list[int]) -> None:
-    """The comparison fails, and not because the fault was never planted."""
-    with pytest.raises(AssertionError):
+    """The fault was planted, and it is the comparison that fails, not the engine."""
+    with pytest.raises(AssertionError) as found:
         check_equal(scenario)
     monkeypatch.undo()
+    assert found.traceback[-1].name == "check_equal"
     assert times
 
 

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ("rtsim", "hitl", "tools")
-LONGEST = 400
+LONGEST = 800
 WALL_CLOCKS = {"time", "datetime"}
 UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "multiprocessing"}
 """What unpickles, or sends pickles between processes."""

@@ -329,6 +329,7 @@ class Plant:
         self.ns, self._k = saved["ns"], saved["k"]
         self._grid_ns = self.step.tick(self._k)
         self.values[:] = saved["values"]
+        self.next_x[:] = self.x
         self.p[: self.bound.model.parameters.size] = saved["p"]
         if self.wiring is not None:
             self.wiring.into[:] = saved["wires"]

@@ -65,6 +65,9 @@ class GuardWatch:
         """All guards, and their change over a short interval, before and after the reset."""
         states = zip((self._then, vectors), self._moves, strict=True)
         self._ways = [moving(bound, of, into) for of, into in states]
+        self._end, self._held = end, np.zeros((2, len(guards)))
+        self._hold = moving(bound, (end, *vectors[1:]), self._held)
+        """Computes how the guards would move if the states had not been written at this tag."""
         self._kept = [(k, v) for k, v in zip(self._then, vectors, strict=True) if v.size]
         self._levels = [0.0] * len(guards)
         """The value that each guard crossed at that tag: 0, or the value at which a reset had left
@@ -89,7 +92,7 @@ class GuardWatch:
         :attr:`fired` then has the guards that crossed.  Returns the result of the step (see
         ``Stepper.advance``) and the time at which the step ends (ns).
         """
-        self._crossed.clear()
+        self._leave()
         answer = self._way.advance(from_ns, to_ns)
         self.fired = self._way.fired
         return answer, from_ns + self._way.way_ns
@@ -102,7 +105,7 @@ class GuardWatch:
         Returns one row of ``values`` for each step, and the length (ns) of the provisional step
         that follows them, or 0 if there is none.
         """
-        self._crossed.clear()
+        self._leave()
         rows = self._way.run(times, self._vectors, y, values)
         ahead = len(rows) < times.size - 1
         self.fired = self._way.fired if ahead else ()
@@ -118,8 +121,13 @@ class GuardWatch:
 
     def go_on(self) -> None:
         """Continue after compiled code ran steps on which no guard fired."""
-        self._crossed.clear()
+        self._leave()
         self.fired = ()
+
+    def _leave(self) -> None:
+        """Leave the present tag: forget which guards fired at it, and what their resets did."""
+        self._crossed.clear()
+        self._own.clear()
 
     def commit(self) -> None:
         """Commit the provisional step; call this before any reset."""
@@ -229,39 +237,56 @@ class GuardWatch:
             if now[i] == -side != 0.0 and guard.direction in (0, now[i]):
                 fires.add(i)
         beyond = any(now[i] == side != 0.0 for i, side in self._crossed.items())
-        motions = self._motions(ns) if beyond or (self._crossed and len(now) > 1) else []
+        several = bool(self._crossed) and len(now) > 1
+        motions = self._motions(ns) if beyond or several or any(came_to) else []
         if any(came_to):
-            self._still_at_zero(came_to, now, motions)
-        if motions:
-            self._turned_back(now, motions)
+            self._still_at_zero(ns, came_to, now, motions)
+        if motions and self._crossed:
+            self._turned_back(ns, now, motions)
             fires.update(i for i in range(len(now)) if i not in fires and self._arrives(i, motions))
         if fires:
             self.fired = tuple(sorted(fires))
 
     def _motions(self, ns: int) -> list[Motion]:
-        """Return how each guard moved before the last resets, and how it moves now."""
+        """Return how each guard moved before the last resets, and how it moves now.
+
+        If no guard fired at this tag, those that are at zero stood there before the writes.
+        """
         for way in self._ways:
             way(self._seconds(ns))
         (came, before), (at, after) = self._moves.tolist()
+        if not self._crossed:
+            before = [0.0] * len(before)
         return [Motion(*four) for four in zip(came, before, at, after, strict=True)]
 
     def _still_at_zero(
-        self, came_to: list[float], now: list[float], motions: list[Motion]
+        self, ns: int, came_to: list[float], now: list[float], motions: list[Motion]
     ) -> None:  # fmt: skip
         """Clear ``CAME_TO`` of each guard that left zero, or may reach zero once more.
 
         A guard that fired and is still exactly zero does not fire again when it leaves zero, unless
-        the states were written: a ball that is put on the floor may fall again.
+        the states were written and it was stopped, turned back or set in motion: a ball that is put
+        on the floor may fall again.
         """
-        written = self._vectors[0].tobytes() != self._then[0].tobytes()
         for i, side in enumerate(came_to):
             if side == 0.0:
                 continue
-            goes_on = bool(motions) and motions[i].goes_on(side)
-            if now[i] == side or ((now[i] == -side or written) and not goes_on):
+            leaves = now[i] == -side or (now[i] == 0.0 and self._states_turn(i, ns, motions[i]))
+            if now[i] == side or (leaves and not motions[i].goes_on(side)):
                 self._here[CAME_TO, i] = 0.0
             else:
                 self._here[SIGN, i] = 0.0
+
+    def _states_turn(self, i: int, ns: int, motion: Motion) -> bool:
+        """Return whether guard ``i`` stands or turns back because the states were written.
+
+        A change of other values, such as a discrete one that stops a belt, has another effect: the
+        guard only pauses, and goes on later.
+        """
+        if self._vectors[0].tobytes() == self._end.tobytes():
+            return False
+        self._hold(self._seconds(ns))
+        return sign(float(self._held[1, i])) != sign(motion.after)
 
     def _arrives(self, i: int, motions: list[Motion]) -> bool:
         """Return whether the last resets set guard ``i`` in motion, and it is at zero now.
@@ -289,10 +314,11 @@ class GuardWatch:
             if not (at * level > 0.0 and abs(at) <= abs(level)):
                 self._here[LEFT_AT, i] = 0.0
 
-    def _turned_back(self, sides: list[float], motions: list[Motion]) -> None:
+    def _turned_back(self, ns: int, sides: list[float], motions: list[Motion]) -> None:
         """Set ``LEFT_AT`` of each guard that a reset turned back beyond zero.
 
-        An example is a ball that is slightly under the floor when its reset turns its speed. The
+        An example is a ball that is slightly under the floor when its reset turns its speed, or
+        sets it to 0. A belt that a discrete value stops has only paused, and goes on later. The
         guard must be beyond zero by no more than its motion within the last ns.  A guard that the
         reset put farther beyond zero, or that still moves away from zero, is not affected.
         """
@@ -300,7 +326,8 @@ class GuardWatch:
             motion, level = motions[i], self._levels[i]
             turned = motion.before != 0.0 and motion.before * motion.after <= 0.0
             no_farther = abs(motion.at - level) <= abs(motion.came - level)
-            if sides[i] == side != 0.0 and turned and no_farther:
+            paused = motion.after == 0.0 and not self._states_turn(i, ns, motion)
+            if sides[i] == side != 0.0 and turned and no_farther and not paused:
                 self._here[LEFT_AT, i] = motion.at
 
     def _sides_at(self, ns: int) -> Vector:
@@ -361,5 +388,5 @@ class GuardWatch:
         self._here[LEFT_AT] = saved.get("left_at", 0.0)
         self._here[SIDE_BEFORE] = saved.get("side_before", signs)
         self.fired = ()
-        self._crossed.clear()
+        self._leave()
         self._note_fired()

@@ -88,8 +88,12 @@ class Motion(NamedTuple):
         return abs(self.at - level) <= abs(self.after) * (1 / NS_PER_S / _SHORT)
 
     def goes_on(self, side: float) -> bool:
-        """Return whether the guard moves through zero towards ``side`` as before the resets."""
-        return self.before == self.after and self.after * side > 0.0 and self.near(0.0)
+        """Return whether the guard still moves through zero towards ``side`` after the writes.
+
+        Writes that only change its speed let it complete the crossing for which it fired.
+        """
+        onward = self.before * side > 0.0 and self.after * side > 0.0
+        return (onward or self.before == self.after) and self.near(0.0)
 
 
 class OwnResets:

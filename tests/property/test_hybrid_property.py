@@ -211,3 +211,111 @@ def test_how_densely_it_is_recorded_changes_no_event_by_more_than_the_tolerance(
     assert [source for source, _ in events[0]] == [source for source, _ in events[1]]
     times = np.array([[ns for _, ns in found] for found in events])
     assert np.abs(times[0] - times[1]).max() <= 50
+
+
+# -- every crossing fires once
+
+LEVELS = 5
+STATES = Signals("amount", "clock", "ramp", "rate = 1", "curve")
+
+
+def flows(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """The amount decays; the clock, the ramp and the curve rise without end."""
+    dx[0] = -x[0]
+    dx[1] = 1.0
+    dx[2] = x[3]
+    dx[3] = 0.0
+    dx[4] = 1.0 + 0.5 * math.cos(x[1])
+
+
+def levels(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    """The parameters have a sign, a quantity and a level for each guard."""
+    for i in range(g.size):
+        what = p[3 * i + 1]
+        value = t if what == 0.0 else x[1] if what == 1.0 else x[2] if what == 2.0 else x[4]
+        g[i] = p[3 * i] * (value - p[3 * i + 2])
+
+
+def doses(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    """Each event doses once, and changes how fast the ramp goes on."""
+    x[0] += 1.0
+    x[3] = 2.5 - x[3]
+    z[i] += 1.0
+
+
+def dosing(directions: tuple[int, ...]) -> Model:
+    told = [f"{what}{i}" for i in range(len(directions)) for what in ("sign", "what", "level")]
+    return Model(
+        f"dosing{len(directions)}",
+        STATES,
+        flows,
+        discrete=Signals(*(f"n{i}" for i in range(len(directions)))),
+        inputs=Signals(Signal("u", optional=True)),
+        parameters=Signals(*told),
+        guards=tuple(Guard(f"g{i}", way) for i, way in enumerate(directions)),
+        guard=levels,
+        reset=doses,
+    )
+
+
+WAYS = (1, -1, 0, 1, -1)
+DOSING = [dosing(WAYS[: n + 1]) for n in range(LEVELS)]
+TIMES = st.one_of(
+    st.integers(1, 15).map(lambda k: k / 8),  # a grid point of most of the steps
+    st.integers(1, 19).map(lambda k: k / 10),  # a tag of the sensor
+    st.floats(0.01, 1.99),
+)
+ENGINES: dict[str, dict[str, Any]] = {
+    "interpreted": {"engine": "interpreted"},
+    "compiled": {"engine": "compiled"},
+    "plain": {"compile": False},
+}
+
+
+@pytest.mark.rule("guards")
+@given(
+    guards=st.lists(st.tuples(st.integers(0, 3), TIMES), min_size=1, max_size=LEVELS),
+    solver=st.sampled_from(
+        ["euler", "midpoint", "rk4", "abm4", "dp54", "bs32", "rodas5p", "radau", "lsoda"]
+    ),
+    step=st.sampled_from(["1/8", "1/10", "3/10", "1", "2"]),
+    beside=st.sets(st.sampled_from(["sensor", "plant", "input", "change"])),
+    engine=st.sampled_from(sorted(ENGINES)),
+)
+def test_every_crossing_fires_exactly_once(
+    guards: list[tuple[int, float]], solver: str, step: str, beside: set[str], engine: str
+) -> None:
+    """On time, on clocks and on ramps; at grid points, at the tags of others, and between them."""
+    model, parameters = DOSING[len(guards) - 1], {}
+    for i, (what, level) in enumerate(guards):
+        sign = -1.0 if WAYS[i] < 0 else 1.0
+        parameters |= {f"sign{i}": sign, f"what{i}": float(what), f"level{i}": level}
+    out = Scenario("once", until=2)
+    given: dict[str, Any] = {}
+    if "input" in beside:
+        out.source("source", Signals("u"))
+        out.at("1/2", "source.u", 1.0)
+        given["inputs"] = {"u": "source.u"}
+    out.plant("p", model, step=step, solver=solver, parameters=parameters, **given)
+    if "sensor" in beside:
+        out.sensor("tacho", {"amount": "p.amount"}, period="1/10")
+    if "plant" in beside:
+        out.plant("still", Model("still", Signals("x"), _still), step="3/8")
+    if "change" in beside:
+        out.at("5/8", "p.sign0", 2.0 * parameters["sign0"])
+    recording, outcome = flown(out, **ENGINES[engine])
+    events = [e for e in recording.events if e.kind == "Crossed"]
+    counts = {f"p.g{i}": 0 for i in range(len(guards))}
+    for event in events:
+        counts[event.source] += 1
+    x = outcome.system.plants[0 if outcome.system.plants[0].name == "p" else 1].x
+    ends = (2.0, *(float(x[k]) for k in (1, 2, 4)))
+    for i, (what, level) in enumerate(guards):
+        if abs(level - ends[what]) > 1e-7:
+            assert counts[f"p.g{i}"] == (level < ends[what]), (i, what, level, events)
+        if what == 0 or (what == 1 and solver not in ("radau", "lsoda", "bdf")):
+            (ns,) = (e.tag.ns for e in events if e.source == f"p.g{i}")
+            assert -1 <= ns - level * 1e9 <= 2
+    if solver in ("rodas5p", "radau", "dp54"):  # their error is small at any step
+        wanted = sum(math.exp(e.tag.ns / 1e9 - 2.0) for e in events)
+        assert float(x[0]) == pytest.approx(wanted, rel=1e-3)

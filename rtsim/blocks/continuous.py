@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.equations.compiling import compiled
 from rtsim.equations.constraints import constrained
 from rtsim.equations.model import Guard, Model, standing
+from rtsim.equations.reading_functions import Inputs, direct_inputs
 from rtsim.equations.scratch import scratch
 
 
@@ -182,11 +185,16 @@ class Differential(Block):
     """A system of differential equations: a :class:`Model` with a port for each of its signals.
 
     Its outputs are the model's outputs, or the model's states if it has no outputs.
-    ``feedthrough=False`` declares that the outputs do not depend on the inputs at the same instant;
-    rtsim cannot derive this from the function.
+    Which output depends directly on which input is read from the source of the model's output
+    function.  Where the source does not show it, each output counts as depending on all inputs.
+    ``feedthrough`` can then name the dependences: ``False`` for none, or the inputs by output, as
+    in ``{"force": ("speed",), "angle": ()}``.  Outputs that are missing depend on all inputs.  A
+    :class:`ScenarioError` is raised if an output changes with an input that is not named.
     """
 
-    def __init__(self, model: Model, *, feedthrough: bool = True) -> None:
+    def __init__(
+        self, model: Model, *, feedthrough: bool | Mapping[str, Sequence[str]] = True
+    ) -> None:
         if not isinstance(model, Model):
             raise ScenarioError(
                 f"Differential needs a Model, got a {type(model).__name__}; "
@@ -202,10 +210,12 @@ class Differential(Block):
                 f"model {model.name} has {what}, which a block cannot have; "
                 "add the model to the scenario as a plant, and connect the diagram to it"
             )
-        self.model, self.feedthrough = model, feedthrough and model.output is not None
+        self.model = model
         self.inputs = tuple(Port(s.name, "signal", s.size, s.unit) for s in model.inputs)
         given = model.outputs if model.output is not None else model.states
         self.outputs = tuple(Port(s.name, "signal", s.size, s.unit) for s in given)
+        self.direct = _direct(model, feedthrough)
+        """For each element of the outputs, the elements of the inputs on which it depends."""
 
     @property
     def label(self) -> str:
@@ -225,13 +235,7 @@ class Differential(Block):
             output = [f"{name} = states[{i}]" for i, name in enumerate(outputs)]
         else:
             functions["_g"] = _helper(model.output)
-            output = [
-                *room,
-                *(wired if self.feedthrough else ()),
-                f"_y = _scratch({len(outputs)})",
-                "_g(t, states[:], _z, _u, parameters[:], _y)",
-                *(f"{name} = _y[{i}]" for i, name in enumerate(outputs)),
-            ]
+            output = self._outputs(names, outputs)
         return Equations(
             states=model.states,
             parameters=model.parameters,
@@ -239,6 +243,87 @@ class Differential(Block):
             rate="\n".join((*room, *wired, "_f(t, states[:], _z, _u, parameters[:], rates[:])")),
             functions=functions,
         )
+
+    def _outputs(self, inputs: list[str], outputs: list[str]) -> list[str]:
+        """Return one call of the output function for all outputs that need the same inputs.
+
+        Other inputs have their declared initial values in that call.
+        """
+        lines, initial = [], self.model.inputs.initial()
+        for k, needed in enumerate(dict.fromkeys(self.direct)):
+            given = enumerate(inputs)
+            lines += [f"_u{k} = _scratch({len(inputs)})", f"_z{k} = _scratch(0)"]
+            lines += [f"_u{k}[{i}] = {n if i in needed else initial[i]}" for i, n in given]
+            lines += [f"_y{k} = _scratch({len(outputs)})"]
+            lines += [f"_g(t, states[:], _z{k}, _u{k}, parameters[:], _y{k})"]
+            own = (i for i, direct in enumerate(self.direct) if direct == needed)
+            lines += [f"{outputs[i]} = _y{k}[{i}]" for i in own]
+        return lines
+
+
+_POINTS = 32
+"""Number of random states and inputs at which a declared feedthrough is tried."""
+
+
+def _direct(model: Model, declared: bool | Mapping[str, Sequence[str]]) -> tuple[Inputs, ...]:
+    """Return the inputs on which each output depends directly; elements count, not signals."""
+    inputs, outputs = model.inputs, model.outputs
+    if model.output is None:
+        return (Inputs(),) * model.states.size
+    every = Inputs(range(inputs.size))
+    shown = direct_inputs(model.output, inputs.size, outputs.size) or [every] * outputs.size
+    if declared is True:
+        return tuple(shown)
+    named = dict.fromkeys(outputs.names, ()) if declared is False else declared
+    claimed = [every] * outputs.size
+    for name, of in named.items():
+        at = [i for one in of for i in range(inputs.size)[inputs.slice(one)]]
+        claimed[outputs.slice(name)] = [Inputs(at)] * len(claimed[outputs.slice(name)])
+    _try_out(model, claimed)
+    return tuple(a & b for a, b in zip(shown, claimed, strict=True))
+
+
+def _try_out(model: Model, claimed: Sequence[Inputs]) -> None:
+    """Raise :class:`ScenarioError` if an output changes with an input that is not claimed for it.
+
+    Values are tried near the initial ones and far from them.
+    """
+    plain: Any = getattr(model.output, "py_func", model.output)
+    draws = np.random.default_rng(0)
+    z, p = np.zeros(0), model.parameters.initial()
+
+    def computed(t: float, x: np.ndarray, u: np.ndarray) -> np.ndarray | None:
+        y = np.zeros(len(claimed))
+        try:
+            plain(t, x.copy(), z, u, p.copy(), y)
+        except (ArithmeticError, ValueError):
+            return None  # outside the domain of the function
+        return y
+
+    for k in range(_POINTS):
+        t, size = float(k), 10.0 ** (k % 7 - 3)
+        x = model.states.initial() + (k > 0) * size * draws.standard_normal(model.states.size)
+        u = model.inputs.initial() + (k > 0) * size * draws.standard_normal(model.inputs.size)
+        before = computed(t, x, u)
+        for i in range(u.size):
+            moved = u.copy()
+            moved[i] += size * draws.uniform(0.5, 2.0)
+            after = computed(t, x, moved)
+            if before is None or after is None:
+                continue
+            alike = (before == after) | (np.isnan(before) & np.isnan(after))
+            for j in np.flatnonzero(~alike).tolist():
+                if i not in claimed[j]:
+                    read, out = _name_at(model.inputs, i), _name_at(model.outputs, j)
+                    raise ScenarioError(
+                        f"Differential({model.name}): output {out} changes with input {read} at "
+                        "the same instant, but feedthrough= does not say so; write feedthrough="
+                        f"{{{out!r}: ({read!r},), …}}, or remove the argument"
+                    )
+
+
+def _name_at(signals: Signals, element: int) -> str:
+    return next(s.name for s in signals if element in range(signals.size)[signals.slice(s.name)])
 
 
 def _helper(function: object) -> object:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import builtins
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rtsim.blocks.block import Equations, InputDelay
 from rtsim.blocks.flat import Flat, FlatBlock
 from rtsim.blocks.text import Element, Statement, expression, plain_values, statements
-from rtsim.core.errors import ModelError
+from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signal
 from rtsim.equations.model import Guard, Timer
 
 Values = Mapping[tuple[str, str], list[str]]
 """Maps the block and port of an output to the expressions of its elements."""
+
+
+_PYTHON: Collection[str] = {"math", "np", *dir(builtins)}
+"""The names that each text of equations can use without a declaration."""
+_NOTES = {
+    "target": ", where the name of a temporary begins with _",
+    "name": ", where helpers are given as functions={...}",
+}
 
 
 @dataclass
@@ -65,6 +74,66 @@ class PlacedBlock:
             f"its output {name}; set it in output="
         )
 
+    def check_names(self, kinds: Mapping[str, str]) -> None:
+        """Raise :class:`UnknownName` for a name in the equations that the block does not declare.
+
+        ``kinds`` maps each output to ``"signal"`` or ``"event"``.  Without this check, a misspelt
+        target becomes a local variable of the generated function, and its value is lost.
+        """
+        eq, ports = self.equations, {port.name for port in self.flat.block.inputs}
+        signals = {name for name, kind in kinds.items() if kind == "signal"}
+        events = kinds.keys() - signals
+        states, memory = ({s.name for s in names} for names in (eq.states, eq.memory))
+        known = {"t", *self.flat.sources, *self.places, *eq.delays, *eq.functions, *signals}
+        self._check_text("output", eq.output, signals, known - self._rates())
+        self._check_text("rate", eq.rate, self._rates(), known)
+        guards = {guard.name for guard in eq.guards}
+        self._check_text("guard", eq.guard, guards, known | guards)
+        changed, seen = states | memory | events, (known - self._rates()) | events
+        inputs = ports & self.flat.sources.keys()
+        parameters = {signal.name for signal in eq.parameters}
+        for name, timer in eq.timers.items():
+            self._check_given("memory", timer.draws, memory, f"draws of timer {name}")
+        self._check_given("event input", eq.meets, inputs, "meets")
+        self._check_given("timer", eq.meets.values(), eq.timers.keys(), "meets")
+        for name, delay in eq.delays.items():
+            self._check_given("input", (delay.port,), inputs, f"delay {name}")
+            self._check_given("parameter", (delay.lag, delay.before), parameters, f"delay {name}")
+        for when in eq.when:
+            triggers = inputs | guards | eq.timers.keys()
+            self._check_given("trigger", when.on, triggers, f"When({when.on!r})")
+            for text in ("do", "rest"):
+                self._check_text(f"When({when.on!r}).{text}", getattr(when, text), changed, seen)
+            temporaries = {n for s in statements(when.do) for n in s.targets if n[0] == "_"}
+            self._check_text(f"When({when.on!r}).then", when.then, memory, seen | temporaries)
+
+    def _rates(self) -> set[str]:
+        return {"rates", *(f"d_{signal.name}" for signal in self.equations.states)}
+
+    def _check_given(
+        self, what: str, names: Iterable[str], known: Collection[str], where: str
+    ) -> None:
+        for name in names:
+            if name not in known:
+                raise self._unknown_name(what, name, known, where)
+
+    def _check_text(self, where: str, text: str, targets: set[str], known: set[str]) -> None:
+        own: set[str] = set()
+        for statement in statements(text):
+            for name in sorted(statement.targets):
+                if name not in targets and not name.startswith("_"):
+                    raise self._unknown_name("target", name, targets, where)
+            own |= {name for name in statement.sets if name.startswith("_")}
+        for statement in statements(text):
+            for name in sorted(statement.reads - statement.targets - own - targets):
+                if name not in known and name not in _PYTHON:
+                    raise self._unknown_name("name", name, known, where)
+
+    def _unknown_name(self, what: str, name: str, known: Iterable[str], where: str) -> UnknownName:
+        block = f"block {self.flat.path} ({self.flat.block.label})"
+        note = _NOTES.get(what, "")
+        return UnknownName(what, name, sorted(known), f"{where} of {block}{note}")
+
     def element(
         self, values: Values, suffix: str = "", own: Mapping[str, list[str]] | None = None
     ) -> Element:
@@ -77,16 +146,16 @@ class PlacedBlock:
 
         def find(name: str, index: ast.expr | None) -> ast.expr | None:
             if name in local:
-                return _one_of(local[name], index)
+                return self._one_of(name, local[name], index)
             if (flat.name, name) in values:
-                return _one_of(values[flat.name, name], index)
+                return self._one_of(name, values[flat.name, name], index)
             if name in flat.sources:
-                return _one_of(values[flat.sources[name]], index)
+                return self._one_of(name, values[flat.sources[name]], index)
             if name in functions:
                 called = expression(f"{flat.name}_{name.lstrip('_')}_f")
                 return called if index is None else ast.Subscript(called, index, ast.Load())
             if name in places:
-                return _in_vector(*places[name], index)
+                return self._in_vector(name, *places[name], index)
             if name in self.guards:
                 return expression(f"g[{self.guards[name]}]")
             if name.startswith("_"):
@@ -96,25 +165,50 @@ class PlacedBlock:
 
         return find
 
+    def _position(self, name: str, index: ast.expr | None, size: int) -> int | None:
+        """Return the element that ``index`` selects; ``None`` if the index is computed.
 
-def _one_of(texts: list[str], index: ast.expr | None) -> ast.expr:
-    if index is None:
-        return expression(texts[0])
-    assert isinstance(index, ast.Constant)
-    assert isinstance(index.value, int)
-    return expression(texts[index.value])
+        An index outside the signal would select an element of another block.
+        """
+        try:
+            element = 0 if index is None else ast.literal_eval(index)
+        except ValueError:
+            return None
+        if (index is None and size != 1) or element not in range(size):
+            text = name if index is None else f"{name}[{ast.unparse(index)}]"
+            raise ModelError(
+                f"block {self.flat.path} ({self.flat.block.label}): its equations use {text}, but "
+                f"{name} has {size} elements; write an index from 0 to {size - 1}, as in {name}[0]"
+            )
+        return int(element)
 
+    def _one_of(self, name: str, texts: list[str], index: ast.expr | None) -> ast.expr:
+        at = self._position(name, index, len(texts))
+        if at is None:
+            raise ModelError(
+                f"block {self.flat.path} ({self.flat.block.label}): its equations use {name} with "
+                "a computed index; only elements of states, parameters and memory that the same "
+                "When does not set can have one. Write a number as the index"
+            )
+        return expression(texts[at])
 
-def _in_vector(letter: str, first: int, size: int, index: ast.expr | None) -> ast.expr:
-    if index is None:
-        return expression(f"{letter}[{first}]")
-    if isinstance(index, ast.Slice):
-        return expression(f"{letter}[{first}:{first + size}]")
-    if isinstance(index, ast.Constant):
-        assert isinstance(index.value, int)
-        return expression(f"{letter}[{first + index.value}]")
-    computed = ast.BinOp(ast.Constant(first), ast.Add(), index)
-    return ast.Subscript(ast.Name(letter, ast.Load()), computed, ast.Load())
+    def _in_vector(
+        self, name: str, letter: str, first: int, size: int, index: ast.expr | None
+    ) -> ast.expr:
+        if isinstance(index, ast.Slice):
+            if ast.unparse(index) != ":":
+                raise ModelError(
+                    f"block {self.flat.path} ({self.flat.block.label}): its equations use "
+                    f"{name}[{ast.unparse(index)}]; write {name}[:] for all elements, or single "
+                    f"elements such as {name}[0]"
+                )
+            return expression(f"{letter}[{first}:{first + size}]")
+        at = self._position(name, index, size)
+        if at is not None:
+            return expression(f"{letter}[{first + at}]")
+        assert index is not None
+        computed = ast.BinOp(ast.Constant(first), ast.Add(), index)
+        return ast.Subscript(ast.Name(letter, ast.Load()), computed, ast.Load())
 
 
 @dataclass
@@ -140,6 +234,8 @@ class Layout:
             eq = block.block.equations(block.wires)
             placed = PlacedBlock(block, eq, x, z, p)
             out.placed[name] = placed
+            outputs = [port.name for port in block.block.outputs]
+            placed.check_names({n: flat.carried[name, n].kind for n in outputs})
             x, z, p = x + eq.states.size, z + eq.memory.size, p + eq.parameters.size
             names = dict(_names(name, eq))
             out.states += [replace(s, name=names[s.name]) for s in eq.states]

@@ -19,7 +19,10 @@ class Statement:
 
     tree: ast.stmt
     sets: frozenset[str]
+    """The names that the statement sets; an argument of a call without a result counts as set."""
     reads: frozenset[str]
+    targets: frozenset[str]
+    """The names that the statement assigns to."""
 
 
 @lru_cache(maxsize=4096)
@@ -44,15 +47,14 @@ def _examined(tree: ast.stmt) -> Statement:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and id(node) not in stored:
             (sets if isinstance(node.ctx, ast.Store) else reads).add(node.id)
-    # A call as a statement counts as setting its arguments.
+    targets = frozenset(sets)
+    # A call without a result sets those of its arguments that it can change.
     if isinstance(tree, ast.Expr) and isinstance(tree.value, ast.Call):
-        sets |= {a.id for a in tree.value.args if isinstance(a, ast.Name)}
-        sets |= {
-            a.value.id
-            for a in tree.value.args
-            if isinstance(a, ast.Subscript) and isinstance(a.value, ast.Name)
-        }
-    return Statement(tree, frozenset(sets), frozenset(reads))
+        for given in tree.value.args:
+            place = given.value if isinstance(given, ast.Subscript) else given
+            if isinstance(place, ast.Name) and (place.id[0] == "_" or place.id == "rates"):
+                sets.add(place.id)
+    return Statement(tree, frozenset(sets), frozenset(reads), targets)
 
 
 def needed_for(names: Iterable[str], of: Sequence[Statement]) -> tuple[list[Statement], set[str]]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rtsim.components.latency import ZERO, LatencyModel, draw
+from rtsim.components.latency_state import latency_state, put_latency_back
 from rtsim.components.medium import MediumQueue, Parcel, SharedTransport, shared
 from rtsim.core.errors import ScenarioError
 from rtsim.core.random_streams import RandomStreams
@@ -283,17 +284,22 @@ class Bus:
             }
             for *_, copy, m in sorted(self._flight, key=lambda entry: entry[:5])
         ]
+        states = {name: latency_state(topic.transport) for name, topic in self.topics.items()}
+        kept = {name: state for name, state in states.items() if state}
         return {
             "sequence": dict(self._sequence),
             "last_arrival": {k: list(v) for k, v in self._last_arrival.items()},
             "flight": flight,
             **({"media": {n: q.save() for n, q in self._media.items()}} if self._media else {}),
+            **({"transports": kept} if kept else {}),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
         self._sequence = dict(saved["sequence"])
         self._last_arrival = {k: Tag(*v) for k, v in saved["last_arrival"].items()}
         self._flight = []
+        for name, topic in self.topics.items():
+            put_latency_back(topic.transport, saved.get("transports", {}).get(name, {}))
         for name, queue in self._media.items():
             queue.restore(saved["media"][name])
         for row in saved["flight"]:

@@ -16,6 +16,7 @@ import numpy as np
 from rtsim.components.compiled_reaction import CompiledReaction
 from rtsim.components.controller import Controller
 from rtsim.components.latency import ZERO, LatencyModel, draw
+from rtsim.components.latency_state import latency_state, put_latency_back
 from rtsim.components.ports import Wiring
 from rtsim.components.protocols import (
     Explaining,
@@ -312,8 +313,10 @@ class ControllerTask(Ticking):
         kept = None
         if self.failed is None and isinstance(self.controller, Savable):
             kept = self.controller.save()
+        latency = latency_state(self.compute)
         return {
             **super().save(),
+            **({"latency": latency} if latency else {}),
             "sequence": self.sequence,
             "request": request,
             "inputs": self.wiring.into.tolist(),
@@ -332,6 +335,7 @@ class ControllerTask(Ticking):
                 "replay the recording"
             )
         super().restore(saved)
+        put_latency_back(self.compute, saved.get("latency", {}))
         self.sequence = saved["sequence"]
         self.lates, self.missed = saved["counts"]
         self.failed = saved["failed"]

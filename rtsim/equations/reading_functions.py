@@ -54,10 +54,11 @@ def never_written(function: Callable[..., Any], position: int, size: int) -> lis
 
 
 class _Unknown(Exception):
-    """The source does not show which elements of a vector the function writes."""
+    """The source does not show what the function does with a vector."""
 
 
-def _written(function: Any, position: int, callers: tuple[Any, ...]) -> set[int]:
+def _source(function: Any, callers: tuple[Any, ...]) -> tuple[Any, ast.FunctionDef, list[str]]:
+    """Return the plain function, its definition, and the names of its positional arguments."""
     plain = getattr(function, "py_func", function)
     if plain in callers or not inspect.isfunction(plain):
         raise _Unknown
@@ -68,10 +69,14 @@ def _written(function: Any, position: int, callers: tuple[Any, ...]) -> set[int]
     definition = tree.body[0]
     if not isinstance(definition, ast.FunctionDef):
         raise _Unknown
-    arguments = [*definition.args.posonlyargs, *definition.args.args]
+    return plain, definition, [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)]
+
+
+def _written(function: Any, position: int, callers: tuple[Any, ...]) -> set[int]:
+    plain, definition, arguments = _source(function, callers)
     if position >= len(arguments):
         raise _Unknown
-    reader = _Reader(plain, arguments[position].arg, (*callers, plain))
+    reader = _Reader(plain, arguments[position], (*callers, plain))
     for statement in definition.body:
         reader.visit(statement)
     return reader.found
@@ -117,20 +122,250 @@ class _Reader(ast.NodeVisitor):
             self.visit(node)
 
     def _index(self, node: ast.expr) -> int:
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return -self._index(node.operand)
-        value = node.value if isinstance(node, ast.Constant) else self._value(node)
-        if type(value) is not int:
-            raise _Unknown
-        return value
+        return _index(self._function, node)
 
     def _value(self, node: ast.expr) -> Any:
-        """Return the value of a name that is defined outside the function."""
-        plain = self._function
-        if not isinstance(node, ast.Name) or node.id in plain.__code__.co_varnames:
-            raise _Unknown
-        known = inspect.getclosurevars(plain)
-        for names in (known.nonlocals, known.globals, known.builtins):
-            if node.id in names:
-                return names[node.id]
+        return _value(self._function, node)
+
+
+def _index(function: Any, node: ast.expr) -> int:
+    """Return an index that is a number, or a name that is defined outside ``function``."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_index(function, node.operand)
+    value = node.value if isinstance(node, ast.Constant) else _value(function, node)
+    if type(value) is not int:
         raise _Unknown
+    return value
+
+
+def _value(function: Any, node: ast.expr) -> Any:
+    """Return the value of a name that is defined outside ``function``."""
+    if not isinstance(node, ast.Name) or node.id in function.__code__.co_varnames:
+        raise _Unknown
+    known = inspect.getclosurevars(function)
+    for names in (known.nonlocals, known.globals, known.builtins):
+        if node.id in names:
+            return names[node.id]
+    raise _Unknown
+
+
+Inputs = frozenset[int]
+_READ, _WRITTEN = 3, 5
+"""Positions of the inputs and of the outputs in ``output(t, x, z, u, p, y)``."""
+
+
+def direct_inputs(function: Callable[..., Any], inputs: int, outputs: int) -> list[Inputs] | None:
+    """Return, for each output, the inputs on which it can depend at the same instant.
+
+    ``function`` is a model's ``output(t, x, z, u, p, y)``.  The answer may name too many inputs,
+    never too few.  ``None`` means that the source does not show it.
+    """
+    try:
+        return _Dependences.of(function, (_READ, inputs), (_WRITTEN, outputs), ())
+    except _Unknown:
+        return None
+
+
+_UNREAD = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Try, ast.With, ast.Match,
+    ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.Delete, ast.Starred,
+)  # fmt: skip
+_ENDS = (ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Assert)
+
+
+class _Dependences:
+    """The inputs on which each variable and each output of a function depends.
+
+    The order of statements is ignored: a variable depends on the inputs of all statements that
+    assign to it, and of all conditions around them.
+    """
+
+    def __init__(
+        self, function: Any, read: str, written: str, sizes: tuple[int, int], callers: Any
+    ) -> None:
+        self._function, self._read, self._written = function, read, written
+        self._inputs, self._callers = sizes[0], callers
+        self._all = frozenset(range(sizes[0]))
+        self.outputs = [Inputs() for _ in range(sizes[1])]
+        self._variables: dict[str, Inputs] = {}
+        self._same: dict[str, str] = {}
+        """Maps a variable to another variable that can be a name of the same vector."""
+        self._early = Inputs()
+        """The inputs on which the end of the function, or of a loop, depends."""
+
+    @classmethod
+    def of(
+        cls, function: Any, read: tuple[int, int], written: tuple[int, int], callers: Any
+    ) -> list[Inputs]:
+        plain, definition, arguments = _source(function, callers)
+        if max(read[0], written[0]) >= len(arguments):
+            raise _Unknown
+        sizes = read[1], written[1]
+        names = arguments[read[0]], arguments[written[0]]
+        found = cls(plain, *names, sizes, (*callers, plain))
+        body = definition.body
+        for node in (node for one in body for node in ast.walk(one)):
+            changed = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            if isinstance(node, _UNREAD) or (changed and node.id in arguments):  # type: ignore[attr-defined]
+                raise _Unknown
+        before = None
+        while before != (now := found._known()):
+            before = now
+            found._block(body, Inputs())
+        return found.outputs
+
+    def _known(self) -> tuple[Any, ...]:
+        return self.outputs[:], dict(self._variables), dict(self._same), self._early
+
+    def _block(self, body: Iterable[ast.stmt], around: Inputs) -> None:
+        for statement in body:
+            self._statement(statement, around)
+
+    def _statement(self, node: ast.stmt, around: Inputs) -> None:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._assign(target, node.value, around)
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+            if node.value is not None:
+                self._assign(node.target, node.value, around)
+        elif isinstance(node, (ast.If, ast.While)):
+            self._under(node.test, node, around)
+        elif isinstance(node, ast.For):
+            self._assign(node.target, node.iter, around)
+            self._under(node.iter, node, around)
+        elif isinstance(node, _ENDS):
+            self._early |= around.union(*map(self._inputs_of, ast.iter_child_nodes(node)))
+        elif isinstance(node, ast.Expr):
+            self._inputs_of(node.value, around)
+        elif not isinstance(node, (ast.Pass, ast.Import, ast.ImportFrom)):
+            raise _Unknown
+
+    def _under(
+        self, condition: ast.expr, node: ast.If | ast.While | ast.For, around: Inputs
+    ) -> None:
+        inside = around | self._inputs_of(condition, around)
+        self._block(node.body, inside)
+        self._block(node.orelse, inside)
+
+    def _everywhere(self, inputs: Inputs) -> None:
+        self.outputs = [known | inputs for known in self.outputs]
+
+    def _assign(self, target: ast.expr, value: ast.expr, around: Inputs) -> None:
+        several = (ast.Tuple, ast.List)
+        if isinstance(target, several):
+            alike = isinstance(value, several) and len(value.elts) == len(target.elts)
+            for i, one in enumerate(target.elts):
+                self._assign(one, value.elts[i] if alike else value, around)  # type: ignore[attr-defined]
+            return
+        inputs = around | self._early | self._inputs_of(value, around)
+        if isinstance(target, ast.Name):
+            for name in self._vectors(value):
+                if self._first(name) != self._first(target.id):
+                    self._same[self._first(name)] = self._first(target.id)
+        if isinstance(target, ast.Subscript) and self._is(target.value, self._written):
+            inputs |= self._inputs_of(target.slice, around)
+            try:
+                self.outputs[_index(self._function, target.slice)] |= inputs
+            except (_Unknown, IndexError):
+                self._everywhere(inputs)
+        else:
+            self._change(target, inputs | self._inputs_of_index(target, around))
+
+    def _inputs_of_index(self, target: ast.expr, around: Inputs) -> Inputs:
+        found = Inputs()
+        while isinstance(target, (ast.Subscript, ast.Attribute)):
+            if isinstance(target, ast.Subscript):
+                found |= self._inputs_of(target.slice, around)
+            target = target.value
+        return found
+
+    def _change(self, place: ast.expr, inputs: Inputs) -> None:
+        """Note that the variable of which ``place`` is a part, or the whole, takes ``inputs``."""
+        while isinstance(place, (ast.Subscript, ast.Attribute)):
+            place = place.value
+        if not isinstance(place, ast.Name) or self._is(place, self._read):
+            raise _Unknown
+        if self._is(place, self._written):
+            self._everywhere(inputs)
+        else:
+            name = self._first(place.id)
+            self._variables[name] = self._reached(place.id) | inputs
+
+    def _first(self, name: str) -> str:
+        """Return one name for all variables that can be names of the same vector."""
+        while name in self._same:
+            name = self._same[name]
+        return name
+
+    def _reached(self, name: str) -> Inputs:
+        alike = {n for n in self._variables if self._first(n) == self._first(name)}
+        return Inputs().union(*(self._variables[n] for n in alike))
+
+    def _vectors(self, value: ast.expr) -> set[str]:
+        """Return the local variables that the value can share a vector with."""
+        if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant)):
+            return set()
+        code = self._function.__code__
+        own = {*code.co_varnames[code.co_argcount :], *code.co_cellvars}
+        return {n.id for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in own}
+
+    @staticmethod
+    def _is(node: ast.AST, name: str) -> bool:
+        return isinstance(node, ast.Name) and node.id == name
+
+    def _inputs_of(self, node: ast.AST, around: Inputs = frozenset()) -> Inputs:
+        """Return the inputs on which the value of ``node`` depends; note what its calls change."""
+        if isinstance(node, ast.Subscript) and self._is(node.value, self._read):
+            try:
+                return frozenset({range(self._inputs)[_index(self._function, node.slice)]})
+            except (_Unknown, IndexError):
+                return self._all
+        if isinstance(node, ast.Subscript) and self._is(node.value, self._written):
+            if isinstance(node.slice, (ast.Slice, ast.Tuple)):
+                raise _Unknown  # another vector through which the outputs could be written
+            try:
+                return self.outputs[_index(self._function, node.slice)]
+            except (_Unknown, IndexError):
+                return Inputs().union(*self.outputs, self._inputs_of(node.slice, around))
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr in _LOOKED_AT
+            and isinstance(node.value, ast.Name)
+            and node.value.id in (self._read, self._written)
+        ):
+            return Inputs()
+        if isinstance(node, ast.NamedExpr):
+            self._assign(node.target, node.value, around)
+            return self._inputs_of(node.value, around)
+        if isinstance(node, ast.comprehension):
+            self._assign(node.target, node.iter, around)
+        if isinstance(node, ast.Call):
+            return self._called(node, around)
+        if self._is(node, self._read):
+            return self._all
+        if self._is(node, self._written):
+            raise _Unknown  # another name of the outputs, through which they could be written
+        if isinstance(node, ast.Name):
+            return self._reached(node.id)
+        return Inputs().union(*(self._inputs_of(one, around) for one in ast.iter_child_nodes(node)))
+
+    def _called(self, node: ast.Call, around: Inputs) -> Inputs:
+        """Return the inputs on which a call depends; it may write each vector that it is given."""
+        given = [*node.args, *(k.value for k in node.keywords)]
+        names = [i for i, one in enumerate(given) if self._is(one, self._written)]
+        others = [one for one in given if not self._is(one, self._written)]
+        inputs = around.union(*(self._inputs_of(one, around) for one in (node.func, *others)))
+        if names:
+            reads = [i for i, one in enumerate(given) if self._is(one, self._read)]
+            if len(names) == len(reads) == 1 and not node.keywords:
+                rest = [one for one in others if not self._is(one, self._read)]
+                inputs = around.union(*(self._inputs_of(one, around) for one in (node.func, *rest)))
+                helper = _value(self._function, node.func)
+                sizes = (reads[0], self._inputs), (names[0], len(self.outputs))
+                inner = self.of(helper, *sizes, self._callers)
+                self.outputs = [known | new for known, new in zip(self.outputs, inner, strict=True)]
+            self._everywhere(inputs | self._early)
+        for one in (*others, *([node.func.value] if isinstance(node.func, ast.Attribute) else ())):
+            for name in self._vectors(one):
+                self._change(ast.Name(name), inputs | self._early)
+        return inputs

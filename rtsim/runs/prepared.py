@@ -6,9 +6,10 @@ put back into its first state.  Every result equals that of ``simulate``, bit fo
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from rtsim.components.latency_state import not_saved
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.engine.compiled.stretch import AUTO, ENGINES
@@ -18,6 +19,7 @@ from rtsim.runs.request import Output
 from rtsim.runs.reset_runs import Order, ResetRuns, Values, finished
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
+from rtsim.scenario.component import Component
 from rtsim.scenario.scenario import Scenario
 
 Recorded = bool | Collection[str]
@@ -111,5 +113,12 @@ class Prepared:
 def _rebuilt(scenario: Scenario) -> tuple[str, ...]:
     """Return what has no reset: the names of components, and of faults."""
     components = sorted(scenario.components.items())
-    found = (name for name, component in components if not component.resettable())
+    found = (name for name, one in components if not one.resettable() or any(_unsaved(one)))
     return (*found, *(fault.name for fault in scenario.declared_faults))
+
+
+def _unsaved(component: Component) -> Iterator[str]:
+    """Yield the attributes of the component's latency models that cannot be put back."""
+    for value in getattr(component, "__dict__", {}).values():
+        if hasattr(value, "delays"):
+            yield from not_saved(value)

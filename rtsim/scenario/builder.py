@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from rtsim.components.bus import Bus
 from rtsim.components.controller import Controller
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.external_inputs import ExternalInput
+from rtsim.components.latency_state import for_one_run
 from rtsim.components.plant import Plant
 from rtsim.components.ports import SignalPort, Wiring
 from rtsim.components.tasks import Task
@@ -120,7 +122,8 @@ class Builder:
         if built.port is not None:
             self.ports[name] = built.port
         if built.topic is not None:
-            self.bus.add(built.topic)
+            transport = for_one_run(built.topic.transport, built.topic.link)
+            self.bus.add(replace(built.topic, transport=transport))
         if built.wiring is not None:
             self.wirings[name] = built.wiring
         if built.plant is not None:

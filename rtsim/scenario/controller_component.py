@@ -11,6 +11,7 @@ from rtsim.components.bus import Topic
 from rtsim.components.controller import Controller
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.latency import LatencyModel
+from rtsim.components.latency_state import for_one_run
 from rtsim.components.ports import SignalPort, Source, check_units
 from rtsim.components.protocols import (
     Assignable,
@@ -118,7 +119,7 @@ class ControllerComponent(Component):
             self.period,
             self.offset_ns,
             self.priority,
-            self.compute,
+            for_one_run(self.compute, f"the computation of {name}"),
             self.late,
             self.failure,
             after,

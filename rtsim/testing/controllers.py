@@ -62,6 +62,13 @@ def check_controller(
         "the controller answers differently after its rehearsal() was called; a rehearsal must not "
         "change the controller"
     )
+    if not prototype.outside and not isinstance(prototype, Prepared | Fresh):
+        one = make()
+        first = _answers(lambda: one, tags, table)
+        assert np.array_equal(first, _answers(lambda: one, tags, table)), (
+            "the controller has no fresh(), so its one object serves every run, and in a second "
+            "run it answers the same inputs differently; add fresh(), which returns a new object"
+        )
     _check_saved(make, tags, table, wanted)
     _check_explained(prototype)
     _check_tunable(make)

@@ -3,28 +3,61 @@
 from __future__ import annotations
 
 from rtsim.components.latency import LatencyModel
+from rtsim.components.latency_state import (
+    for_one_run,
+    latency_state,
+    not_saved,
+    put_latency_back,
+)
 from rtsim.core.random_streams import RandomStreams
+
+SIZES = (0, 8, 64)
+"""The sizes of the messages, bytes."""
 
 
 def check_latency(model: LatencyModel, draws: int = 200) -> None:
-    """Assert the contract of :class:`rtsim.components.latency.LatencyModel`."""
+    """Assert the contract of :class:`rtsim.components.latency.LatencyModel`.
+
+    The checks use copies of ``model``, as runs do.  A model may keep state; two copies must then
+    draw the same delays, and so must a copy that is restored from a checkpoint.
+    """
     assert isinstance(model.ordered, bool), "ordered must be True or False"
     assert " at 0x" not in repr(model), (
         f"repr {model!r} changes with each run, but a replay compares it with the recorded one; "
         "make the class a dataclass, or define __repr__"
     )
-    ours, same = RandomStreams(11).stream("x"), RandomStreams(11).stream("x")
-    for size in (0, 8, 64):
-        for _ in range(draws):
-            delays = model.delays(ours, size)
+    first, position = _drawn(model, draws)
+    again, other = _drawn(model, draws)
+    assert first == again, (
+        "delays() must depend only on the random stream, the size, and attributes of the model: "
+        "two runs with a copy of the model each drew different delays"
+    )
+    assert str(position) == str(other), "delays() must draw only from the stream that it is given"
+    if not any(not_saved(model)):
+        resumed, _ = _drawn(model, draws, resumed=True)
+        assert first == resumed, (
+            "a copy that was restored from a checkpoint drew different delays; save() must include "
+            "all state of the model"
+        )
+
+
+def _drawn(
+    model: LatencyModel, draws: int, resumed: bool = False
+) -> tuple[list[tuple[int, ...]], object]:
+    """Return the delays of one run, and the position of its stream; ``resumed``: half way."""
+    own, stream = for_one_run(model, "the check"), RandomStreams(11).stream("x")
+    out: list[tuple[int, ...]] = []
+    for size in SIZES:
+        for k in range(draws):
+            if resumed and k == draws // 2:
+                saved, own = latency_state(own), for_one_run(model, "the check")
+                put_latency_back(own, saved)
+            delays = own.delays(stream, size)
             assert isinstance(delays, tuple), (
                 "delays() must return a tuple with one delay for each copy of the message"
             )
             assert all(type(d) is int and d >= 0 for d in delays), (
                 f"delays() must return integers >= 0, in ns; got {delays}"
             )
-            assert delays == model.delays(same, size), (
-                "delays() must depend only on the random stream and the size"
-            )
-    size_after, size_before = ours.bit_generator.state, same.bit_generator.state
-    assert str(size_after) == str(size_before)
+            out.append(delays)
+    return out, stream.bit_generator.state

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lent_clock import LentClock
@@ -16,8 +17,12 @@ from rtsim.engine.compiled.pace import AGAIN, HAND_OVER, lap, ready, wait
 from rtsim.engine.compiled.paced_frames import PacedFrames
 from rtsim.equations.addresses import INTEGER, WORDS
 from rtsim.equations.compiling import compile_function
+from rtsim.models.unstable import scenario as unstable
+from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.runs.simulation import simulate
 from rtsim.timing.certificate import certify
 from rtsim.timing.frame import RECORDING
+from rtsim.timing.frames import FRAME_COLUMNS, FrameLog
 from rtsim.timing.overrun import Overrun
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import CatchUp, Policy, Slip
@@ -165,3 +170,27 @@ def test_late_frames_that_are_not_in_a_row_stay_in_compiled_code() -> None:
     found = Compiled(CatchUp(2), 6 * [(500_000, 1, 2, 3), (0, 1, 2, 3)])
     assert len(found.overruns) == 6
     assert not found.handed_over
+
+
+class FourColumns(FrameLog):
+    """A log with one more column, as docs/extending.md describes."""
+
+    def __init__(self, keep_worst: int = 10) -> None:
+        super().__init__(keep_worst)
+        self.last = (*self.last, 0)
+
+    def add(self, woke_late_ns: int, compute_ns: int, margin_ns: int) -> None:
+        super().add(woke_late_ns, compute_ns, margin_ns)
+        self.last = (*self.last, 7)
+
+
+def test_a_run_with_another_column_of_timing_is_paced_by_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    columns = (*FRAME_COLUMNS, "switches")
+    monkeypatch.setattr("rtsim.engine.trace.FRAME_COLUMNS", columns)
+    monkeypatch.setattr("rtsim.timing.pacing.FrameLog", FourColumns)
+    recorder = MemoryRecorder()
+    result = simulate(unstable(until=0.2), clock=LentClock(), engine="compiled", recorder=recorder)
+    assert "does not measure all columns of timing" in result.certificate.engine
+    assert set(recorder.recording().track("timing").integer("switches")[1:].tolist()) == {7}

@@ -15,12 +15,15 @@ from rtsim.blocks import (
     Constant,
     Diagram,
     Differential,
+    Equations,
+    EventClock,
     Expression,
     Gain,
     Integrator,
     LevelCrossing,
     Noise,
     PeriodicSampler,
+    Port,
     Product,
     SampledPID,
     StateSpace,
@@ -29,12 +32,15 @@ from rtsim.blocks import (
     TransportDelay,
     UnitDelay,
     Waveform,
+    When,
     ZeroOrderHold,
 )
-from rtsim.blocks.block import Block
-from rtsim.core.errors import ModelError, ScenarioError
-from rtsim.core.signals import Signals, Vector
-from rtsim.equations.model import Model
+from rtsim.blocks.block import Block, InputDelay, Wires
+from rtsim.core.errors import ModelError, ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Period
+from rtsim.equations.compiling import compiled
+from rtsim.equations.model import Guard, Model, Timer
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive
 
@@ -195,3 +201,94 @@ def test_a_block_of_ones_own_is_checked_alike() -> None:
 
     with pytest.raises(ScenarioError, match=r"Twice\(factor='a'\): give one number"):
         Twice("a")  # type: ignore[arg-type]
+
+
+class Written(Block):
+    """A block with one event input ``u``, one output ``y``, and the given equations."""
+
+    inputs, outputs = (Port("u", "event"),), (Port("y"),)
+
+    def __init__(self, **equations: Any) -> None:
+        self._equations = equations
+
+    def equations(self, wires: Wires) -> Equations:  # noqa: ARG002
+        given: dict[str, Any] = {"memory": Signals("count"), "output": "y = count"}
+        return Equations(**{**given, **self._equations})
+
+
+def counted(**equations: Any) -> Diagram:
+    d = Diagram("d")
+    d.add("clock", EventClock("1/4"))
+    d.add("b", Written(**equations), "clock")
+    d.add("x", Integrator(), "b")
+    return d
+
+
+PAIR = Signal("s", shape=(2,), initial=(1.0, 2.0))
+STATE: dict[str, Any] = {"states": Signals("s = 1"), "output": "y = s", "rate": "d_s = -1.0"}
+UNDECLARED: list[tuple[dict[str, Any], str]] = [
+    ({"when": (When(("u",), "cuont = count + 1"),)}, r"target 'cuont' in When.*\.do of block b "),
+    ({"when": (When(("u",), "cuont += 1"),)}, "target 'cuont'"),
+    ({"when": (When(("u",), "if t > 1:\n    cuont = 1"),)}, "target 'cuont'"),
+    ({"when": (When(("u",), "count = 1", rest="cuont = 0"),)}, r"target 'cuont' in When.*\.rest"),
+    ({"when": (When(("u",), "_a = 1", then="cuont = _a"),)}, r"target 'cuont' in When.*\.then"),
+    ({"when": (When(("u",), "u = 1"),)}, r"target 'u' in .*known: count"),
+    ({"when": (When(("u",), "y = 1"),)}, "target 'y'"),
+    ({"when": (When(("u",), "for x in range(2):\n    count += 1"),)}, "target 'x'"),
+    ({"when": (When(("up",), "count = 1"),)}, r"trigger 'up' in .*did you mean u\?"),
+    ({"output": "y = cuont"}, r"name 'cuont' in output of block b .*did you mean count\?"),
+    ({"output": "y = _late"}, "name '_late' in output"),
+    ({"output": "y = z[0]"}, "name 'z' in output"),
+    ({"output": "y = half(count)"}, r"name 'half' in output.*helpers are given as functions="),
+    ({"output": "y = count\ncount = 1.0"}, "target 'count' in output"),
+    ({**STATE, "rate": "d_ss = 1.0"}, r"target 'd_ss' in rate.*did you mean d_s\?"),
+    ({**STATE, "rate": "s = 1.0"}, "target 's' in rate"),
+    (
+        {**STATE, "guards": (Guard("low", -1),), "guard": "lo = s"},
+        r"target 'lo' in guard.*mean low",
+    ),
+    ({"timers": {"tick": Timer(Period.of(1), draws=("cuont",))}}, "memory 'cuont' in draws"),
+    (
+        {"timers": {"tick": Timer(Period.of(1))}, "meets": {"up": "tick"}},
+        "event input 'up' in meets",
+    ),
+    ({"timers": {"tick": Timer(Period.of(1))}, "meets": {"u": "tock"}}, "timer 'tock' in meets"),
+    ({"delays": {"late": InputDelay("up", "lag", "lag")}}, "input 'up' in delay late"),
+    ({"delays": {"late": InputDelay("u", "lag", "lag")}}, "parameter 'lag' in delay late"),
+]
+
+
+@pytest.mark.parametrize(("equations", "words"), UNDECLARED)
+def test_equations_use_only_names_that_the_block_declares(
+    equations: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UnknownName, match=words):
+        counted(**equations).model()
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("y = s[2]", r"block b \(Written\): its equations use s\[2\], but s has 2 elements"),
+        ("y = s[-1]", r"use s\[-1\], but s has 2 elements; write an index from 0 to 1"),
+        ("y = s", "use s, but s has 2 elements"),
+        ("y = np.sum(s[1:])", r"use s\[1:\]; write s\[:\] for all elements"),
+        ("y[1] = 1.0", r"use y\[1\], but y has 1 elements"),
+        ("y = states[0] + u[int(t)]", "use u with a computed index"),
+    ],
+)
+def test_an_index_selects_an_element_of_the_blocks_own_signal(output: str, words: str) -> None:
+    own = {"states": Signals(PAIR), "rate": "d_s[0] = 0.0\nd_s[1] = 0.0"}
+    with pytest.raises(ModelError, match=words):
+        counted(output=output, **own).model()
+
+
+@compiled
+def half(value: float) -> float:
+    return 0.5 * value
+
+
+def test_temporaries_loops_and_helpers_are_allowed_in_equations() -> None:
+    do = "for _i in range(2):\n    _step = half(count)\n    count = count + max(1.0, 4.0 * _step)"
+    d = counted(when=(When(("u",), do),), functions={"half": half})
+    assert flown(d, 1)["d.b"][-1] == 3.0**9  # 1, then times 3 nine times: two passes at 5 events

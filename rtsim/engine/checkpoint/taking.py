@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rtsim.components.latency_state import not_saved
 from rtsim.components.protocols import free_running
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.old_names import names_moved
@@ -196,7 +197,15 @@ class Taking:
 
 
 def check_savable(system: System) -> None:
-    """Raise :class:`CheckpointError` if a controller cannot resume from a checkpoint."""
+    """Raise :class:`CheckpointError` if a part of the run cannot resume from a checkpoint."""
+    models = [topic.transport for topic in system.bus.topics.values()]
+    models += [task.compute for task in system.controllers]
+    for attribute in (name for model in models for name in not_saved(model)):
+        raise CheckpointError(
+            f"the attribute {attribute} of a latency model is not a number, a text or a list, so "
+            "no run can resume from a checkpoint that contains it; run without checkpoints and "
+            "--rewind, or give the class of the model save() and restore()"
+        )
     for task in system.controllers:
         if free_running(task.controller):
             raise CheckpointError(

@@ -7,7 +7,6 @@ the stretch did not use is given back: the stream goes back and draws again what
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -76,12 +75,3 @@ def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, 
         return np.array(found, dtype=np.int64)
 
     return make
-
-
-def remembers_nothing(model: object) -> bool:
-    """Return whether delays of the model can be drawn ahead: the model keeps no state."""
-    options: Any = getattr(type(model), "__dataclass_params__", None)
-    if not is_dataclass(model) or isinstance(model, type) or not options.frozen:
-        return False
-    inner = (getattr(model, f.name) for f in fields(model))
-    return all(remembers_nothing(i) for i in inner if hasattr(i, "delays"))

@@ -13,7 +13,7 @@ from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.trace import Trace
 from rtsim.timing.frame import NEXT, RECORDING, REST
-from rtsim.timing.frames import WorstFrame
+from rtsim.timing.frames import FRAME_COLUMNS, WorstFrame
 from rtsim.timing.overrun import CaughtUp
 from rtsim.timing.pacing import Pacer
 
@@ -33,6 +33,8 @@ def unpaceable(pacer: Pacer, step_ns: int) -> str:
     """Return why compiled code cannot wait for tags up to ``step_ns`` apart; empty if it can."""
     if type(pacer) is not Pacer:
         return "faults of the loop are declared"
+    if len(pacer.log.last) != at.W_LAST_MARGIN + 1 - at.W_LAST_LATE:
+        return f"compiled code does not measure all columns of timing: {', '.join(FRAME_COLUMNS)}"
     wait = _wait(pacer)
     if wait is None:
         return "compiled code cannot wait on this clock"

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from rtsim.components.compiled_reaction import CompiledReaction
+from rtsim.components.latency_state import remembers_nothing
 from rtsim.components.ports import Wiring
 from rtsim.components.tasks import FAR, Task
 from rtsim.core.clock import Clock, stopwatch
@@ -19,7 +20,6 @@ from rtsim.core.errors import ModelError
 from rtsim.core.tag import Period
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled.draws import remembers_nothing
 from rtsim.engine.compiled.kernel import stretch
 from rtsim.engine.compiled.pace import AGAIN, HAND_OVER
 from rtsim.engine.compiled.paced_frames import unpaceable

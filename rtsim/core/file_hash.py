@@ -67,7 +67,7 @@ def _files(name: str, folders: list[str]) -> Iterator[tuple[str, Path]]:
     where: list[str] | None = folders
     for k in range(len(parts)):
         module = ".".join(parts[: k + 1])
-        spec = PathFinder.find_spec(module, where)
+        spec = PathFinder.find_spec(parts[k], where)  # with dots, it would look in sys.modules
         if spec is None:
             return
         if spec.has_location and spec.origin is not None:

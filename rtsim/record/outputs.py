@@ -26,7 +26,8 @@ class Output(NamedTuple):
     name: str
     unit: str
     average: float
-    """Time average: each value holds until the next message arrives."""
+    """Time average: the declared initial value, and then that of each message, holds until the next
+    message arrives."""
     least: float
     greatest: float
     last: float
@@ -50,7 +51,8 @@ def outputs(recording: Recording, after_ns: int = 0) -> list[Output]:
     return [
         _output(track, column, recording, after_ns)
         for name, _ in _processes(recording)
-        for track in _track(recording, name)
+        if (track := recording.tracks.get(f"messages/{name}")) is not None
+        if len(track) or not recording.continues
         for column in track.signals.columns
     ]
 
@@ -147,7 +149,10 @@ def _output(track: TrackData, column: str, recording: Recording, after_ns: int) 
     ns, values = _held(track, column)
     start = float(track.signals.initial()[track.signals.columns.index(column)])
     name = f"{track.name.removeprefix('messages/')}.{column}"
-    held = np.insert(values, 0, start)[np.searchsorted(ns, after_ns, side="right") :]
+    if recording.continues:  # the value before the first row is not known
+        after_ns = max(after_ns, int(ns[0]))
+    first, behind = np.searchsorted(ns, (after_ns, _end(recording)), side="right")
+    held = np.insert(values, 0, start)[first : behind + 1]  # without messages on their way
     over = average(recording, track, column, after_ns) if _end(recording) > 0 else start
     unit = track.spec.units[column]
     return Output(name, unit, over, float(held.min()), float(held.max()), float(held[-1]))

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from rtsim.core.signals import Vector
 from rtsim.record.schema import TrackSpec
-from rtsim.studies.columns import Column
+from rtsim.studies.columns import Series
 
 POINTS = 200
 """The largest number of times."""
@@ -21,21 +21,24 @@ def grid_of(until_ns: int) -> NDArray[np.int64]:
 class History:
     """One signal of one run at the times ``grid`` (n,) in ns.
 
-    The value at a time is that of the last row at or before it.
+    The value at a time is that of the last row at or before it.  A signal of messages has its
+    declared initial value until the first message arrives.
     """
 
     def __init__(self, signal: str, grid: NDArray[np.int64]) -> None:
-        self.signal, self.column = signal, Column(signal)
+        self.signal, self._series = signal, Series(signal)
+        self.column = self._series.column
         self._grid, self._out = grid, np.full(len(grid), np.nan)
         self._next, self._last = 0, np.nan
 
     def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> None:
-        """Take further rows (n, width) of the signal's track, in the order of their times."""
-        values = self.column.of(spec, words)
-        if not len(values):
+        """Take further rows (n, width) of the signal's track, in their order."""
+        self._take(*self._series.take(spec, words))
+
+    def _take(self, ns: NDArray[np.int64], values: Vector) -> None:
+        if not len(ns):
             return
-        ns = words[:, 0]
-        # A later row may have the time of the last one, so only earlier times are decided.
+        # A later point may have the time of the last one, so only earlier times are decided.
         end = int(np.searchsorted(self._grid, ns[-1], side="left"))
         if end > self._next:
             row = np.searchsorted(ns, self._grid[self._next : end], side="right") - 1
@@ -44,7 +47,11 @@ class History:
         self._last = float(values[-1])
 
     def values(self, ended_ns: int) -> Vector:
-        """Return the values (n,) of a run that ended at ``ended_ns``; later times have NaN."""
+        """Return the values (n,) of a run that ended at ``ended_ns``; later times have NaN.
+
+        Call this once, after the last row.
+        """
+        self._take(*self._series.end(ended_ns))
         out = self._out.copy()
         out[self._next :] = self._last
         out[self._grid > ended_ns] = np.nan

@@ -16,7 +16,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.schema import TrackSpec
-from rtsim.studies.columns import Column, is_held
+from rtsim.studies.columns import Column, Points, Series
 from rtsim.studies.histories import History
 from rtsim.studies.reductions import Reduction, Running
 from rtsim.studies.requirements import Requirement
@@ -40,20 +40,31 @@ def margin_column(requirement: str) -> str:
 
 
 class _Reduced:
-    """One reduction of one run: which column it reads, and its value so far."""
+    """One reduction of one run: the series that it reads, and its value so far."""
 
     def __init__(self, of: Reduction) -> None:
-        self.of, self.column = of, Column(of.signal)
+        self.of, self.series = of, Series(of.signal, of.after, of.before)
+        self.column = self.series.column
         self.running: Running = of.begin()
 
     def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> None:
-        t, v = words[:, 0] / NS_PER_S, self.column.of(spec, words)
-        self.running.held = is_held(spec)
-        if self.of.after > 0.0 or self.of.before < math.inf:
-            inside = (t >= self.of.after) & (t <= self.of.before)
-            t, v = t[inside], v[inside]
-        if len(t):
-            self.running.take(t, v)
+        if self.of.of_rows:
+            self._give(self.series.rows(spec, words))
+        else:
+            self._give(self.series.take(spec, words))
+
+    def end(self, ended_ns: int) -> None:
+        if not self.of.of_rows:
+            self._give(self.series.end(ended_ns))
+
+    def value(self, ended_ns: int) -> float:
+        return math.nan if self.series.uncovered(ended_ns) else self.running.value()
+
+    def _give(self, points: Points) -> None:
+        ns, v = points
+        if len(ns):
+            self.running.held = self.series.held
+            self.running.take(ns / NS_PER_S, v)
 
 
 class Measures:
@@ -108,23 +119,30 @@ class Measures:
             out.update(f'[{layout}, {self._rows[name]}, "{rows.hexdigest()}"]'.encode())
         return out.hexdigest()
 
-    def values(self, recording: Callable[[], Recording]) -> dict[str, float]:
+    def values(self, ended_ns: int, recording: Callable[[], Recording]) -> dict[str, float]:
         """Return all results and the margins of the requirements, by the names of their columns.
 
-        Raises :class:`UnknownName` if a reduction reads a track that the run does not have.
+        ``ended_ns``: the end of the run.  Call this once, after the last row.  Raises
+        :class:`UnknownName` if a reduction reads a track that the run does not have.
         """
         out: dict[str, float] = {}
         for name, result in self._results.items():
             if name in self._reduced:
                 one = self._reduced[name]
                 self._check(one.column, f"result {name}")
-                out[name] = one.running.value()
+                one.end(ended_ns)
+                out[name] = one.value(ended_ns)
             else:
                 assert not isinstance(result, Reduction)
                 out[name] = _number(name, result(recording()))
         for requirement in self._requirements:
             out[margin_name(requirement)] = requirement.margin(out[requirement.result])
         return out
+
+    def uncovered(self, ended_ns: int) -> list[str]:
+        """Return for each result whose window exceeds the run why it has no value."""
+        whys = {name: one.series.uncovered(ended_ns) for name, one in self._reduced.items()}
+        return [f"result {name}: {why}" for name, why in whys.items() if why]
 
     def histories(self, ended_ns: int) -> dict[str, Vector]:
         """Return the time histories (points,) of a run that ended at ``ended_ns``, by signal.

@@ -253,12 +253,13 @@ def _row_of(order: Ordered, done: _Done) -> Row:
         ended_s = result.ended.ns / NS_PER_S
         return row(ERROR, f"the run was ended by the command quit at {ended_s:g} s")
     try:
-        values = measures.values(done.recording)
+        values = measures.values(result.ended.ns, done.recording)
     except Exception as error:
         return row(ERROR, _cause(error))
     bad = [name for name, value in values.items() if math.isnan(value)]
     if bad:
-        return row(NAN, f"{', '.join(bad)} is not a number", values=values)
+        why = [f"{', '.join(bad)} is not a number", *measures.uncovered(result.ended.ns)]
+        return row(NAN, "; ".join(why), values=values)
     return row(OK, values=values)
 
 

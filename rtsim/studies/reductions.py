@@ -27,14 +27,27 @@ Take = Callable[[Vector, Vector], None]
 class Reduction(ABC):
     """One number of a run, from the values of ``signal`` (``"component.name"``).
 
-    Only rows from ``after`` to ``before`` s count.
+    Only the window from ``after`` to ``before`` s counts; it begins at 0 and ends with the run if
+    they are not given.  A signal of messages has its declared initial value from 0 s on, and keeps
+    its last value until the end of the run; a signal of a plant is linear between two rows.  A run
+    that ends before ``after``, or before a given ``before``, has the result NaN.
     """
 
     name: ClassVar[str]
+    of_rows: ClassVar[bool] = False
+    """True if the reduction takes the recorded rows alone, at the times at which messages are sent.
+    Else it also takes the values at both ends of the window, and messages when they arrive."""
 
     signal: str
     after: float = field(default=0.0, kw_only=True)
     before: float = field(default=math.inf, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.after <= self.before or self.after == math.inf:
+            raise ScenarioError(
+                f"the window of {self.signal} is from {self.after!r} to {self.before!r} s; give "
+                "'after' >= 0 s, and a time 'before' that is not earlier"
+            )
 
     @abstractmethod
     def begin(self) -> Running:
@@ -51,16 +64,19 @@ class Running(ABC):
     """A reduction during one run."""
 
     held: bool = False
-    """True if the rows are messages: each value then holds until the next row.  Set before the
-    first row."""
+    """True if the signal is one of messages: each value then holds until the next point.  Set
+    before the first point."""
 
     @abstractmethod
     def take(self, t: Vector, v: Vector) -> None:
-        """Take further times ``t`` (n,) in s and values ``v`` (n,), n >= 1."""
+        """Take further times ``t`` (n,) in s, in ascending order, and values ``v`` (n,), n >= 1.
+
+        The first and the last of all these points lie at the ends of the window.
+        """
 
     @abstractmethod
     def value(self) -> float:
-        """Return the result; NaN if no row was taken."""
+        """Return the result; NaN if no point was taken."""
 
 
 class _Fold(Running):
@@ -174,11 +190,11 @@ class _Integral(Running):
 
 @dataclass(frozen=True)
 class Mean(Reduction):
-    """The average over time, from the first to the last row that counts.
+    """The average over the time of the window.
 
-    A signal of a plant is linear between two rows.  A message holds its value until the next one,
-    as the length of a queue does.  For the average of one value per message, such as the wait of
-    each customer, use :class:`MeanOfRows`.
+    A signal of a plant is linear between two rows.  A message holds its value until the next one
+    arrives, as the length of a queue does.  For the average of one value per message, such as the
+    wait of each customer, use :class:`MeanOfRows`.
     """
 
     name: ClassVar[str] = "mean"
@@ -204,6 +220,7 @@ class MeanOfRows(Reduction):
     """The average in which each row has the same weight, such as the mean wait of the customers."""
 
     name: ClassVar[str] = "mean_of_rows"
+    of_rows: ClassVar[bool] = True
 
     def begin(self) -> Running:
         return _Rows()
@@ -265,6 +282,7 @@ class FirstCrossing(Reduction):
     direction: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.direction not in (-1, 0, 1):
             raise ScenarioError(f"direction is {self.direction!r}; give 1, -1 or 0")
 

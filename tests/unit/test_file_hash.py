@@ -44,6 +44,14 @@ def counts(main: Path, other: Path) -> bool:
     return changed != before
 
 
+def test_a_package_of_packages_without_an_init_counts(folder: Path) -> None:
+    main = write(folder, main="from outer.inner.one import x")
+    other = folder / "outer" / "inner" / "one.py"
+    other.parent.mkdir(parents=True)
+    other.write_text("x = 1")
+    assert counts(main, other)
+
+
 @pytest.mark.parametrize(
     ("statement", "module"),
     [

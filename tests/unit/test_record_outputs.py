@@ -54,6 +54,20 @@ def test_outputs_are_averaged_over_the_time_that_they_held() -> None:
     assert (found.least, found.greatest, found.last) == (1.0, 6.0, 3.0)
 
 
+def test_an_output_without_a_message_keeps_its_declared_value_in_the_report() -> None:
+    out = Scenario("s", until=4)
+    out.processes("p", Processes(lambda _: None, outputs=Signals("y = 6")))
+    (found,) = outputs(trace_of(out))
+    assert found[:1] + found[2:] == ("p.y", 6.0, 6.0, 6.0, 6.0)
+
+
+def test_a_message_that_is_under_way_at_the_end_counts_for_no_extreme() -> None:
+    made = scenario()
+    made.until_ns = int(1.8e9)  # the value 3 is sent at 1.75 s, and would arrive at 2 s
+    (found,) = outputs(trace_of(made))
+    assert (found.least, found.greatest, found.last) == (1.0, 6.0, 1.0)
+
+
 def test_messages_have_an_interval_where_there_are_many() -> None:
     (few,) = said(trace_of(scenario()))
     assert (few.name, few.messages, few.mean, few.least, few.greatest) == (

@@ -51,7 +51,7 @@ def _built() -> Path:
         define = f'-DSIMAVR_VERSION="{version}"'
         libraries = ["-lsimavr", "-lm"]
         toolchain.run([*_FLAGS, define, "-o", made / _PROGRAM, FILES / "board.c", *libraries], work)
-        folder = store.root() / f"{stem}-{snapshot.digest}"
+        folder = snapshot.folder(stem)
         store.settle(made, folder, snapshot, [_PROGRAM])
     return folder
 

@@ -1,7 +1,7 @@
 """Build the program and the shared library of an interface file once, and keep them.
 
-A kept build is used until one of its inputs changes: the interface, the flags, the compiler, a
-source, a header that was read, or a library of the user (:mod:`hitl.building.store`).
+A kept build is used until one of its inputs changes: the interface, the flags, the compiler, or a
+file that compiler or linker have read (:mod:`hitl.building.reading`, :mod:`hitl.building.store`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,17 @@ from hitl.building.flags import (
     UNLOADABLE,
     C,
     of_any_dialect,
+)
+from hitl.building.reading import (
+    REPORT,
+    Read,
+    headers_of,
+    included,
+    linked_by,
+    named_by,
+    run_linker,
+    searched_by,
+    unknown,
 )
 from hitl.building.sketch_text import cpp_text
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
@@ -175,10 +186,13 @@ class _Job:
         with store.workshop() as work:
             (work / UNIT).write_text(self.text, encoding="utf-8")
             for _ in range(_ATTEMPTS):
-                snapshot = self._snapshot(work)
-                folder = store.root() / f"{self.stem}-{snapshot.digest}"
-                made = self._made(work, folder.name)
-                if snapshot.holds():
+                read = self._read(work)
+                before = self._snapshot(read)
+                made = self._made(work, before.folder(self.stem).name)
+                if before.holds():
+                    self._add_linked(read, work)
+                    snapshot = self._snapshot(read)
+                    folder = snapshot.folder(self.stem)
                     store.settle(made, folder, snapshot, _CONTENTS)
                     return folder
         raise BuildError(
@@ -194,22 +208,35 @@ class _Job:
         """The flags of a source or a unit in C++."""
         return UNLOADABLE if self.toolchain.family == "gcc" else ()
 
-    def _snapshot(self, work: Path) -> store.Snapshot:
-        """Return a snapshot of the sources and of every header that they or the unit include."""
-        sources = self.interface.sources
-        read = {*sources, *self._read_by(work / UNIT, self.cpp)}
-        for source in sources:
-            read |= self._read_by(self._compiled(source, work), self._is_cpp(source))
-        files = {p for p in read if p.is_file() and work.resolve() not in p.parents}
-        searched = [*dict.fromkeys([*(s.parent for s in sources), *self._folders("-I", "-iquote")])]
-        libraries = {
-            folder / f"lib{name}{suffix}"
-            for folder in self._folders("-L")
-            for name in self.interface.libraries
-            for suffix in (".so", ".a", ".dylib")
-        }
-        files |= {path for path in libraries if path.is_file()}
-        return store.Snapshot.of(files, {*store.rivals(files, searched), *libraries} - files)
+    def _read(self, work: Path) -> Read:
+        """Return the sources, every header that they or the unit include, and the flags' files."""
+        inside = (work, work.resolve())
+        read = Read(set(self.interface.sources), named_by(self.users, self.here))
+        for source in (work / UNIT, *self.interface.sources):
+            cpp = self._is_cpp(source) if source.name != UNIT else self.cpp
+            how = ["-x", "c++"] if cpp else []
+            flags = [*self.flags, *self.users, f"-I{SUPPORT}", *how]
+            file = self._compiled(source, work) if source.name != UNIT else source
+            compiler = self.linker if cpp else self.toolchain
+            found = included(compiler, flags, file, self.here, work / "read.d")
+            read.files |= {p for p in found.files if not any(f in p.parents for f in inside)}
+            read.folders += found.folders
+            read.unknown = read.unknown or found.unknown
+        return read
+
+    def _snapshot(self, read: Read) -> store.Snapshot:
+        folders = [*(s.parent for s in self.interface.sources), *headers_of(self.users, self.here)]
+        return read.snapshot(folders, list(searched_by(self.users, self.here, ("-L",))))
+
+    def _add_linked(self, read: Read, work: Path) -> None:
+        """Add what the linker has read, or why it is not known, to ``read``."""
+        reports = list(work.glob(f"*{REPORT}"))
+        for report in reports:
+            found = linked_by(report, self.here)
+            read.linked |= {p for p in found if not {work, work.resolve()} & {*p.parents}}
+        libraries = [f"-l{name}" for name in self.interface.libraries if name != "m"]
+        given = [*self.users, *libraries]
+        read.unknown = read.unknown or unknown(given, read.linked, bool(reports))
 
     def _is_cpp(self, source: Path) -> bool:
         return self.cpp and is_cpp(source)
@@ -222,26 +249,6 @@ class _Job:
         text = source.read_text(encoding="utf-8", errors="surrogateescape")
         path.write_text(cpp_text(text, str(source)), "utf-8", "surrogateescape")
         return path
-
-    def _read_by(self, source: Path, cpp: bool) -> set[Path]:
-        """Return the files that ``source`` includes, as the compiler lists them (-M).
-
-        Sources are scanned one at a time, because zig accepts only one.
-        """
-        scan: list[str | Path] = ["-M", *self.flags, *self.users, f"-I{SUPPORT}"]
-        scan += ["-x", "c++", source] if cpp else [source]
-        rules = (self.linker if cpp else self.toolchain).run(scan, self.here).output
-        for written, meant in (("\\\n", " "), ("\\ ", "\0"), ("\\#", "#"), ("$$", "$")):
-            rules = rules.replace(written, meant)
-        words = (w.replace("\0", " ") for w in rules.split() if w[-1] != ":")
-        return {(self.here / word).resolve() for word in words}
-
-    def _folders(self, *options: str) -> Iterable[Path]:
-        """Yield the folders that the flags ``options`` give, joined or as the next argument."""
-        for flag, following in zip(self.users, [*self.users[1:], ""], strict=True):
-            for option in options:
-                if flag.startswith(option):
-                    yield (self.here / (flag[len(option) :] or following)).resolve()
 
     def _made(self, work: Path, name: str) -> Path:
         """Compile and link into a folder below ``work``, and return that folder."""
@@ -299,11 +306,18 @@ class _Job:
 
     def _link(self, objects: Sequence[Path], into: Path, more: Sequence[str]) -> None:
         libraries = [f"-l{name}" for name in (*self.interface.libraries, "m")]
+        how: list[str | Path] = [
+            *self.flags,
+            *objects,
+            "-o",
+            into,
+            *self.interface.flags,
+            *libraries,
+            *more,
+        ]
+        work = into.parent.parent
         try:
-            flags = self.interface.flags
-            self._run(
-                *self.flags, *objects, "-o", into, *flags, *libraries, *more, cpp=self.cpp
-            )  # fmt: skip
+            run_linker(lambda more: self._run(*how, *more, cpp=self.cpp), work / into.name)
         except BuildError as error:
             if self.kind == SANITIZE and ("asan" in str(error) or "ubsan" in str(error)):
                 raise BuildError(

@@ -3,7 +3,8 @@
 A stored build is a folder ``STEM-CONTENTS``.  STEM has a hash of the inputs that are known before
 the compiler runs.  CONTENTS is a hash of all files that the compiler has read, including headers.
 The manifest in the folder lists these files with their hashes, so that a later search needs no
-compiler.  A build is made in a temporary folder, which is renamed when the build is complete.
+compiler.  If the tools may have read other files as well, the manifest says why, and the build is
+not used again.  A build is made in a temporary folder, which is renamed when it is complete.
 Therefore two processes can make the same build at once, and an interrupted build leaves nothing
 incomplete.
 """
@@ -13,11 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from hitl.building.cache import cache_folder, not_writable
@@ -25,7 +27,9 @@ from hitl.building.toolchain import CannotBuild
 
 _MANIFEST, _MAKING = "manifest.json", "making-"
 _ABANDONED_S = 3600
-_UNUSED_S = 30 * 86_400
+_UNUSED_S, _ONCE_S = 30 * 86_400, 7 * 86_400
+_ONCE = "-once-"
+"""Part of the name of a build that is used only by the command that made it."""
 _SUFFIXES = 3
 """Most path components that an ``#include`` of a header outside the user's folders may have."""
 
@@ -39,33 +43,52 @@ class Snapshot:
 
     files: dict[str, str]
     absent: tuple[str, ...] = ()
+    linked: dict[str, str] = field(default_factory=dict)
+    """The files that the linker has read, or that flags name."""
+    unknown: str = ""
+    """Why the tools may have read other files as well; "" if they have not."""
 
     @classmethod
-    def of(cls, files: Iterable[Path], rivals: Iterable[Path] = ()) -> Snapshot:
-        """Return a snapshot of ``files`` as they are now.
+    def of(
+        cls, files: Iterable[Path], rivals: Iterable[Path] = (), linked: Iterable[Path] = (),
+        unknown: str = "",
+    ) -> Snapshot:  # fmt: skip
+        """Return a snapshot of ``files`` and ``linked`` as they are now.
 
         ``rivals`` are the paths at which no file may exist; a path is left out if it exists now.
         """
         absent = sorted(str(p) for p in set(rivals) if not p.exists())
-        return cls({str(p): hash_of(p) for p in sorted(set(files))}, tuple(absent))
+        compiled, others = ({str(p): hash_of(p) for p in sorted(set(s))} for s in (files, linked))
+        return cls(compiled, tuple(absent), others, unknown)
 
-    @property
-    def digest(self) -> str:
-        """Hash over all files, 12 hexadecimal digits."""
-        return hashlib.sha256(json.dumps(self.files).encode()).hexdigest()[:12]
+    def folder(self, stem: str) -> Path:
+        """Return the folder of the build; a build that must not be used again has its own."""
+        digest = hashlib.sha256(json.dumps([self.files, self.linked]).encode()).hexdigest()[:12]
+        once = f"{_ONCE}{secrets.token_hex(6)}" if self.unknown else ""
+        return root() / f"{stem}-{digest}{once}"
 
     def holds(self) -> bool:
         """Return True if all files are unchanged and no file exists at the absent paths."""
-        same = all(hash_of(path) == known for path, known in self.files.items())
+        known = [*self.files.items(), *self.linked.items()]
+        same = all(hash_of(path) == contents for path, contents in known)
         return same and not any(map(os.path.exists, self.absent))
 
 
-def rivals(headers: Iterable[Path], folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield the paths in ``folders`` at which a new file would replace one of ``headers``."""
+def rivals(
+    headers: Iterable[Path], folders: Sequence[Path], users: Sequence[Path]
+) -> Iterator[Path]:
+    """Yield the paths in ``folders`` at which a new file would replace one of ``headers``.
+
+    A header in the folders ``users`` may be included by any part of its path, and a header of the
+    system by its path in a searched folder.
+    """
     for header in headers:
-        parts = header.parts
-        names = {Path(*parts[-k:]) for k in range(1, min(_SUFFIXES, len(parts) - 1) + 1)}
-        names |= {header.relative_to(f) for f in folders if header.is_relative_to(f)}
+        within = [folder for folder in folders if header.is_relative_to(folder)]
+        names = {header.relative_to(folder) for folder in within}
+        if not within or any(header.is_relative_to(folder) for folder in users):
+            parts = header.parts
+            names |= {Path(*parts[-k:]) for k in range(1, min(_SUFFIXES, len(parts) - 1) + 1)}
+            yield header.with_name(f"{header.name}.gch")  # gcc reads it in place of the header
         for folder in folders:
             yield from (path for name in names if (path := folder / name) != header)
 
@@ -78,11 +101,11 @@ def root() -> Path:
 def find(stem: str, contents: Sequence[str]) -> Path | None:
     """Return the folder of a stored build that is still valid; ``None`` if there is no such build.
 
-    The name of the folder begins with ``stem``.  A valid build has all files ``contents``, and none
-    of the files in its manifest has changed.
+    The name of the folder begins with ``stem``.  A valid build has all files ``contents``, none of
+    the files in its manifest has changed, and the manifest names all files that were read.
     """
     for folder in sorted(root().glob(f"{stem}-*")):
-        snapshot = _read(folder / _MANIFEST)
+        snapshot = None if _ONCE in folder.name else _read(folder / _MANIFEST)
         whole = all((folder / name).is_file() for name in contents)
         if snapshot is not None and whole and snapshot.holds():
             with suppress(OSError):  # the folder may be read-only
@@ -92,9 +115,9 @@ def find(stem: str, contents: Sequence[str]) -> Path | None:
 
 
 def read_by(folder: Path) -> list[Path]:
-    """Return the files that the compiler has read for the build in ``folder``."""
+    """Return the sources and headers of the build in ``folder``, without symbolic links."""
     snapshot = _read(folder / _MANIFEST)
-    return [] if snapshot is None else [Path(path) for path in snapshot.files]
+    return [] if snapshot is None else list({Path(path).resolve(): 0 for path in snapshot.files})
 
 
 @contextmanager
@@ -120,8 +143,7 @@ def settle(made: Path, folder: Path, snapshot: Snapshot, contents: Sequence[str]
     If another process has stored the same build first, that build is kept.  The manifest is written
     from ``snapshot``; ``contents`` are the files that a complete build has.
     """
-    manifest = {"files": snapshot.files, "absent": snapshot.absent}
-    (made / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    (made / _MANIFEST).write_text(json.dumps(asdict(snapshot)), encoding="utf-8")
     for _ in range(2):
         try:
             made.rename(folder)
@@ -137,7 +159,8 @@ def settle(made: Path, folder: Path, snapshot: Snapshot, contents: Sequence[str]
 def _read(manifest: Path) -> Snapshot | None:
     try:
         data = json.loads(manifest.read_text(encoding="utf-8"))
-        return Snapshot(dict(data["files"]), tuple(data["absent"]))
+        found = Snapshot(dict(data["files"]), tuple(data["absent"]), dict(data["linked"]))
+        return replace(found, unknown=str(data["unknown"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -152,11 +175,12 @@ def hash_of(path: str | Path) -> str:
 
 
 def _sweep(place: Path, now: float) -> None:
-    """Remove the files of killed processes, and builds that were not used for 30 days."""
+    """Remove the files of killed processes, and builds that were not used for 30 (or 7) days."""
     for path in place.iterdir():
         with suppress(OSError):
             scratch = path.name.startswith(_MAKING) or path.is_file()
-            if now - path.stat().st_mtime <= (_ABANDONED_S if scratch else _UNUSED_S):
+            unused = _ONCE_S if _ONCE in path.name else _UNUSED_S
+            if now - path.stat().st_mtime <= (_ABANDONED_S if scratch else unused):
                 continue
             if path.is_file():
                 path.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError
@@ -31,10 +32,13 @@ _INSTALL = "pip install 'rtsim[sil]'   (or: sudo apt install gcc)"
 _CPP_OF = (("gcc", "g++"), ("clang", "clang++"), ("cc", "c++"))
 """Names of the C compilers, and of the C++ compilers beside them."""
 _ENVIRONMENT = (
-    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT",
-    "MACOSX_DEPLOYMENT_TARGET",
+    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH",
+    "LD_RUN_PATH", "LDEMULATION", "COMPILER_PATH", "GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS",
+    "SDKROOT", "MACOSX_DEPLOYMENT_TARGET", "SOURCE_DATE_EPOCH",
 )  # fmt: skip
-"""Environment variables that compilers read in addition to their arguments."""
+"""Environment variables that compilers and linkers read in addition to their arguments."""
+_PARTS = ("cc1", "cc1plus", "as", "ld", "collect2")
+"""The programs that gcc starts."""
 _AS_OTHERS = ("-fno-sanitize=undefined", "-mcpu=baseline")
 """Options that make zig behave like gcc and clang.
 
@@ -114,7 +118,11 @@ class Toolchain:
 
     def identity(self) -> list[object]:
         """Return all properties of the compiler that change its output for equal arguments."""
-        return [self.command, self.version, {n: os.environ.get(n) for n in _ENVIRONMENT}]
+        environment = {n: os.environ.get(n) for n in _ENVIRONMENT}
+        found = [path for word in self.command if (path := shutil.which(word))]
+        if self.family != "zig":  # its parts have the version of its package
+            found += _parts(self.command, os.environ.get("PATH"), json.dumps(environment))
+        return [self.command, self.version, environment, [_file(path) for path in found]]
 
     def _done(self, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         for patience in _PATIENCES_OF_ZIG if self.family == "zig" else (_PATIENCE_S,):
@@ -257,6 +265,29 @@ def _version(command: tuple[str, ...]) -> str:
     except OSError:
         changed = 0
     return _asked(command, changed)
+
+
+@cache
+def _parts(command: tuple[str, ...], path: str | None, environment: str) -> list[str]:  # noqa: ARG001
+    """Return the paths of the programs that the compiler starts, as it gives them itself."""
+    out = []
+    for name in _PARTS:
+        with suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run(
+                [*command, f"-print-prog-name={name}"], capture_output=True, text=True,
+                stdin=subprocess.DEVNULL, errors="replace", timeout=_PATIENCE_S,
+            )  # fmt: skip
+            out += [found] if (found := shutil.which(done.stdout.strip())) else []
+    return out
+
+
+def _file(path: str) -> list[object]:
+    """Return the properties of a program that change when it is replaced."""
+    real = os.path.realpath(path)
+    with suppress(OSError):
+        now = os.stat(real)
+        return [real, now.st_size, now.st_mtime_ns]
+    return [real]
 
 
 @cache

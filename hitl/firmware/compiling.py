@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hitl.boards.description import BoardDescription
 from hitl.building import store
 from hitl.building.arguments import check_arguments
 from hitl.building.complaints import in_few_words, no_c
+from hitl.building.reading import run_linker
 from hitl.building.toolchain import BuildError
 from hitl.building.unit import ARDUINO, SUPPORT
 from hitl.firmware.flags import linker_flags
@@ -62,9 +64,9 @@ class _Job:
         if folder is None:
             core = self.tools.archive()
             with store.workshop() as work, in_few_words(sketch.interface):
-                snapshot = store.Snapshot.of(self.tools.files)
                 made = self._made(work, core)
-                folder = store.root() / f"{stem}-{snapshot.digest}"
+                snapshot = self.tools.read(work, sketch.flags).snapshot([])
+                folder = snapshot.folder(stem)
                 store.settle(made, folder, snapshot, contents)
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         made_by, said = self.tools.gcc.version, about["warnings"]
@@ -97,8 +99,13 @@ class _Job:
         how, hal = self.board.compiler, (place / SHARED_FOLDER).as_posix()
         link = (*how.machine, *how.flags, *self.sketch.flags, *linker_flags(self.board, hal))
         parts = objects if core is None else [*objects, core]
+
+        def link_with(more: Sequence[str]) -> None:
+            everything: list[str | Path] = [*link, "-o", program, *parts, *how.libraries, *more]
+            self.tools.run("gcc", *everything, folder=work)
+
         try:
-            self.tools.run("gcc", *link, "-o", program, *parts, *how.libraries, folder=work)
+            run_linker(link_with, work / "elf")
         except BuildError as error:
             if refusal := overflow_error(self.board, self.sketch.name, str(error)):
                 raise refusal from error

@@ -6,12 +6,14 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from hitl.boards import BoardError
 from hitl.boards.description import BoardDescription
 from hitl.building import store
+from hitl.building.reading import REPORT, Read, linked_by, named_by, rules_of, unknown
 from hitl.building.toolchain import CompilerOutput, Toolchain, in_package, named
 
 _TOOLS = ("gcc", "g++", "gcc-ar")
@@ -63,6 +65,18 @@ class Tools:
             return ()
         return tuple(f"-isystem{Path(found.origin).parent / part}" for part in self.how.headers)
 
+    def read(self, work: Path, flags: Sequence[str] = ()) -> Read:
+        """Return what the tools have read in the folder ``work``, which has their reports.
+
+        ``flags`` are those of the user.  Files in ``work`` itself are left out.
+        """
+        files = {*self.files, *(p for rules in work.glob("*.d") for p in rules_of(rules, work))}
+        reports = list(work.glob(f"*{REPORT}"))
+        linked = {p for report in reports for p in linked_by(report, work)} | named_by(flags, work)
+        outside = [{p for p in some if work not in p.parents} for some in (files, linked)]
+        why = unknown(flags, outside[1], bool(reports))
+        return Read(outside[0], outside[1], [self.core] if self.how.core else [], why)
+
     def run(self, tool: str, *arguments: str | Path, folder: Path) -> CompilerOutput:
         """Run the program of the board's compiler that ``tool`` names, such as gcc."""
         return Toolchain(self.how.command(tool), self.gcc.version).run(arguments, folder)
@@ -71,7 +85,8 @@ class Tools:
         """Compile ``source`` and return the warnings."""
         how = self.how
         tool, dialect = ("gcc", how.c) if source.suffix == ".c" else ("g++", how.cpp)
-        common = (*how.machine, *how.defines, *how.flags, *dialect, *self.include, *more)
+        rules = ("-MD", "-MF", into.with_suffix(".d"))
+        common = (*how.machine, *how.defines, *how.flags, *dialect, *self.include, *more, *rules)
         return self.run(tool, *common, "-c", source, "-o", into, folder=into.parent).warnings
 
     def archive(self) -> Path | None:
@@ -84,7 +99,6 @@ class Tools:
         if kept := store.find(stem, (_CORE,)):
             return kept / _CORE
         with store.workshop() as work:
-            snapshot = store.Snapshot.of(self.files)
             made = work / "made"
             made.mkdir()
             objects = []
@@ -92,7 +106,8 @@ class Tools:
                 objects.append(work / f"{source.name}.o")
                 self.compile(source, objects[-1], "-w")
             self.run("gcc-ar", "rcs", made / _CORE, *objects, folder=work)
-            folder = store.root() / f"{stem}-{snapshot.digest}"
+            snapshot = self.read(work).snapshot([])
+            folder = snapshot.folder(stem)
             store.settle(made, folder, snapshot, (_CORE,))
         return folder / _CORE
 

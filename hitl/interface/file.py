@@ -63,6 +63,7 @@ _TABLES = ("code", "inputs", "outputs", "parameters", "tolerance", "variants")
 _VARIANT = ("flags", "real", "sources", "include", "tolerance")
 MOST_ELEMENTS = 65_536
 """Most elements in one table of signals, so that a typing error cannot request gigabytes."""
+_MOST_RESPONSES = 100
 MOST_BYTES = 1 << 20
 """Largest interface file, bytes."""
 
@@ -209,6 +210,22 @@ def _split(reference: str | Path) -> tuple[Path, str]:
     return Path(text), ""
 
 
+def _words(text: str) -> list[str]:
+    """Return the arguments in a response file, split by the rules of gcc and clang."""
+    out: list[str] = []
+    for word in re.finditer(r"(?:\\.|'(?:\\.|[^'])*'|\"(?:\\.|[^\"])*\"|[^\s\\'\"])+", text, re.S):
+        parts = re.finditer(r"\\(.)|'|\"|([^\\'\"]+)", word[0], re.S)
+        bare, quote = "", ""
+        for part in parts:
+            mark = part[0]
+            if mark in ("'", '"') and quote in ("", mark):
+                quote = "" if quote else mark
+            else:
+                bare += part[1] or part[2] or mark
+        out.append(bare)
+    return out
+
+
 class _Reader:
     def __init__(self, path: Path, variant: str, data: dict[str, Any], lines: Lines) -> None:
         self.path, self.variant, self.lines = path, variant, lines
@@ -242,7 +259,7 @@ class _Reader:
             sources=sources,
             headers=self._headers(),
             include=(self.folder, *self._folders("include")),
-            flags=top.texts("flags"),
+            flags=self._flags(),
             libraries=top.texts("libraries"),
             objects=read_statements(code, "objects"),
             initialize=read_statements(code, "initialize"),
@@ -328,6 +345,28 @@ class _Reader:
                 text = f"there is no folder {path}; paths are relative to {self.folder}"
                 raise self.top.error(key, text, element)
         return paths
+
+    def _flags(self) -> tuple[str, ...]:
+        """Return the flags, with the contents of response files (``@FILE``) in their place."""
+        out: list[str] = []
+        for element, flag in enumerate(self.top.texts("flags")):
+            given, files = [flag], 0
+            while given:
+                word = given.pop(0)
+                if not word.startswith("@"):
+                    out.append(word)
+                    continue
+                path, files = self.folder / word[1:], files + 1
+                try:
+                    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+                except OSError as error:
+                    text = f"{word}: cannot read {path}: {error.strerror}; name a file of flags"
+                    raise self.top.error("flags", text, element) from None
+                if files > _MOST_RESPONSES:
+                    text = f"{flag} names more than {_MOST_RESPONSES} files of flags; is it a cycle"
+                    raise self.top.error("flags", f"{text}?", element)
+                given[:0] = _words(text)
+        return tuple(out)
 
     def _paths(self, key: str) -> tuple[Path, ...]:
         return tuple((self.folder / p).resolve() for p in self.top.texts(key))

@@ -189,6 +189,26 @@ def test_what_was_built_is_kept(project: Path) -> None:
     assert replace(again, path=first.path) == first
 
 
+@with_avr_gcc
+@pytest.mark.parametrize("way", ["a header by -include", "a response file"])
+def test_a_change_of_what_the_boards_compiler_has_read_makes_another_image(
+    way: str, project: Path
+) -> None:
+    broken(
+        project,
+        "float c_step(float u);",
+        '#include "c.h"\nfloat c_step(float u) { return BY * u; }',
+    )
+    file = project.parent / ("by.h" if way.startswith("a header") else "options")
+    flags = f'"-include", "{file}"' if file.suffix else f'"@{file}"'
+    project.write_text(TOML.replace('"-fno-builtin"', f'"-fno-builtin", {flags}'))
+    images = []
+    for by in ("0.5f", "0.75f"):
+        file.write_text(f"#define BY {by}\n" if file.suffix else f"-DBY={by}\n")
+        images.append(firmware(project).path.read_bytes())
+    assert images[0] != images[1]
+
+
 def test_board_build_says_what_it_made(tmp_path: Path) -> None:
     said = CliRunner().invoke(board, ["build", F16, "--baud", "115200", "-o", str(tmp_path)])
     assert said.exit_code == 0, said.output

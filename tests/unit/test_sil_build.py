@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import c_parts
@@ -16,6 +18,7 @@ from build_parts import Counting, answer, edit, entries, ignore, write_project
 from hitl.building import store
 from hitl.building.build import build
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
+from hitl.interface import InterfaceError
 
 
 @pytest.fixture
@@ -108,6 +111,207 @@ def test_a_users_library_counts_by_its_contents(project: Path) -> None:
     assert answer(build(project)) == 2.5
     archive(0.75)
     assert answer(build(project)) == 2.75
+
+
+# ---------------------------------------------------------------- what compiler and linker read
+
+Files = Callable[[Path], None]
+
+
+def _object(folder: Path, name: str, value: float) -> Path:
+    source, made = folder / f"{name}.c", folder / f"{name}.o"
+    source.write_text(f"double offset(void) {{ return {value}; }}\n")
+    c_parts.compiled("-fPIC", "-c", source, "-o", made, folder=folder)
+    source.unlink()
+    return made
+
+
+def _calls_offset(folder: Path, *flags: str) -> None:
+    edit(folder / "gain.c", "GAIN * x", "GAIN * x + offset()")
+    edit(folder / "gain.h", "double gain_step", "double offset(void); double gain_step")
+    _flags(folder, *flags)
+
+
+def _flags(folder: Path, *flags: str) -> None:
+    edit(folder / "gain.toml", '"-O0"]', ", ".join(['"-O0"', *(f'"{f}"' for f in flags)]) + "]")
+
+
+def _adds_a_macro(folder: Path, *flags: str) -> None:
+    edit(folder / "gain.c", "GAIN * x", "GAIN * x + BY")
+    _flags(folder, *flags)
+
+
+def _response(folder: Path) -> None:
+    _adds_a_macro(folder, "@options")
+    (folder / "options").write_text("-DOTHER_ONE='a b'\n@inner\n")
+    (folder / "inner").write_text("-DBY=0.5\n")
+
+
+def _linked_object(folder: Path) -> None:
+    _calls_offset(folder, "extra.o")
+    _object(folder, "extra", 0.5)
+
+
+def _archive(folder: Path, how: str) -> None:
+    made = _object(folder, "extra", 0.5)
+    ar = [sys.executable, "-m", "ziglang", "ar", how, "liboffset.a", made.name]
+    subprocess.run(ar, check=True, cwd=folder)
+
+
+def _library(folder: Path) -> None:
+    _calls_offset(folder, "-L", ".", "-loffset")
+    _archive(folder, "rc")
+
+
+def _thin_library(folder: Path) -> None:
+    _calls_offset(folder, "liboffset.a")
+    _archive(folder, "rcT")
+
+
+def _script(folder: Path) -> None:
+    _calls_offset(folder, "parts.ld")
+    (folder / "parts.ld").write_text("INPUT(extra.o)\n")
+    _object(folder, "extra", 0.5)
+
+
+def _forced_header(folder: Path) -> None:
+    _adds_a_macro(folder, "-include", "by.h")
+    (folder / "by.h").write_text("#define BY 0.5\n")
+
+
+def _by_in_header(folder: Path, *flags: str) -> None:
+    edit(folder / "gain.c", '#include "gain.h"', '#include "gain.h"\n#include "by/by.h"')
+    _adds_a_macro(folder, *flags)
+    (folder / "more/by").mkdir()
+    (folder / "more/by/by.h").write_text("#define BY 0.5\n")
+
+
+def _with_rules_for_make(folder: Path) -> None:
+    _by_in_header(folder, "-MMD", "-MFrules.d")
+
+
+def _link_to_header(folder: Path) -> None:
+    _by_in_header(folder)
+    (folder / "other.h").write_text("#define BY 0.75\n")
+    (folder / "more/by/by.h").rename(folder / "more/first.h")
+    (folder / "more/by/by.h").symlink_to(folder / "more/first.h")
+
+
+def _tested_header(folder: Path) -> None:
+    _adds_a_macro(folder)
+    text = '#if __has_include("site.h")\n#include "site.h"\n#else\n#define BY 0.5\n#endif\n'
+    (folder / "gain.c").write_text(text + (folder / "gain.c").read_text())
+
+
+def _assembled(folder: Path) -> None:
+    _calls_offset(folder)
+    source = (
+        '__asm__(".pushsection .rodata\\n.balign 8\\n"\n'
+        '"raw_by: .incbin \\"by.bin\\"\\n.popsection");\n'
+        'extern const double raw_by[] __attribute__((visibility("hidden")));\n'
+        "double offset(void) { return raw_by[0]; }\n"
+    )
+    (folder / "gain.c").write_text(source + (folder / "gain.c").read_text())
+    _write_double(folder, 0.5)
+
+
+def _write_double(folder: Path, value: float) -> None:
+    (folder / "by.bin").write_bytes(struct.pack("<d", value))
+
+
+def _write(name: str, text: str) -> Files:
+    def change(folder: Path) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+    return change
+
+
+def _repoint(folder: Path) -> None:
+    (folder / "more/by/by.h").unlink()
+    (folder / "more/by/by.h").symlink_to(folder / "other.h")
+
+
+def _new_object(folder: Path) -> None:
+    _object(folder, "extra", 0.75)
+
+
+def _archive_again(folder: Path) -> None:
+    _archive(folder, "rc")
+    ar = [sys.executable, "-m", "ziglang", "ar", "rc", "liboffset.a"]
+    subprocess.run([*ar, _object(folder, "extra", 0.75).name], check=True, cwd=folder)
+
+
+BY = "#define BY 0.75\n"
+READ: dict[str, tuple[Files, Files]] = {
+    "a response file within a response file": (_response, _write("inner", "-DBY=0.75\n")),
+    "an object in the flags": (_linked_object, _new_object),
+    "a library by -l in the flags": (_library, _archive_again),
+    "a member of a thin archive": (_thin_library, _new_object),
+    "an object that a linker script names": (_script, _new_object),
+    "a header by -include": (_forced_header, _write("by.h", BY)),
+    "a header beside flags for make": (_with_rules_for_make, _write("more/by/by.h", BY)),
+    "a symbolic link to another header": (_link_to_header, _repoint),
+    "a header in a folder that was not there": (
+        lambda folder: _by_in_header(folder, "-iquote", "later"), _write("later/by/by.h", BY)
+    ),
+    "a header for which __has_include looks": (_tested_header, _write("more/site.h", BY)),
+    "a file that the assembler includes": (_assembled, lambda folder: _write_double(folder, 0.75)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", READ)
+def test_a_change_of_what_the_tools_have_read_makes_another_build(what: str, project: Path) -> None:
+    prepare, change = READ[what]
+    prepare(project.parent)
+    assert answer(build(project)) == 2.5
+    change(project.parent)
+    assert answer(build(project)) == 2.75
+
+
+@pytest.mark.parametrize("flag", ["-march=native", "-fprofile-use", "-B.", "-Wl,@more"])
+def test_a_flag_that_may_read_what_nobody_reports_is_built_each_time(
+    flag: str, project: Path
+) -> None:
+    (project.parent / "more" / "empty").write_text("")
+    (project.parent / "more.rsp").write_text("")
+    flag = flag.replace("@more", "@more.rsp")
+    _flags(project.parent, flag)
+    first, second = build(project), build(project)
+    assert first.folder != second.folder
+    assert (answer(first), answer(second)) == (2.0, 2.0)
+
+
+def test_a_header_in_a_folder_of_the_environment_is_seen(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CPATH", str(tmp_path / "site"))
+    edit(project.parent / "gain.c", '#include "gain.h"', '#include "gain.h"\n#include <ar.h>')
+    assert answer(build(project)) == 2.0
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/ar.h").write_text("#undef GAIN\n#define GAIN 3.0\n")
+    assert answer(build(project)) == 3.0
+
+
+def test_a_compiler_that_is_replaced_under_its_version_makes_another_build(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler, cc = tmp_path / "mycc", shlex.join(find_toolchain().command)
+    monkeypatch.setenv("CC", str(compiler))
+    edit(project.parent / "gain.c", "GAIN * x", "GAIN * x + BY")
+    for by in (0.5, 0.75):
+        compiler.write_text(f'#!/bin/sh\nexec {cc} -DBY={by} "$@"\n')
+        compiler.chmod(0o755)
+        assert answer(build(project)) == 2.0 + by
+
+
+def test_a_response_file_that_is_missing_or_names_itself_is_refused(project: Path) -> None:
+    _flags(project.parent, "@options")
+    with pytest.raises(InterfaceError, match=r"gain.toml:6: @options: cannot read"):
+        build(project)
+    (project.parent / "options").write_text("-DA=1 @options")
+    with pytest.raises(InterfaceError, match="more than 100 files of flags; is it a cycle"):
+        build(project)
 
 
 def test_another_compiler_makes_another_build(

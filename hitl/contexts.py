@@ -16,7 +16,7 @@ from hitl.comparison.back_to_back import Ladder, ProgressWatch, climb
 from hitl.comparison.back_to_back import back_to_back as compared
 from hitl.comparison.on_boards import check_faults, meet, rungs
 from hitl.comparison.tolerances import Tolerances
-from hitl.comparison.verdict import BackToBack, refuse
+from hitl.comparison.verdict import BackToBack
 from hitl.controllers.protocols import interface_of
 from hitl.controllers.sil import CASES
 from hitl.firmware import firmware as firmware_of
@@ -33,43 +33,36 @@ from hitl.plants import (
 from hitl.results.page import write_page
 from hitl.stimuli.file import stimuli_of
 from rtsim.components.allowed_latency import Latencies
+from rtsim.core.outcome import Judged
 from rtsim.core.tag import Duration
 from rtsim.engine.faults.reading import Given
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import Outcome
 from rtsim.runs.pace import MAX, Pace
 
 
-class _WithPage:
+class _WithPage(Judged):
     """A result that names its HTML page if it did not pass."""
 
     page: Path | None
-    ok: bool
-    outcome: Outcome
-    in_words: str
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        """Do nothing, because everything was closed before the result was made."""
-
-    def assert_ok(self) -> None:
-        """Raise :class:`AssertionError` if the comparison failed.
-
-        The message names the signal, the step, the values and the page.  Raises
-        :class:`hitl.comparison.verdict.Undecided` if the comparison is undecided.
-        """
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Call :meth:`assert_ok`, unless the body asked for the outcome or raised an error."""
         __tracebackhide__ = True
-        refuse(self.outcome, self.in_brief)
+        if kind is None and not self.looked:
+            self.assert_ok()
 
     @property
-    def in_brief(self) -> str:
-        return self.in_words if self.page is None else f"{self.in_words}\npage: {self.page}"
+    def in_words(self) -> str:
+        """The verdict with the first failures: signal, step and values; then the page."""
+        words = super().in_words
+        return words if self.page is None else f"{words}\npage: {self.page}"
 
     def __repr__(self) -> str:
-        """Return the text that a failing ``assert result.ok`` shows."""
-        return f"<{self.in_brief}>"
+        """Return the text that a failing ``assert result`` shows."""
+        return f"<{self.in_words}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,8 +113,7 @@ def back_to_back(
     written if the comparison does not pass.  Files are relative to ``folder``.  The other arguments
     and the errors are those of :func:`hitl.comparison.back_to_back.back_to_back`::
 
-        with back_to_back("scenario.py", {"controller": "motor.toml"}) as result:
-            result.assert_ok()
+        back_to_back("scenario.py", {"controller": "motor.toml"}).assert_ok()
     """
     given = folder / recording if isinstance(recording, str | Path) else recording
     translations = in_c(controllers, build, cases, folder)
@@ -172,8 +164,7 @@ def pitl(
     which apply to all runs.  The other arguments are those of :func:`back_to_back`.  Raises an
     error if the board cannot be reached, or is not the expected one::
 
-        with pitl("scenario.py", {"controller": "motor.toml:float"}, latency=0.005) as result:
-            result.assert_ok()
+        pitl("scenario.py", {"controller": "motor.toml:float"}, latency=0.005).assert_ok()
     """
     own = pace if isinstance(pace, Pace) else Pace.of(pace)
     both = rungs(

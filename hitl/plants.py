@@ -141,6 +141,9 @@ class PlantFixture:
         """The scenario with its reference models."""
         self.recording: Recording | None = None
         self.outcome: RunResult | None = None
+        """The result of the last run; ``None`` if it raised an error."""
+        self.outcomes: list[RunResult] = []
+        """The results of all runs that raised no error."""
 
     def __enter__(self) -> Self:
         return self
@@ -185,6 +188,7 @@ class PlantFixture:
         self.outcome = None
         try:
             self.outcome = simulate(scenario, seed=seed, pace=pace, until=until, recorder=recorder)
+            self.outcomes.append(self.outcome)
         finally:
             self.recording = recorder.recording()
         return self.recording

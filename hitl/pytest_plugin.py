@@ -2,17 +2,19 @@
 ``pitl`` and ``board``.  The option ``--board=URL`` sets the board of the last two fixtures.
 
 ``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`.  Files
-are relative to the test file; steps that fail are saved below ``tmp_path``.  Every run of pytest in
-the environment loads this module, so it imports other modules only when a fixture is used.
+are relative to the test file; steps that fail are saved below ``tmp_path``.  A test fails if it
+never asks for the outcome of a comparison, or of a run of ``plant`` that did not pass.  Every run
+of pytest in the environment loads this module, so it imports other modules only when a fixture is
+used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -20,10 +22,13 @@ if TYPE_CHECKING:
     from hitl.contexts import BoardUnderTest, Reported, ReportedLadder
     from hitl.plants import InPlace, PlantFixture, Reference
     from hitl.stepping import Sil
+    from rtsim.core.outcome import Judged
     from rtsim.engine.faults import Fault
     from rtsim.engine.faults.reading import Given
 
 CASES = "cases"
+_CHECKS = pytest.StashKey[list[Callable[[], "list[tuple[str, Judged]]"]]]()
+"""Functions that return the results of which a test must ask the outcome, each with its fixture."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,6 +40,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Board of the fixtures board and pitl: board:NAME is emulated (the default); "
         "serial:///dev/ttyACM0?baud=500000 and serial://COM3 are real.",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that has passed without a look at the outcomes of its comparisons."""
+    try:
+        result = yield
+    except BaseException:  # the test has not passed, so nothing needs to be refused
+        item.stash[_CHECKS] = []
+        raise
+    _refuse_unseen(item)
+    return result
+
+
+def _refuse_unseen(item: pytest.Item) -> None:
+    """Fail if nobody asked for the outcome of a result; each result is reported once."""
+    found = [one for check in item.stash.get(_CHECKS, []) for one in check()]
+    unseen = [(name, result) for name, result in found if not result.looked]
+    if unseen:
+        outcomes = [(name, result.outcome.name.lower(), result) for name, result in unseen]
+        told = [f"{name} is {outcome}: {result.in_words}" for name, outcome, result in outcomes]
+        text = "the test never asked for the outcome; type RESULT.assert_ok() or assert RESULT"
+        pytest.fail("\n".join([text, *told]), pytrace=False)
 
 
 @pytest.fixture
@@ -55,16 +83,27 @@ def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[...
 
 
 @pytest.fixture
-def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., PlantFixture]:
-    """``plant("scenario.py", mass=2.0)`` runs a scenario with its reference models or C code."""
+def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., PlantFixture]]:
+    """``plant("scenario.py", mass=2.0)`` runs a scenario with its reference models or C code.
+
+    A run that did not pass, such as one that ended at a guard that declares a failure, fails the
+    test, unless the test asks for its outcome: ``assert not motor.outcome``.
+    """
     from hitl.plants import PlantFixture
 
     folder = request.path.parent
+    made: list[PlantFixture] = []
 
     def declared(scenario: Reference, /, **settings: object) -> PlantFixture:
-        return PlantFixture(scenario, settings, cases=tmp_path / CASES, folder=folder)
+        made.append(PlantFixture(scenario, settings, cases=tmp_path / CASES, folder=folder))
+        return made[-1]
 
-    return declared
+    def doubtful() -> list[tuple[str, Judged]]:
+        """Return the runs that did not pass; an error of a run was raised by ``fly``."""
+        runs = [run for one in made for run in one.outcomes]
+        return [("plant", run) for run in runs if run.ending.failed or not run.ending.complete]
+
+    yield from _watched(request, declared, doubtful)
 
 
 @pytest.fixture
@@ -81,14 +120,16 @@ def faults(request: pytest.FixtureRequest) -> Callable[..., tuple[Fault, ...]]:
 
 
 @pytest.fixture
-def back_to_back(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Reported]:
+def back_to_back(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[..., Reported]]:
     """Compare C code: ``back_to_back("scenario.py", {"controller": "pid.toml"}).assert_ok()``.
 
     A comparison that does not pass writes a page below ``tmp_path``; the test's report names it.
     """
     from hitl.contexts import back_to_back as compared
 
-    return _reporting(compared, request, tmp_path, "back to back")
+    yield from _reporting(compared, request, tmp_path, "back to back")
 
 
 @pytest.fixture
@@ -105,14 +146,14 @@ def board(request: pytest.FixtureRequest) -> Iterator[BoardUnderTest]:
 @pytest.fixture
 def pitl(
     request: pytest.FixtureRequest, tmp_path: Path, board: BoardUnderTest
-) -> Callable[..., ReportedLadder]:
+) -> Iterator[Callable[..., ReportedLadder]]:
     """Compare a board: ``pitl("scenario.py", {"controller": "pid.toml:single"}).assert_ok()``.
 
     A comparison that does not pass writes a page below ``tmp_path``; the test's report names it.
     """
     from hitl.contexts import pitl as climbed
 
-    return _reporting(climbed, request, tmp_path, "pitl", board=board.url)
+    yield from _reporting(climbed, request, tmp_path, "pitl", board=board.url)
 
 
 def _reporting(
@@ -121,9 +162,10 @@ def _reporting(
     tmp_path: Path,
     title: str,
     **defaults: object,
-) -> Callable[..., Any]:
-    """Return ``compare`` with files relative to the test, and cases and pages in ``tmp_path``."""
+) -> Iterator[Callable[..., Any]]:
+    """Give ``compare`` with files relative to the test, and cases and pages in ``tmp_path``."""
     stem = title.replace(" ", "-")
+    results: list[tuple[str, Judged]] = []
     pages = (tmp_path / f"{stem}-{number}.html" for number in count(1))
 
     def held(scenario: Reference, controllers: InPlace, /, **options: Any) -> Any:
@@ -131,6 +173,21 @@ def _reporting(
         result = compare(scenario, controllers, folder=request.path.parent, **{**own, **options})
         if result.page is not None:
             request.node.add_report_section("call", title, f"page: {result.page}")
+        results.append((title, result))
         return result
 
-    return held
+    yield from _watched(request, held, lambda: results)
+
+
+_Fixture = TypeVar("_Fixture")
+
+
+def _watched(
+    request: pytest.FixtureRequest,
+    fixture: _Fixture,
+    check: Callable[[], list[tuple[str, Judged]]],
+) -> Iterator[_Fixture]:
+    """Give ``fixture``; the test, or at the latest its end, fails for an outcome unasked for."""
+    request.node.stash.setdefault(_CHECKS, []).append(check)
+    yield fixture
+    _refuse_unseen(request.node)

@@ -23,7 +23,7 @@ from rtsim.core.signals import Vector
 from rtsim.models.f16.published import LEAST_S, Comparison, case_of, compare_with_nasa
 from rtsim.record.ending import RunEnding
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import Outcome
+from rtsim.core.outcome import Outcome
 
 _COLUMNS = (
     "time",

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
-from hitl.boards.contract import BoardError
+from hitl.boards.contract import BoardError, BoardGone
 from hitl.boards.known import DEFAULT_URL
 from hitl.boards.paced_line import Timing
 from hitl.boards.urls import parse_url
@@ -172,7 +172,7 @@ class PacedBoard:
             rest = (end - stopwatch()) / 1e9
             if rest <= 0 or len(self._said) > _MOST_SAID:
                 self._process.kill()
-                self._fail(f"did not answer within {self._patience:g} s and was killed")
+                self._fail(f"did not answer within {self._patience:g} s and was killed", BoardGone)
             if select.select([source], [], [], rest)[0]:
                 part = os.read(source, 4096)
                 if not part:
@@ -191,6 +191,6 @@ class PacedBoard:
         words = self._errors.read().decode("utf-8", "replace").strip()
         return f"; it said:\n{words}" if words else ""
 
-    def _fail(self, what: str) -> NoReturn:
+    def _fail(self, what: str, kind: type[BoardError] = BoardError) -> NoReturn:
         self._over = f"the process of the served board {what}"
-        raise BoardError(self._over)
+        raise kind(self._over)

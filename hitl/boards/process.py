@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from hitl.boards import wire
 from hitl.boards.contract import BoardError, BoardGone
-from hitl.worker.ending import KILLED, WorkerEnding
+from hitl.worker.ending import WorkerEnding, from_outside
 from rtsim.core.clock import stopwatch
 
 _PATIENCE_S = 60.0
@@ -154,9 +154,12 @@ class EmulatorProcess:
         raise self._error()
 
     def _error(self) -> BoardError:
-        """Return the error for the failure: :class:`BoardGone` if the process was killed."""
+        """Return the error for the failure: :class:`BoardGone` if the process hung or was killed.
+
+        No program on the board can cause that, because the emulator runs it cycle by cycle.
+        """
         text = self._failed or ""
-        return BoardGone(text) if KILLED in text else BoardError(text)
+        return BoardGone(text) if self._hung or from_outside(text) else BoardError(text)
 
     def _end(self) -> None:
         self._closing.set()

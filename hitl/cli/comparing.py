@@ -12,7 +12,6 @@ import click
 
 from hitl.comparison.back_to_back import BackToBack, Ladder, ProgressWatch
 from hitl.comparison.tolerances import one_after_the_other
-from hitl.results.faults import all_acted, faults_of
 from hitl.results.files import check_result
 from rtsim.cli.common import NO, F
 from rtsim.cli.faults import faults_option
@@ -69,8 +68,8 @@ class ComparisonOptions:
         return one_after_the_other(every, {p: Tolerance(*values) for p, values in some.items()})
 
     def status(self, result: BackToBack | Ladder) -> int:
-        """Return the exit status; with ``--strict``, it is 1 if a fault never acted."""
-        if self.strict and result.ok and not all_acted(result.pairs):
+        """Return the exit status; with ``--strict``, it is 1 if a passed result has doubts."""
+        if self.strict and result.ok and _refused(result):
             return NO
         return result.outcome.value
 
@@ -78,8 +77,7 @@ class ComparisonOptions:
         """Return the reason if the exit status is not 0, else an empty text."""
         if not result.ok:
             return result.in_words
-        idle = [fault.name for fault in faults_of(result.pairs) if not fault.activations]
-        return f"faults that never acted: {', '.join(idle)}" if self.strict and idle else ""
+        return "; ".join(_refused(result)) if self.strict else ""
 
     def writers(self) -> dict[Path, Writer]:
         """Return the function that writes each result file, by path.
@@ -151,8 +149,17 @@ _OPTIONS = (
         "recording]",
     ),
     click.option("--force", is_flag=True, help="Overwrite the file given with -o if it exists."),
-    click.option("--strict", is_flag=True, help="Exit with status 1 if a fault never acted."),
+    click.option(
+        "--strict", is_flag=True,
+        help="Exit with status 1 if a fault never acted, if a stimulus does not reach what it "
+        "names, or if a latency or an exchange with the board is longer than the period.",
+    ),
 )  # fmt: skip
+
+
+def _refused(result: BackToBack | Ladder) -> list[str]:
+    """Return clauses on what ``--strict`` refuses; the faults are those of the last comparison."""
+    return [*result.pairs[-1].never_acted, *result.doubts]
 
 
 def comparison_options(command: F) -> F:

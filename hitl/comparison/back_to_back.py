@@ -217,6 +217,7 @@ def climb(
                 sides=pair.sides,
                 faults=pair.faults(design.result),
                 stimulated=stimulated,
+                too_slow=tuple(pair.slow()) if closed else (),
             )
         )
     return Ladder(tuple(pairs))
@@ -351,13 +352,19 @@ class _Pair:
             if interface is not None and (text := stimuli.outdated(interface)):
                 yield text
 
+    def slow(self) -> Iterator[str]:
+        """Yield a clause for each controller whose latency is longer than its period."""
+        for name in self.above.controllers:
+            yield from too_slow(
+                name, self.conditions.compute(name), self.conditions.component(name).period
+            )
+
     def notes(self, given: Recording | None) -> tuple[str, ...]:
         """Return notes on the comparison: mismatches, long latencies, incomplete recordings."""
         out: list[str] = []
         for name, above in self.above.controllers.items():
-            period = self.conditions.component(name).period
             out += mismatches(name, self.below.controllers[name], above)
-            out += too_slow(name, self.conditions.compute(name), period)
+        out += self.slow()
         if given is not None and given.truncated:
             out.append(f"the recording that gives the inputs was cut off: {given.truncated}")
         elif given is not None and not (ending := RunEnding.of(given)).complete:

@@ -13,10 +13,11 @@ from hitl.comparison.exercise import Effects, FlightCoverage
 from hitl.comparison.flights import OVERLAP
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.record.comparison import Comparison
 from rtsim.record.markup import duration
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.verdict import Outcome, SignalResult
+from rtsim.record.verdict import SignalResult
 
 
 class Spoiled(NamedTuple):
@@ -31,7 +32,7 @@ class Spoiled(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LoopComparison:
+class LoopComparison(Judged):
     """The run of the scenario with the translation, compared with the run of the reference."""
 
     comparison: Comparison
@@ -55,8 +56,7 @@ class LoopComparison:
     """The numbers of requests and effective answers of each controller."""
     covered: FlightCoverage = FlightCoverage()
 
-    @property
-    def outcome(self) -> Outcome:
+    def _judge(self) -> Outcome:
         """Failed if the translation failed; undecided if only the environment failed."""
         ended = self._excused and (self.spoiled is None or self.spoiled.ended)
         if self._charged or (self.error and not ended):
@@ -65,11 +65,6 @@ class LoopComparison:
         effective = not self.effects or any(effect.any for effect in self.effects.values())
         compared = any(result.rows for result in self.comparison.results)
         return Outcome.PASSED if complete and effective and compared else Outcome.UNDECIDED
-
-    @property
-    def ok(self) -> bool:
-        """True if the outcome is passed."""
-        return self.outcome is Outcome.PASSED
 
     @property
     def slipped(self) -> int:
@@ -102,7 +97,7 @@ class LoopComparison:
     @property
     def undecided(self) -> str:
         """A sentence that says why the outcome is undecided; empty if it is not."""
-        if self.outcome is not Outcome.UNDECIDED:
+        if self._judge() is not Outcome.UNDECIDED:
             return ""
         if self._excused:
             why = self.spoiled.why if self.spoiled and not self.slipped else time_needed(self)
@@ -142,8 +137,8 @@ class LoopComparison:
     def to_json(self) -> dict[str, Any]:
         return {
             **self.comparison.to_json(),
-            "ok": self.ok,
-            "outcome": self.outcome.name.lower(),
+            "ok": self._judge() is Outcome.PASSED,
+            "outcome": self._judge().name.lower(),
             "undecided": self.undecided,
             "covered": self.covered.to_json(),
             "effects": {name: effect.to_json() for name, effect in self.effects.items()},

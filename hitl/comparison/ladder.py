@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitl.comparison.mismatches import reservation
-from hitl.comparison.verdict import BackToBack, refuse
-from rtsim.record.verdict import Outcome
+from hitl.comparison.verdict import BackToBack
+from rtsim.core.outcome import Judged, Outcome
 
 
 @dataclass(frozen=True, eq=False)
-class Ladder:
+class Ladder(Judged):
     """Comparisons of neighbouring levels; the first pair begins with the reference model."""
 
     pairs: tuple[BackToBack, ...]
@@ -25,15 +25,9 @@ class Ladder:
         """The names of all levels as in JSON, ``design`` first."""
         return (self.pairs[0].sides.design, *(pair.sides.translation for pair in self.pairs))
 
-    @property
-    def outcome(self) -> Outcome:
+    def _judge(self) -> Outcome:
         """The outcome of all pairs together."""
         return Outcome.of_all(pair.outcome for pair in self.pairs)
-
-    @property
-    def ok(self) -> bool:
-        """True if the outcome is passed."""
-        return self.outcome is Outcome.PASSED
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -56,11 +50,16 @@ class Ladder:
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.unexercised))
 
     @property
+    def doubts(self) -> list[str]:
+        """Clauses on what ``--strict`` refuses besides faults, without repetitions."""
+        return list(dict.fromkeys(text for pair in self.pairs for text in pair.doubts))
+
+    @property
     def in_words(self) -> str:
         """The verdict, followed by the first failures of each pair that fails."""
         verdicts = ", and ".join(pair.statement for pair in self.pairs)
         loops = but = ""
-        if self.ok:
+        if self._judge() is Outcome.PASSED:
             loops = self.pairs[-1].how
             but = reservation(text for pair in self.pairs for text in pair.reserved)
         lines = [f"{self.scenario}: {verdicts}{loops}{but}"]
@@ -68,16 +67,12 @@ class Ladder:
             lines += [f"{pair.sides.gap}, {line}" for line in pair.why]
         return "\n".join(lines)
 
-    def assert_ok(self) -> None:
-        """Raise the same errors as :meth:`BackToBack.assert_ok`."""
-        refuse(self.outcome, self.in_words)
-
     def to_json(self) -> dict[str, Any]:
         """Return plain data; a number that is not finite becomes ``None``."""
         return {
             "scenario": self.scenario,
-            "ok": self.ok,
-            "outcome": self.outcome.name.lower(),
+            "ok": self._judge() is Outcome.PASSED,
+            "outcome": self._judge().name.lower(),
             "columns": list(self.names),
             "settings": self.settings,
             "notes": list(self.notes),

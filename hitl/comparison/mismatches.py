@@ -15,8 +15,8 @@ from hitl.worker.refusal import MISFIT
 from rtsim.components.controller import Controller
 from rtsim.components.latency import Fixed, LatencyModel
 from rtsim.components.protocols import parameters_of
+from rtsim.core.outcome import Outcome
 from rtsim.core.tag import Period
-from rtsim.record.verdict import Outcome
 
 
 def mismatches(

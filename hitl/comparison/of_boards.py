@@ -22,9 +22,9 @@ from hitl.firmware.firmware import Firmware, firmware
 from hitl.interface import Interface, InterfaceError
 from hitl.interface.ranges import ranges_of
 from rtsim.core.errors import ControllerError
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
-from rtsim.record.verdict import Outcome
 
 PATIENCE_S = 10.0
 _UNBOUNDED = 100.0
@@ -83,14 +83,13 @@ class OnHost:
 
 
 @dataclass(frozen=True)
-class OfBoards:
+class OfBoards(Judged):
     """The result of :func:`on_boards`."""
 
     host: OnHost
     rows: Sequence[OnOneBoard]
 
-    @property
-    def outcome(self) -> Outcome:
+    def _judge(self) -> Outcome:
         """Failed if an output differs or the C code fails on this host."""
         if self.differing or (self.host.error and not self.host.environment):
             return Outcome.FAILED

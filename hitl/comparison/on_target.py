@@ -15,6 +15,7 @@ from hitl.protocol.events import EventCounts
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
 from rtsim.core.tag import Period
+from rtsim.record.markup import duration
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +75,22 @@ class OnTarget:
     def wire_ns(self) -> int:
         """Time of the longest request and reply on the wire, ns."""
         return self.budget.request_ns + self.budget.reply_ns
+
+    def too_long(self, name: str) -> str:
+        """Return a clause if the longest exchange does not fit the period of ``name``, else "".
+
+        The frames are the longest ones, the step is the longest observed one.  If an emulated board
+        measured a longer exchange, this one counts.
+        """
+        longest, budget = self.budget.answered_ns, self.budget
+        if self.exchange is not None and self.exchange.clock == TARGET:
+            longest = max(longest, self.exchange.max)
+        if longest <= budget.period_ns:
+            return ""
+        return (
+            f"an exchange of {name} with the board takes up to {duration(longest)}, longer than "
+            f"its period of {duration(budget.period_ns)}, so in real time it misses requests"
+        )
 
     @property
     def counted(self) -> dict[str, int]:

@@ -37,9 +37,10 @@ from hitl.controllers.protocols import interface_of, name_of, warnings_of
 from rtsim.components.controller import Controller
 from rtsim.components.protocols import Described
 from rtsim.core.errors import ScenarioError, ShapeError
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period, Tag
-from rtsim.record.verdict import Outcome, Tolerance, short
+from rtsim.record.verdict import Tolerance, short
 
 
 class First(NamedTuple):
@@ -50,7 +51,7 @@ class First(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class OpenLoop:
+class OpenLoop(Judged):
     """The result of k steps; rows of ``translation`` that were not answered are NaN."""
 
     name: str
@@ -83,8 +84,7 @@ class OpenLoop:
     """Checks of the translation other than its answers."""
     exercise: Exercise = Exercise()
 
-    @property
-    def outcome(self) -> Outcome:
+    def _judge(self) -> Outcome:
         """Failed if an answer or a check is wrong; undecided if the environment failed."""
         differs = any(not s.ok and (s.step is None or s.step < self.answered) for s in self.signals)
         if differs or any(check.problem for check in self.checks):
@@ -92,11 +92,6 @@ class OpenLoop:
         if self.error:
             return Outcome.UNDECIDED if self.environment else Outcome.FAILED
         return Outcome.PASSED if self.exercise.any else Outcome.UNDECIDED
-
-    @property
-    def ok(self) -> bool:
-        """True if the outcome is passed."""
-        return self.outcome is Outcome.PASSED
 
     @property
     def steps(self) -> int:
@@ -180,8 +175,8 @@ class OpenLoop:
         """Return plain data, without the values of the single steps."""
         first = self.first
         return {
-            "ok": self.ok,
-            "outcome": self.outcome.name.lower(),
+            "ok": self._judge() is Outcome.PASSED,
+            "outcome": self._judge().name.lower(),
             "error": self.error,
             "checks": [check._asdict() for check in self.checks],
             **self.exercise.to_json(),

@@ -13,16 +13,16 @@ from hitl.comparison.exercise import Exercise
 from hitl.comparison.open_loop import OpenLoop
 from hitl.stimuli.file import Stimuli
 from hitl.stimuli.ranges import Table
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
-from rtsim.record.verdict import Outcome
 
 Drive = Callable[[Table, NDArray[np.int64]], OpenLoop]
 """A function that runs an open loop on inputs (k, m) and tags (k, 2)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Stimulated:
+class Stimulated(Judged):
     """The open loops of one controller on the stimuli of a file."""
 
     name: str
@@ -61,15 +61,9 @@ class Stimulated:
         )
         return replace(run, exercise=moved)
 
-    @property
-    def outcome(self) -> Outcome:
+    def _judge(self) -> Outcome:
         """The outcome of all stimuli together; passed if the file has none."""
         return Outcome.of_all(loop.outcome for loop in self.loops) if self.loops else Outcome.PASSED
-
-    @property
-    def ok(self) -> bool:
-        """True if the C code does what its reference model does on all stimuli."""
-        return self.outcome is Outcome.PASSED
 
     @property
     def title(self) -> str:
@@ -105,8 +99,8 @@ class Stimulated:
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without the values of the single steps."""
         return {
-            "ok": self.ok,
-            "outcome": self.outcome.name.lower(),
+            "ok": self._judge() is Outcome.PASSED,
+            "outcome": self._judge().name.lower(),
             "file": None if self.stimuli.path is None else str(self.stimuli.path),
             "generated": dict(self.stimuli.generated),
             "stimuli": [

@@ -11,22 +11,18 @@ from hitl.comparison.mismatches import reservation
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from hitl.comparison.stimulated import Stimulated
-from rtsim.core.errors import RtsimError
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
 from rtsim.record.fault_marks import Acted
-from rtsim.record.verdict import Outcome, short
+from rtsim.record.verdict import short
 
 _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
 """Matches the process id and the tag in an error message."""
 
 
-class Undecided(RtsimError):
-    """Raised if a comparison is undecided; a failed comparison raises :class:`AssertionError`."""
-
-
 @dataclass(frozen=True, eq=False)
-class BackToBack:
+class BackToBack(Judged):
     """The result of a comparison.  ``flight`` is ``None`` if there was no closed loop."""
 
     scenario: str
@@ -40,24 +36,20 @@ class BackToBack:
     """The faults that were injected, and how often each acted."""
     stimulated: dict[str, Stimulated] = field(default_factory=dict)
     """The open loops on generated stimuli, by controller name."""
+    too_slow: tuple[str, ...] = ()
+    """Clauses on controllers whose latency is longer than their period."""
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
         """A tuple of this comparison only; a :class:`Ladder` has a tuple of several pairs."""
         return (self,)
 
-    @property
-    def outcome(self) -> Outcome:
+    def _judge(self) -> Outcome:
         """The outcome of the open loops, of the stimuli and of the closed loop together."""
         closed = [] if self.flight is None else [self.flight.outcome]
         stepped = [loop.outcome for loop in self.open.values()]
         stepped += [one.outcome for one in self.stimulated.values()]
         return Outcome.of_all([*stepped, *closed])
-
-    @property
-    def ok(self) -> bool:
-        """True if the outcome is passed."""
-        return self.outcome is Outcome.PASSED
 
     @property
     def closed(self) -> Comparison | None:
@@ -101,7 +93,8 @@ class BackToBack:
         if not flight.error and not flight.comparison.failures:
             return flight.undecided
         if not flight.error:
-            return flight.failure(flight.first or flight.comparison.failures[0])
+            earliest = flight.comparison.failures[0] if flight.first is None else flight.first
+            return flight.failure(earliest)
         first = headline(flight.error)
         reported = any(_alike(first, headline(loop.error)) for loop in self.open.values())
         return first if reported else flight.error
@@ -109,7 +102,7 @@ class BackToBack:
     @property
     def in_words(self) -> str:
         """The verdict, with the first failure of the open and of the closed loop."""
-        if self.ok:
+        if self._judge() is Outcome.PASSED:
             return f"{self.scenario}: {self.statement}{self.how}{reservation(self.reserved)}"
         return "\n".join([f"{self.scenario}: {self.statement}", *self.why])
 
@@ -124,8 +117,9 @@ class BackToBack:
     def statement(self) -> str:
         """The verdict as a clause: ``the C does what its reference model does``."""
         who = f"the {self.sides.translation}"
-        if self.outcome is not Outcome.UNDECIDED:
-            return f"{who} {'does' if self.ok else 'does not do'} {self.sides.aim}"
+        if self._judge() is not Outcome.UNDECIDED:
+            passed = self._judge() is Outcome.PASSED
+            return f"{who} {'does' if passed else 'does not do'} {self.sides.aim}"
         decided = all(loop.ok for loop in self.open.values())
         decided = decided and all(one.ok for one in self.stimulated.values())
         if decided and self.flight is not None and self.flight.too_slow:
@@ -159,11 +153,30 @@ class BackToBack:
         out: list[str] = []
         effects = {} if self.flight is None else self.flight.effects
         out += filter(None, (effect.nothing(name) for name, effect in effects.items()))
-        never = [fault.name for fault in self.faults if not fault.activations]
-        out += [f"these faults never acted: {', '.join(never)}"] if never else []
+        out += [*self.never_acted, *self.doubts]
         wide = self._wide
         what = "signals differ within a tolerance that exceeds a tenth of their range"
         return [*out, *([f"{what}: {', '.join(wide)}"] if wide else [])]
+
+    @property
+    def never_acted(self) -> list[str]:
+        """A clause on the faults that never acted; empty if all acted."""
+        never = [fault.name for fault in self.faults if not fault.activations]
+        return [f"these faults never acted: {', '.join(never)}"] if never else []
+
+    @property
+    def doubts(self) -> list[str]:
+        """Clauses on what else the option ``--strict`` refuses in a comparison that passes."""
+        return [*self.too_slow, *self._too_long]
+
+    @property
+    def _too_long(self) -> list[str]:
+        """Clauses on boards whose exchange takes longer than the period."""
+        flown = {} if self.flight is None else self.flight.targets
+        stepped = {name: loop.target for name, loop in self.open.items()}
+        found = {**stepped, **flown}
+        clauses = (t.too_long(name) for name, t in found.items() if t is not None)
+        return [clause for clause in clauses if clause]
 
     @property
     def _wide(self) -> list[str]:
@@ -196,20 +209,13 @@ class BackToBack:
             out.append(f"closed loop: {self.flight.covered.in_words}")
         return out
 
-    def assert_ok(self) -> None:
-        """Raise :class:`AssertionError` if the comparison failed, :class:`Undecided` if undecided.
-
-        The message names the signal, the step and the values.
-        """
-        refuse(self.outcome, self.in_words)
-
     def to_json(self) -> dict[str, Any]:
         """Return plain data; a number that is not finite becomes ``None``."""
         return {
             "scenario": self.scenario,
             "sides": list(self.sides),
-            "ok": self.ok,
-            "outcome": self.outcome.name.lower(),
+            "ok": self._judge() is Outcome.PASSED,
+            "outcome": self._judge().name.lower(),
             "settings": self.settings,
             "notes": list(self.notes),
             "covered": self.coverage,
@@ -219,15 +225,6 @@ class BackToBack:
             "closed": None if self.flight is None else self.flight.to_json(),
             "explanation": self.explanation,
         }
-
-
-def refuse(outcome: Outcome, text: str) -> None:
-    """Raise the error of an outcome that is not ``PASSED``, with the message ``text``."""
-    __tracebackhide__ = True
-    if outcome is Outcome.FAILED:
-        raise AssertionError(text)
-    if outcome is Outcome.UNDECIDED:
-        raise Undecided(text)
 
 
 def headline(error: str) -> str:

@@ -12,12 +12,12 @@ from hitl.controllers.case import Case, CaseError
 from hitl.controllers.sil import SilController
 from hitl.controllers.trusting import check_c_of_now
 from rtsim.core.errors import ControllerError
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import Tag
-from rtsim.record.verdict import Outcome
 
 
 @dataclass(frozen=True)
-class Rerun:
+class Rerun(Judged):
     """The result of running a case again."""
 
     case: Case
@@ -33,8 +33,7 @@ class Rerun:
     environment: bool = False
     """True if the error belongs to the environment, such as a host without memory."""
 
-    @property
-    def outcome(self) -> Outcome:
+    def _judge(self) -> Outcome:
         """Undecided if the error belongs to the environment and not to the C code."""
         if not self.error:
             return Outcome.PASSED
@@ -43,14 +42,14 @@ class Rerun:
     @property
     def failed(self) -> bool:
         """True if the C code failed again."""
-        return self.outcome is Outcome.FAILED
+        return self._judge() is Outcome.FAILED
 
     def to_json(self) -> dict[str, Any]:
         return {
             "interface": self.case.interface,
             "build": self.kind,
             "failed": self.failed,
-            "outcome": self.outcome.name.lower(),
+            "outcome": self._judge().name.lower(),
             "error": self.error,
             "error_then": self.case.error,
             "steps": self.steps,

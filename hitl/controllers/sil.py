@@ -12,7 +12,7 @@ from hitl.controllers.case import Case
 from hitl.controllers.evidence import Evidence
 from hitl.controllers.parameters import GivenParameters
 from hitl.interface import Interface, load_interface
-from hitl.worker.ending import Died
+from hitl.worker.ending import Died, Stopped
 from hitl.worker.links import SHM, chosen_link
 from hitl.worker.messages import Heard, MalformedMessage, WorkerMessageKind
 from hitl.worker.peer import Peer
@@ -301,8 +301,10 @@ class SilController:
         heard = f" (it sent {self.garbage} malformed messages)" if self.garbage else ""
         text = f"{self.name} did not answer within {self.silence:g} s{heard}; look for an endless "
         text += "loop in its step"
-        self._running().kill()
-        return self.explained(tag, ControllerError(text))
+        worker = self._running()
+        error = Stopped(worker.about) if worker.stopped() else ControllerError(text)
+        worker.kill()
+        return self.explained(tag, error)
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         """Return ``error`` with its step's inputs and the command that repeats the failure."""

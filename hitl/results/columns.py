@@ -11,7 +11,8 @@ from hitl.comparison.outputs import OutputResult
 from hitl.comparison.stimulated import Stimulated
 from hitl.comparison.verdict import BackToBack
 from rtsim.cli.tables import Column
-from rtsim.record.verdict import Outcome, SignalResult, short
+from rtsim.core.outcome import Outcome
+from rtsim.record.verdict import SignalResult, short
 
 _OPEN = (
     Column("output"),

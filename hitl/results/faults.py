@@ -15,11 +15,6 @@ def faults_of(pairs: Sequence[BackToBack]) -> list[Acted]:
     return list(pairs[-1].faults)
 
 
-def all_acted(pairs: Sequence[BackToBack]) -> bool:
-    """Return True if every fault acted, as the option ``--strict`` requires."""
-    return all(fault.activations for fault in faults_of(pairs))
-
-
 def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
     """Return the faults as plain data, as in the summary of a run; empty if there were none."""
     faults = {

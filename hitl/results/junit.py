@@ -20,8 +20,9 @@ from hitl.comparison.verdict import BackToBack
 from hitl.results.faults import faults_of
 from hitl.results.files import write
 from hitl.results.target import facts
+from rtsim.core.outcome import Outcome
 from rtsim.record.junit import Suite, finished, new_document
-from rtsim.record.verdict import Outcome, SignalResult
+from rtsim.record.verdict import SignalResult
 
 
 def write_junit(result: BackToBack | Ladder, path: str | Path, strict: bool = False) -> None:
@@ -30,7 +31,7 @@ def write_junit(result: BackToBack | Ladder, path: str | Path, strict: bool = Fa
 
 
 def junit_xml(result: BackToBack | Ladder, strict: bool = False) -> str:
-    """Return the XML document.  With ``strict``, a fault that never acted is a failure."""
+    """Return the XML document.  With ``strict``, all that ``--strict`` refuses is a failure."""
     root = new_document(f"back to back: {result.scenario}")
     for pair in result.pairs:
         several = len(result.pairs) > 1  # each suite then names its pair
@@ -41,6 +42,7 @@ def junit_xml(result: BackToBack | Ladder, strict: bool = False) -> str:
         if pair.flight is not None:
             _closed(root, pair, pair.flight, several)
     _faults(root, result, strict)
+    _doubts(root, result, strict)
     return finished(root)
 
 
@@ -115,6 +117,20 @@ def _faults(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None
             suite.failure(case, why, about)
         else:
             suite.skipped(case, why)
+    suite.done()
+
+
+def _doubts(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None:
+    """Add a test case for each doubt about a passed result: skipped, or failed with ``strict``."""
+    if not result.doubts:
+        return
+    suite = Suite(root, f"{result.scenario}: doubts", {})
+    for text in result.doubts:
+        case = suite.case(f"{result.scenario}.doubts", text)
+        if strict:
+            suite.failure(case, text, text)
+        else:
+            suite.skipped(case, text)
     suite.done()
 
 

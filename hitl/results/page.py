@@ -21,11 +21,12 @@ from hitl.results.on_boards import boards_html
 from hitl.results.table import executions
 from hitl.results.traces import loop_traces, stepped_traces
 from hitl.results.warnings import warnings_of
+from rtsim.core.outcome import Outcome
 from rtsim.record import figures
 from rtsim.record.markup import block, table, text
 from rtsim.record.page import page
 from rtsim.record.thinning import BUCKETS
-from rtsim.record.verdict import Outcome, short
+from rtsim.record.verdict import short
 
 MOST_PLOTS = 12
 """Most closed-loop signals to plot: failures first, then C outputs, then large differences."""

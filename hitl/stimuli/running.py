@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitl.stimuli.errors import StimuliError
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 
 Table = NDArray[np.float64]
@@ -27,7 +28,7 @@ MOST_SEQUENCES = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class Reached:
+class Reached(Judged):
     """What one sequence reached.
 
     There are g = 2 n goals for n branches: to take each branch, and then, for comparisons, to take
@@ -44,10 +45,16 @@ class Reached:
     sides: Table
     """(g, 2): both sides of the comparison at the least distance."""
 
+    def _judge(self) -> Outcome:
+        """Passed if the controller answered all steps with finite values."""
+        if self.refused:
+            return Outcome.UNDECIDED
+        return Outcome.PASSED if self.status == _OK else Outcome.FAILED
+
     @property
-    def ok(self) -> bool:
-        """True if the controller answered all steps with finite values."""
-        return self.status == _OK
+    def in_words(self) -> str:
+        """How the C code failed, or how many steps it answered."""
+        return self.failure or f"{self.steps} steps were answered"
 
     @property
     def refused(self) -> bool:

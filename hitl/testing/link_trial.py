@@ -18,6 +18,7 @@ from hitl.protocol.line import wire_ns
 from hitl.protocol.messages import LAYOUTS, HelloReply, MessageKind
 from hitl.protocol.session import Session
 from rtsim.core.clock import stopwatch
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 
@@ -40,7 +41,7 @@ def clock_of(link: BoardLink) -> Now:
 
 
 @dataclass(frozen=True)
-class LinkTrial:
+class LinkTrial(Judged):
     """The result of a link test.  Times are ns of the clock of :func:`clock_of`."""
 
     board: HelloReply
@@ -70,10 +71,19 @@ class LinkTrial:
         """Number of malformed or unknown frames that were received."""
         return sum(self.counts.garbage.values()) + self.counts.meaningless
 
+    def _judge(self) -> Outcome:
+        """Passed if every request had exactly one answer, and nothing else arrived."""
+        if self.lost or self.repeated or self.garbage:
+            return Outcome.FAILED
+        return Outcome.PASSED if self.sent else Outcome.UNDECIDED
+
     @property
-    def ok(self) -> bool:
-        """True if every request had exactly one answer, and nothing else arrived."""
-        return not (self.lost or self.repeated or self.garbage)
+    def in_words(self) -> str:
+        """How many requests were answered, and what else arrived."""
+        return (
+            f"{len(self.trips)} of {self.sent} requests were answered; answers repeated: "
+            f"{self.repeated}, malformed frames: {self.garbage}"
+        )
 
     @property
     def wire_ns(self) -> int:

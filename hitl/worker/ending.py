@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hitl.worker.refusal import misfit
 from rtsim.core.errors import ControllerError
+from rtsim.core.outcome import Judged, Outcome
 
 _MEANINGS = {
     "SIGFPE": "an integer division by zero or with overflow",
@@ -17,9 +18,21 @@ _MEANINGS = {
     "SIGILL": "an invalid instruction",
     "SIGTRAP": "a trap that the compiler inserted: code that must not be reached was reached",
     "SIGKILL": "it was killed from outside, or the memory was exhausted",
+    "SIGXCPU": "its CPU time reached the limit of this shell: ulimit -t",
 }
-KILLED = "was ended by SIGKILL"
-"""Text about a process that was killed from outside; its error does not judge the C code."""
+FROM_OUTSIDE = (
+    "SIGKILL",
+    "SIGTERM",
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGXCPU",
+)
+"""Signals that another program sends, so that the end of the process does not judge the C code."""
+_STOPPED = "was stopped from outside"
+_OUTSIDE = re.compile(rf"\bwas ended by (?:{'|'.join(FROM_OUTSIDE)})\b|\b{_STOPPED}\b")
 _REPORT = re.compile(r"^.*(?:ERROR: AddressSanitizer|runtime error: ).*", re.M)
 _AFTER_REPORT = re.compile(r"^Shadow bytes around", re.M)
 _LEFT = re.compile(r"^worker: the C called exit\(\) in its (\w+)\n?", re.M)
@@ -28,7 +41,7 @@ _MOST_CHARACTERS = 4000
 
 
 @dataclass(frozen=True)
-class WorkerEnding:
+class WorkerEnding(Judged):
     """The exit status of a process (negative: the signal), and its printed output."""
 
     code: int
@@ -38,28 +51,31 @@ class WorkerEnding:
     """True if the process did not end on request and was killed."""
     silent: bool = False
     """True if the process ended on request, but without its final message."""
+    stopped: bool = False
+    """True if a signal had stopped the process, so that it could not end on request."""
 
-    @property
-    def ok(self) -> bool:
-        """True if the process did its work and ended on request."""
-        return self.code == 0 and not self.unresponsive and not self.silent
+    def _judge(self) -> Outcome:
+        """Passed if the process did its work and ended on request; undecided if killed."""
+        if self.killed:
+            return Outcome.UNDECIDED
+        well = self.code == 0 and not self.unresponsive and not self.silent
+        return Outcome.PASSED if well else Outcome.FAILED
 
     @property
     def killed(self) -> bool:
-        """True if the process was killed from outside, for example for lack of memory."""
-        return self.code == -signal.SIGKILL and not self.unresponsive
+        """True if the process was ended from outside, for example for lack of memory."""
+        return self.stopped or (_name(self.code) in FROM_OUTSIDE and not self.unresponsive)
 
     @property
     def in_words(self) -> str:
         """The end of the process as the predicate of a sentence."""
+        if self.stopped:
+            return f"{_STOPPED}, so it did not end on request and was killed"
         if self.unresponsive:
             return "did not end on request and was killed"
         if self.code >= 0:
             return f"ended with exit status {self.code}{self._by_whom}"
-        try:
-            name = signal.Signals(-self.code).name
-        except ValueError:
-            return f"was ended by signal {-self.code}"
+        name = _name(self.code)
         meaning = _MEANINGS.get(name, "")
         return f"was ended by {name}" + (f" ({meaning})" if meaning else "")
 
@@ -85,11 +101,38 @@ class WorkerEnding:
         return report[: cut.start() if cut else None][:_MOST_CHARACTERS].rstrip()
 
 
+def _name(code: int) -> str:
+    """Return the name of the signal that the exit status ``code`` < 0 stands for."""
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def from_outside(text: str) -> bool:
+    """Return True if ``text`` says that a process was ended or stopped from outside.
+
+    Only its first line counts, because the output of the process follows.
+    """
+    return bool(_OUTSIDE.search(text.partition("\n")[0]))
+
+
+class Stopped(ControllerError):
+    """Raised if a worker does not answer because a signal has stopped its process."""
+
+    environment = True
+
+    def __init__(self, about: str) -> None:
+        super().__init__(
+            f"{about} {_STOPPED} (SIGSTOP, or a debugger) and does not answer; start the run again"
+        )
+
+
 class Died(ControllerError):
     """Raised if a worker ended without being asked to, or with an error."""
 
     def __init__(self, about: str, ending: WorkerEnding) -> None:
         self.ending = ending
-        self.environment = ending.killed
+        self.environment = ending.outcome is Outcome.UNDECIDED
         said = f"; it said:\n{ending.said}" if ending.said else ""
         super().__init__(f"{about} {ending.in_words}{said}")

@@ -51,6 +51,10 @@ class Peer(ABC):
     def gone(self) -> bool:
         """Return True if the worker has ended or has closed the link."""
 
+    def stopped(self) -> bool:
+        """Return True if a signal has stopped the worker; False if that cannot be known."""
+        return False
+
     @abstractmethod
     def why_gone(self) -> ControllerError:
         """Return the error that explains why the worker is gone."""

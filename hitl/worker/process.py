@@ -102,15 +102,23 @@ class Worker(Peer):
     def gone(self) -> bool:
         return self._process.poll() is not None or self.link.lost()
 
+    def stopped(self) -> bool:
+        if not hasattr(os, "waitid"):  # before Python 3.13 on macOS
+            return False
+        changed = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+        with contextlib.suppress(ChildProcessError):
+            return os.waitid(os.P_PID, self.pid, changed) is not None
+        return False
+
     def why_gone(self) -> ControllerError:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_DYING_S)
             return Died(self.about, self._ending())
         return ControllerError(f"{self.about} has closed its link, but its process still runs")
 
-    def _ending(self, unresponsive: bool = False, silent: bool = False) -> WorkerEnding:
+    def _ending(self, **how: bool) -> WorkerEnding:
         code = self._process.wait()
-        return WorkerEnding(code, _tail(self._out), _tail(self._err), unresponsive, silent)
+        return WorkerEnding(code, _tail(self._out), _tail(self._err), **how)
 
     def stop(self) -> WorkerEnding:
         """Ask the worker to terminate; kill it if it has not ended after :data:`END_S`.
@@ -123,8 +131,9 @@ class Worker(Peer):
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
+            stopped = self.stopped()
             self.kill()
-            return self._ending(unresponsive=True)
+            return self._ending(unresponsive=True, stopped=stopped)
         return self._ending(silent=not self._took_leave())
 
     def _took_leave(self) -> bool:

@@ -14,10 +14,10 @@ from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.cli.trust import trust_options
+from rtsim.core.outcome import Outcome
 from rtsim.core.tag import to_ns
 from rtsim.record.ending import CUT_OFF
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import Outcome
 from rtsim.runs.diverging import Verdict
 from rtsim.runs.diverging import diverge as find
 from rtsim.runs.diverging.first import Place

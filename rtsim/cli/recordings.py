@@ -14,13 +14,13 @@ from rtsim.cli.common import json_option, reports_errors, seconds, show_result
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.record.atomic_write import write_whole
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.pairing import what_both_have
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import Outcome
 
 _path = click.Path(path_type=Path)
 _MICROSTEP = (

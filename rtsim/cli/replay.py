@@ -19,6 +19,7 @@ from rtsim.cli.tables import console
 from rtsim.cli.trust import trust_options
 from rtsim.cli.window import view_options
 from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window
@@ -30,7 +31,6 @@ from rtsim.record.exact import compare_exact
 from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording
 from rtsim.record.repeated import ended_otherwise
-from rtsim.record.verdict import Outcome
 from rtsim.runs.replay import changed_since, fed_tracks, rerun, scenario_of
 from rtsim.runs.resume import moment, nearest
 
@@ -168,15 +168,22 @@ def replay(
 
 
 @dataclass(frozen=True)
-class Checked:
+class Checked(Judged):
     """The result of a replay; ``verdict`` is set if values were compared with a tolerance."""
 
     result: dict[str, Any]
-    outcome: Outcome
+    judgement: Outcome
     ending: RunEnding
     """How the recorded run ended."""
     verdict: Comparison | None = None
     growth: Growth | None = None
+
+    def _judge(self) -> Outcome:
+        return self.judgement
+
+    @property
+    def in_words(self) -> str:
+        return self.why
 
     @property
     def why(self) -> str:

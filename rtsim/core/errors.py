@@ -13,6 +13,7 @@
     ├── OverrunError         the loop fell behind further than its policy allows
     ├── RecordingError       a recording cannot be written or read
     ├── TrustError           a file names code that the user has not trusted
+    ├── Undecided            an outcome is neither passed nor failed
     └── CheckpointError      a checkpoint cannot be taken, written, read or resumed
 """
 
@@ -76,6 +77,10 @@ class RecordingError(RtsimError):
 
 class CheckpointError(RtsimError):
     """A checkpoint cannot be taken, written, read or resumed."""
+
+
+class Undecided(RtsimError):
+    """Raised if an outcome is undecided where passed or failed is needed."""
 
 
 class TrustError(RtsimError):

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Signal
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record import notebook
@@ -40,7 +41,6 @@ from rtsim.record.verdict import (
     CELLS,
     EXACT,
     ComparedSignal,
-    Outcome,
     SignalResult,
     Tolerance,
     Values,
@@ -73,7 +73,7 @@ class ComparedRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Judged):
     """The result of a comparison for each signal of the baseline."""
 
     results: list[SignalResult]
@@ -85,18 +85,13 @@ class Comparison:
     """How the baseline and the candidate ended."""
     covered: ComparedRows = ComparedRows()
 
-    @property
-    def outcome(self) -> Outcome:
+    def _judge(self) -> Outcome:
         """Failed if a signal failed; undecided if rows could not be compared; else passed."""
         if self.failures:
             return Outcome.FAILED
         if self.undecided or all(r.empty for r in self.results):
             return Outcome.UNDECIDED
         return Outcome.PASSED
-
-    @property
-    def ok(self) -> bool:
-        return self.outcome is Outcome.PASSED
 
     @property
     def failures(self) -> list[SignalResult]:
@@ -121,10 +116,15 @@ class Comparison:
             return f"{many}; {worst.name}: {worst.reason}"
         if self.undecided:
             return "; ".join(self.undecided)
-        return "there was no value to compare" if self.outcome is Outcome.UNDECIDED else ""
+        return "there was no value to compare" if self._judge() is Outcome.UNDECIDED else ""
+
+    @property
+    def in_words(self) -> str:
+        """The outcome and its reason, or what was compared."""
+        return f"{self._judge().name.lower()}: {self.why or self.covered}"
 
     def _repr_html_(self) -> str:
-        facts = {"outcome": self.outcome.name.lower(), "why": self.why, "compared": self.covered}
+        facts = {"outcome": self._judge().name.lower(), "why": self.why, "compared": self.covered}
         rows = [one.cells() for one in self.worst_first() if not one.stamp]
         return notebook.shown("Comparison", facts, CELLS, rows)
 
@@ -132,8 +132,8 @@ class Comparison:
         """Return plain data; an infinite or undefined difference is null."""
         signals = [r.to_json() for r in self.results]
         return {
-            "ok": self.ok,
-            "outcome": self.outcome.name.lower(),
+            "ok": self._judge() is Outcome.PASSED,
+            "outcome": self._judge().name.lower(),
             "undecided": self.undecided,
             "rows": self.covered.rows,
             "rows_there": self.covered.there,
@@ -169,7 +169,7 @@ def compare(
     matches no signal.
 
         verdict = compare(baseline, candidate, {"f16.*": (1e-6, 1e-9)})
-        assert verdict.ok, verdict.failures
+        verdict.assert_ok()
     """
     rules = _checked(tolerances or {}, baseline)
     endings = tuple(RunEnding.of(one).up_to(until_ns) for one in (baseline, candidate))

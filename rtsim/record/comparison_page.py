@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from rtsim.core.outcome import Outcome
 from rtsim.record.charts import Chart, grid
 from rtsim.record.comparison import Comparison
 from rtsim.record.markup import table, text
 from rtsim.record.overlay import overlaid
 from rtsim.record.page import page
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import Outcome, SignalResult
+from rtsim.record.verdict import SignalResult
 
 MOST_PLOTS = 12
 """Number of signals that are drawn; the others are in the table only."""

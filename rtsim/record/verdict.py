@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Kind, Signal
 from rtsim.core.tag import Tag
 from rtsim.record.reading import TrackData
@@ -24,28 +23,6 @@ LARGE = 0.1
 Matrix: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
 Index: TypeAlias = NDArray[np.intp]
-
-
-class Outcome(Enum):
-    """The outcome of a comparison; its value is the exit status of the command.
-
-    ``docs/verdicts.md`` explains the rules.
-    """
-
-    PASSED = 0
-    FAILED = 1
-    UNDECIDED = 2
-    """Neither passed nor failed: the environment failed, the host was too slow, or there was
-    nothing to compare."""
-
-    @classmethod
-    def of_all(cls, outcomes: Iterable[Outcome]) -> Outcome:
-        """Return FAILED if any failed; else UNDECIDED if any is undecided or none is given."""
-        found = set(outcomes)
-        for worst in (cls.FAILED, cls.UNDECIDED):
-            if worst in found:
-                return worst
-        return cls.PASSED if found else cls.UNDECIDED
 
 
 class Tolerance(NamedTuple):
@@ -64,7 +41,7 @@ CELLS = ("signal", "unit", "rows", "largest difference", "relative", "first diff
 
 
 @dataclass(frozen=True)
-class SignalResult:
+class SignalResult(Judged):
     """The comparison of one signal; ``reason`` states why it fails."""
 
     name: str
@@ -88,10 +65,21 @@ class SignalResult:
     stamp: bool = False
     """True for an integer beside the signals, such as the arrival of a message."""
 
+    def _judge(self) -> Outcome:
+        """Failed for a reason; undecided without a row to compare."""
+        if self.reason:
+            return Outcome.FAILED
+        return Outcome.PASSED if self.rows else Outcome.UNDECIDED
+
     @property
     def ok(self) -> bool:
-        """True if the signal did not fail."""
+        """True if the signal did not fail; also true if it had no row to compare."""
         return not self.reason
+
+    @property
+    def in_words(self) -> str:
+        """The signal and its verdict."""
+        return f"{self.name}: {self.verdict}"
 
     @property
     def empty(self) -> bool:

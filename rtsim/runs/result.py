@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.errors import RecordingError, UnknownName
+from rtsim.core.errors import OverrunError, RecordingError, UnknownName
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, START, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.system import System
-from rtsim.record.ending import RunEnding
+from rtsim.record.ending import LACKING, RunEnding
 from rtsim.record.memory_recorder import Recorder
 from rtsim.record.table import SignalTable, TableKeywords, Tabular, signal_table
 from rtsim.timing.certificate import Certificate
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class RunResult(Tabular):
+class RunResult(Tabular, Judged):
     """The result of one run; a run that went back to a checkpoint has several segments."""
 
     ending: RunEnding
@@ -63,6 +64,26 @@ class RunResult(Tabular):
     These messages have no rows."""
     earlier: tuple[RunResult, ...] = ()
     """The segments before this one."""
+
+    def _judge(self) -> Outcome:
+        """Failed after an error, or at a guard that declares a failure.
+
+        Undecided if the run was stopped from outside, if its recording is incomplete, or if its
+        error belongs to the environment.
+        """
+        outside = isinstance(self.error, (OverrunError, *LACKING))
+        outside = outside or getattr(self.error, "environment", False)
+        if not outside and (self.error is not None or self.ending.failed):
+            return Outcome.FAILED
+        complete = self.error is None and self.lost is None and self.ending.complete
+        return Outcome.PASSED if complete else Outcome.UNDECIDED
+
+    @property
+    def in_words(self) -> str:
+        """How the run ended, and its error."""
+        text = f"the run {self.ending}"
+        more = [str(one) for one in (self.error, self.lost) if one is not None]
+        return "; ".join([text, *(one for one in more if one not in text)])
 
     @property
     def reason(self) -> str:

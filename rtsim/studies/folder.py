@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.clock import stopwatch
-from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.errors import RtsimError, ScenarioError, Undecided
 from rtsim.core.signals import Vector
 from rtsim.studies.designs.base import Integers
 from rtsim.studies.histories import POINTS
@@ -71,6 +71,13 @@ class Folder:
         self._next = self._free()
         values = POINTS * len(plan.job.histories)
         self._most = max(1, min(_MOST_ROWS, _MOST_VALUES // max(1, values)))
+
+    def __bool__(self) -> bool:
+        """Raise :class:`Undecided`: many runs have no single outcome."""
+        raise Undecided(
+            f"the folder {self.path} is neither true nor false; the outcomes of its requirements "
+            "are in rtsim.studies.summary.summarise(folder)['requirements']"
+        )
 
     @classmethod
     def new(cls, path: Path, plan: Plan) -> Folder:

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.record.ending import TO_THE_END
 from rtsim.runs.pace import MAX, Pace
 from rtsim.studies.campaign import Campaign
@@ -130,7 +131,7 @@ def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class Repeated(Judged):
     """A run of a study that was run again."""
 
     row: Row
@@ -149,6 +150,19 @@ class Repeated:
         if self.row.reason not in (*TO_THE_END, self.ended):
             return f"run {run} did not reach its end, so nothing is compared"
         return ""
+
+    def _judge(self) -> Outcome:
+        """Failed if the digests differ; undecided if they are not compared."""
+        if self.undecided:
+            return Outcome.UNDECIDED
+        return Outcome.PASSED if self.equal else Outcome.FAILED
+
+    @property
+    def in_words(self) -> str:
+        """What was found about the two digests."""
+        differs = "equals" if self.equal else "differs from"
+        run = f"run {self.row.order.run}"
+        return self.undecided or f"the digest of {run} {differs} the stored one"
 
     @property
     def equal(self) -> bool | None:

@@ -26,13 +26,13 @@ from hitl.controllers.sil import SilController
 from rtsim.components.controller import PythonController
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
+from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.file import FileRecorder
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import Outcome
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

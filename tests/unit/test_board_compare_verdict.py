@@ -16,7 +16,7 @@ from hitl.comparison.of_boards import Difference, OfBoards, OnHost, on_boards, r
 from hitl.interface import load_interface
 from rtsim.cli import main
 from rtsim.core.errors import ControllerError
-from rtsim.record.verdict import Outcome
+from rtsim.core.outcome import Outcome
 
 SOURCE = """
 #include <math.h>

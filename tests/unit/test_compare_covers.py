@@ -10,11 +10,12 @@ import pytest
 from test_cli import data, rtsim
 
 from rtsim.cli.recordings import tolerances
+from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import Comparison, compare
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import Outcome, SignalResult, Tolerance
+from rtsim.record.verdict import SignalResult, Tolerance
 
 MS = 1_000_000
 PLANT = """

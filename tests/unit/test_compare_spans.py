@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signals
 from rtsim.record.comparison import ComparedRows, Comparison, compare
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import Outcome
 
 MS = 1_000_000
 

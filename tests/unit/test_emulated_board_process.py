@@ -15,6 +15,7 @@ import pytest
 from emulated_board_parts import IMAGES, need, on_each, running, with_simavr
 
 from hitl.boards import BoardError, node, simavr
+from hitl.boards.contract import BoardGone
 from hitl.boards.emulated import EmulatedBoard
 from rtsim.core.clock import stopwatch
 
@@ -113,7 +114,7 @@ def test_the_fake_is_well_otherwise() -> None:
 
 def test_one_that_hangs_is_killed() -> None:
     board = fake("sys.stdout.buffer.flush(); import threading; threading.Event().wait()", 0.2)
-    with pytest.raises(BoardError, match=r"did not answer within 0\.2 s and was killed"):
+    with pytest.raises(BoardGone, match=r"did not answer within 0\.2 s and was killed"):
         board.advance(100)
     assert gone(board._process.pid)
     board.close()
@@ -169,7 +170,7 @@ def test_a_killed_parent_leaves_no_emulator(backend: str) -> None:
 def test_an_emulator_that_is_killed_is_named(backend: str) -> None:
     with running("echo_500000", backend) as board:
         os.kill(board._process.pid, signal.SIGKILL)
-        with pytest.raises(BoardError, match=rf"\({backend}\) was ended by SIGKILL"):
+        with pytest.raises(BoardGone, match=rf"\({backend}\) was ended by SIGKILL"):
             board.advance(100)
 
 

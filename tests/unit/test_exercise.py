@@ -199,6 +199,51 @@ def test_a_killed_process_spoils_a_flight_from_the_first_on() -> None:
     assert spoiled_by(flown(("Other", 1, "law", ""), started={"law": KILLED})) is None
 
 
+WELL = SimpleNamespace(environment=False)
+
+
+def asked(answers: dict[str, tuple[int, int]], *events: Any, **how: Any) -> LoopRun:
+    """A flight that ended at 100 ns: the last request and the last answer of each controller."""
+    recorder = MemoryRecorder()
+    tracks = [
+        (recorder.track(f"messages/{topic}", (), Signals("x")), last)
+        for name, both in answers.items()
+        for topic, last in zip((request_topic(name), name), both, strict=True)
+    ]
+    tracks += [(recorder.track("plant", (), Signals("x")), 100)]
+    recorder.start({})
+    for track, last in tracks:
+        for ns in range(0, last + 1, 10):
+            track.append(ns, (), np.zeros(1))
+    for kind, ns, source, text in events:
+        recorder.event(Tag(ns), kind, source, text, {"allowed": 5})
+    recorder.finish({})
+    return LoopRun(recorder.recording(), how.pop("started", dict.fromkeys(answers, WELL)), **how)
+
+
+def test_a_flight_is_spoiled_from_the_first_pending_request_on() -> None:
+    ended = {"environment": True, "error": "killed"}
+    assert spoiled_by(asked({"law": (90, 80)}, **ended)) == Spoiled(90, "killed")
+    assert spoiled_by(asked({"law": (90, 90)}, **ended)) == Spoiled(100, "killed")
+    two = {"law": (90, 90), "slow": (70, 60)}
+    assert spoiled_by(asked(two, **ended)) == Spoiled(70, "killed")
+    late = ("Late", 75, "slow", "late")
+    assert spoiled_by(asked(two, late, **ended)) == Spoiled(100, "killed")
+
+
+def test_c_that_failed_earlier_is_not_excused_by_a_process_killed_later() -> None:
+    both = {"law": (30, 20), "other": (90, 80)}
+    failed = ("Failed", 35, "law", "it crashed")
+    found = spoiled_by(asked(both, failed, environment=True, error="killed"))
+    assert found == Spoiled(90, "killed")
+    started = {"law": WELL, "other": KILLED}
+    killed = failed, ("Failed", 95, "other", "killed")
+    assert spoiled_by(asked(both, *killed, started=started)) == Spoiled(90, "killed")
+    found = spoiled_by(asked(both, killed[1], started=started, error="law crashed"))
+    assert found is not None
+    assert not found.ended
+
+
 def test_late_answers_spoil_a_flight_by_the_wall_clock_and_no_other() -> None:
     late = ("Late", 40, "law", "late by 3"), ("Late", 90, "law", "late by 4")
     found = spoiled_by(flown(*late, paced=True))

@@ -14,12 +14,13 @@ from hitl.comparison.exercise import Effects
 from hitl.comparison.flight import LoopComparison, Spoiled, allowance, time_needed
 from hitl.comparison.flights import OVERLAP
 from hitl.comparison.spoiling import _delayed
+from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import Outcome, SignalResult, Tolerance
+from rtsim.record.verdict import SignalResult, Tolerance
 
 MS = 1_000_000
 FINE = SignalResult("p.x", rows=5)
@@ -42,8 +43,10 @@ def flight(*results: SignalResult, end: int = 100, **how: Any) -> LoopComparison
     return LoopComparison(Comparison(list(results)), run, run, (run, run), **how)
 
 
-def target(pacing: Timing | None = None, exchange: Any = None) -> Any:
-    return SimpleNamespace(pacing=pacing, exchange=exchange)
+def target(
+    pacing: Timing | None = None, exchange: Any = None, url: str = "serial:///dev/ttyACM0"
+) -> Any:
+    return SimpleNamespace(pacing=pacing, exchange=exchange, url=url)
 
 
 SLIPPED = Timing(slips=2, slipped_ns=3 * MS)
@@ -135,6 +138,8 @@ def test_a_late_answer_of_an_emulated_board_is_the_hosts_if_the_board_had_time_b
     exchange = None if longest_ns is None else SimpleNamespace(max=longest_ns)
     assert _delayed(target(timing, exchange), 15 * MS) is host
     assert not _delayed(None, 15 * MS)
+    assert not _delayed(target(), 15 * MS)
+    assert _delayed(target(url="board:uno"), 15 * MS), "the emulator hung or was ended"
 
 
 def test_a_slip_is_told_also_where_answers_were_late() -> None:

@@ -103,7 +103,7 @@ def test_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rtsim("run", *UNSTABLE, "-o", "a.mcap", "--json").exit_code == 2
     Path("faults.toml").write_text(RARE)
     done = rtsim("run", *UNSTABLE, "--no-record", "--strict", "--faults", "faults.toml", "--json")
-    assert check(done, "failed")["why"] == "faults that never acted: rare"
+    assert check(done, "failed")["why"] == "these faults never acted: rare"
 
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
@@ -145,7 +145,7 @@ def test_c_against_its_reference_model() -> None:
     assert flown["reason"] == "end"
     Path("faults.toml").write_text(RARE)
     told = check(rtsim(*test, "--faults", "faults.toml", "--strict"), "failed")
-    assert (told["exit_status"], told["why"]) == (1, "faults that never acted: rare")
+    assert (told["exit_status"], told["why"]) == (1, "these faults never acted: rare")
     motor = Path("motor.c")
     motor.write_text(motor.read_text().replace("return wanted;", "return wanted + (real)1;"))
     assert "voltage" in check(rtsim(*test), "failed")["why"]

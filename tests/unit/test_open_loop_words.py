@@ -16,9 +16,9 @@ from hitl.comparison.open_loop import OpenLoop, open_loop
 from hitl.comparison.tolerances import Tolerances
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError, ShapeError, UnknownName
+from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period, Tag
-from rtsim.record.verdict import Outcome
 
 TENTH = Period.of("0.1")
 Rows = list[list[float]]

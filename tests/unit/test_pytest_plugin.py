@@ -44,6 +44,111 @@ def pytest_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
+UNSEEN = """\
+import functools
+import pytest
+
+MOTOR = "scenario.py", {"controller": "motor.toml"}
+
+@pytest.fixture
+def back_to_back(back_to_back):
+    return functools.partial(back_to_back, closed=False, until=0.3)
+
+def test_no_look(back_to_back):
+    back_to_back(*MOTOR)
+
+def test_only_printed(back_to_back):
+    print(back_to_back(*MOTOR))
+    print(back_to_back(*MOTOR).to_json())
+
+def test_truth(back_to_back):
+    assert back_to_back(*MOTOR)
+
+def test_outcome(back_to_back):
+    assert back_to_back(*MOTOR).outcome
+
+def test_ok(back_to_back):
+    assert back_to_back(*MOTOR).ok
+
+def test_with(back_to_back):
+    with back_to_back(*MOTOR) as result:
+        assert result
+
+def test_with_nothing(back_to_back):
+    with back_to_back(*MOTOR):
+        pass
+
+def test_one_of_two(back_to_back):
+    back_to_back(*MOTOR)
+    assert back_to_back(*MOTOR) or True
+
+def test_in_another_fixture(compared):
+    pass
+
+def test_error_of_its_own(back_to_back):
+    back_to_back(*MOTOR)
+    raise ValueError("its own")
+
+def test_expected(back_to_back):
+    assert not back_to_back(*MOTOR)
+
+def test_expected_with(back_to_back):
+    with back_to_back(*MOTOR) as result:
+        assert not result.ok
+"""
+CONFTEST = """\
+import pytest
+
+@pytest.fixture
+def compared(back_to_back):
+    return back_to_back("scenario.py", {"controller": "motor.toml"}, closed=False, until=0.3)
+"""
+FELL = """\
+from rtsim import Guard, Model, Scenario, Signal, Signals
+
+def fall(t, x, z, u, p, dx):
+    dx[0] = -1.0
+
+def height(t, x, z, u, p, g):
+    g[0] = x[0]
+
+def scenario():
+    ground = Guard("ground", -1, terminal=True, failure="it fell")
+    ball = Model(
+        name="ball", states=Signals(Signal("height", "m", initial=1.0)), derivative=fall,
+        guards=(ground,), guard=height,
+    )
+    out = Scenario("ball", until=2.0)
+    out.plant("ball", ball, step=0.1)
+    return out
+"""
+FALLS = """\
+def test_no_look(plant):
+    plant("fell.py").fly()
+
+def test_only_data(plant):
+    assert plant("fell.py").fly()["ball.height"][0] == 1.0
+
+def test_truth(plant):
+    ball = plant("fell.py")
+    ball.fly()
+    assert ball.outcome
+
+def test_expected(plant):
+    ball = plant("fell.py")
+    ball.fly()
+    assert not ball.outcome
+
+def test_before_it_falls(plant):
+    assert plant("fell.py").fly(until=0.5)["ball.height"][0] == 1.0
+"""
+
+
+def states(told: str, of: str) -> set[str]:
+    """Return the names of the tests that pytest lists as ``FAILED``, ``ERROR`` or ``PASSED``."""
+    return set(re.findall(rf"^{of} \S+::test_(\w+)", told, re.M))
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """What ``rtsim sil init`` writes."""
@@ -111,6 +216,37 @@ def first_difference(folder: Path) -> int:
     with sil(folder / "motor.toml") as controller:
         answers = controller.run(inputs).voltage
     return int(np.flatnonzero(answers != design["messages/controller.voltage"])[0])
+
+
+@pytest.mark.long
+def test_no_form_of_a_test_passes_with_wrong_c(repository: Path) -> None:
+    change(repository / "motor.c", "wanted < -LIMIT", "wanted < -4 * LIMIT")
+    change(repository / "motor.c", "wanted > LIMIT", "wanted > 4 * LIMIT")
+    (repository / "conftest.py").write_text(CONFTEST)
+    (repository / "test_unseen.py").write_text(UNSEEN)
+    told = pytest_in(repository, "-q", "-rA", "test_unseen.py").stdout
+    assert states(told, "PASSED") == {"expected", "expected_with"}
+    assert states(told, "ERROR") == set()
+    assert "never asked for the outcome; type RESULT.assert_ok()" in told
+    assert re.search(r"back to back is failed: motor: the C does not do", told)
+
+
+@pytest.mark.long
+def test_right_c_fails_too_if_no_test_looks(repository: Path) -> None:
+    (repository / "conftest.py").write_text(CONFTEST)
+    (repository / "test_unseen.py").write_text(UNSEEN)
+    told = pytest_in(repository, "-q", "-rA", "test_unseen.py").stdout
+    passed = {"truth", "outcome", "ok", "with", "with_nothing"}
+    assert states(told, "PASSED") == passed
+    assert "back to back is passed" in told
+
+
+def test_a_run_that_ended_at_a_declared_failure_fails_its_test(repository: Path) -> None:
+    (repository / "fell.py").write_text(FELL)
+    (repository / "test_falls.py").write_text(FALLS)
+    told = pytest_in(repository, "-q", "-rA", "test_falls.py").stdout
+    assert states(told, "PASSED") == {"expected", "before_it_falls"}, told
+    assert "it fell" in told
 
 
 def test_a_crash_names_its_case(repository: Path, tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ from hitl.results.table import Tables
 from rtsim.cli import main
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError
+from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Vector
 from rtsim.models.unstable import controller, scenario
-from rtsim.record.verdict import Outcome
 from rtsim.scenario.scenario import Scenario
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -14,12 +14,12 @@ from test_sil_outcomes import UNDECIDED, Fresh, errors_alone
 
 from hitl import back_to_back as reported
 from hitl.comparison.back_to_back import back_to_back
-from hitl.comparison.verdict import Undecided
 from rtsim.cli import main
 from rtsim.components.controller import PythonController
+from rtsim.core.errors import Undecided
+from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Vector
 from rtsim.models.unstable import controller, scenario
-from rtsim.record.verdict import Outcome
 
 
 @pytest.fixture(autouse=True)

@@ -17,15 +17,14 @@ from junit_schema import valid
 
 from hitl.building.build import Build
 from hitl.comparison.back_to_back import BackToBack, back_to_back
-from hitl.comparison.verdict import Undecided
 from hitl.controllers.sil import SilController
 from hitl.results.junit import junit_xml
 from hitl.results.page import render
-from rtsim.core.errors import ControllerError, OverrunError
+from rtsim.core.errors import ControllerError, OverrunError, Undecided
+from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 from rtsim.models.unstable import controller, scenario
-from rtsim.record.verdict import Outcome
 
 UNDECIDED = "it could not be decided whether the C does what its reference model does"
 
@@ -124,6 +123,88 @@ def test_a_crash_in_real_time_is_the_cs_all_the_same() -> None:
     assert result.flight is not None
     assert result.flight.late == 1
     assert result.outcome is Outcome.FAILED
+
+
+def ends_from_outside(at: int) -> Callable[[int, Vector], Vector]:
+    def change(step: int, y: Vector) -> Vector:
+        if step == at:
+            error = ControllerError("its process was ended by SIGKILL")
+            error.environment = True
+            raise error
+        return y
+
+    return change
+
+
+@pytest.mark.parametrize("pace", ["max", 100])
+@pytest.mark.parametrize("latency", [0.0, 0.03])
+def test_a_process_killed_between_a_request_and_its_answer_is_no_verdict(
+    pace: str | float, latency: float
+) -> None:
+    """The answer that is missing is older than the end of the run."""
+    result = back_to_back(
+        scenario(latency=latency), {"controller": Fresh(ends_from_outside(6))}, until=1, pace=pace
+    )
+    assert result.flight is not None
+    assert result.flight.comparison.failures
+    assert result.outcome is Outcome.UNDECIDED
+    died = Fresh(dies_at(6))
+    result = back_to_back(scenario(latency=latency), {"controller": died}, until=1, pace=pace)
+    assert result.outcome is Outcome.FAILED
+
+
+def differs_then_ends(step: int, y: Vector) -> Vector:
+    return ends_from_outside(6)(step, y * 2 if step > 3 else y)
+
+
+def test_a_difference_before_the_process_was_killed_is_a_failure() -> None:
+    stand = Fresh(differs_then_ends)
+    result = back_to_back(scenario(latency=0.03), {"controller": stand}, until=1)
+    assert result.outcome is Outcome.FAILED
+
+
+class Signalled(SilController):
+    """C code whose process gets a signal at step 6 of each run but the first, the open loop."""
+
+    number = signal.SIGKILL
+    count = 0
+
+    def fresh(self) -> SilController:
+        Signalled.count += 1
+        out = super().fresh()
+        if Signalled.count > 1:
+            out.__class__, out.__dict__["number"] = type(self), self.number
+        return out
+
+    def send(self, tag: Tag, inputs: Vector) -> None:
+        if self._sequence == 6:
+            os.kill(self.pid, self.number)
+        super().send(tag, inputs)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="signals are of POSIX")
+@pytest.mark.parametrize("link", ["shm", "zmq"])
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("SIGKILL", Outcome.UNDECIDED),
+        ("SIGQUIT", Outcome.UNDECIDED),
+        ("SIGSTOP", Outcome.UNDECIDED),
+        ("SIGSEGV", Outcome.FAILED),
+        ("SIGFPE", Outcome.FAILED),
+        ("SIGABRT", Outcome.FAILED),
+    ],
+)
+def test_who_ended_a_worker(name: str, outcome: Outcome, link: str, good: Build) -> None:
+    Signalled.count = 0
+    controller = Signalled(good, silence=0.2, link=link)
+    controller.number = signal.Signals[name]
+    result = back_to_back(scenario(latency=0.03), {"controller": controller}, until=1)
+    assert result.open["controller"].ok
+    assert result.outcome is outcome
+    assert result.flight is not None
+    said = "was stopped from outside" if name == "SIGSTOP" else f"was ended by {name}"
+    assert said in result.flight.error
 
 
 def test_a_loop_that_fell_behind_the_clock_is_no_verdict() -> None:

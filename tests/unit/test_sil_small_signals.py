@@ -18,10 +18,11 @@ from hitl.results.page import render
 from rtsim.cli import main
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ScenarioError
+from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Model
 from rtsim.record.memory_recorder import MemoryRecorder
-from rtsim.record.verdict import Outcome, Tolerance
+from rtsim.record.verdict import Tolerance
 from rtsim.scenario.scenario import Scenario
 
 RATE, INERTIA, GAIN = 8e-4, 1e-3, 1e-3

@@ -20,9 +20,9 @@ from hitl.controllers.rerunning import rerun_case
 from hitl.controllers.sil import SilController
 from hitl.results.junit import junit_xml
 from rtsim.components.controller import PythonController
+from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Tag
-from rtsim.record.verdict import Outcome
 from rtsim.scenario.scenario import Scenario
 
 TABLE = [0.5 + 0.25 * k for k in range(46)]

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from rtsim.record.verdict import Outcome
+from rtsim.core.outcome import Outcome
 from rtsim.timing.machine import examine_machine
 from tools.bench.results import Result, Row
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from rtsim.record.verdict import Outcome
+from rtsim.core.outcome import Outcome
 
 Figures = Mapping[str, float | None]
 """By column; the column's suffix says the unit: ``[ns]``, ``[MB]``, ``[x]`` (a ratio) or none."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rtsim.core.errors import RecordingError
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.models.f16.trajectories import published_rows
@@ -35,7 +36,7 @@ The aircraft is trimmed at the start, so every model agrees with the published v
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Judged):
     """The comparison of one quantity of a recording with the published values."""
 
     quantity: str
@@ -49,9 +50,24 @@ class Comparison:
     of_s: float = 0.0
     """The last published time, s."""
 
+    def _judge(self) -> Outcome:
+        """Failed beyond the allowed difference; undecided if the recording is too short."""
+        if not self.ok:
+            return Outcome.FAILED
+        return Outcome.PASSED if self.enough else Outcome.UNDECIDED
+
     @property
     def ok(self) -> bool:
+        """True if no difference is too large; also true of a recording that is too short."""
         return self.worst <= self.allowed
+
+    @property
+    def in_words(self) -> str:
+        """The largest difference, and what is allowed."""
+        return (
+            f"{self.quantity}: {self.worst:.6g} {self.unit} at {self.at_s:g} s, allowed "
+            f"{self.allowed:.6g}; compared up to {self.until_s:g} s"
+        )
 
     @property
     def enough(self) -> bool:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import Tag
 from rtsim.record.ending import RunEnding
-from rtsim.record.verdict import Outcome
 from rtsim.runs.diverging.first import Place
 from rtsim.runs.diverging.inputs import Feeding
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Judged):
     """The first difference of two runs; ``place`` is ``None`` if there is none."""
 
     a: str
@@ -42,11 +42,17 @@ class Verdict:
         """True if no difference was found."""
         return self.place is None
 
-    @property
-    def outcome(self) -> Outcome:
+    def _judge(self) -> Outcome:
         if self.place is not None:
             return Outcome.FAILED
         return Outcome.UNDECIDED if self.undecided else Outcome.PASSED
+
+    @property
+    def in_words(self) -> str:
+        """The first difference, or why there may be one, or up to which tag all is equal."""
+        if self.place is not None:
+            return f"{self.a} and {self.b} differ first in {self.place.name} at {self.place.tag}"
+        return self.undecided or f"{self.a} and {self.b} are equal up to {self.ended}"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data: tags as ``{"ns": .., "step": ..}``, doubles with their bits."""
@@ -54,7 +60,7 @@ class Verdict:
             "a": self.a,
             "b": self.b,
             "equal": self.equal,
-            "outcome": self.outcome.name.lower(),
+            "outcome": self._judge().name.lower(),
             "undecided": self.undecided,
             "began": _tag(self.began),
             "ended": _tag(self.ended),

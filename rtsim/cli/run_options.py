@@ -112,7 +112,8 @@ class RunOptions:
         glove = None
         if self.foxglove:
             glove = listen(self.foxglove, unencrypted=self.foxglove_unencrypted)
-        gateway = Gateway(about, self.bind, self.control_keys, plot, glove)
+        listed = self.control or self.web is not None
+        gateway = Gateway(about, self.bind, self.control_keys, plot, glove, listed)
         with gateway as inbox, web_page(self.web, self.control, inbox):
             yield inbox
 

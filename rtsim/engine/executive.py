@@ -70,7 +70,7 @@ class Executive:
         """The compiled engine; ``None`` if a viewer is connected."""
         self._engine = engine
         self.unrecorded = ""
-        """Time from which on nothing is recorded, and the reason; empty if all is recorded."""
+        """Time after which rows are lost, and the reason; empty if all is recorded."""
         self.checkpoints = checkpoints
         self._before: tuple[Mapping[str, int], int] = before or ({}, 0)
         """Numbers of rows and of events in earlier recordings of this run."""
@@ -211,9 +211,13 @@ class Executive:
             raise Interrupted
         self.stopping = "interrupted"
 
-    def lose_recording(self, cause: str, end: bool) -> str:
-        """Note that the recording failed with ``cause``; if ``end``, end the run after this tag."""
-        self.unrecorded = f"from {Tag(self.system.ns)} on: {cause}"
+    def lose_recording(self, cause: str, kept_ns: int | None, end: bool) -> str:
+        """Note that the recording failed with ``cause``, and has all rows up to ``kept_ns``.
+
+        With ``end`` the run ends after this tag.
+        """
+        since = "from the start on" if kept_ns is None else f"after {Tag(kept_ns)}"
+        self.unrecorded = f"{since}: {cause}"
         if end:
             self.stopping = self.stopping or RECORDING_LOST
         if self.handler is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rtsim.core.clock import civil, stopwatch
+from rtsim.core.errors import ScenarioError
 from rtsim.core.net.keys import CLIENT
 from rtsim.core.net.sockets import check_served
 from rtsim.core.tag import NS_PER_S
@@ -33,8 +34,7 @@ from rtsim.timing.tally import Tally
 MOST_RATE_HZ = 200.0
 MOST_AT_ONCE = 16_384
 """Number of bytes after which the loop stops reading commands until the next tag."""
-_END_S = 5.0
-"""Limits numerical libraries to one thread, because the gateway process does not compute."""
+_START_S, _END_S = 60.0, 5.0
 
 
 class PipedInbox(Inbox):
@@ -189,12 +189,13 @@ class Gateway:
     ``about`` is plain data for clients, such as scenario and recording.  ``bind`` is an additional
     ``tcp://`` address to serve at, and ``keys`` the file of its keys.  ``plotjuggler`` is the
     address for PlotJuggler, if any.  ``foxglove`` is a listening socket; it is closed in this
-    process.
+    process.  ``listed``: clients on this machine find the run by its name.  The context begins when
+    all services have started; it raises :class:`ScenarioError` if one of them cannot.
     """
 
     def __init__(
         self, about: dict[str, Any], bind: str = "", keys: Path | None = None,
-        plotjuggler: str = "", foxglove: socket.socket | None = None,
+        plotjuggler: str = "", foxglove: socket.socket | None = None, listed: bool = True,
     ) -> None:  # fmt: skip
         check_reach(bind, keys)
         if plotjuggler:
@@ -209,6 +210,7 @@ class Gateway:
             sys.executable, "-m", "rtsim.gateway.process", str(theirs.fileno()),
             "--bind", bind, "--keys", str(keys or ""), "--plotjuggler", plotjuggler,
             "--foxglove", str(-1 if foxglove is None else foxglove.fileno()),
+            *(["--listed"] if listed else []),
         ]  # fmt: skip
         try:
             self._process = subprocess.Popen(
@@ -224,11 +226,29 @@ class Gateway:
         return self._process.pid
 
     def __enter__(self) -> PipedInbox:
+        try:
+            self._await_start()
+        except BaseException:
+            self._end()
+            raise
         return self.inbox
+
+    def _await_start(self) -> None:
+        until = stopwatch() + round(_START_S * NS_PER_S)
+        told: list[Any] = []
+        while not told and not self._pipe.gone and stopwatch() < until:
+            self._pipe.wait(0.1)
+            told = self._pipe.receive()
+        if not any("ready" in message for message in told):
+            why = told[0].get("failed") if told else "the gateway process did not start"
+            raise ScenarioError(str(why))
 
     def __exit__(self, *_: object) -> None:
         if self._viewed and self.inbox.closed:
             self.inbox.settle(_END_S)
+        self._end()
+
+    def _end(self) -> None:
         self._pipe.close()
         try:
             self._process.wait(_END_S)

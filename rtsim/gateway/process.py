@@ -1,7 +1,8 @@
 """The gateway process: it forwards messages between many clients and the pipe to the loop.
 
-Started as ``python -m rtsim.gateway.process FD``.  The process ends when the loop closes its end of
-the pipe.
+Started as ``python -m rtsim.gateway.process FD``.  The first message in the pipe is
+``{"ready": true}``, or ``{"failed": TEXT}`` if a requested service cannot start.  The process ends
+when the loop closes its end of the pipe.
 """
 
 from __future__ import annotations
@@ -11,23 +12,24 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rtsim.core.clock import stopwatch
-from rtsim.core.errors import RtsimError, UnknownName
+from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys
 from rtsim.core.net.messagepack import pack
 from rtsim.core.net.sockets import ListeningSocket
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import read_command
 from rtsim.gateway.catalogue import DecodedSample, decode_sample
+from rtsim.gateway.listening import INSTALL
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.publishing import PlotJuggler, SamplePublisher, Viewer
-from rtsim.gateway.registry import RegisteredRun, enter
+from rtsim.gateway.registry import RegisteredRun, enter, open_folder
 from rtsim.gateway.requests import VERSION, ClientRequest, RequestError, read_request
 from rtsim.timing.background import OffTheLoop, step_back
 
@@ -239,19 +241,38 @@ class GatewayProcess:
             self._listeners[place].send(who, pack(answer))
 
 
-def _viewers(given: argparse.Namespace) -> list[Viewer]:
-    """Return the requested viewers; foxglove-sdk is imported only if Foxglove is requested."""
-    viewers: list[Viewer] = []
+@contextmanager
+def _starting(option: str, remedy: str) -> Iterator[None]:
+    """Context that adds the option and a remedy to an error while its service starts."""
     try:
-        if given.plotjuggler:
-            viewers.append(PlotJuggler(given.plotjuggler))
-        if given.foxglove >= 0:
-            from rtsim.gateway.foxglove import Foxglove
+        yield
+    except (ImportError, OSError, RtsimError) as error:
+        raise ScenarioError(f"{option} cannot start: {error}; {remedy}") from error
 
-            viewers.append(Foxglove(socket.socket(fileno=given.foxglove)))
-    except (ImportError, RtsimError) as error:  # only telemetry is missing
-        print(f"rtsim: no telemetry is sent: {error}", file=sys.stderr)
-    return viewers
+
+def _viewers(given: argparse.Namespace) -> Iterator[Viewer]:
+    """Give the requested viewers; foxglove-sdk is imported only if Foxglove is requested."""
+    if given.plotjuggler:
+        with _starting("--plotjuggler", "end the program that uses this port"):
+            viewer = PlotJuggler(given.plotjuggler)
+        yield viewer
+    if given.foxglove >= 0:
+        with _starting("--foxglove", f"type: {INSTALL}"):
+            from rtsim.gateway.foxglove import Foxglove
+        yield Foxglove(socket.socket(fileno=given.foxglove))
+
+
+def _listeners(given: argparse.Namespace) -> Iterator[ListeningSocket]:
+    """Give the requested sockets for clients; the first one is for clients on this machine."""
+    if given.listed:
+        open_folder()
+    yield ListeningSocket.local()
+    if given.bind:
+        remedy = "end the program that uses this address, or give another tcp://HOST:PORT"
+        with _starting("--control-at", remedy):
+            keys = Keys.load(Path(given.keys)) if given.keys else None
+            listener = ListeningSocket(given.bind, keys)
+        yield listener
 
 
 def _bound_memory() -> None:
@@ -275,6 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for option in ("--bind", "--keys", "--plotjuggler"):
         parser.add_argument(option, default="")
     parser.add_argument("--foxglove", type=int, default=-1, help="descriptor of a socket")
+    parser.add_argument("--listed", action="store_true", help="clients find the run by its name")
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run ends this process
     _bound_memory()
@@ -282,14 +304,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pipe = Pipe(socket.socket(fileno=given.pipe))
     with ExitStack() as stack:
         stack.callback(pipe.close)
-        listeners = [ListeningSocket.local()]
-        stack.callback(listeners[0].close)
-        if given.bind:
-            keys = Keys.load(Path(given.keys)) if given.keys else None
-            listeners.append(ListeningSocket(given.bind, keys))
-            stack.callback(listeners[1].close)
-        publisher = SamplePublisher(_viewers(given))
-        stack.callback(publisher.close)
+        listeners: list[ListeningSocket] = []
+        viewers: list[Viewer] = []
+        try:
+            for listener in _listeners(given):
+                stack.callback(listener.close)
+                listeners.append(listener)
+            for viewer in _viewers(given):
+                stack.callback(viewer.close)
+                viewers.append(viewer)
+        except (OSError, RtsimError) as error:
+            pipe.send({"failed": str(error)})
+            return
+        publisher = SamplePublisher(viewers)
+        pipe.send({"ready": True})
         gate = GatewayProcess(pipe, listeners, publisher)
 
         def entered(run: dict[str, Any]) -> None:

@@ -187,10 +187,6 @@ class SamplePublisher:
         """The numbers of messages ``sent`` and ``lost``, by viewer, as plain data."""
         return {v.name: dict(zip(("sent", "lost"), v.counts, strict=True)) for v in self._viewers}
 
-    def close(self) -> None:
-        for viewer in self._viewers:
-            viewer.close()
-
 
 class PlotJuggler:
     """Publishes for PlotJuggler's ZeroMQ subscriber.

@@ -61,11 +61,26 @@ def folder(kind: str = RUNS) -> Path:
     return Path(place) / kind
 
 
+def open_folder(kind: str = RUNS) -> Path:
+    """Return the registry's folder, which is made if it does not exist.
+
+    Raises :class:`ScenarioError` if this user cannot use it.
+    """
+    where = folder(kind)
+    try:
+        where.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise ScenarioError(
+            f"cannot make {where}, where other commands find this run: {error.strerror}; set "
+            "RTSIM_RUNTIME_DIR to another folder"
+        ) from error
+    _check_own(where)
+    return where
+
+
 def enter(entry: RegisteredRun, kind: str = RUNS) -> Path:
     """Write ``entry`` to its file, where :func:`runs` finds it; the caller removes the file."""
-    where = folder(kind)
-    where.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _check_own(where)
+    where = open_folder(kind)
     path = where / f"{entry.pid}.json"
     scratch = path.with_suffix(".new")
     with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:

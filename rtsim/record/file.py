@@ -38,6 +38,9 @@ from rtsim.timing.overrun import CaughtUp
 HAND_OVER_NS = 20_000_000
 """Small portions: a paced loop hands them over within the slack of one frame."""
 FLUSH_NS = 200_000_000
+FLUSH_SIMULATED_NS = 10_000_000_000
+"""A run that is not paced writes its rows after this much simulated time too, but at most once in
+``HAND_OVER_NS`` of wall-clock time: a chunk costs the writing process some 0.2 ms."""
 _POLL_S = 0.5
 _MUCH_BYTES = 1 << 20
 """If more than this wait, a thread sends them: the socket takes about 0.2 MB at once."""
@@ -90,6 +93,9 @@ class FileRecorder:
         self.path = Path(path)
         self.handed = Handed()
         self.failed: str | None = None
+        self.kept_ns: int | None = None
+        """The file has every row up to this simulated time at least; ``None`` if it may have none.
+        The writing process tells it after each chunk."""
         self.on_failure: Callable[[str], object] | None = None
         """Called once with the cause if the recording fails during the run."""
         self._now = now
@@ -108,6 +114,8 @@ class FileRecorder:
         self._last_words = ""
         self._ready = self._done = self._ending = self._closed = False
         self._handed_at = self._flushed_at = 0
+        self._latest_ns = self._flushed_ns = 0
+        """Simulated time of the latest row that was handed over, and at the last flush."""
         self._claim = claim(self.path, overwrite)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._socket, theirs = socket.socketpair()
@@ -182,8 +190,9 @@ class FileRecorder:
         if self._tracks.due or now - self._handed_at >= HAND_OVER_NS:
             self._handed_at = now
             self._hand_over(wait)
-            if now - self._flushed_at >= FLUSH_NS:
-                self._flushed_at = now
+            since, span = now - self._flushed_at, self._latest_ns - self._flushed_ns
+            if since >= (HAND_OVER_NS if span >= FLUSH_SIMULATED_NS else FLUSH_NS):
+                self._flushed_at, self._flushed_ns = now, self._latest_ns
                 self._send(FrameKind.FLUSH, 0, b"", wait)
                 self._listen(0.0)
 
@@ -247,12 +256,14 @@ class FileRecorder:
         for number, track in enumerate(self._tracks.by_name.values()):
             for batch in track.take_blocks():
                 rows += batch.end - batch.start
+                self._latest_ns = max(self._latest_ns, batch.last_ns)
                 self._put(FrameKind.ROWS, number, batch.bytes)
                 self._lent.append((self._outbox.put_bytes, track, batch))
         for kind, events, data in self._events:
             self._put(kind, 0, data)
             self.handed.events += events
         self._events.clear()
+        self._put(FrameKind.MARK, 0, b"")
         self._send_waiting(wait)
         while self._lent and self._lent[0][0] <= self._outbox.sent_bytes:
             _, track, batch = self._lent.popleft()
@@ -330,6 +341,7 @@ class FileRecorder:
             status = json.loads(line)
             self._ready |= "ready" in status
             self._done |= "done" in status
+            self.kept_ns = status.get("kept", self.kept_ns)
             if "error" in status:
                 self._fail(str(status["error"]))
 
@@ -349,9 +361,14 @@ class FileRecorder:
         if self.failed is None:
             return
         self.close()
+        kept = (
+            "no row of the run was kept"
+            if self.kept_ns is None
+            else "the file can be opened as an incomplete recording, which has every row up to "
+            f"{Tag(self.kept_ns)}"
+        )
         raise RecordingError(
-            f"cannot record to {self.path}: {self.failed}{self._last_words}; "
-            "the data written before can be opened as an incomplete recording"
+            f"cannot record to {self.path}: {self.failed}{self._last_words}; {kept}"
         )
 
 

@@ -1,8 +1,8 @@
 """The protocol between the loop and the writing process: protocol frames over a socket pair.
 
 A frame consists of a kind, a track number, a length and that many bytes.  The writing process
-answers with lines of JSON: ``{"ready": true}``, ``{"error": "..."}`` and, at the end,
-``{"done": true}``.
+answers with lines of JSON: ``{"ready": true}``, after each chunk ``{"kept": ns}``,
+``{"error": "..."}`` and, at the end, ``{"done": true}``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class FrameKind(IntEnum):
     FINISH = 5  # JSON: footer; nothing follows
     HURRY = 6  # the run waits for the writing process (track 1), or does not (track 0)
     CAUGHT_UP = 7  # overruns of compiled code, rtsim.timing.overrun.CaughtUp
+    MARK = 8  # every row and event up to the latest one was sent, of all tracks
 
 
 class RecordFrame(NamedTuple):

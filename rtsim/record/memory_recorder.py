@@ -24,7 +24,8 @@ class Recorder(Protocol):
     A recorder that uses other processes may list their process numbers in an attribute ``beside``;
     the run keeps these processes off the CPU that is reserved for the loop.  A recorder that may
     fail during the run has an attribute ``on_failure``.  The run assigns a function to it, and the
-    recorder calls this function with the cause of the failure.  A recorder may have a method
+    recorder calls this function with the cause of the failure; an attribute ``kept_ns`` is then the
+    simulated time up to which every row was kept, or ``None``.  A recorder may have a method
     ``caught_up``, which takes many overruns at once; otherwise each is an :meth:`event`.
     """
 

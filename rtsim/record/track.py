@@ -48,6 +48,11 @@ class Batch(NamedTuple):
         size = self.block.words.strides[0]
         return self.block.bytes[self.start * size : self.end * size]
 
+    @property
+    def last_ns(self) -> int:
+        """Simulated time of the last row, ns."""
+        return int(self.block.words[self.end - 1, 0])
+
 
 @dataclass(frozen=True)
 class Lent:

@@ -50,11 +50,14 @@ class _Sink:
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "wb", buffering=0)  # noqa: SIM115
+        self.whole = 0
+        """Bytes of all complete writes; mcap's writer writes whole records only."""
 
     def write(self, data: bytes) -> int:
         rest = memoryview(data)
         while len(rest):
             rest = rest[self._file.write(rest) :]
+        self.whole += len(data)
         return len(data)
 
     def tell(self) -> int:
@@ -63,10 +66,10 @@ class _Sink:
     def flush(self) -> None:
         """Do nothing: the file is unbuffered."""
 
-    def cut(self, size: int) -> None:
-        """Truncate the file to ``size``, which removes an incomplete chunk."""
+    def cut(self) -> None:
+        """Truncate the file to its complete records."""
         with contextlib.suppress(OSError):
-            self._file.truncate(size)
+            self._file.truncate(self.whole)
 
     def close(self) -> None:
         self._file.close()
@@ -78,8 +81,11 @@ class RecordingFile:
     def __init__(self, path: Path) -> None:
         self._sink = _Sink(path)
         self._writer = BatchWriter(self._sink, CHUNK_BYTES, path.parent)
-        self._writer.start(profile="", library="rtsim")
-        self._whole = self._sink.tell()
+        try:
+            self._writer.start(profile="", library="rtsim")
+        except OSError:
+            self._sink.close()
+            raise
         self._tracks: list[tuple[TrackSpec, int]] = []
         self._rows: list[int] = []
         self._events = 0
@@ -89,6 +95,20 @@ class RecordingFile:
         self.hurried = False
         """True if the run waits for this process."""
         self.finished = False
+        self._latest_ns = self._marked_ns = -1
+        """Time of the latest row or event, and up to which every track has all its rows; or -1."""
+        self._written = self._sink.whole
+        self._kept_ns = -1
+
+    @property
+    def kept_ns(self) -> int:
+        """Simulated time up to which the file has every row and event, ns; -1 if it has none."""
+        self._note_written()
+        return self._kept_ns
+
+    def _note_written(self) -> None:
+        if self._sink.whole != self._written:  # a chunk was written, with the rows before the mark
+            self._written, self._kept_ns = self._sink.whole, self._marked_ns
 
     def take(self, frame: RecordFrame, behind: bool = False) -> None:
         """Write one frame; ``behind``: more frames wait than a chunk takes."""
@@ -103,6 +123,9 @@ class RecordingFile:
                 self._take_event(overrun_event(overrun))
         elif frame.kind == FrameKind.START:
             self._take_start(json.loads(bytes(frame.data)))
+        elif frame.kind == FrameKind.MARK:
+            self._note_written()
+            self._marked_ns = self._latest_ns
         elif frame.kind == FrameKind.FLUSH:
             self.flush()
         elif frame.kind == FrameKind.HURRY:
@@ -110,7 +133,6 @@ class RecordingFile:
         elif frame.kind == FrameKind.FINISH:
             self.flush()
             self._writer.add_metadata(FOOTER, sealed(json.loads(bytes(frame.data))))
-            self._whole = self._sink.tell()
             self.finished = True
 
     def _take_start(self, start: Mapping[str, Any]) -> None:
@@ -127,7 +149,7 @@ class RecordingFile:
         schema = self._writer.register_schema(EVENT_TYPE, "protobuf", event_descriptor())
         self._event_channel = self._writer.register_channel(EVENT_TOPIC, "protobuf", schema)
         Event(Tag(0), "", "").encode()  # the first one takes 4 ms, which would delay rows
-        self._whole = self._sink.tell()
+        self._written = self._sink.whole
 
     def _take_rows(self, number: int, data: bytes | memoryview) -> None:
         spec, channel = self._tracks[number]
@@ -135,17 +157,19 @@ class RecordingFile:
         if len(words):
             self._writer.add_rows(channel, words, spec, self._rows[number])
             self._rows[number] += len(words)
+            self._latest_ns = max(self._latest_ns, int(words[-1, 0]))
 
     def _take_event(self, event: Event) -> None:
         self._add(self._event_channel, event.tag.ns, event.encode(), self._events)
         self._events += 1
+        self._latest_ns = max(self._latest_ns, event.tag.ns)
 
     def _add(self, channel: int, ns: int, data: bytes, sequence: int) -> None:
         self._writer.add_message(channel, ns, data, ns, sequence & 0xFFFFFFFF)
 
     def flush(self) -> None:
         self._writer.flush()  # type: ignore[no-untyped-call]
-        self._whole = self._sink.tell()
+        self._written, self._kept_ns = self._sink.whole, self._marked_ns
 
     def close(self) -> None:
         """Write the remaining data and the index, and close the file."""
@@ -153,8 +177,8 @@ class RecordingFile:
         self._sink.close()
 
     def give_up(self) -> None:
-        """Truncate the file to its last complete chunk, and close it."""
-        self._sink.cut(self._whole)
+        """Truncate the file to its last complete record, and close it."""
+        self._sink.cut()
         self._sink.close()
 
 
@@ -226,30 +250,34 @@ def _say(outlet: socket.socket, **status: object) -> None:
 def serve(path: Path, inlet: socket.socket, parent: int, off: OffTheLoop | None = None) -> int:
     """Write until the input ends; return the exit status."""
     source = Inlet(inlet, parent, off)
-    failed = False
+    failed, told_ns = False, -1
     file: RecordingFile | None = None
     try:
         file = RecordingFile(path)
         for frames in source.received():
             if frames is None:
                 file.flush()
-                continue
-            for frame in frames:
+            for frame in frames or ():
                 file.take(frame, source.behind)
                 source.hurried = file.hurried
                 if frame.kind == FrameKind.START:
                     if off is not None and file.loop:
                         off.follow(file.loop)
                     _say(inlet, ready=True)
+            if file.kept_ns > told_ns:
+                told_ns = file.kept_ns
+                _say(inlet, kept=told_ns)
             if file.finished:
                 break
         file.close()
         _say(inlet, done=True)
     except Exception as error:
         failed = True
-        _say(inlet, error=_in_words(error))
         if file is not None:
             file.give_up()
+            if file.kept_ns >= 0:
+                _say(inlet, kept=file.kept_ns)
+        _say(inlet, error=_in_words(error))
         for _ in source.received():
             pass  # on some platforms, closing with unread input would discard the error just sent
     return int(failed)

@@ -134,7 +134,7 @@ def run(request: RunRequest) -> RunResult:
         machine = examine_machine()
         recorder.start(header)
         if hasattr(recorder, "on_failure"):
-            recorder.on_failure = _lost(executive, request)
+            recorder.on_failure = _lost(executive, recorder, request)
         result = loop(request, executive, pacer, recorder, machine)
         undo.pop_all()
     return _closed(result, checkpoints, {} if inbox is None else inbox.figures())
@@ -166,12 +166,12 @@ def _nothing(*_: object) -> None:
     """Do nothing."""
 
 
-def _lost(executive: Executive, request: RunRequest) -> Callable[[str], object]:
+def _lost(executive: Executive, recorder: Recorder, request: RunRequest) -> Callable[[str], object]:
     """Return the function that a recorder calls if it fails during the run."""
     end, tell = request.output.on_recorder_death == "end", request.live.tell or _nothing
 
     def lost(cause: str) -> None:
-        since = executive.lose_recording(cause, end)
+        since = executive.lose_recording(cause, getattr(recorder, "kept_ns", None), end)
         then = "the run ends" if end else "the run continues without it"
         tell(f"the recording failed: it is lost {since}; {then}")
 

@@ -224,8 +224,8 @@ def test_hostile_clients_do_not_reach_the_run() -> None:
 @pytest.mark.live
 def test_a_gateway_that_dies_leaves_the_run_alone() -> None:
     recorder, gateway = MemoryRecorder(), Gateway({"scenario": "unstable"})
-    os.kill(gateway.pid, 9)
     with gateway as inbox:
+        os.kill(gateway.pid, 9)
         outcome = simulate(unstable.scenario(until=1), recorder=recorder, inbox=inbox)
     plain = MemoryRecorder()
     simulate(unstable.scenario(until=1), recorder=plain)

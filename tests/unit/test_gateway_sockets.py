@@ -127,3 +127,58 @@ def test_what_is_no_address_is_refused(at: str, tmp_path: Path) -> None:
 def test_keys_that_are_not_there_are_refused_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(RtsimError, match="rtsim keys FILE"):
         Gateway({}, "tcp://127.0.0.1:5999", tmp_path / "keys")
+
+
+def taken() -> socket.socket:
+    """A socket that listens at a free port."""
+    end = socket.socket()
+    end.bind(("127.0.0.1", 0))
+    end.listen()
+    return end
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--control-at", "tcp://127.0.0.1:{port}", "--control-keys", "run.keys"],
+      ["--control-at", "Address already in use", "give another tcp://HOST:PORT"]),
+     (["--foxglove", "127.0.0.1:{port}"], ["--foxglove", "give another HOST:PORT"]),
+     (["--web", "{port}"], ["--web", "Address already in use"]),
+     (["--control"], ["Not a directory", "set RTSIM_RUNTIME_DIR"])],
+)  # fmt: skip
+def test_a_service_that_cannot_start_ends_the_run_before_it_begins(
+    options: list[str], said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    keys_of(Path("run.keys"))
+    (tmp_path / "a file").touch()
+    where = "a file" if options == ["--control"] else "a folder"
+    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path / where))
+    with taken() as end:
+        port = end.getsockname()[1]
+        typed = [
+            "run",
+            "unstable",
+            "--plain",
+            "--until",
+            "0.1",
+            *(o.format(port=port) for o in options),
+        ]
+        done = subprocess.run([*RTSIM, *typed], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    *_, line = done.stderr.splitlines()
+    assert line.startswith("Error: ")
+    assert "Traceback" not in done.stderr
+    assert all(text in line for text in said), line
+    assert not list(tmp_path.glob("runs/*.mcap"))
+
+
+def test_a_run_that_is_not_to_be_listed_needs_no_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path / "a file"))
+    with Gateway({}, listed=False):
+        pass
+    with pytest.raises(ScenarioError, match="set RTSIM_RUNTIME_DIR"), Gateway({}):
+        pass

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from record_samples import ticking
+from record_samples import MS, ticking
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.file import FileRecorder
+from rtsim.record.frames import FrameKind
 from rtsim.record.reading import Recording
 
 pytest.importorskip("resource", reason="these tests stop processes")
@@ -82,3 +83,34 @@ def test_a_writer_that_dies_while_a_thread_sends_is_noticed(tmp_path: Path) -> N
     assert not recorder._outbox.waiting
     with pytest.raises(RecordingError, match="the writing process ended during the run"):
         recorder.finish({})
+
+
+def flushes(path: Path, wall_ms: int, simulated_s: float) -> int:
+    """Flush requests of 100 hand-overs, with these times between two of them."""
+    with FileRecorder(path, ticking(wall_ms * MS)) as recorder:
+        track = recorder.track("p", (), Signals("x"))
+        recorder.start({})
+        sent: list[FrameKind] = []
+        put = recorder._put
+
+        def noted(kind: FrameKind, number: int, data: bytes | memoryview) -> None:
+            sent.append(kind)
+            put(kind, number, data)
+
+        recorder._put = noted  # type: ignore[method-assign]
+        for i in range(1, 101):
+            track.append(int(i * simulated_s * NS_PER_S), (), np.ones(1))
+            recorder.pump(wait=True)
+        return sent.count(FrameKind.FLUSH)
+
+
+@pytest.mark.parametrize(
+    ("wall_ms", "simulated_s", "expected"),
+    [(20, 0.02, 10), (20, 1.0, 10), (20, 2.0, 20), (20, 10.0, 100), (20, 3600.0, 100),
+     (200, 0.2, 100), (5, 0.1, 2), (5, 1000.0, 25)],
+)  # fmt: skip
+def test_rows_are_written_after_some_wall_clock_or_simulated_time(
+    wall_ms: int, simulated_s: float, expected: int, tmp_path: Path
+) -> None:
+    """After 0.2 s or 10 simulated s, and at most each 20 ms."""
+    assert flushes(tmp_path / "a.mcap", wall_ms, simulated_s) == expected

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import errno
+import io
 import json
 import os
 import signal
@@ -53,7 +55,7 @@ def test_frames_come_through_byte_by_byte() -> None:
 
 FRAME = st.builds(
     lambda kind, track, length, data: HEAD.pack(kind, track, length) + data,
-    st.sampled_from([0, *FrameKind, 8, 255]),
+    st.sampled_from([0, *FrameKind, 9, 255]),
     st.integers(0, 2**16 - 1),
     st.sampled_from([0, 1, 5, LONGEST, LONGEST + 1, 2**32 - 1]),
     st.binary(max_size=8),
@@ -62,7 +64,7 @@ FRAME = st.builds(
 
 @given(st.one_of(st.binary(max_size=60), st.lists(FRAME, max_size=4).map(b"".join)))
 @example(HEAD.pack(0, 0, 0))
-@example(HEAD.pack(8, 0, 0))
+@example(HEAD.pack(9, 0, 0))
 @example(HEAD.pack(5, 0, LONGEST))
 @example(HEAD.pack(5, 0, LONGEST + 1))
 def test_bad_frames_are_refused_in_words(data: bytes) -> None:
@@ -71,7 +73,7 @@ def test_bad_frames_are_refused_in_words(data: bytes) -> None:
     while len(data) - at >= HEAD.size and not wrong:
         kind, track, length = HEAD.unpack_from(data, at)
         end = at + HEAD.size + length
-        if not 1 <= kind <= 7 or length > LONGEST:
+        if not 1 <= kind <= 8 or length > LONGEST:
             wrong = f"malformed frame: kind {kind}, length {length}"
         elif end > len(data):
             break
@@ -319,6 +321,90 @@ def test_a_full_disk_is_one_clear_error(
     whole = MemoryRecorder()
     fly(whole, rows=20_000)
     assert np.array_equal(read.tracks["f16"].words, whole.recording().tracks["f16"].words[:kept])
+
+
+class Disk(io.FileIO):
+    """A file on a disk that takes ``room`` bytes."""
+
+    room = 1 << 60
+
+    def write(self, data: object) -> int:
+        view = memoryview(data)  # type: ignore[arg-type]
+        if self.tell() >= self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(view[: self.room - self.tell()]) or 0
+
+
+def portions() -> list[RecordFrame]:
+    """Two tracks and events in six portions, with one flush; the last mark is at 59 ns."""
+    specs = [TrackSpec("a", (), Signals("x")), TrackSpec("b", ("step",), Signals("y", "z"))]
+    text = json.dumps({"header": {"until": 60}, "tracks": [s.to_json() for s in specs]}).encode()
+    out = [RecordFrame(FrameKind.START, 0, text)]
+    for first in range(0, 60, 10):
+        ns = np.arange(first, first + 10)
+        for track, width in enumerate((2, 4)):
+            words = np.stack([ns] * width, axis=1)
+            out += [
+                RecordFrame(FrameKind.ROWS, track, half.tobytes())
+                for half in (words[:4], words[4:])
+            ]
+        event = json.dumps([first + 9, 0, "Told", "test", "", {}]).encode()
+        out += [RecordFrame(FrameKind.EVENT, 0, event), RecordFrame(FrameKind.MARK, 0, b"")]
+        out += [RecordFrame(FrameKind.FLUSH, 0, b"")] if first == 20 else []
+    return [*out, RecordFrame(FrameKind.FINISH, 0, b"{}")]
+
+
+def fill(path: Path, room: int) -> int:
+    """Write the portions to a disk with ``room`` bytes; return the time that is said to be kept."""
+    Disk.room = room
+    try:
+        file = RecordingFile(path)
+    except OSError:
+        return -1
+    try:
+        for frame in portions():
+            file.take(frame)
+        file.close()
+    except OSError:
+        file.give_up()
+    return file.kept_ns
+
+
+EACH_BYTE = pytest.param(1, marks=pytest.mark.full)
+
+
+@pytest.mark.parametrize("stride", [17, EACH_BYTE])
+def test_what_is_said_of_a_full_disk_can_be_read(
+    stride: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the disk is full: all rows up to the time, and no chunk that fits is lost."""
+    monkeypatch.setattr(
+        "rtsim.record.writer.open", lambda path, *_, **__: Disk(path, "wb"), raising=False
+    )
+    monkeypatch.setattr("rtsim.record.writer.CHUNK_BYTES", 400)
+    path = tmp_path / "a.mcap"
+    assert fill(path, 1 << 60) == 59
+    data, told, rows = path.read_bytes(), list[int](), list[int]()
+    for room in range(0, len(data), stride):
+        told.append(fill(path, room))
+        kept = path.read_bytes()
+        assert data.startswith(kept)
+        if told[-1] < 0 and len(kept) < 4000:
+            with contextlib.suppress(RecordingError):
+                Recording.open(path)
+            continue
+        read = Recording.open(path)
+        path.write_bytes(data[:room])  # what a reader finds if the file is not cut
+        assert read.digest() == Recording.open(path).digest()
+        for track in read.tracks.values():
+            assert np.array_equal(track.ns, np.arange(len(track)))
+            assert len(track) > told[-1]
+        assert sum(e.tag.ns <= told[-1] for e in read.events) == (told[-1] + 1) // 10
+        rows.append(read.trace_rows)
+    assert told == sorted(told)
+    assert set(told) > {-1, 29, 59}  # a flush keeps what was marked before it
+    assert rows[-1] == 120
+    assert len(set(rows)) > 5
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

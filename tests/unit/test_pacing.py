@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import pytest
 from pacing_parts import MS, fly, make
@@ -193,6 +194,40 @@ def test_within_the_tolerance_nothing_is_an_overrun() -> None:
         clock.advance(30_000)
         assert pacer.wait(ns)
     assert clock.now() == clock.wall(10 * MS)
+
+
+@pytest.mark.parametrize(
+    ("rate", "period_ms", "tolerance_ns"),
+    [(1, 10, MS), (100, 3000, 3 * MS), (0.01, 10, 100 * MS), (Fraction(1, 3), 10, 3 * MS)],
+)
+def test_the_tolerance_is_a_tenth_of_the_frame_on_the_wall_clock(
+    rate: float | Fraction, period_ms: int, tolerance_ns: int
+) -> None:
+    for late, overruns in ((tolerance_ns, 0), (tolerance_ns + 1, 1)):
+        pacer = Pacer(FakeClock(rate, late=[late]), CatchUp(), frame_ns=period_ms * MS)
+        pacer.start(0)
+        assert pacer.wait(period_ms * MS)
+        assert pacer.tolerance_ns == tolerance_ns
+        assert pacer.overruns == {"compute": 0, "wake": overruns}
+
+
+def test_the_tolerance_follows_a_change_of_rate_also_during_a_pause() -> None:
+    pacer = Pacer(FakeClock(), Abort(), frame_ns=10 * MS)
+    pacer.start(0)
+    found = [pacer.tolerance_ns]
+    pacer.set_rate(20, 0)
+    found.append(pacer.tolerance_ns)
+    pacer.hold()
+    pacer.set_rate(0.5, 0)
+    pacer.go_on(0)
+    found.append(pacer.tolerance_ns)
+    pacer.set_rate(None, 0)
+    pacer.set_rate(4, 0)
+    found.append(pacer.tolerance_ns)
+    assert found == [MS, 50_000, 2 * MS, 250_000]
+    given = Pacer(FakeClock(100), frame_ns=10 * MS, tolerance_ns=7)
+    given.start(0)
+    assert given.tolerance_ns == 7, "one that was given is wall-clock time already"
 
 
 def test_tags_within_one_frame_count_as_one() -> None:

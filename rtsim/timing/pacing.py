@@ -3,6 +3,9 @@
 The executive uses it in this loop (see ``docs/realtime.md``)::
 
     pacer.start(ns)
+    while not pacer.begin(ns):            # a freeze
+        ...
+    ...                                   run the first tag
     while True:
         ...                               propagate towards the next tag
         reached = pacer.wait(ns, wake)
@@ -134,6 +137,22 @@ class Pacer:
         self._judge_at_rate(ns)
         self._reset(ns)
         self._running = True
+
+    def begin(self, ns: int) -> bool:
+        """Wait until the first tag of a run, at ``ns``, is due; no frame precedes it.
+
+        A clock may make the first tag due later than :meth:`start` (see ``until_quiet``).  Returns
+        False in a freeze, as :meth:`wait` does; :attr:`overrun` is then set.
+        """
+        self.overrun = None
+        if self.frozen:
+            return self._hold(None)
+        due, now = self.clock.wall(ns), self.read()
+        if self.clock.paced and now < due:
+            self.clock.wait_until(ns)
+            return self._woken(ns, due)
+        self.frame.begin(ns, now)
+        return True
 
     def _judge_at_rate(self, ns: int) -> None:
         """Set the tolerance for the rate at which the clock runs from simulated ``ns`` on."""

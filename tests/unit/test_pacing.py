@@ -6,9 +6,9 @@ import itertools
 from fractions import Fraction
 
 import pytest
-from pacing_parts import MS, fly, make
+from pacing_parts import MS, LaterClock, fly, make
 
-from rtsim.core.clock import VirtualClock, Wake
+from rtsim.core.clock import Clock, VirtualClock, Wake
 from rtsim.core.errors import OverrunError
 from rtsim.testing import FakeClock
 from rtsim.timing.frame import NEXT, REST
@@ -194,6 +194,51 @@ def test_within_the_tolerance_nothing_is_an_overrun() -> None:
         clock.advance(30_000)
         assert pacer.wait(ns)
     assert clock.now() == clock.wall(10 * MS)
+
+
+def test_the_first_tag_is_waited_for_and_its_wake_is_measured() -> None:
+    clock = LaterClock(1_900_000, late=[70_000])
+    pacer = Pacer(clock, Abort(), frame_ns=MS)
+    pacer.start(0)
+    clock.advance(300_000)  # what precedes the first tag is not a part of its frame
+    assert pacer.begin(0)
+    assert clock.now() == clock.wall(0) + 70_000
+    clock.advance(200_000)
+    assert pacer.wait(MS)
+    pacer.stop()
+    assert (pacer.log.frames, pacer.log.lateness.count, pacer.log.lateness.max) == (2, 2, 70_000)
+    assert pacer.log.compute.max == 200_000
+    assert pacer.slipped_ns == 0
+
+
+@pytest.mark.parametrize("clock", [FakeClock(), VirtualClock()])
+def test_a_first_tag_that_is_due_begins_at_once(clock: Clock) -> None:
+    pacer = Pacer(clock, Abort(), frame_ns=MS)
+    pacer.start(0)
+    before = clock.now()
+    assert pacer.begin(0)
+    assert clock.now() == before
+    pacer.stop()
+    assert (pacer.log.frames, pacer.log.lateness.count) == (1, 0)
+
+
+def test_a_late_first_tag_is_an_overrun_like_any_other() -> None:
+    pacer = Pacer(LaterClock(MS, late=[600_000]), Abort(), frame_ns=MS)
+    pacer.start(0)
+    with pytest.raises(OverrunError, match=r"overrun at 0\.0* s: the loop woke 0\.600 ms late"):
+        pacer.begin(0)
+    clock = LaterClock(MS, late=[600_000])
+    pacer = Pacer(clock, Freeze(10.0), frame_ns=MS)
+    pacer.start(0)
+    assert not pacer.begin(0)
+    assert pacer.frozen
+    clock.advance(3 * MS)
+    pacer.resume()
+    assert pacer.begin(0)
+    assert (clock.now(), pacer.slipped_ns) == (clock.wall(0), 3_600_000)
+    assert pacer.wait(MS)
+    pacer.stop()
+    assert (pacer.log.frames, pacer.log.lateness.max) == (2, 600_000)
 
 
 @pytest.mark.parametrize(

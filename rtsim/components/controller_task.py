@@ -268,17 +268,21 @@ class ControllerTask(Ticking):
             return allowed / NS_PER_S
         if self._own is not None or not environment.paced:
             return self._silence_s
-        return max(0, request.sent + allowed - environment.now()) / NS_PER_S
+        due = request.sent + _on_the_clock(request, environment)
+        return max(0, due - environment.now()) / NS_PER_S
 
     def _overdue(self, request: ControllerRequest, environment: Environment) -> Vector | None:
         allowed_ns = request.due.ns - request.tag.ns
         judged = allowed_ns > 0 if self._own is not None else environment.paced
         if self.controller.outside and not judged:
             raise self._silent(request.tag)
-        actual_ns = allowed_ns if self._own is not None else environment.now() - request.sent
+        actual_ns, limit_ns = allowed_ns, allowed_ns
+        if self._own is None:
+            actual_ns = environment.now() - request.sent
+            limit_ns = _on_the_clock(request, environment)
         self.lates += 1
         request.asked += 1
-        text = f"{self.name}: no answer after {actual_ns} ns, allowed {allowed_ns} ns"
+        text = f"{self.name}: no answer after {actual_ns} ns, allowed {limit_ns} ns"
         values = {"allowed": float(allowed_ns), "actual": float(actual_ns)}
         environment.event(request.due, "Late", self.name, text, values)
         if self.late == "fail":
@@ -351,3 +355,8 @@ class ControllerTask(Ticking):
                 self.controller.asked_for(self.request.asked)
         if dead:
             self.controller.close()
+
+
+def _on_the_clock(request: ControllerRequest, environment: Environment) -> int:
+    """Return the compute latency of ``request`` as wall-clock ns, at the present rate."""
+    return environment.wall(request.due.ns) - environment.wall(request.tag.ns)

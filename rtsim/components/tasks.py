@@ -46,6 +46,10 @@ class Environment(Protocol):
         """Return the time of the clock, ns."""
         ...
 
+    def wall(self, ns: int) -> int:
+        """Return the time of the clock at which the simulated time ``ns`` is due, ns."""
+        ...
+
     def stretch(self, ns: int) -> None:
         """Move the reference point of the clock so that the simulated time ``ns`` is due now."""
         ...

@@ -57,9 +57,9 @@ DEFAULT_SPIN_NS = 200_000
 MIN_SPIN_NS = 20_000
 MAX_SPIN_NS = 500_000
 MAX_SPIN_SHARE = 4
-"""A tuned busy-wait window is at most 1/4 of the loop's period and at most 500 us.  Busy-waiting
-thus uses at most a quarter of one core, and at 200 Hz at most a tenth.  If a sleep ends later than
-the longest window covers, the timing certificate shows the late wake-up."""
+"""A tuned busy-wait window is at most 1/4 of the loop's period divided by the rate, and at most
+500 us.  Busy-waiting thus uses at most a quarter of one core, and at 200 Hz at most a tenth.  If a
+sleep ends later than the longest window covers, the timing certificate shows the late wake-up."""
 
 _LONGEST_SLEEP_S = 3600.0  # longer waits use several sleeps, because the C library overflows
 _FAR_NS = 3_600_000_000_000
@@ -206,7 +206,7 @@ class WallClock:
             )
         self.spin_ns = self.most_spin_ns = spin_ns
         """The present length of the busy-wait window, and its greatest length so far [ns]."""
-        self._least_spin_ns = self._bound_ns = spin_ns
+        self._least_spin_ns = self._bound_ns = self._tuned_spin_ns = spin_ns
         self.offset_ns = random.SystemRandom().randrange(2**60, 2**61)
         """Own time minus ``CLOCK_MONOTONIC`` [ns]: converts time stamps of another process."""
         self.rehearsal: Callable[[int], object] | None = None
@@ -216,7 +216,7 @@ class WallClock:
         self.paced = rate is not None
         self.begun_ns = 0
         """Reading of :func:`stopwatch` [ns] when simulated time began to advance."""
-        self._period_ns = 0  # period of the loop; 0 until it is known
+        self._period_ns: int | None = None  # period of the loop, simulated ns, once it is known
         self._line = Timeline(1.0 if rate is None else rate, self.now())
 
     @property
@@ -250,7 +250,15 @@ class WallClock:
         self.paced = rate is not None
         if rate is not None:
             self._line.rate = exact_rate(rate)
+            if self._period_ns is not None:
+                self._bound_spin(ns, self._period_ns)
         self.anchor(ns, own)
+
+    def _bound_spin(self, ns: int, period_ns: int) -> None:
+        """Bound the busy-wait window by the wall-clock time of the period at the present rate."""
+        self._bound_ns = _longest_tail(self._line.wall(ns + period_ns) - self._line.wall(ns))
+        self._least_spin_ns = min(self._tuned_spin_ns, self._bound_ns)
+        self.spin_ns = min(max(self.spin_ns, self._least_spin_ns), self._bound_ns)
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
         if not self.paced:
@@ -322,19 +330,22 @@ class WallClock:
 
         Sleeps ``samples`` times for 1 ms.  The window is twice the length that would have covered
         99 of 100 late returns, within the bounds stated at :data:`MAX_SPIN_SHARE`.  ``period_ns``
-        is the shortest wait of the coming loop.  Without the factor of two, one wake-up in a
-        hundred would be late.  Request real-time scheduling before the calibration, because it
-        changes the result.  During the run, a sleep that ends too late lengthens the window within
-        these bounds, and sleeps that end in time shorten it little by little.
+        is the shortest period of the coming loop [simulated ns].  Without the factor of two, one
+        wake-up in a hundred would be late.  Request real-time scheduling before the calibration,
+        because it changes the result.  During the run, a sleep that ends too late lengthens the
+        window within these bounds, and sleeps that end in time shorten it little by little.
         """
         late = []
         for _ in range(max(1, samples)):
             due = stopwatch() + 1_000_000
             time.sleep(0.001)
             late.append(stopwatch() - due)
-        self.spin_ns = self.most_spin_ns = self._least_spin_ns = tail_for(late, period_ns)
-        self._bound_ns = _longest_tail(period_ns)
-        self._period_ns, self.begun_ns = period_ns or 0, 0
+        self._period_ns, self.begun_ns = period_ns, 0
+        self._tuned_spin_ns = self._least_spin_ns = self.spin_ns = tail_for(late)
+        self._bound_ns = MAX_SPIN_NS
+        if period_ns is not None:
+            self._bound_spin(0, period_ns)
+        self.most_spin_ns = self.spin_ns
         return self.spin_ns
 
 

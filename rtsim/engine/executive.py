@@ -239,6 +239,9 @@ class Executive:
             if plant.watch is not None:
                 plant.watch.begin()
             self._trace.x_minus(plant)
+        while not self._wait(0, first=True):
+            if self.handler is not None:
+                self.handler.frozen(0)
         self._run_instant(0, True)
 
     def _run_on(self, limit_ns: int) -> None:
@@ -330,17 +333,18 @@ class Executive:
         if self._publisher is not None:
             self._publisher.withdraw(plant.name)
 
-    def _wait(self, ns: int) -> bool:
+    def _wait(self, ns: int, first: bool = False) -> bool:
         """Wait until the tag at ``ns`` is due; return False if the wait ended early."""
         pacer, wake = self._pacer, self._wake
-        self._waiting = True
+        # the first tag is due within milliseconds: a signal ends the run after it
+        self._waiting = pacer.frozen or not first
         try:
-            due = pacer.wait(ns, wake, self._overhears)
+            due = pacer.begin(ns) if first else pacer.wait(ns, wake, self._overhears)
         finally:
             self._waiting = False
             if pacer.overrun is not None:  # an overrun is recorded even if its policy ends the run
                 self._trace.overrun(pacer.overrun)
-        if not due and wake is not None and wake.is_set():
+        if not (due or first) and wake is not None and wake.is_set():
             # The event input inserts a tag now: after the last tag, and not later than ``ns``.
             wake.clear()
             now = self._clock.simulated(self._clock.now())

@@ -46,7 +46,7 @@ class _Surroundings:
         self._clock = clock
         self._writes = writes
         self.stretch = stretch
-        self.now, self.event = clock.now, trace.event
+        self.now, self.wall, self.event = clock.now, clock.wall, trace.event
         self.sampled, self.measured = trace.request, trace.measured
 
     @property

@@ -8,6 +8,8 @@ Pauses and changes of rate are not reproduced; the run keeps its initial pace.
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,15 +17,16 @@ from itertools import pairwise
 
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import NEVER, NS_PER_S
-from rtsim.core.timeline import Timeline
+from rtsim.core.timeline import Timeline, exact_rate
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.description import fault_of
-from rtsim.engine.trace import TIMING
+from rtsim.engine.trace import COMMAND, TIMING
 from rtsim.record.event import Event
 from rtsim.record.overrun_events import OVERRUN
 from rtsim.record.reading import Recording
 from rtsim.timing.frame import REST
 from rtsim.timing.frames import NO_SAMPLE
+from rtsim.timing.pacing import tolerance_ns
 
 _DUE_AT_ONCE = ("slip", "freeze")
 """Actions of an overrun policy that set the due time of a late tag to the time when it begins."""
@@ -67,8 +70,9 @@ def timing_faults(
     :class:`RecordingError` if the recording has no wall-clock times: it must be of a paced run that
     was recorded to its end.
     """
-    frames = _frames(recording)
-    _compute(frames, _pace(recording))
+    pace = _pace(recording)
+    frames = _frames(recording, pace)
+    _compute(frames, pace)
     first = longest = done = 0  # of the frames since the loop was last on time
     busy: list[_Frame] = []
     woken: list[_Frame] = []
@@ -93,20 +97,23 @@ def timing_faults(
     return tuple({f.name: f for f in out if f.parameters["amount"] > 0}.values())
 
 
-def _frames(recording: Recording) -> list[_Frame]:
+def _frames(recording: Recording, pace: Fraction) -> list[_Frame]:
     """Return the frames of the run in order; for the last frames some figures are missing."""
     if TIMING not in recording.tracks or recording.footer is None:
         raise RecordingError(
             f"{recording.source} contains no wall-clock times; overrun-replay needs the "
             "complete recording of a paced run (rtsim run ... --pace 1)"
         )
-    tolerance = int(recording.footer["certificate"]["tolerance_ns"])
+    tolerances = deque(_tolerances(recording, pace))
+    tolerance = 0
     track = recording.track(TIMING)
     frames: list[_Frame] = []
     arrived = -1
     columns = (track.ns, track.integer("wake_lateness"), track.integer("margin"))
     for ns, woken, margin in zip(*(column.tolist() for column in columns), strict=True):
         frames.append(_Frame(ns, arrived, max(0, woken)))
+        while tolerances and tolerances[0][0] <= ns:
+            tolerance = tolerances.popleft()[1]
         arrived = -1 if margin == NO_SAMPLE else tolerance - margin
     frames.append(_Frame(int(recording.footer["ended"]), arrived))
     overruns = {e.tag.ns: e for e in recording.events if e.kind == OVERRUN}
@@ -116,13 +123,28 @@ def _frames(recording: Recording) -> list[_Frame]:
     if last.overrun is not None and last.waited:
         last.woken = _amount(last.overrun)
     ended_by = [e for e in overruns.values() if e.tag.ns > last.ns]
-    return frames + [_never_began(event, last) for event in ended_by]
+    return frames + [_never_began(event, last, pace) for event in ended_by]
 
 
-def _never_began(overrun: Event, before: _Frame) -> _Frame:
+def _tolerances(recording: Recording, pace: Fraction) -> list[tuple[int, int]]:
+    """Return the tolerance [wall-clock ns] from each simulated time on at which it changed, ns."""
+    assert recording.footer is not None
+    certificate = recording.footer["certificate"]
+    at_the_end = int(certificate["tolerance_ns"])
+    commands = [e for e in recording.events if e.kind == COMMAND and e.source == "rate"]
+    rates = [(-1, pace)]
+    for event in commands:
+        rate = json.loads(event.text)["rate"]
+        rates += [] if rate == "max" else [(event.tag.ns, exact_rate(rate))]
+    found = [(ns, tolerance_ns(certificate.get("period_ns", 0), rate)) for ns, rate in rates]
+    # a tolerance that was given, or of an older recording, does not follow the rate
+    return found if found[-1][1] == at_the_end else [(-1, at_the_end)]
+
+
+def _never_began(overrun: Event, before: _Frame, pace: Fraction) -> _Frame:
     """Return the unrecorded frame whose overrun ended the run, after the frame ``before``."""
     amount, ns = _amount(overrun), overrun.tag.ns
-    handed_on = before.began > ns - before.ns
+    handed_on = before.began * pace > ns - before.ns
     if overrun.values.get("cause") == "wake" and not handed_on:
         return _Frame(ns, -1, amount, overrun)
     return _Frame(ns, amount, 0, overrun)

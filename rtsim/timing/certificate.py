@@ -52,6 +52,8 @@ class Certificate:
     None if no overrun was by ``wake``, or if the system does not report the waiting."""
     injected: dict[str, int] = field(default_factory=dict)
     """Time [ns] that injected faults took, by the name of the fault."""
+    period_ns: int = 0
+    """Shortest declared period of the loop [simulated ns]; 0 if none is declared."""
     engine: str = ""
     """What the compiled engine ran, or the reason why it ran nothing."""
     unrecorded: str = ""
@@ -121,8 +123,10 @@ class Certificate:
         if refused:
             lines.append(f"refused     {'; '.join(refused)}")
         spin = "" if self.spin_ns is None else f", busy-wait up to {show_ns(self.spin_ns)}"
+        period = f", period {show_ns(self.period_ns)}" if self.period_ns else ""
         lines.append(
-            f"rate {self.rate}, overruns: {self.policy}, beyond {show_ns(self.tolerance_ns)}{spin}"
+            f"rate {self.rate}{period}, overruns: {self.policy}, "
+            f"beyond {show_ns(self.tolerance_ns)}{spin}"
         )
         return "\n".join(lines)
 
@@ -181,6 +185,7 @@ def certify(
         policy=str(pacer.policy),
         spin_ns=getattr(clock, "most_spin_ns", None),
         tolerance_ns=pacer.tolerance_ns,
+        period_ns=pacer.frame_ns,
         frames=log.frames,
         not_waited=max(0, log.frames - log.lateness.count) if clock.paced else 0,
         lateness=log.lateness.summary(),

@@ -3,6 +3,9 @@
 The executive uses it in this loop (see ``docs/realtime.md``)::
 
     pacer.start(ns)
+    while not pacer.begin(ns):            # a freeze
+        ...
+    ...                                   run the first tag
     while True:
         ...                               propagate towards the next tag
         reached = pacer.wait(ns, wake)
@@ -45,11 +48,21 @@ _REHEARSED_NS = 40_000  # a rehearsal of a component begins only if more time is
 DEFAULT_TOLERANCE_NS = 1_000_000
 
 
+def tolerance_ns(period_ns: int, rate: Fraction) -> int:
+    """Return the tolerance [wall-clock ns] of a loop with this shortest period [simulated ns]."""
+    return _tenth(-(-period_ns * rate.denominator // rate.numerator))
+
+
+def _tenth(frame_ns: int) -> int:
+    return frame_ns // 10 if frame_ns else DEFAULT_TOLERANCE_NS
+
+
 class Pacer:
     """The pacing of one run; it costs a few us per frame and keeps no new objects.
 
-    ``frame_ns`` is the shortest declared period of the loop; several tags within it count as one
-    frame towards a policy's limit.  ``tolerance_ns`` defaults to a tenth of it (the criterion of
+    ``frame_ns`` is the shortest declared period of the loop [simulated ns]; several tags within it
+    count as one frame towards a policy's limit.  ``tolerance_ns`` [wall-clock ns] defaults to a
+    tenth of the time that the clock takes for the period at its present rate (the criterion of
     ``rtsim doctor``), or to 1 ms without a period.  With a clock that is not paced, no tag is late
     and only compute time is measured.
     """
@@ -71,9 +84,8 @@ class Pacer:
         self.clock = clock
         self.policy: Policy = CatchUp() if policy is None else policy
         self.frame_ns = frame_ns
-        if tolerance_ns is None:
-            tolerance_ns = frame_ns // 10 if frame_ns else DEFAULT_TOLERANCE_NS
-        self.tolerance_ns = tolerance_ns
+        self._given_ns = tolerance_ns
+        self._judge_at_rate(0)
 
         self.overrun: Overrun | None = None
         """The overrun at the tag of the latest :meth:`wait`; None if the tag was not late."""
@@ -122,8 +134,31 @@ class Pacer:
         if self.line is None and isinstance(self.clock, WallClock):
             self.line = RunQueue()
         self.clock.anchor(ns)
+        self._judge_at_rate(ns)
         self._reset(ns)
         self._running = True
+
+    def begin(self, ns: int) -> bool:
+        """Wait until the first tag of a run, at ``ns``, is due; no frame precedes it.
+
+        A clock may make the first tag due later than :meth:`start` (see ``until_quiet``).  Returns
+        False in a freeze, as :meth:`wait` does; :attr:`overrun` is then set.
+        """
+        self.overrun = None
+        if self.frozen:
+            return self._hold(None)
+        due, now = self.clock.wall(ns), self.read()
+        if self.clock.paced and now < due:
+            self.clock.wait_until(ns)
+            return self._woken(ns, due)
+        self.frame.begin(ns, now)
+        return True
+
+    def _judge_at_rate(self, ns: int) -> None:
+        """Set the tolerance for the rate at which the clock runs from simulated ``ns`` on."""
+        frame = self.clock.wall(ns + self.frame_ns) - self.clock.wall(ns)
+        self.tolerance_ns = _tenth(frame) if self._given_ns is None else self._given_ns
+        """The greatest lateness of a tag that is not an overrun [wall-clock ns]."""
 
     def stop(self) -> None:
         """End the last frame and count all frames that are still buffered."""
@@ -146,21 +181,20 @@ class Pacer:
         The tag at ``ns`` keeps its due time.  Up to one frame of its lateness is kept.
         """
         clock, now = self.clock, self.read()
-        if not clock.paced or self.frozen or self._held:  # resuming sets the reference point
-            clock.set_rate(rate, ns)
-            return
         late = now - clock.wall(ns)  # negative before the first tag of a run is due
+        # a run without a reference point gets one when it resumes
+        referred = clock.paced and not (self.frozen or self._held)
         clock.set_rate(rate, ns)
-        if clock.paced:
+        self._judge_at_rate(ns)
+        if clock.paced and referred:
             self._hand_on(ns, now, late)
 
     def _hand_on(self, ns: int, now: int, late: int) -> None:
         """Keep at most one frame of the lateness ``late`` of the tag at ``ns``; drop the rest."""
-        clock = self.clock
-        kept = min(late, clock.wall(ns + self.frame_ns) - clock.wall(ns))
+        kept = min(late, self.clock.wall(ns + self.frame_ns) - self.clock.wall(ns))
         self.slipped_ns += late - kept
         self.frame.late_by_wake = min(self.frame.late_by_wake, kept)
-        clock.anchor(ns, now - kept)
+        self.clock.anchor(ns, now - kept)
 
     def anchor(self, ns: int) -> None:
         """Make simulated ``ns`` due now, within a frame, after waiting for a late answer."""

@@ -84,11 +84,15 @@ class Stand:
         self.stamped: list[tuple[str, Tag, tuple[int, ...]]] = []
         self.stretched: list[int] = []
         self.time = 0
+        self.rate = 1
         self.paced = paced
         self.environment: Environment = self
 
     def now(self) -> int:
         return self.time
+
+    def wall(self, ns: int) -> int:
+        return ns // self.rate
 
     def stretch(self, ns: int) -> None:
         self.stretched.append(ns)

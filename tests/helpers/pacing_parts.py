@@ -27,6 +27,17 @@ def fly(pacer: Pacer, clock: FakeClock, compute: Sequence[int], period: int = MS
     return recorded
 
 
+class LaterClock(FakeClock):
+    """A clock on which a run begins later than now, as where ticks of the system are avoided."""
+
+    def __init__(self, later_ns: int, late: Sequence[int] = ()) -> None:
+        super().__init__(late=late)
+        self._later_ns = later_ns
+
+    def anchor(self, ns: int, own: int | None = None) -> None:
+        super().anchor(ns, self.now() + self._later_ns if own is None else own)
+
+
 def make(policy: Policy, late: Sequence[int] = ()) -> tuple[Pacer, FakeClock]:
     clock = FakeClock(late=late)
     return Pacer(clock, policy, frame_ns=MS), clock

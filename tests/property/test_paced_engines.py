@@ -148,6 +148,25 @@ def test_tracks_whose_buffers_fill_up_lose_no_row(
     check_equal(loop, CatchUp())
 
 
+@pytest.mark.parametrize(("rate", "overran"), [(0.5, 0), (1.0, 0), (2.0, 1), (100.0, 1)])
+def test_the_tolerance_of_a_rate_is_that_of_the_interpreter(rate: float, overran: int) -> None:
+    """Frames of 5 ms of simulated time; one wake is late by 0.4 ms, which later frames inherit."""
+    found = check_equal(loop, CatchUp(), (0, 0, 400_000), rate)
+    assert found.certificate.tolerance_ns == round(500_000 / rate)
+    assert (sum(found.certificate.overruns.values()) > 0) == bool(overran)
+    assert found.clock.sleeps > 0
+
+
+def test_after_a_change_of_rate_compiled_code_uses_the_new_tolerance() -> None:
+    command: Given = (200, ("rate", {"rate": 20.0}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Commanded, "given", (command,))
+        found = check_equal(loop, CatchUp(10_000), (*[100_000] * 60, *[0] * 999), 1.0, Commanded)
+    assert found.certificate.tolerance_ns == 25_000
+    assert found.certificate.overruns["wake"] > 0, "0.1 ms is within the tolerance at rate 1 only"
+    assert found.tags > 300
+
+
 def test_the_limit_of_the_policy_ends_the_run_at_the_same_tag() -> None:
     assert (
         "consecutive late frames: 4, allowed: 3"

@@ -51,6 +51,8 @@ def test_where_it_was_and_how_it_was_paced() -> None:
     assert "scheduling  nothing was requested" in text
     assert "refused" not in text
     assert "rate 1, overruns: slip:5, beyond 2 us\n" in text
+    fast = shown(rate="100", period_ns=3 * 10**9, tolerance_ns=3_000_000)
+    assert "rate 100, period 3 s, overruns: slip:5, beyond 3 ms\n" in fast
     assert "beyond 2 us, busy-wait up to 50 us\n" in shown(spin_ns=50_000)
 
 

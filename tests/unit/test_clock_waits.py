@@ -76,6 +76,22 @@ def test_the_bounds_of_a_tail() -> None:
     assert tail_for([60_000, 60_000, *[30_000] * 98]) == 120_000, "nor are two of a hundred"
 
 
+def test_the_longest_tail_is_a_quarter_of_the_frame_at_each_rate(wall: Wall) -> None:
+    wall.late = 40_000
+    clock = WallClock(10)
+    assert clock.calibrate(1_000_000) == 25_000
+    tails = []
+    for rate in (1, 100, 0.5):
+        clock.set_rate(rate, 0)
+        tails.append(clock.spin_ns)
+    assert tails == [80_000, 2_500, 80_000], "what was tuned is kept, and bounded by the frame"
+    clock._retune(-10_000_000)
+    clock._retune(-300_000)
+    assert clock.spin_ns == 400_000, (
+        "of frames of 2 ms; a window of 0.25 ms was the limit at rate 1"
+    )
+
+
 def test_a_tail_grows_by_what_was_missing_and_some_spare(wall: Wall) -> None:
     wall.late = 40_000
     clock = WallClock()

@@ -161,6 +161,18 @@ def test_on_a_paced_clock_there_is_what_is_left_of_the_time() -> None:
         assert one.controller.asked == [(Tag(0), left)]
 
 
+def test_at_a_hundred_times_real_time_the_latency_is_a_hundredth() -> None:
+    one = after(4, None, paced=True)
+    one.rate = 100
+    one.tick(0)
+    one.time = 30_000
+    one.due()
+    assert one.controller.asked == [(Tag(0), 1e-5)], "of 40 us, 10 us are left"
+    assert one.told == [(4, "Late")]
+    assert "no answer after 30000 ns, allowed 40000 ns" in one.events[0][2]
+    assert one.events[0][3]["allowed"] == 4 * MS, "simulated time, from which its request is found"
+
+
 def test_a_late_answer_is_discarded_at_the_next_tick_which_asks_anew() -> None:
     one = after(4, None, 7.0, 8.0)
     one.tick(0)

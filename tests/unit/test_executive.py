@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fault_parts import ramp
+from pacing_parts import LaterClock
 
 from rtsim.core.clock import VirtualClock
 from rtsim.core.raised import Interrupted
@@ -133,3 +134,17 @@ def test_a_recording_that_is_lost_ends_the_run_where_that_was_asked_for() -> Non
     assert lost(False) == (since, "")
     assert lost(True) == (since, RECORDING_LOST)
     assert lost(True, "interrupted") == (since, "interrupted"), "it ends for that already"
+
+
+@pytest.mark.parametrize("engine", ["interpreted", "auto"])
+def test_no_tag_begins_before_it_is_due(engine: str) -> None:
+    clock = LaterClock(1_900_000)
+    early: list[int] = []
+
+    def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+        early.append(clock.wall(round(t * NS_PER_S)) - clock.now())
+        y[0] = u[0]
+
+    simulate(ramp(law, step=0.01), until=0.5, pace=1.0, clock=clock, engine=engine, compile=False)
+    assert len(early) >= 5
+    assert max(early) == 0

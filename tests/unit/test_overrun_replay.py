@@ -206,6 +206,16 @@ def test_pauses_and_rates_are_no_overruns_and_those_between_are_made_again() -> 
     assert overruns(again(run.recording).recording) == found
 
 
+@pytest.mark.parametrize("rate", [50.0, 0.02])
+def test_at_another_rate_the_frame_that_ended_the_run_is_made_again(rate: float) -> None:
+    """Frames of 10 ms of simulated time; the wake is later by a fifth of one, on the wall clock."""
+    wake = late(kind="late_wake", amount=0.002 / rate)
+    run = Paced(scenario(wake), Abort(), rate)
+    assert [(at, action) for at, *_, action in run.overruns] == [(200, "abort")]
+    second = again(run.recording, Abort(), rate)
+    assert overruns(second.recording) == overruns(run.recording)
+
+
 def test_a_part_of_the_day() -> None:
     run = Paced(scenario(*STALLS))
     found = timing_faults(run.recording, 400 * MS, 600 * MS)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import pytest
-from pacing_parts import MS, fly, make
+from pacing_parts import MS, LaterClock, fly, make
 
-from rtsim.core.clock import VirtualClock, Wake
+from rtsim.core.clock import Clock, VirtualClock, Wake
 from rtsim.core.errors import OverrunError
 from rtsim.testing import FakeClock
 from rtsim.timing.frame import NEXT, REST
@@ -193,6 +194,85 @@ def test_within_the_tolerance_nothing_is_an_overrun() -> None:
         clock.advance(30_000)
         assert pacer.wait(ns)
     assert clock.now() == clock.wall(10 * MS)
+
+
+def test_the_first_tag_is_waited_for_and_its_wake_is_measured() -> None:
+    clock = LaterClock(1_900_000, late=[70_000])
+    pacer = Pacer(clock, Abort(), frame_ns=MS)
+    pacer.start(0)
+    clock.advance(300_000)  # what precedes the first tag is not a part of its frame
+    assert pacer.begin(0)
+    assert clock.now() == clock.wall(0) + 70_000
+    clock.advance(200_000)
+    assert pacer.wait(MS)
+    pacer.stop()
+    assert (pacer.log.frames, pacer.log.lateness.count, pacer.log.lateness.max) == (2, 2, 70_000)
+    assert pacer.log.compute.max == 200_000
+    assert pacer.slipped_ns == 0
+
+
+@pytest.mark.parametrize("clock", [FakeClock(), VirtualClock()])
+def test_a_first_tag_that_is_due_begins_at_once(clock: Clock) -> None:
+    pacer = Pacer(clock, Abort(), frame_ns=MS)
+    pacer.start(0)
+    before = clock.now()
+    assert pacer.begin(0)
+    assert clock.now() == before
+    pacer.stop()
+    assert (pacer.log.frames, pacer.log.lateness.count) == (1, 0)
+
+
+def test_a_late_first_tag_is_an_overrun_like_any_other() -> None:
+    pacer = Pacer(LaterClock(MS, late=[600_000]), Abort(), frame_ns=MS)
+    pacer.start(0)
+    with pytest.raises(OverrunError, match=r"overrun at 0\.0* s: the loop woke 0\.600 ms late"):
+        pacer.begin(0)
+    clock = LaterClock(MS, late=[600_000])
+    pacer = Pacer(clock, Freeze(10.0), frame_ns=MS)
+    pacer.start(0)
+    assert not pacer.begin(0)
+    assert pacer.frozen
+    clock.advance(3 * MS)
+    pacer.resume()
+    assert pacer.begin(0)
+    assert (clock.now(), pacer.slipped_ns) == (clock.wall(0), 3_600_000)
+    assert pacer.wait(MS)
+    pacer.stop()
+    assert (pacer.log.frames, pacer.log.lateness.max) == (2, 600_000)
+
+
+@pytest.mark.parametrize(
+    ("rate", "period_ms", "tolerance_ns"),
+    [(1, 10, MS), (100, 3000, 3 * MS), (0.01, 10, 100 * MS), (Fraction(1, 3), 10, 3 * MS)],
+)
+def test_the_tolerance_is_a_tenth_of_the_frame_on_the_wall_clock(
+    rate: float | Fraction, period_ms: int, tolerance_ns: int
+) -> None:
+    for late, overruns in ((tolerance_ns, 0), (tolerance_ns + 1, 1)):
+        pacer = Pacer(FakeClock(rate, late=[late]), CatchUp(), frame_ns=period_ms * MS)
+        pacer.start(0)
+        assert pacer.wait(period_ms * MS)
+        assert pacer.tolerance_ns == tolerance_ns
+        assert pacer.overruns == {"compute": 0, "wake": overruns}
+
+
+def test_the_tolerance_follows_a_change_of_rate_also_during_a_pause() -> None:
+    pacer = Pacer(FakeClock(), Abort(), frame_ns=10 * MS)
+    pacer.start(0)
+    found = [pacer.tolerance_ns]
+    pacer.set_rate(20, 0)
+    found.append(pacer.tolerance_ns)
+    pacer.hold()
+    pacer.set_rate(0.5, 0)
+    pacer.go_on(0)
+    found.append(pacer.tolerance_ns)
+    pacer.set_rate(None, 0)
+    pacer.set_rate(4, 0)
+    found.append(pacer.tolerance_ns)
+    assert found == [MS, 50_000, 2 * MS, 250_000]
+    given = Pacer(FakeClock(100), frame_ns=10 * MS, tolerance_ns=7)
+    given.start(0)
+    assert given.tolerance_ns == 7, "one that was given is wall-clock time already"
 
 
 def test_tags_within_one_frame_count_as_one() -> None:

@@ -37,6 +37,9 @@ class Surroundings:
     def now(self) -> int:
         raise NotImplementedError
 
+    def wall(self, ns: int) -> int:
+        raise NotImplementedError
+
     def stretch(self, ns: int) -> None:
         raise NotImplementedError
 

@@ -91,7 +91,6 @@ class PacedFrames:
         ):  # fmt: skip
             w[place], w[place + 1] = spread.bins.ctypes.data, spread.bins.size
             w[place + 2], w[place + 3] = spread.totals.ctypes.data, spread.totals.size
-        w[at.W_TOLERANCE] = self._pacer.tolerance_ns
         w[at.W_ALLOWED] = self._pacer.policy.catches_up
         w[at.W_REACHED] = at.NOTHING
 
@@ -113,7 +112,8 @@ class PacedFrames:
         w[at.W_RESUMED], w[at.W_LAP_AT] = frame.resumed - wait.offset, frame.lap_at - wait.offset
         w[at.W_SPENT], w[at.W_BEGAN_LATE] = frame.spent, frame.began_late
         w[at.W_LATE_BY_WAKE], w[at.W_WOKE_LATE] = frame.late_by_wake, frame.woke_late
-        w[at.W_MARGIN], w[at.W_TAG] = pacer.margin_ns, frame.tag_ns
+        w[at.W_TOLERANCE], w[at.W_MARGIN] = pacer.tolerance_ns, pacer.margin_ns
+        w[at.W_TAG] = frame.tag_ns
         w[at.W_CLOSED], w[at.W_NEXT] = frame.closed, frame.next
         w[at.W_CULPRIT], w[at.W_CULPRIT_NS] = self._number(frame.culprit), frame.culprit_ns
         w[at.W_STOOD] = at.NOTHING if frame.stood is None else frame.stood

@@ -54,6 +54,7 @@ SAMPLE = {
     "salib": ("tests/unit/test_study_sensitivity.py",),
     "scikit-sundae": ("tests/unit/test_sundials.py",),
     "scipy": ("tests/conformance/test_scipy_solvers.py", "tests/reference/test_f16_trim.py"),
+    "setuptools": ("tests/unit/test_wheel.py",),
     "simpy": ("tests/unit/test_discrete_processes.py",),
     "sybil": ("docs/scenario.md",),
     "trimesh": ("tests/unit/test_meshes_and_ground.py",),

@@ -29,6 +29,19 @@ class CTypes:
     double_bytes: int
 
 
+AVR_MEMORIES = {
+    "EEPROM": (0x81_0000, 0x82_0000),
+    "fuses": (0x82_0000, 0x83_0000),
+    "lock bits": (0x83_0000, 0x84_0000),
+    "signature": (0x84_0000, 0x85_0000),
+    "user signatures": (0x85_0000, 0x86_0000),
+}
+"""Addresses at which avr-gcc's linker puts sections of other memories than flash and RAM.
+
+Source: the linker scripts of GNU binutils for AVR, and the page on memory sections of avr-libc.
+"""
+
+
 @dataclass(frozen=True)
 class Memory:
     """Sizes and addresses of flash and RAM, bytes, and their names in the linker's messages."""
@@ -49,6 +62,11 @@ class Memory:
     ram_region: str = "data"
     ram_begins: int = 0
     """First address of the RAM for the linker."""
+    beside: Mapping[str, tuple[int, int]] = field(default_factory=AVR_MEMORIES.copy)
+    """Other memories: the first address of each, and the first address after it.
+
+    An image of the flash may leave out what a program has for them, with a warning; each other byte
+    outside of the flash is an error."""
 
     @property
     def room(self) -> int:

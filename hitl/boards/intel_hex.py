@@ -8,6 +8,10 @@ from hitl.boards.contract import BoardError
 
 _DATA, _END, _SEGMENT, _START_SEGMENT, _LINEAR, _START_LINEAR = range(6)
 _MOST_FILE_BYTES = 1 << 20
+_WINDOW = 1 << 16
+"""Bytes that the addresses of records reach, from the last segment or linear address on."""
+_BYTES_OF_TEXT = 16
+"""Most characters that a file may have for one byte of flash: each byte in a record of its own."""
 
 
 def read_image(path: Path, flash: int, begins: int = 0) -> bytes:
@@ -16,15 +20,15 @@ def read_image(path: Path, flash: int, begins: int = 0) -> bytes:
     Returns its bytes from the address ``begins``, at most ``flash`` of them; gaps are 0xff.  Raises
     :class:`BoardError` if the file cannot be read or is not a valid image (see :func:`parse`).
     """
+    most = max(_MOST_FILE_BYTES, _BYTES_OF_TEXT * flash)
     try:
         with path.open("rb") as file:
-            text = file.read(_MOST_FILE_BYTES + 1)
+            text = file.read(most + 1)
     except OSError as error:
         raise BoardError(f"cannot read the firmware file {path}: {error.strerror}") from None
-    if len(text) > _MOST_FILE_BYTES:
+    if len(text) > most:
         raise BoardError(
-            f"{path} is larger than {_MOST_FILE_BYTES} bytes, the limit for firmware; give an "
-            "Intel HEX file"
+            f"{path} is larger than {most} bytes, the limit for firmware; give an Intel HEX file"
         )
     return parse(text.decode("ascii", "replace"), flash, str(path), begins)
 
@@ -49,6 +53,11 @@ def parse(text: str, flash: int, name: str = "image", begins: int = 0) -> bytes:
             )
         kind, address, data = _record(line.strip(), where)
         if kind == _DATA:
+            if address + len(data) > _WINDOW:
+                raise BoardError(
+                    f"{where}: the record passes the end of its {_WINDOW} bytes; its last bytes "
+                    "have no certain address; build the firmware again"
+                )
             _place(image, given, base + address - begins, data, where)
         elif kind in (_SEGMENT, _LINEAR) and len(data) == 2:
             base = int.from_bytes(data, "big") << (4 if kind == _SEGMENT else 16)

@@ -84,6 +84,7 @@ PICO = BoardDescription(
         flash_region="FLASH",
         ram_region="RAM",
         ram_begins=0x2000_0000,
+        beside={},
     ),
     compiler=Compiler(  # docs/decisions/150
         prefix="",

@@ -10,6 +10,7 @@ import click
 from hitl.boards.known import DEFAULT_BOARD
 from hitl.cli.common import board_option, chosen, refuse_warnings, warnings_option
 from hitl.firmware import Firmware, firmware
+from hitl.firmware.images import NOTICE
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import load_interface
 from hitl.protocol.line import BaudRate
@@ -54,6 +55,8 @@ def build(
     refuse_warnings({loaded.name: made.warnings}, strictness, as_json)
     if place:
         shutil.copyfile(made.path, place / f"{loaded.name}.hex")
+        if board.compiler.core is not None:
+            shutil.copyfile(NOTICE, place / NOTICE.name)
     if as_json:
         show_result(_described(made, place))
         return

@@ -27,6 +27,8 @@ __all__ = ["FirmwareImage", "NoTools", "compiled", "overflow_error"]
 
 _COMPILED = (".c", ".cpp", ".ino")
 _WARNINGS = ("-Wall", "-Wextra")
+_IMAGES = "whole"
+"""What images promise; part of their key, because older versions kept images with gaps."""
 IMAGE, PROGRAM, ABOUT = "firmware.hex", "firmware.elf", "about.json"
 
 
@@ -58,7 +60,7 @@ class _Job:
 
     def image(self) -> FirmwareImage:
         sketch, contents = self.sketch, (IMAGE, PROGRAM, ABOUT)
-        key = key_of(self.tools.identity, sketch.key, _WARNINGS)
+        key = key_of(self.tools.identity, sketch.key, _WARNINGS, _IMAGES)
         stem = f"{sketch.name}-{self.board.name}-{key}"
         folder = store.find(stem, contents)
         if folder is None:
@@ -112,11 +114,13 @@ class _Job:
             if how.package and (said := _undefined(self.board, self.sketch.name, str(error))):
                 raise BuildError(f"{said}\n{error}") from error
             raise
-        linked, memory = Program(program.read_bytes()), self.board.memory
-        flash, ram = linked.size(memory.flash_sections), linked.size(memory.ram_sections)
-        (made / IMAGE).write_text(
-            linked.hex(memory.flash_begins, memory.flash), encoding="ascii", newline=""
-        )
+        linked, memory = Program(program.read_bytes(), self.board.processor), self.board.memory
+        window = memory.flash_begins, memory.flash
+        flash, ram = linked.flash_bytes(*window), linked.size(memory.ram_sections)
+        _check_room(self.board, self.sketch.name, flash, ram)
+        text = linked.hex(*window, memory.beside)
+        (made / IMAGE).write_text(text, encoding="ascii", newline="")
+        warnings += linked.left_out(self.board)
         about = {"flash": flash, "ram": ram, "warnings": warnings}
         (made / ABOUT).write_text(json.dumps(about), encoding="utf-8")
         return made

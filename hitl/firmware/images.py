@@ -14,6 +14,10 @@ from hitl.firmware.sketch import Sketch
 
 FOLDER = Path(__file__).parent / "images"
 MANIFEST = FOLDER / "manifest.json"
+NOTICE = FOLDER / "NOTICE.md"
+"""The licences of the libraries in the images; it has to accompany each copy of an image."""
+CORE_SOURCES = FOLDER / "ArduinoCore-avr.tar.xz"
+"""The sources of the Arduino core that the images contain."""
 
 
 @dataclass(frozen=True)

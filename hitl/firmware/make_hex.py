@@ -14,10 +14,14 @@ from hitl.firmware.program import Program
 
 def main(board: str, program: str, image: str) -> None:
     """Write the flash of the ELF file ``program`` for ``board`` to the Intel HEX file ``image``."""
-    memory, linked = board_named(board).memory, Program(Path(program).read_bytes())
-    text = linked.hex(memory.flash_begins, memory.flash)
+    described = board_named(board)
+    memory = described.memory
+    linked = Program(Path(program).read_bytes(), described.processor)
+    window = memory.flash_begins, memory.flash
+    text = linked.hex(*window, memory.beside)
     Path(image).write_text(text, encoding="ascii", newline="")
-    flash, ram = linked.size(memory.flash_sections), linked.size(memory.ram_sections)
+    flash, ram = linked.flash_bytes(*window), linked.size(memory.ram_sections)
+    print(linked.left_out(described), end="", file=sys.stderr)
     print(f"{flash} bytes of flash, {ram} bytes of static RAM")
 
 

@@ -6,13 +6,19 @@ Source: System V Application Binary Interface, chapters 4 and 5.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hitl.boards.contract import BoardError
+from hitl.boards.description import BoardDescription
 
 _RECORD = 16
 _NO_BITS, _ALLOCATED, _LOAD = 8, 2, 1
+_EXECUTABLE = 2
+_MACHINES = {"avr": 83, "cortex": 40, "arm": 40, "riscv": 243, "xtensa": 94}
+"""Number of the machine in an ELF file, by the first letters of a board's processor."""
+
+NOTHING: Mapping[str, tuple[int, int]] = {}
 
 
 @dataclass(frozen=True)
@@ -24,21 +30,56 @@ class _Section:
     offset: int
     size: int
 
+    @property
+    def has_contents(self) -> bool:
+        """True if the section's bytes are in the file and have to be in the processor's memory."""
+        return bool(self.flags & _ALLOCATED and self.type != _NO_BITS and self.size)
+
 
 class Program:
     """A linked program; ``data`` is the contents of its ELF file.
 
-    Raises :class:`BoardError` if ``data`` is no ELF file of 32 bits in little-endian order.
+    ``processor`` is the board's processor (``""``: any).  Raises :class:`BoardError` if ``data`` is
+    no executable ELF file of 32 bits in little-endian order for this processor, or is truncated.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, processor: str = "") -> None:
         if data[:6] != b"\x7fELF\x01\x01":
             raise BoardError("the linker wrote no ELF file of 32 bits; use another compiler")
         self._data = data
-        segments, sections = struct.unpack_from("<2I", data, 28)
+        try:
+            self._read(processor)
+        except (struct.error, IndexError, ValueError):
+            raise BoardError(
+                f"the linked program is truncated or damaged: its tables do not lie within its "
+                f"{len(data)} bytes; link it again"
+            ) from None
+        for section in self.sections:
+            if section.has_contents and section.offset + section.size > len(data):
+                raise BoardError(
+                    f"the linked program is truncated: section {section.name} ends at byte "
+                    f"{section.offset + section.size} of a file of {len(data)} bytes; link it again"
+                )
+
+    def _read(self, processor: str) -> None:
+        kind, machine = struct.unpack_from("<2H", self._data, 16)
+        if kind != _EXECUTABLE:
+            raise BoardError(
+                f"the ELF file is of type {kind}, and an executable program has type "
+                f"{_EXECUTABLE}; link it, with fixed addresses"
+            )
+        wanted = next((m for name, m in _MACHINES.items() if processor.startswith(name)), machine)
+        if machine != wanted:
+            raise BoardError(
+                f"the program is for the machine with ELF number {machine}, and {processor} has "
+                f"number {wanted}; use the compiler of the board"
+            )
+        segments, sections = struct.unpack_from("<2I", self._data, 28)
         self._loads = [row for row in self._table(segments, 42, "<8I") if row[0] == _LOAD]
         rows = list(self._table(sections, 46, "<10I"))
-        (names,) = struct.unpack_from("<H", data, 50)
+        (names,) = struct.unpack_from("<H", self._data, 50)
+        if not rows:
+            raise BoardError("the program has no table of sections; link it without stripping it")
         self.sections = tuple(
             _Section(self._text(rows[names][4] + row[0]), row[1], row[2], row[3], row[4], row[5])
             for row in rows
@@ -49,10 +90,37 @@ class Program:
         wanted = {f".{name}" for name in names}
         return sum(section.size for section in self.sections if section.name in wanted)
 
-    def hex(self, begins: int, size: int) -> str:
-        """Return the Intel HEX text of the ``size`` bytes of flash from the address ``begins``."""
+    def flash_bytes(self, begins: int, size: int) -> int:
+        """Return the bytes that the program puts into the flash (see :meth:`hex`)."""
+        parts = self._parts()
+        return sum(len(data) for at, _, data in parts if begins <= at < begins + size)
+
+    def left_out(self, board: BoardDescription) -> str:
+        """Return one warning for each other memory of ``board`` that the program has bytes for.
+
+        The image of the flash does not contain these bytes.  Returns "" if there are none.
+        """
+        counts: dict[str, int] = {}
+        for at, _, data in self._parts():
+            for name, (first, end) in board.memory.beside.items():
+                if first <= at < end:
+                    counts[name] = counts.get(name, 0) + len(data)
+        return "".join(
+            f"warning: the program has {count} bytes for the {name}, which are not in the image "
+            f"of the flash: {board.phrase} keeps what is there; set the {name} in another way\n"
+            for name, count in counts.items()
+        )
+
+    def hex(self, begins: int, size: int, beside: Mapping[str, tuple[int, int]] = NOTHING) -> str:
+        """Return the Intel HEX text of the ``size`` bytes of flash from the address ``begins``.
+
+        ``beside`` has the first address of each other memory, and the first address after it; the
+        text leaves out what belongs there (see :meth:`left_out`).  Raises
+        :class:`BoardError` if any other byte of the program lies outside of the flash, or if two
+        sections overlap, because the image would not be the whole program.
+        """
         lines, upper = [], 0
-        for address, data in self._flash(begins, begins + size):
+        for address, data in self._flash(begins, begins + size, beside):
             for at in range(0, len(data), _RECORD):
                 here = address + at
                 if here >> 16 != upper:
@@ -61,17 +129,38 @@ class Program:
                 lines.append(_record(0, here & 0xFFFF, data[at : at + _RECORD]))
         return "\r\n".join([*lines, _record(1, 0, b""), ""])
 
-    def _flash(self, begins: int, ends: int) -> Iterator[tuple[int, bytes]]:
+    def _flash(
+        self, begins: int, ends: int, beside: Mapping[str, tuple[int, int]]
+    ) -> Iterator[tuple[int, bytes]]:
         """Yield each section in the flash with its address there, in the order of addresses."""
+        last, reached = "", begins
+        for at, name, data in self._parts():
+            end = at + len(data)
+            if any(first <= at and end <= after for first, after in beside.values()):
+                continue
+            if at < begins or end > ends:
+                raise BoardError(
+                    f"the image would not be the whole program: section {name} is loaded at "
+                    f"{at:#x} to {end - 1:#x}, and the board's flash is {begins:#x} to "
+                    f"{ends - 1:#x}; link the section into the flash, from where the start-up code "
+                    "copies it"
+                )
+            if at < reached:
+                raise BoardError(
+                    f"the sections {last} and {name} overlap at {at:#x} in the flash; change the "
+                    "linker script"
+                )
+            last, reached = name, end
+            yield at, data
+
+    def _parts(self) -> list[tuple[int, str, bytes]]:
+        """Return address, section and bytes of all that is to be loaded, by address."""
         found = []
         for section in self.sections:
-            empty = section.type == _NO_BITS or not section.size
-            if section.flags & _ALLOCATED and not empty:
-                address = self._loaded(section)
-                if begins <= address < ends:
-                    end = section.offset + section.size
-                    found.append((address, self._data[section.offset : end]))
-        yield from sorted(found)
+            if section.has_contents:
+                data = self._data[section.offset : section.offset + section.size]
+                found.append((self._loaded(section), section.name, data))
+        return sorted(found)
 
     def _loaded(self, section: _Section) -> int:
         """Return the address at which the file is to be loaded (LMA)."""

@@ -1,18 +1,25 @@
 """Build the images that ship with rtsim: ``python -m hitl.firmware.shipping``.
 
-A test checks that the images are up to date.
+The sources of the Arduino core that the images contain ship, too, because the core's licence wants
+that a user can change the core and link the images again.  Tests check that images and sources are
+up to date.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import tarfile
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 
 from hitl.boards.known import DEFAULT_BOARD, board_named
 from hitl.firmware.compiling import compiled
-from hitl.firmware.images import FOLDER, MANIFEST, Shipped
+from hitl.firmware.images import CORE_SOURCES, FOLDER, MANIFEST, Shipped
 from hitl.firmware.sketch import sketch_of
+from hitl.firmware.tools import Tools
 from hitl.interface import load_interface
 
 _UNO = (
@@ -59,9 +66,35 @@ def build_all() -> list[Shipped]:
     for path in FOLDER.glob("*.hex"):
         if path.name not in {row.file for row in rows}:
             path.unlink()
+    _write_core(core_sources())
     text = json.dumps([asdict(row) for row in rows], indent=2)
     MANIFEST.write_text(text + "\n", encoding="utf-8")
     return rows
+
+
+def core_sources() -> dict[str, Path]:
+    """Return the installed files of the Arduino core that the images contain.
+
+    The keys are paths below the core's folder.  Raises :class:`NoTools` if the core is missing.
+    """
+    found: dict[str, Path] = {}
+    for name in dict.fromkeys(board for _, _, board in SHIPPED):
+        board = board_named(name)
+        if board.compiler.core is not None:
+            root = Tools(name, board).core_folder
+            files = [p for part in board.compiler.core.parts for p in (root / part).iterdir()]
+            found |= {p.relative_to(root).as_posix(): p for p in sorted(files) if p.is_file()}
+    return found
+
+
+def _write_core(files: Mapping[str, Path]) -> None:
+    """Write the archive of ``files``, whose bytes do not depend on the machine or the time."""
+    with tarfile.open(CORE_SOURCES, "w:xz", format=tarfile.USTAR_FORMAT) as archive:
+        for name, path in sorted(files.items()):
+            data = path.read_bytes()
+            member = tarfile.TarInfo(f"{CORE_SOURCES.name.partition('.')[0]}/{name}")
+            member.size, member.mode = len(data), 0o644
+            archive.addfile(member, io.BytesIO(data))
 
 
 if __name__ == "__main__":

@@ -30,14 +30,14 @@ class Tools:
     def __init__(self, name: str, board: BoardDescription) -> None:
         self.how = how = board.compiler
         absent = self._absent()
-        self.core = Path()
+        self.core = self.core_folder = Path()
         self.include: tuple[str, ...] = ()
         self.files: list[Path] = []
         if how.core is not None:
-            core = Path(os.environ.get(how.core.variable) or how.core.folder)
-            self.core, variant = (core / part for part in how.core.parts)
+            self.core_folder = Path(os.environ.get(how.core.variable) or how.core.folder)
+            self.core, variant = (self.core_folder / part for part in how.core.parts)
             if not (self.core / "Arduino.h").is_file():
-                absent.append(f"Arduino's core in {core}")
+                absent.append(f"Arduino's core in {self.core_folder}")
         if absent:
             raise NoTools(
                 f"cannot build the firmware of {name} without {', '.join(absent)}; type: "
@@ -50,7 +50,7 @@ class Tools:
             self.include += (f"-I{self.core}", f"-I{variant}")
             self.files = [p for p in self.core.iterdir() if p.is_file()]
             self.files += variant.glob("*.h")
-            self.identity.append(str(core))
+            self.identity.append(str(self.core_folder))
 
     def _absent(self) -> list[str]:
         if self.how.package:

@@ -10,10 +10,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from hitl.interface.shipped import FIRMWARE
+
 _HERE = Path(__file__).parent
 TABLE = _HERE / "messages.toml"
 PYTHON = _HERE / "messages.py"
-C = _HERE.parents[1] / "firmware" / "src" / "rtsim" / "messages.h"
+C = FIRMWARE / "src" / "rtsim" / "messages.h"
 _CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i16": "h"}
 _BYTES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "i16": 2}
 _LINE = 100

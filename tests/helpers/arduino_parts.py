@@ -44,7 +44,10 @@ def arduino_build(folder: Path, libraries: Iterable[Path], into: Path, *more: st
     tools.run("gcc", *link, "-o", program, *objects, core, *how.libraries, folder=into)
     image = into / "firmware.hex"
     memory = UNO.memory
-    image.write_text(Program(program.read_bytes()).hex(memory.flash_begins, memory.flash))
+    text = Program(program.read_bytes(), UNO.processor).hex(
+        memory.flash_begins, memory.flash, memory.beside
+    )
+    image.write_text(text)
     return image
 
 

@@ -54,6 +54,7 @@ def test_records_land_at_their_addresses() -> None:
             "image:2: an earlier record has already set byte 1 of the flash",
         ),
         (record(0, b"ab", 9) + END, "image:1: a record of type 9 with 2 bytes"),
+        (record(0xFFFF, b"ab") + END, "image:1: the record passes the end of its 65536 bytes"),
     ],
 )
 def test_a_damaged_image_is_refused(text: str, said: str) -> None:
@@ -66,6 +67,18 @@ def test_a_file_that_is_no_image(tmp_path: Path) -> None:
     huge.write_bytes(b"\n" * ((1 << 20) + 1))
     with pytest.raises(BoardError, match="larger than 1048576 bytes"):
         read_image(huge, FLASH)
+
+
+def test_a_file_may_be_as_large_as_an_image_of_all_flash(tmp_path: Path) -> None:
+    """A Pico has 2 MiB of flash; the text of such an image has three times as many characters."""
+    data, size = bytes(range(1, 17)), 0x8_0000
+    rows = []
+    for at in range(0, size, len(data)):
+        if at % 0x1_0000 == 0:
+            rows.append(record(0, (at >> 16).to_bytes(2, "big"), 4))
+        rows.append(record(at % 0x1_0000, data))
+    (tmp_path / "full.hex").write_text("".join(rows) + END)
+    assert read_image(tmp_path / "full.hex", size) == data * (size // len(data))
 
 
 @with_avr_gcc

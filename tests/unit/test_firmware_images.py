@@ -1,16 +1,9 @@
-"""Images that ship: of these sources, doing what a build of today does, found once installed."""
+"""Images that ship: of these sources, doing what a build of today does."""
 
 from __future__ import annotations
 
-import runpy
-import shutil
-import subprocess
-import sys
-import tomllib
-from pathlib import Path
-
 import pytest
-from firmware_parts import ROOT, random_inputs, started, with_avr_gcc
+from firmware_parts import random_inputs, started, with_avr_gcc
 
 from hitl.boards.known import board_named
 from hitl.firmware import firmware
@@ -54,32 +47,3 @@ def test_a_build_of_today_does_the_same(image: Shipped) -> None:
             steps = [talk.stepped(k, u) for k, u in enumerate(inputs)]
             heard.append([step.outputs.tobytes() for step in steps])
     assert heard[0] == heard[1]
-
-
-def test_it_is_found_where_the_package_is_installed(tmp_path: Path) -> None:
-    """The packages as a wheel has them, no checkout in reach, no toolchain."""
-    site, away = tmp_path / "site", tmp_path / "away"
-    away.mkdir()
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "hitl", site / "hitl", ignore=ignored)
-    shutil.copytree(ROOT / "rtsim", site / "rtsim", ignore=ignored)
-    runpy.run_path(str(ROOT / "setup.py"), run_name="setup")["copied"](site)
-    code = (
-        "from hitl.firmware import firmware; import hitl; print(hitl.__file__);"
-        "made = firmware('firmware/core/f16_control.toml:single');"
-        "print(made.prebuilt, made.path, made.interface.path)"
-    )
-    said = subprocess.run(
-        [sys.executable, "-c", code], cwd=away, capture_output=True, text=True,
-        env={"PYTHONPATH": str(site), "PATH": "", "RTSIM_CACHE_DIR": str(tmp_path / "cache")},
-    )  # fmt: skip
-    assert said.returncode == 0, said.stderr
-    assert str(site / "hitl" / "__init__.py") in said.stdout
-    assert f"True {site}" in said.stdout
-    assert "hitl/firmware/c/core/f16_control.toml" in said.stdout
-
-
-def test_the_wheel_takes_images_and_c() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert "firmware/images/*" in project["tool"]["setuptools"]["package-data"]["hitl"]
-    assert "graft firmware\n" in (ROOT / "MANIFEST.in").read_text(encoding="utf-8")

@@ -24,7 +24,6 @@ from hitl.controllers.in_process import InProcess
 from hitl.firmware import firmware
 from hitl.firmware.compiling import PROGRAM, NoTools
 from hitl.firmware.make_hex import main
-from hitl.firmware.program import Program
 from hitl.interface import load_interface
 from hitl.testing import check_board
 from rtsim.core.tag import Tag
@@ -219,11 +218,6 @@ def test_what_is_missing_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch
     ):
         PICO.emulators["rp2040js"].command()
     assert isinstance(PICO.emulators["rp2040js"], Emulator)
-
-
-def test_only_an_elf_file_of_32_bits_is_a_program() -> None:
-    with pytest.raises(BoardError, match="no ELF file of 32 bits"):
-        Program(b"\x7fELF\x02\x01" + bytes(60))
 
 
 def test_pwm_is_read_from_the_registers_of_a_slice() -> None:

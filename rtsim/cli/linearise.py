@@ -166,8 +166,8 @@ def _loop(one: Any) -> tuple[str, ...]:
         delay, at = f"about {one.approximate * 1e3:.4g} ms", _number(margins.crossover)
     elif one.delay is not None:
         delay, at = f"{one.delay.seconds * 1e3:.4f} ms", _number(one.delay.frequency)
-    elif one.delay_searched:
-        delay = f"none up to {one.delay_searched:g} s"
+    else:
+        delay = f"none found up to {one.delay_searched:g} s"
     return one.name, gain, phase, delay, at
 
 

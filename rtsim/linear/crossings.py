@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,8 +81,7 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
     values = return_ratio(loop, omega, feedback)
     low, high = _gain_margins(loop, omega, values, feedback, slow)
     phase, delay, at = math.inf, math.inf, math.nan
-    for crossing in _crossings(loop, omega, np.log(np.abs(values) + 1e-300), feedback, _log_gain):
-        angle = float(np.angle(-return_ratio(loop, np.array([crossing]), feedback)[0]))
+    for crossing, angle in _phases(loop, omega, values, feedback):
         phase = min(phase, abs(angle))
         lag = (angle % (2.0 * math.pi)) / crossing
         if lag < delay:
@@ -89,6 +89,33 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
     if loop.period is None and abs(loop.d[0, 0] * feedback) >= 1.0:
         delay, at = 0.0, math.inf
     return Margins(True, low, high, phase, delay, at)
+
+
+def delay_after(
+    loop: StateSpace, after: float, *, feedback: float = -1.0, slow: float = 0.0
+) -> tuple[float, float]:
+    """Return the first delay beyond ``after`` (s) at which a pole is on the boundary.
+
+    The delay acts as on a band-limited signal.  The second value is the frequency of the pole,
+    rad/s.  Both are infinite if the gain of the loop crosses 1 at no frequency: no delay then
+    makes a stable loop unstable.
+    """
+    omega = frequencies(loop)
+    omega = omega[omega >= slow]
+    found = [(math.inf, math.inf)]
+    for crossing, angle in _phases(loop, omega, return_ratio(loop, omega, feedback), feedback):
+        turns = math.ceil((after * crossing - angle % (2.0 * math.pi)) / (2.0 * math.pi))
+        lag = (angle % (2.0 * math.pi) + 2.0 * math.pi * max(0, turns)) / crossing
+        found.append((lag, crossing))
+    return min(found)
+
+
+def _phases(
+    loop: StateSpace, omega: Vector, values: NDArray[np.complex128], feedback: float
+) -> Iterator[tuple[float, float]]:
+    """Yield the frequencies (rad/s) at which the gain crosses 1, and the phase margin there."""
+    for crossing in _crossings(loop, omega, np.log(np.abs(values) + 1e-300), feedback, _log_gain):
+        yield crossing, float(np.angle(-return_ratio(loop, np.array([crossing]), feedback)[0]))
 
 
 def return_ratio(loop: StateSpace, omega: Vector, feedback: float = -1.0) -> NDArray[np.complex128]:

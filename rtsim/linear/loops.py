@@ -17,6 +17,7 @@ from rtsim.core.tag import NS_PER_S, Duration, Period
 from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.linear.assembling import Assembling
+from rtsim.linear.crossings import delay_after
 from rtsim.linear.network import Network, Sender, common_period
 from rtsim.linear.period import PeriodMatrices, over_a_period
 from rtsim.linear.points import system_at
@@ -28,8 +29,11 @@ _NEUTRAL = 1e-7
 """A pole that is outside the unit circle by less counts as neutral: rounding moves it."""
 _FINE, _FINE_PERIODS, _GROWTH = 8, 4, 1.1
 """The search for a delay margin takes 8 steps per period over 4 periods, then longer ones."""
-PERIODS = 60
-"""Common periods up to which a delay margin is searched by default."""
+_PERIODS = 60
+"""Common periods up to which a delay margin is searched step by step by default."""
+_MOST_PERIODS = 120
+"""From this number of common periods on, the frequency response gives the delay margin: the closed
+loop has a state for each message that is under way."""
 
 
 class DelayMargin(NamedTuple):
@@ -118,12 +122,24 @@ class Loop:
 
         The delay adds to the latency of the message; at each delay the closed loop is formed anew
         and its eigenvalues are computed, so there is no approximation but that of the linear model.
-        Poles with a frequency below ``slow`` (rad/s) are disregarded.  Returns ``None`` if the loop
-        is stable up to ``longest`` (s; default: 60 common periods).  Raises :class:`ModelError` if
-        the loop is unstable without further delay.
+        Beyond 120 common periods the delay comes from the frequency response, which treats the
+        samples as a band-limited signal.  Poles with a frequency below ``slow`` (rad/s) are
+        disregarded.  Returns ``None`` if the loop is stable up to ``longest`` (s).  Without
+        ``longest``, ``None`` means that a loop with one signal is stable at each delay; loops with
+        several signals are searched up to 60 common periods (:meth:`searched_delay_margin`).
+        Raises :class:`ModelError` if the loop is unstable without further delay.
+        """
+        return self.searched_delay_margin(slow=slow, longest=longest)[0]
+
+    def searched_delay_margin(
+        self, *, slow: float = 0.0, longest: float | None = None
+    ) -> tuple[DelayMargin | None, float]:
+        """Return :meth:`delay_margin`, and the delay (s) up to which the search went.
+
+        The second value is infinite if the loop is stable at each delay: its gain stays below 1.
         """
         step = self.period.seconds
-        limit = PERIODS * step if longest is None else longest
+        limit = _PERIODS * step if longest is None else longest
 
         first, pole = self._worst(0.0, slow)
         if first > _NEUTRAL / step:
@@ -135,11 +151,30 @@ class Loop:
         before, delay = 0.0, step / _FINE
         while delay <= limit:
             if self.growth(delay, slow) > _NEUTRAL / step:
-                margin = self._crossing(before, delay, slow)
-                return DelayMargin(margin, self._worst(margin, slow)[1])
+                return self._between(before, delay, slow), delay
             before = delay
             delay = delay + step / _FINE if delay < _FINE_PERIODS * step else delay * _GROWTH
-        return None
+        if longest is not None or not self.scalar:
+            return None, before
+        return self._beyond(before, slow)
+
+    def _beyond(self, stable: float, slow: float) -> tuple[DelayMargin | None, float]:
+        """Return the delay margin beyond a delay (s) at which the loop is stable."""
+        step, expected = self.period.seconds, stable
+        while True:
+            expected, frequency = delay_after(self.system, expected, feedback=1.0, slow=slow)
+            if math.isinf(expected):
+                return None, math.inf
+            if expected > _MOST_PERIODS * step:
+                return DelayMargin(expected, 1j * frequency), expected
+            before, expected = max(stable, expected - step), expected + step
+            if self.growth(expected, slow) > _NEUTRAL / step:
+                before = before if self.growth(before, slow) <= _NEUTRAL / step else stable
+                return self._between(before, expected, slow), expected
+
+    def _between(self, before: float, after: float, slow: float) -> DelayMargin:
+        margin = self._crossing(before, after, slow)
+        return DelayMargin(margin, self._worst(margin, slow)[1])
 
     def _crossing(self, before: float, after: float, slow: float) -> float:
         """Return the delay between two delays at which the growth rate becomes positive."""

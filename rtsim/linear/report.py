@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.linear.crossings import Margins, margins
 from rtsim.linear.linearising import linear_plant
-from rtsim.linear.loops import PERIODS, DelayMargin, Loop, loop_of
+from rtsim.linear.loops import DelayMargin, Loop, loop_of
 from rtsim.linear.points import plant_of, point_in, system_at
 from rtsim.linear.state_space import StateSpace
 from rtsim.scenario.scenario import Scenario
@@ -24,8 +25,8 @@ class LoopReport:
 
     ``margins`` is ``None`` for a loop with several signals.  ``delay`` is ``None`` if no delay up
     to ``delay_searched`` s makes the loop unstable, if ``delay_problem`` says why there is none, or
-    if the signal is no message.  In the last case ``approximate`` is the phase margin divided by
-    the crossover frequency, s.
+    if the signal is no message.  In the last case
+    ``approximate`` is the phase margin divided by the crossover frequency, s.
     """
 
     name: str
@@ -48,8 +49,14 @@ class LoopReport:
             "delay_margin": None if self.delay is None else self.delay.seconds,
             "delay_frequency": None if self.delay is None else self.delay.frequency,
             "delay_margin_approximate": self.approximate,
+            "delay_searched": self._searched(),
             "delay_problem": self.delay_problem or None,
         }
+
+    def _searched(self) -> float | None:
+        """Return how far the search for a delay margin went without a result, s."""
+        failed = self.delay is None and not self.delay_problem and self.approximate is None
+        return self.delay_searched if failed else None
 
 
 @dataclass(frozen=True)
@@ -188,8 +195,8 @@ def _report(loop: Loop, slow: float) -> LoopReport:
         problem = "no message" if about is None else ""
         return LoopReport(loop.start, loop.period, system, found, None, 0.0, problem, about)
     try:
-        delay = loop.delay_margin(slow=slow)
+        delay, searched = loop.searched_delay_margin(slow=slow)
     except ModelError:
         return LoopReport(loop.start, loop.period, system, found, None, 0.0, "unstable")
-    searched = PERIODS * loop.period.seconds
-    return LoopReport(loop.start, loop.period, system, found, delay, searched)
+    problem = "none: gain < 1" if math.isinf(searched) else ""
+    return LoopReport(loop.start, loop.period, system, found, delay, searched, problem)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rtsim import Fixed, Gamma, Model, PythonController, Scenario, Signals
+from rtsim import Fixed, Gamma, Model, PythonController, Scenario, Signal, Signals
 from rtsim.blocks import Diagram, Integrator, StateSpace, TransportDelay, ZeroOrderHold
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.core.signals import Vector
@@ -211,6 +211,51 @@ def test_delay_margin_of_unstable() -> None:
         assert rest.seconds + latency == pytest.approx(found.seconds, rel=1e-9)
     approximate = margins(open_loop(unstable(), "controller.force").system, feedback=1.0).delay
     assert approximate == pytest.approx(found.seconds, rel=2e-3)
+
+
+def decays(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = -x[0] + u[0]
+
+
+def proportional(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    y[0] = -p[0] * u[0]
+
+
+def lagging(period: float, gain: float) -> Scenario:
+    """A first-order lag: its gain crosses 1 at sqrt(gain^2 - 1), with the phase -atan of that."""
+    out = Scenario("lagging", until=1)
+    model = Model("lag", Signals("x = 1"), decays, inputs=Signals("u"))
+    out.plant("lag", model, step=period, inputs={"u": "law.y"})
+    gains = Signals(Signal("gain", initial=gain))
+    law = PythonController(proportional, Signals("x"), Signals("y"), parameters=gains)
+    out.controller("law", law, period=period, inputs={"x": "lag.x"})
+    return out
+
+
+@pytest.mark.parametrize(
+    ("period", "gain"),
+    [(0.05, 2.0), (0.02, 2.0), (0.05, 1.2), (0.002, 1.5), (0.001, 1.01)],
+)  # margins of 24, 60, 77, 900 and 21,000 periods
+def test_the_search_for_a_delay_margin_goes_on_until_it_finds_it(
+    period: float, gain: float
+) -> None:
+    crossover = np.sqrt(gain**2 - 1.0)
+    expected = (np.pi - np.arctan(crossover)) / crossover - period / 2  # half a period of the hold
+    loop = open_loop(lagging(period, gain), "law.y")
+    found = loop.delay_margin()
+    assert found is not None
+    assert found.seconds == pytest.approx(expected, abs=0.1 * period)
+    assert found.frequency == pytest.approx(crossover, rel=2e-3)
+    if expected < 80 * period:
+        assert loop.growth(found.seconds - 0.1 * period) < 0.0
+        assert loop.growth(found.seconds + 0.1 * period) > 0.0
+
+
+def test_a_loop_with_a_small_gain_bears_each_delay_and_a_search_that_ends_says_where() -> None:
+    assert open_loop(lagging(0.05, 0.9), "law.y").searched_delay_margin() == (None, np.inf)
+    ended, searched = open_loop(lagging(0.05, 1.2), "law").searched_delay_margin(longest=2.0)
+    assert ended is None
+    assert 1.8 < searched <= 2.0
 
 
 def test_states_have_names_and_units() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,6 +46,50 @@ def test_json() -> None:
                                "--json").stdout)["open_loop"]  # fmt: skip
     assert opened["period"] == 0.1
     assert opened["outputs"] == [{"name": "plant_x", "unit": "m"}]
+
+
+SLOW = """
+from rtsim import Model, PythonController, Scenario, Signals
+
+
+def decays(t, x, z, u, p, dx):
+    dx[0] = -x[0] + u[0]
+
+
+def law(t, u, s, p, y):
+    y[0] = -p[0] * u[0]
+    y[1] = -0.1 * p[0] * u[0]
+
+
+def scenario(gain=2.0, both=False):
+    out = Scenario("slow", until=1)
+    model = Model("lag", Signals("x = 1"), decays, inputs=Signals("u"))
+    out.plant("lag", model, step=0.02, inputs={"u": "law.y"})
+    laws = PythonController(law, Signals("x"), Signals("y", "w"), parameters=Signals(f"k = {gain}"))
+    out.controller("law", laws, period=0.02, inputs={"x": "lag.x"})
+    if both:
+        out.plant("other", model, step=0.02, inputs={"u": "law.w"})
+    return out
+"""
+
+
+def test_a_delay_margin_that_is_not_found_says_how_far_the_search_went(tmp_path: Path) -> None:
+    path = tmp_path / "slow.py"
+    path.write_text(SLOW)
+
+    def loops(*arguments: str) -> dict[str, dict[str, Any]]:
+        found = json.loads(called(path, "--plant", "lag", "--json", *arguments).stdout)["loops"]
+        return {loop["loop"]: loop for loop in found}
+
+    long = loops()["law.y"]
+    assert long["delay_margin"] == pytest.approx(1.1991, abs=1e-3)  # 60 periods
+    assert long["delay_searched"] is None
+    small = loops("--set", "gain=0.9")["law.y"]
+    assert (small["delay_margin"], small["delay_problem"]) == (None, "none: gain < 1")
+    several = called(path, "--plant", "lag", "--from", "law", "--set", "gain=1.05")
+    assert "none found up to 1.1" in several.output
+    several_json = loops("--from", "law", "--set", "gain=1.05")["law"]
+    assert several_json["delay_searched"] == pytest.approx(1.15, abs=0.06)
 
 
 def test_a_plant_whose_loops_have_no_linear_model_still_has_poles(tmp_path: Path) -> None:

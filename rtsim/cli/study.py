@@ -44,7 +44,10 @@ _new_folder = click.option(
     help="Folder for the plan and the results.  [default: studies/NAME-NNN]",
 )
 _strict = click.option(
-    "--strict", is_flag=True, help="Exit with status 1 if a run misses a requirement."
+    "--strict",
+    is_flag=True,
+    help="Exit with status 1 if a run misses a requirement, or ended at a guard that declares a "
+    "failure.",
 )
 
 
@@ -258,11 +261,12 @@ def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) ->
 def _outcome(found: dict[str, Any], status: int) -> dict[str, str]:
     """Return the outcome: what the requirements say, and else what the status says.
 
-    It is failed if a run misses a requirement, with or without ``--strict``.  It is not passed if
-    no run was compared with a requirement, nor after a search, which proves nothing.
+    It is failed if a run misses a requirement or ended at a guard that declares a failure, with or
+    without ``--strict``.  It is not passed if no run was compared with a requirement, nor after a
+    search, which proves nothing.
     """
     required = found["requirements"].values()
-    if any(one["passed"] < one["count"] for one in required):
+    if found["failures"] or any(one["passed"] < one["count"] for one in required):
         return {"outcome": "failed"}
     if status:
         return {}  # the status decides
@@ -321,6 +325,13 @@ def _status(found: dict[str, Any], strict: bool) -> tuple[int, str | None]:
             return FAILED, f"the search has not ended; type rtsim study resume {found['folder']}"
         return FAILED, f"{missing} of {found['runs']} runs are missing"
     if strict:
+        if failed := states["failed"]:
+            guards = ", ".join(found["failures"])
+            return (
+                NO,
+                f"{failed} of {found['runs']} runs ended at a guard that declares a failure: "
+                f"{guards}",
+            )
         for name, one in found["requirements"].items():
             if missed := one["count"] - one["passed"]:
                 return NO, f"{missed} of {one['count']} runs miss the requirement {name}"

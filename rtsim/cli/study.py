@@ -31,7 +31,7 @@ from rtsim.cli.study_tables import (
 from rtsim.cli.trust import trust_options
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs import MonteCarlo, Search
-from rtsim.studies.folder import Folder
+from rtsim.studies.folder import Folder, ranges_text
 from rtsim.studies.running import begin, carry_out
 from rtsim.studies.summary import summarise
 from rtsim.studies.workers import Where
@@ -228,10 +228,12 @@ def show(folder: Path, of: str | None, strict: bool, as_json: bool) -> None:
       rtsim study show tank-study
       rtsim study show tank-study --sensitivity peak --json
     """
-    _show(Folder.open(folder), strict, as_json, of)
+    _show(Folder.open(folder), strict, as_json, of, digest=True)
 
 
-def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) -> None:
+def _show(
+    folder: Folder, strict: bool, as_json: bool, of: str | None = None, digest: bool = False
+) -> None:
     """Print the results of a study, and exit with its status."""
     found = {"folder": str(folder.path), **summarise(folder)}
     indices: Any = None
@@ -253,6 +255,8 @@ def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) ->
         if indices is not None:
             print_sensitivity(str(of), indices)
             print_interactions(pairs)
+        if digest:
+            click.echo(f"digest: {found['digest']}")
         if why is not None:
             click.echo(why)
     sys.exit(status)
@@ -323,7 +327,11 @@ def _status(found: dict[str, Any], strict: bool) -> tuple[int, str | None]:
     if missing := found["runs"] - found["rows"]:
         if found.get("ended") == "":
             return FAILED, f"the search has not ended; type rtsim study resume {found['folder']}"
-        return FAILED, f"{missing} of {found['runs']} runs are missing"
+        which = ranges_text(found["missing"])
+        return FAILED, (
+            f"{missing} of {found['runs']} runs are missing: {which}; type rtsim study resume "
+            f"{found['folder']}"
+        )
     if strict:
         if failed := states["failed"]:
             guards = ", ".join(found["failures"])

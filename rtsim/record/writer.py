@@ -25,6 +25,7 @@ import numpy as np
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import Tag
 from rtsim.record.batches import BatchWriter
+from rtsim.record.claim import LIBRARY
 from rtsim.record.event import Event, event_descriptor
 from rtsim.record.frames import FrameBuffer, FrameKind, RecordFrame
 from rtsim.record.overrun_events import overrun_event
@@ -78,7 +79,7 @@ class RecordingFile:
     def __init__(self, path: Path) -> None:
         self._sink = _Sink(path)
         self._writer = BatchWriter(self._sink, CHUNK_BYTES, path.parent)
-        self._writer.start(profile="", library="rtsim")
+        self._writer.start(profile="", library=LIBRARY)
         self._whole = self._sink.tell()
         self._tracks: list[tuple[TrackSpec, int]] = []
         self._rows: list[int] = []

@@ -10,7 +10,7 @@ import numpy as np
 
 from rtsim.core.signals import Vector
 from rtsim.studies.designs.base import Columns, Marks
-from rtsim.studies.folder import Folder
+from rtsim.studies.folder import Folder, ranges
 from rtsim.studies.looks import needed
 from rtsim.studies.measures import margin_name
 from rtsim.studies.plan import Plan
@@ -21,6 +21,7 @@ def summarise(folder: Folder) -> dict[str, Any]:
     """Return the results of a study as plain data.
 
     ``runs`` and ``rows`` count the runs that the study needs and the runs that have a row;
+    ``missing`` has the runs without a row, as ranges.  ``digest`` is that of the whole study.
     ``planned`` is the largest number of runs.  ``states`` counts the rows in each state.
     ``results`` takes the runs in the states ``ok`` and ``nan``; ``requirements`` also takes failed
     runs, which miss every requirement.  ``failures`` counts the failed runs by the guard that
@@ -33,8 +34,11 @@ def summarise(folder: Folder) -> dict[str, Any]:
     compared = decided(states)
     failed = states == FAILED
     ended = rows_of(columns, compared & ~failed)
+    runs = needed(folder)
     out: dict[str, Any] = {
-        "runs": needed(folder),
+        "runs": runs,
+        "missing": ranges(folder.left(runs).tolist()) if plan.sampled.planned else [],
+        "digest": folder.digest,
         "planned": plan.runs,
         "rows": len(states),
         "states": {state: int((states == state).sum()) for state in STATES},

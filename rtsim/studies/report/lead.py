@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.record.markup import table, text
+from rtsim.studies.folder import ranges_text
 from rtsim.studies.measures import margin_name
 from rtsim.studies.report import figures
 from rtsim.studies.report.runs import Runs, numbers
@@ -61,7 +62,8 @@ def _warnings(found: dict[str, Any]) -> list[str]:
             out.append("The search has not ended; the figures are those of its runs so far.")
     elif missing := found["runs"] - found["rows"]:
         out.append(
-            f"The study is incomplete: {missing} of {found['runs']} runs are missing. The figures "
+            f"The study is incomplete: {missing} of {found['runs']} runs are missing "
+            f"({ranges_text(found['missing'])}). The figures "
             "on this page are those of the runs that have ended."
         )
     elif found["runs"] < found["planned"]:

@@ -31,7 +31,7 @@ from rtsim.cli.study_tables import (
 from rtsim.cli.trust import trust_options
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs import MonteCarlo, Search
-from rtsim.studies.folder import Folder
+from rtsim.studies.folder import Folder, ranges_text
 from rtsim.studies.running import begin, carry_out
 from rtsim.studies.summary import summarise
 from rtsim.studies.workers import Where
@@ -44,7 +44,10 @@ _new_folder = click.option(
     help="Folder for the plan and the results.  [default: studies/NAME-NNN]",
 )
 _strict = click.option(
-    "--strict", is_flag=True, help="Exit with status 1 if a run misses a requirement."
+    "--strict",
+    is_flag=True,
+    help="Exit with status 1 if a run misses a requirement, or ended at a guard that declares a "
+    "failure.",
 )
 
 
@@ -225,10 +228,12 @@ def show(folder: Path, of: str | None, strict: bool, as_json: bool) -> None:
       rtsim study show tank-study
       rtsim study show tank-study --sensitivity peak --json
     """
-    _show(Folder.open(folder), strict, as_json, of)
+    _show(Folder.open(folder), strict, as_json, of, digest=True)
 
 
-def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) -> None:
+def _show(
+    folder: Folder, strict: bool, as_json: bool, of: str | None = None, digest: bool = False
+) -> None:
     """Print the results of a study, and exit with its status."""
     found = {"folder": str(folder.path), **summarise(folder)}
     indices: Any = None
@@ -250,6 +255,8 @@ def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) ->
         if indices is not None:
             print_sensitivity(str(of), indices)
             print_interactions(pairs)
+        if digest:
+            click.echo(f"digest: {found['digest']}")
         if why is not None:
             click.echo(why)
     sys.exit(status)
@@ -258,11 +265,12 @@ def _show(folder: Folder, strict: bool, as_json: bool, of: str | None = None) ->
 def _outcome(found: dict[str, Any], status: int) -> dict[str, str]:
     """Return the outcome: what the requirements say, and else what the status says.
 
-    It is failed if a run misses a requirement, with or without ``--strict``.  It is not passed if
-    no run was compared with a requirement, nor after a search, which proves nothing.
+    It is failed if a run misses a requirement or ended at a guard that declares a failure, with or
+    without ``--strict``.  It is not passed if no run was compared with a requirement, nor after a
+    search, which proves nothing.
     """
     required = found["requirements"].values()
-    if any(one["passed"] < one["count"] for one in required):
+    if found["failures"] or any(one["passed"] < one["count"] for one in required):
         return {"outcome": "failed"}
     if status:
         return {}  # the status decides
@@ -319,8 +327,19 @@ def _status(found: dict[str, Any], strict: bool) -> tuple[int, str | None]:
     if missing := found["runs"] - found["rows"]:
         if found.get("ended") == "":
             return FAILED, f"the search has not ended; type rtsim study resume {found['folder']}"
-        return FAILED, f"{missing} of {found['runs']} runs are missing"
+        which = ranges_text(found["missing"])
+        return FAILED, (
+            f"{missing} of {found['runs']} runs are missing: {which}; type rtsim study resume "
+            f"{found['folder']}"
+        )
     if strict:
+        if failed := states["failed"]:
+            guards = ", ".join(found["failures"])
+            return (
+                NO,
+                f"{failed} of {found['runs']} runs ended at a guard that declares a failure: "
+                f"{guards}",
+            )
         for name, one in found["requirements"].items():
             if missed := one["count"] - one["passed"]:
                 return NO, f"{missed} of {one['count']} runs miss the requirement {name}"

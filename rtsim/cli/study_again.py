@@ -64,8 +64,9 @@ def run_again(
       rtsim study run tank-study 4711 --pace 1
       rtsim study run tank-study 4711 --view
 
-    Exit status: 0 if the digests are equal, 1 if they differ, 2 if nothing is compared, 130 if the
-    run was ended before its end.
+    Exit status: 0 if the digests are equal; 1 if they differ, if the run ended at a guard that
+    declares a failure, or if it raised an error or has a result that is not a number; 2 if nothing
+    is compared; 130 if the run was ended before its end.
     """
     viewed = viewer(window, quiet)
     line = ProgressLine(f"run {number}", sys.stderr.isatty() and not as_json)
@@ -119,6 +120,8 @@ def _status(found: Repeated) -> tuple[int, str | None]:
         return (INTERRUPTED if row.reason == "quit" else FAILED), found.undecided
     if not found.equal:
         return NO, f"run {run} differs: digest {row.digest}, but stored {found.stored}"
+    if not row.complete:
+        return NO, f"run {run} has the state {row.state}, as in the study: {row.cause}"
     return 0, None
 
 
@@ -127,8 +130,11 @@ def _print(found: Repeated, path: Path | None, why: str | None) -> None:
     values: dict[str, Any] = {**row.order.factors, **row.values}
     for name, value in values.items():
         click.echo(f"{name} = {value if isinstance(value, str) else f'{value:.6g}'}")
-    if row.cause:
+    if row.cause and not found.equal:
         click.echo(f"{row.state}: {row.cause}")
-    click.echo(why or f"run {row.order.run}: the digest equals the stored one")
+    if found.equal:
+        click.echo(f"run {row.order.run}: the digest equals the stored one")
+    if why is not None:
+        click.echo(why)
     if path is not None:
         click.echo(f"recording: {path}")

@@ -35,6 +35,9 @@ def print_study(folder: Folder, found: dict[str, Any]) -> None:
             difference = row.get("difference")
             less = "" if difference is None else f"; difference {_estimate(difference)}"
             click.echo(f"  {name} at {row['value']}: {_estimate(row)}{less}")
+    for guard, one in found["failures"].items():
+        many = runs_of(one["runs"])
+        click.echo(f"  failed at {guard}: {many}, first run {one['first_run']}: {one['failure']}")
     for state, row in _examples(folder, found):
         click.echo(f"  {state}: run {row['run']}: {row['cause']}")
     click.echo(f"folder: {folder.path}")
@@ -87,6 +90,8 @@ def _met(one: dict[str, Any]) -> str:
     text = f"{one['passed']} of {one['count']} runs pass"
     if "share" in one:
         text += f", {one['share']:.4g} ({one['low']:.4g} to {one['high']:.4g})"
+    if one["failed"]:
+        text += f", {one['failed']} failed"
     if one["not_a_number"]:
         text += f", {one['not_a_number']} not a number"
     if one["without_result"]:
@@ -113,8 +118,9 @@ def _extremes(one: dict[str, Any]) -> str:
 
 
 def _examples(folder: Folder, found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the first run in each state but ``ok``, with its cause."""
-    wanted = [state for state, many in found["states"].items() if many and state != "ok"]
+    """Return the first run in each state without results, or with a NaN, with its cause."""
+    told = ("ok", "failed")
+    wanted = [state for state, many in found["states"].items() if many and state not in told]
     if not wanted:
         return []
     rows = folder.table("run", "state", "cause").to_pylist()

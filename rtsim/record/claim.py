@@ -17,6 +17,8 @@ from rtsim.core.errors import RecordingError
 
 MAGIC = b"\x89MCAP0\r\n"
 """The first bytes of every MCAP file."""
+LIBRARY = "rtsim"
+"""The name of the writing program in the first record of a recording."""
 
 
 class PathTaken(RecordingError):
@@ -73,13 +75,23 @@ def claim(path: Path, overwrite: bool) -> Claim:
     return Claim(path, held, new, file)
 
 
+def begun(path: Path) -> bool:
+    """Return whether rtsim began to write the MCAP file ``path``, as its first record says."""
+    with path.open("rb") as file:
+        first = file.read(64)
+    return first.startswith(MAGIC) and LIBRARY.encode() in first
+
+
 def _refuse_to_overwrite(file: int, path: Path, overwrite: bool) -> None:
     about = os.fstat(file)
     if about.st_nlink == 0:
         raise PathTaken(f"another run has just removed {path}; type the command again")
     if about.st_size == 0:
         return  # an empty file may be used
-    if os.read(file, len(MAGIC)) != MAGIC:
+    found = os.read(file, len(MAGIC))
+    if len(found) < len(MAGIC) and MAGIC.startswith(found):
+        return  # so may one whose run ended before the first bytes were complete
+    if found != MAGIC:
         raise PathTaken(
             f"{path} exists and is not a recording, so it is not overwritten; give another -o PATH"
         )

@@ -21,6 +21,7 @@ from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Duration, Tag, to_ns
 from rtsim.record.chunks import SMALL, Messages
+from rtsim.record.claim import begun
 from rtsim.record.contents import declared_tracks, stored_events
 from rtsim.record.event import Event
 from rtsim.record.recorded_views import viewed_in
@@ -339,7 +340,8 @@ def _assembled(path: Path, parts: Salvaged) -> Recording:
 def _assemble(path: Path, parts: Salvaged) -> Recording:
     broken = parts.broken
     if HEADER not in parts.metadata:
-        why = broken or "it is an MCAP file that rtsim did not write"
+        foreign = "it is an MCAP file that rtsim did not write"
+        why = broken or ("the run ended before its start was recorded" if begun(path) else foreign)
         raise RecordingError(f"{path} contains no recording of a run: {why}")
     header = unsealed(parts.metadata[HEADER])
     if header is None:

@@ -25,6 +25,7 @@ import numpy as np
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import Tag
 from rtsim.record.batches import BatchWriter
+from rtsim.record.claim import LIBRARY
 from rtsim.record.event import Event, event_descriptor
 from rtsim.record.frames import FrameBuffer, FrameKind, RecordFrame
 from rtsim.record.overrun_events import overrun_event
@@ -82,7 +83,7 @@ class RecordingFile:
         self._sink = _Sink(path)
         self._writer = BatchWriter(self._sink, CHUNK_BYTES, path.parent)
         try:
-            self._writer.start(profile="", library="rtsim")
+            self._writer.start(profile="", library=LIBRARY)
         except OSError:
             self._sink.close()
             raise

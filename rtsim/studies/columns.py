@@ -166,7 +166,7 @@ class Series:
 
 
 def _arrivals(spec: TrackSpec, words: NDArray[np.int64], values: Vector) -> Points:
-    """Return the tags (n, 2) at which rows take effect, and their values; lost rows are not there."""
+    """Return the tags (n, 2) at which rows take effect, without lost ones, and their values."""
     if "arrival" not in spec.integers:
         return np.stack((words[:, 0], np.zeros(len(words), np.int64)), axis=1), values
     at = [1 + spec.integers.index(name) for name in ("arrival", "arrival_step")]

@@ -1,16 +1,21 @@
 """The folder of a study: its plan, its results as Parquet files, and a lock.
 
 Results are appended as files of their own, because a Parquet file cannot grow; every program that
-reads Parquet reads the folder ``results`` as one table.
+reads Parquet reads the folder ``results`` as one table.  Each file states its own name, the digest
+of the plan and the digest of each of its columns.  A file that was damaged, copied or edited is
+refused, and so is a run that has two rows.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -24,11 +29,20 @@ from rtsim.core.errors import RtsimError, ScenarioError, Undecided
 from rtsim.core.signals import Vector
 from rtsim.studies.designs.base import Integers
 from rtsim.studies.histories import POINTS
+from rtsim.studies.measures import margin_name
 from rtsim.studies.notebook import shown_study
 from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.rows import Row
 from rtsim.studies.study import OWN_COLUMNS
-from rtsim.studies.tables import array_of, pyarrow, read, schema_of
+from rtsim.studies.tables import (
+    array_of,
+    broken_seal,
+    column_digests,
+    pyarrow,
+    read,
+    schema_of,
+    sealed,
+)
 
 PLAN, RESULTS, HISTORIES = "plan.json", "results", "histories"
 LOCK, ENDED = "lock", "ended.json"
@@ -40,6 +54,10 @@ _MOST_ROWS = 10_000
 """Rows that wait to be written, so that memory stays flat."""
 _MOST_VALUES = 1_000_000
 """Rows are also written when they hold this many values of time histories: 8 MB."""
+
+
+_UNFINISHED = re.compile(r"\..+\.\d+\.tmp")
+"""Matches the name of a file until it is complete."""
 
 
 class StudyError(RtsimError):
@@ -81,18 +99,28 @@ class Folder:
 
     @classmethod
     def new(cls, path: Path, plan: Plan) -> Folder:
-        """Make the folder; raises :class:`StudyError` if it exists and is not empty."""
+        """Make the folder; raises :class:`StudyError` if it exists and is not empty.
+
+        What a start left that was killed, or that found a full disk, counts as empty.
+        """
         pyarrow()
         try:
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            if path.exists() and not _unbegun(path):
                 raise StudyError(
                     f"{path} exists already; give another -o FOLDER, or type "
                     f"rtsim study resume {path}"
                 )
-            (path / RESULTS).mkdir(parents=True)
+            (path / RESULTS).mkdir(parents=True, exist_ok=True)
+            _sweep(path)
             _write(path / PLAN, lambda part: part.write_text(plan.to_text(), encoding="utf-8"))
         except OSError as error:
-            raise StudyError(f"cannot write to {path}: {error.strerror or error}") from error
+            with suppress(OSError):  # an empty folder: the next start may use it in any case
+                (path / RESULTS).rmdir()
+                path.rmdir()
+            raise StudyError(
+                f"cannot write to {path}: {error.strerror or error}; make room, then start the "
+                "study again"
+            ) from error
         return cls(path, plan)
 
     @classmethod
@@ -102,6 +130,11 @@ class Folder:
         try:
             text = (path / PLAN).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
+            if path.is_dir() and _unbegun(path):
+                raise StudyError(
+                    f"the study in {path} ended before it began, so it has no runs; start it "
+                    f"again with rtsim study start SCENARIO -o {path}"
+                ) from None
             raise StudyError(
                 f"{path} is not the folder of a study: {path / PLAN} cannot be read ({error})"
             ) from None
@@ -132,6 +165,8 @@ class Folder:
                 pass  # the file system has no locks
         try:
             self._next = self._free()  # another process may have written until now
+            for one in (self.path, self.path / RESULTS, self.path / HISTORIES):
+                _sweep(one)
             yield
         finally:
             os.close(file)
@@ -200,7 +235,7 @@ class Folder:
     def _store(self, target: Path, arrays: dict[str, Any]) -> None:
         """Write columns to a file; raises :class:`StudyError` if the disk refuses them."""
         arrow = pyarrow()
-        table = arrow.table(arrays)
+        table = sealed(arrow.table(arrays), self._about(target))
         try:
             target.parent.mkdir(exist_ok=True)
             _write(target, lambda part: arrow.parquet.write_table(table, part))
@@ -209,6 +244,22 @@ class Folder:
                 f"cannot write {target}: {error.strerror or error}; {len(self._rows)} runs are "
                 f"lost and will be repeated: make room, then type rtsim study resume {self.path}"
             ) from error
+
+    def _about(self, path: Path) -> dict[str, str]:
+        """Return what the file ``path`` states about itself."""
+        return {"plan": self.plan.digest, "name": f"{path.parent.name}/{path.name}"}
+
+    def _part(self, path: Path, columns: list[str], remedy: str) -> Any:
+        """Return columns of a file; raises :class:`StudyError` if it is not as it was written."""
+        arrow = pyarrow()
+        try:
+            table = read(path, columns)
+            why = broken_seal(table, self._about(path))
+        except (OSError, ValueError, arrow.ArrowException) as error:
+            why = str(error)
+        if why:
+            raise StudyError(f"{path} cannot be read ({why}); {remedy}")
+        return table
 
     def histories(self, signal: str) -> Iterator[tuple[Integers, Vector]]:
         """Yield the time histories of ``signal``, file by file: runs (n,) and values (n, points).
@@ -222,13 +273,8 @@ class Folder:
             path = self.path / HISTORIES / results.name
             if not path.exists():
                 continue
-            try:
-                table = read(path, ["run", signal])
-            except (OSError, arrow.ArrowException) as error:
-                raise StudyError(
-                    f"{path} cannot be read ({error}); delete this file, and the histories of its "
-                    "runs are left out"
-                ) from None
+            remedy = "delete this file, and the histories of its runs are left out"
+            table = self._part(path, ["run", signal], remedy)
             table = table.filter(arrow.compute.is_valid(table[signal]))
             lists = table[signal].combine_chunks()
             yield np.asarray(table["run"]), np.asarray(lists.flatten()).reshape(-1, points)
@@ -236,28 +282,56 @@ class Folder:
     def table(self, *columns: str) -> Any:
         """Return the results so far as a pyarrow table, in the order of the runs.
 
-        ``columns``: only these columns; default: all.  Raises :class:`StudyError` for a file that
-        cannot be read.
+        ``columns``: only these columns; default: all.  The margins are computed from the stored
+        results.  Raises :class:`StudyError` for a file that cannot be read, and for a run that has
+        two rows or that the study does not have.
         """
         arrow = pyarrow()
-        schema = self.schema
-        if columns:
-            schema = arrow.schema([schema.field(name) for name in columns])
-        parts = [schema.empty_table()]
-        for path in self._files():
+        names = list(columns) or self._names
+        required = {margin_name(one): one for one in self.plan.job.required}
+        sources = (required[name].result for name in names if name in required)
+        wanted = list(dict.fromkeys(("run", *names, *sources)))
+        schema = arrow.schema([self.schema.field(name) for name in wanted])
+        parts, files = [schema.empty_table()], self._files()
+        remedy = f"delete this file and type rtsim study resume {self.path}: its runs are repeated"
+        for path in files:
+            part = self._part(path, wanted, remedy)
             try:
-                parts.append(read(path, schema.names).cast(schema))
-            except (OSError, arrow.ArrowException) as error:
-                raise StudyError(
-                    f"{path} cannot be read ({error}); delete this file and type "
-                    f"rtsim study resume {self.path}: its runs are then repeated"
-                ) from None
+                parts.append(part.cast(schema))
+            except arrow.ArrowException as error:
+                raise StudyError(f"{path} cannot be read ({error}); {remedy}") from None
+        self._check_runs([np.asarray(part["run"]) for part in parts[1:]], files)
         table = arrow.concat_tables(parts)
-        if "run" not in schema.names:
-            return table
         runs = np.asarray(table["run"])
-        rise = bool(np.all(runs[1:] > runs[:-1]))
-        return table if rise else table.take(np.argsort(runs, kind="stable"))
+        if not np.all(runs[1:] > runs[:-1]):
+            table = table.take(np.argsort(runs, kind="stable"))
+        for name in names:
+            if name in required:
+                values = table[required[name].result].to_pylist()
+                margins = [None if v is None else required[name].margin(v) for v in values]
+                at = table.schema.get_field_index(name)
+                table = table.set_column(at, schema.field(name), [arrow.array(margins, "float64")])
+        return table.select(names)
+
+    def _check_runs(self, runs: list[Integers], files: list[Path]) -> None:
+        """Raise :class:`StudyError` if files (n,) have rows of runs that they must not have."""
+        known = np.sort(np.concatenate([np.empty(0, np.int64), *runs]))
+        whole = (known >= 0) & (known < self.plan.runs)
+        if whole.all() and (known[1:] > known[:-1]).all():
+            return
+        before: set[int] = set()
+        for numbers, path in zip((one.tolist() for one in runs), files, strict=True):
+            twice = sorted(run for run, many in Counter(numbers).items() if many > 1)
+            doubled = twice or sorted(before.intersection(numbers))
+            foreign = sorted(run for run in numbers if not 0 <= run < self.plan.runs)
+            before.update(numbers)
+            if doubled or foreign:
+                many = ranges_text(ranges(doubled or foreign))
+                what = "a second row" if doubled else "a row, but the study has no such run,"
+                raise StudyError(
+                    f"{path} has {what} of the runs {many}; delete this file and type rtsim study "
+                    f"resume {self.path}: missing runs are repeated"
+                )
 
     def _repr_html_(self) -> str:
         return shown_study(self.path, self.plan, self.columns())
@@ -267,10 +341,13 @@ class Folder:
         """The end of a search; raises :class:`StudyError` if it cannot be read."""
         path = self.path / ENDED
         try:
-            return Ended(**json.loads(path.read_text(encoding="utf-8")))
+            found = json.loads(path.read_text(encoding="utf-8"))
+            if found.pop("digest", None) != self._ended_digest(ended := Ended(**found)):
+                raise ValueError("its digest is wrong")
+            return ended
         except FileNotFoundError:
             return Ended()
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise StudyError(
                 f"{path} cannot be read ({error}); delete this file and type "
                 f"rtsim study resume {self.path}"
@@ -278,7 +355,7 @@ class Folder:
 
     def end(self, ended: Ended) -> None:
         """Store the end of a search."""
-        text = json.dumps(ended._asdict())
+        text = json.dumps({**ended._asdict(), "digest": self._ended_digest(ended)})
         try:
             _write(self.path / ENDED, lambda part: part.write_text(text, encoding="utf-8"))
         except OSError as error:
@@ -286,6 +363,20 @@ class Folder:
                 f"cannot write {self.path / ENDED}: {error.strerror or error}; make room, then "
                 f"type rtsim study resume {self.path}"
             ) from error
+
+    def _ended_digest(self, ended: Ended) -> str:
+        return hashlib.sha256(f"{self.plan.digest} {ended.runs} {ended.why}".encode()).hexdigest()
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the plan and of all rows, as 64 hex digits.
+
+        It does not depend on the number of workers, on the order of the runs or on a resume: the
+        wall-clock time and the number of attempts are left out.
+        """
+        kept = [name for name in self._names if name not in ("wall_s", "attempts")]
+        columns = column_digests(self.table(*kept))
+        return hashlib.sha256(json.dumps([self.plan.digest, columns]).encode()).hexdigest()
 
     @property
     def orders(self) -> Orders | Stored:
@@ -332,6 +423,42 @@ class Stored:
         example = self._folder.plan.example
         factors, marks = ({n: row[n] for n in names} for names in (example.values, example.marks))
         return Ordered(run, row["seed"], factors, marks)
+
+
+def ranges(runs: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the numbers, in ascending order, as ranges from a first to a last number."""
+    out: list[tuple[int, int]] = []
+    for run in runs:
+        if out and out[-1][1] == run - 1:
+            out[-1] = out[-1][0], run
+        else:
+            out.append((run, run))
+    return out
+
+
+def ranges_text(found: Sequence[tuple[int, int]], most: int = 5) -> str:
+    """Return ranges of numbers in words, such as ``0 to 3, 7``."""
+    texts = [str(a) if a == b else f"{a} to {b}" for a, b in found[:most]]
+    return ", ".join([*texts, *(["..."] if len(found) > most else [])])
+
+
+def _unbegun(path: Path) -> bool:
+    """Return whether a folder has nothing but what a start leaves that ended before its plan."""
+    if not path.is_dir():
+        return False
+    for one in path.iterdir():
+        empty = one.name == RESULTS and one.is_dir() and not any(one.iterdir())
+        if not (empty or one.name == LOCK or _UNFINISHED.fullmatch(one.name)):
+            return False
+    return True
+
+
+def _sweep(path: Path) -> None:
+    """Remove unfinished files of processes that were killed; call it for a reserved folder."""
+    with suppress(OSError):
+        for one in path.iterdir():
+            if _UNFINISHED.fullmatch(one.name):
+                one.unlink()
 
 
 def _number(path: Path) -> int:

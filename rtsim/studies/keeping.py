@@ -14,7 +14,7 @@ from rtsim.runs.pace import MAX, Pace
 from rtsim.studies.folder import Folder, Stored, StudyError
 from rtsim.studies.one_run import Live, Runner
 from rtsim.studies.plan import Job, Orders
-from rtsim.studies.rows import ERROR, NAN, OK, Row
+from rtsim.studies.rows import ERROR, FAILED, NAN, Row, decided
 from rtsim.studies.study import EXTREMES, FAILURES
 from rtsim.studies.uniforms import uniforms
 
@@ -33,7 +33,7 @@ def chosen(folder: Folder) -> list[int]:
     wanted = np.zeros(len(runs), np.bool_)
     for kind in plan.keep:
         if kind == FAILURES:
-            wanted |= (states == NAN) | (states == ERROR)
+            wanted |= (states == NAN) | (states == ERROR) | (states == FAILED)
             for name in plan.margins:
                 wanted |= np.asarray(table[name], np.float64) < 0.0
         elif kind == EXTREMES:
@@ -44,7 +44,7 @@ def chosen(folder: Folder) -> list[int]:
                     wanted[finite[[values[finite].argmin(), values[finite].argmax()]]] = True
         else:
             wanted |= uniforms(plan.seed, "keep", 0, plan.runs)[runs] < float(kind)
-    wanted &= (states == OK) | (states == NAN) | (states == ERROR)
+    wanted &= decided(states) | (states == ERROR)
     return [int(run) for run in runs[wanted]]
 
 

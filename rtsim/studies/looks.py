@@ -9,7 +9,7 @@ import numpy as np
 from rtsim.core.estimates import Estimate
 from rtsim.studies.folder import Folder
 from rtsim.studies.measures import margin_name
-from rtsim.studies.rows import NAN, OK
+from rtsim.studies.rows import decided
 from rtsim.studies.stopping import Stop
 
 
@@ -41,7 +41,7 @@ def needed(folder: Folder) -> int:
 def looked(folder: Folder, stop: Stop, columns: dict[str, Any]) -> tuple[float, float]:
     """Return the interval at a look from the rows in ``columns``."""
     plan, level = folder.plan, stop.corrected
-    ended = (columns["state"] == OK) | (columns["state"] == NAN)
+    ended = decided(columns["state"])
     for requirement in plan.job.required:
         if requirement.name == stop.result and stop.result not in plan.results:
             met = columns[margin_name(requirement)][ended].astype(np.float64) >= 0.0

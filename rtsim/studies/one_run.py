@@ -27,7 +27,7 @@ from rtsim.scenario.loading import ScenarioMaker
 from rtsim.scenario.scenario import Scenario
 from rtsim.studies.measures import Measures
 from rtsim.studies.plan import Job, Ordered, text_of
-from rtsim.studies.rows import ERROR, NAN, OK, Row
+from rtsim.studies.rows import ERROR, FAILED, NAN, OK, Row
 from rtsim.studies.texts import Value
 
 if TYPE_CHECKING:
@@ -252,6 +252,8 @@ def _row_of(order: Ordered, done: _Done) -> Row:
     if result.reason not in TO_THE_END:
         ended_s = result.ended.ns / NS_PER_S
         return row(ERROR, f"the run was ended by the command quit at {ended_s:g} s")
+    if result.ending.failed:  # its results would be those of a part of the run
+        return row(FAILED, result.ending.error)
     try:
         values = measures.values(result.ended.ns, done.recording)
     except Exception as error:

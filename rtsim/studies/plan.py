@@ -6,6 +6,7 @@ of the result, and read again from the function ``study()`` of the scenario file
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -32,7 +33,7 @@ from rtsim.studies.study import Study
 from rtsim.studies.texts import Value
 from rtsim.studies.uniforms import seed_of
 
-FORMAT = 1
+FORMAT = 2
 BLOCK = 256
 """Factors are computed for blocks of runs that begin at a multiple of this number.  A run's values
 are therefore always the result of the same call, down to the last bit."""
@@ -221,8 +222,13 @@ class Plan:
         )
 
     def to_text(self) -> str:
-        """Return the plan as JSON text."""
-        return json.dumps(asdict(self), indent=1)
+        """Return the plan as JSON text, with its digest."""
+        return json.dumps({**asdict(self), "digest": self.digest}, indent=1)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the whole plan, as 64 hex digits; each file of results contains it."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def of_text(cls, text: str, source: str | Path) -> Plan:
@@ -234,10 +240,16 @@ class Plan:
                     f"{source} has the format {data.get('format')!r}, but this rtsim reads "
                     f"{FORMAT}; use the version of rtsim that made it"
                 )
+            digest = data.pop("digest", None)
             out = cls(**{**data, "job": Job(**data["job"])})
             _ = out.runs
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ScenarioError(f"{source} is not the plan of a study: {error}") from None
+        if digest != out.digest:
+            raise ScenarioError(
+                f"{source} was changed after the study began: its contents have the digest "
+                f"{out.digest}, but it states {digest}; restore the file, or start a new study"
+            )
         return out
 
     def with_histories_until(self, ns: int) -> Plan:

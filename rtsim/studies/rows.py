@@ -6,14 +6,30 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rtsim.core.signals import Vector
 from rtsim.studies.plan import Ordered
 
-OK, NAN, ERROR, TIMEOUT, LOST = "ok", "nan", "error", "timeout", "lost"
-STATES = (OK, NAN, ERROR, TIMEOUT, LOST)
-"""``ok``: the run has all its results.  ``nan``: a result is not a number.  ``error``: the run, or
-the function of a result, raised an error.  ``timeout``: the run took longer than its limit.
-``lost``: the process of the run ended."""
+OK, NAN, FAILED, ERROR, TIMEOUT, LOST = "ok", "nan", "failed", "error", "timeout", "lost"
+STATES = (OK, NAN, FAILED, ERROR, TIMEOUT, LOST)
+"""``ok``: the run has all its results.  ``nan``: a result is not a number.  ``failed``: the run
+ended at a guard that declares a failure.  ``error``: the run, or the function of a result, raised
+an error.  ``timeout``: the run took longer than its limit.  ``lost``: the process of the run
+ended."""
+DECIDED = (OK, NAN, FAILED)
+"""The states of runs that count in pass rates; a failed run misses every requirement."""
+
+
+def decided(states: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which of the runs (n,) with these states count in pass rates."""
+    return np.isin(states.astype(np.str_), DECIDED)
+
+
+def guard_of(cause: str) -> str:
+    """Return the guard, ``component.guard``, from the cause of a failed run."""
+    return cause.partition(": ")[0]
 
 
 class Row(NamedTuple):

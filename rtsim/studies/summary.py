@@ -10,27 +10,35 @@ import numpy as np
 
 from rtsim.core.signals import Vector
 from rtsim.studies.designs.base import Columns, Marks
-from rtsim.studies.folder import Folder
+from rtsim.studies.folder import Folder, ranges
 from rtsim.studies.looks import needed
 from rtsim.studies.measures import margin_name
 from rtsim.studies.plan import Plan
-from rtsim.studies.rows import NAN, OK, STATES
+from rtsim.studies.rows import FAILED, STATES, decided, guard_of
 
 
 def summarise(folder: Folder) -> dict[str, Any]:
     """Return the results of a study as plain data.
 
     ``runs`` and ``rows`` count the runs that the study needs and the runs that have a row;
+    ``missing`` has the runs without a row, as ranges.  ``digest`` is that of the whole study.
     ``planned`` is the largest number of runs.  ``states`` counts the rows in each state.
-    ``results`` and ``requirements`` take the runs that came to their end.  ``ended`` says why a
+    ``results`` takes the runs in the states ``ok`` and ``nan``; ``requirements`` also takes failed
+    runs, which miss every requirement.  ``failures`` counts the failed runs by the guard that
+    declares the failure, with its text and the first such run.  ``ended`` says why a
     search has ended; it is empty if the search goes on.
     """
     plan = folder.plan
     columns = folder.columns()
     states = columns["state"]
-    ended = rows_of(columns, (states == OK) | (states == NAN))
+    compared = decided(states)
+    failed = states == FAILED
+    ended = rows_of(columns, compared & ~failed)
+    runs = needed(folder)
     out: dict[str, Any] = {
-        "runs": needed(folder),
+        "runs": runs,
+        "missing": ranges(folder.left(runs).tolist()) if plan.sampled.planned else [],
+        "digest": folder.digest,
         "planned": plan.runs,
         "rows": len(states),
         "states": {state: int((states == state).sum()) for state in STATES},
@@ -38,8 +46,10 @@ def summarise(folder: Folder) -> dict[str, Any]:
         "design": plan.design["design"],
         "results": {name: _result(plan, ended, name) for name in plan.results},
         "requirements": {
-            one.name: _requirement(plan, ended, one, len(states)) for one in plan.job.required
+            one.name: _requirement(plan, rows_of(columns, compared), one, len(states))
+            for one in plan.job.required
         },
+        "failures": _failures(folder) if failed.any() else {},
     }
     if alternatives := _alternatives(plan, ended):
         out["alternatives"] = alternatives
@@ -99,15 +109,17 @@ def quantiles(
 def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> dict[str, Any]:
     """Return how many runs meet a requirement; a weighted design gives the share as an estimate.
 
-    ``columns``: those of the runs that came to their end; ``rows``: the number of all runs so far.
-    The first run whose result is not a number is the worst.
+    ``columns``: those of the runs that count; ``rows``: the number of all runs so far.  The first
+    run whose result is not a number is the worst; failed runs have no margin.
     """
     margins = columns[margin_name(requirement)].astype(np.float64)
-    met = margins >= 0.0  # False for NaN
+    failed = columns["state"] == FAILED
+    met = (margins >= 0.0) & ~failed  # False for NaN
     out: dict[str, Any] = {
         "requirement": str(requirement), "result": requirement.result,
         "passed": int(met.sum()), "count": len(met),
-        "not_a_number": int(np.isnan(margins).sum()), "without_result": rows - len(met),
+        "not_a_number": int((np.isnan(margins) & ~failed).sum()), "failed": int(failed.sum()),
+        "without_result": rows - len(met),
     }  # fmt: skip
     if not len(met):
         return out
@@ -115,9 +127,23 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
     share = plan.sampled.share(columns, met, plan.level) if pooled else None
     if share is not None:
         out |= asdict(share)
+    if failed.all():
+        return out
+    runs, margins = columns["run"][~failed], margins[~failed]
     worst = int(np.argmin(margins))  # the first NaN, if there is one
-    run = int(columns["run"][worst])
-    return {**out, "worst_margin": float(margins[worst]), "worst_run": run}
+    return {**out, "worst_margin": float(margins[worst]), "worst_run": int(runs[worst])}
+
+
+def _failures(folder: Folder) -> dict[str, dict[str, Any]]:
+    """Return for each guard that failed runs: their number, the failure and the first run."""
+    out: dict[str, dict[str, Any]] = {}
+    for row in folder.table("run", "state", "cause").to_pylist():
+        if row["state"] == FAILED:
+            guard = guard_of(row["cause"])
+            text = row["cause"].removeprefix(f"{guard}: ")
+            one = out.setdefault(guard, {"runs": 0, "failure": text, "first_run": row["run"]})
+            one["runs"] += 1
+    return out
 
 
 def _alternatives(plan: Plan, columns: Columns) -> dict[str, list[dict[str, Any]]]:

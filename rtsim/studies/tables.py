@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,54 @@ def pyarrow() -> Any:
             "pip install 'rtsim[study]'"
         ) from None
     return module
+
+
+_KEY = b"rtsim"
+"""The key of rtsim in the metadata of a file."""
+
+
+def column_digests(table: Any) -> dict[str, str]:
+    """Return the SHA-256 of each column of a pyarrow table, as 64 hex digits, by its name."""
+    return {name: _digest(table[name].combine_chunks()) for name in table.column_names}
+
+
+def _digest(column: Any) -> str:
+    arrow = pyarrow()
+    out = hashlib.sha256(f"{column.type} {len(column)}\n".encode())
+    if arrow.types.is_list(column.type):
+        out.update(json.dumps(column.value_lengths().to_pylist()).encode())
+        column = column.flatten()
+    if column.type in (arrow.float64(), arrow.int64(), arrow.int32()):
+        out.update(np.asarray(column.is_valid()).tobytes())
+        out.update(np.ascontiguousarray(column.fill_null(0).to_numpy()).tobytes())
+    else:
+        out.update(json.dumps(column.to_pylist()).encode())
+    return out.hexdigest()
+
+
+def sealed(table: Any, about: Mapping[str, str]) -> Any:
+    """Return the table with ``about`` and the digests of its columns in its metadata."""
+    seal = {**about, "columns": column_digests(table)}
+    return table.replace_schema_metadata({_KEY: json.dumps(seal)})
+
+
+def broken_seal(table: Any, about: Mapping[str, str]) -> str:
+    """Return in which way a table that was read is not what :func:`sealed` made; empty if it is.
+
+    ``table`` may have some of the columns only.
+    """
+    try:
+        seal = json.loads((table.schema.metadata or {})[_KEY])
+        columns = dict(seal["columns"])
+    except (KeyError, ValueError, TypeError):
+        return "it has no checksums of rtsim"
+    for key, value in about.items():
+        if seal.get(key) != value:
+            return f"its {key} is {seal.get(key)}, but expected is {value}"
+    for name, digest in column_digests(table).items():
+        if columns.get(name) != digest:
+            return f"the checksum of its column {name} is wrong"
+    return ""
 
 
 def read(path: Path, columns: list[str]) -> Any:

@@ -16,7 +16,7 @@ from rtsim.studies.folder import Folder
 from rtsim.studies.measures import margin_name
 from rtsim.studies.plan import Plan
 from rtsim.studies.rates import Rate, rate
-from rtsim.studies.rows import NAN, OK, STATES, Row
+from rtsim.studies.rows import DECIDED, OK, STATES, Row, decided
 
 
 class _Kept:
@@ -86,7 +86,7 @@ class Tally:
         columns = folder.columns(*dict.fromkeys(names))
         states = columns["state"]
         out.states.update(states)
-        ended = (states == OK) | (states == NAN)
+        ended = decided(states)
         for one in out._first:
             one.extend({name: columns[name][ended] for name in one.columns})
         for name, column in out._margins.items():
@@ -99,7 +99,7 @@ class Tally:
     def add(self, row: Row) -> None:
         self.new += 1
         self.states[row.state] += 1
-        if row.state in (OK, NAN):
+        if row.state in DECIDED:
             for one in self._first:
                 one.add(row.values, row.order.marks)
         for name, column in self._margins.items():
@@ -122,8 +122,8 @@ class Tally:
 
     @property
     def decided(self) -> int:
-        """The number of runs that came to their end, so that the requirements were checked."""
-        return self.states[OK] + self.states[NAN]
+        """The number of runs that count in pass rates."""
+        return sum(self.states[state] for state in DECIDED)
 
     def estimates(self) -> list[tuple[str, Estimate]]:
         """Return the mean of the first result so far, if the study has enough runs for one."""

@@ -40,7 +40,7 @@ def test_a_study_is_composed_on_the_command_line() -> None:
     found = parsed(done)
     assert (found["outcome"], found["exit_status"]) == ("failed", 0)
     assert (found["runs"], found["seed"]) == (12, 3)
-    assert found["states"] == {"ok": 12, "nan": 0, "error": 0, "timeout": 0, "lost": 0}
+    assert found["states"] == {"ok": 12, "nan": 0, "failed": 0, "error": 0, "timeout": 0, "lost": 0}
     passed = found["requirements"]["peak"]["passed"]
     assert 0 < passed < 12
     shown = rtsim("show", "out")

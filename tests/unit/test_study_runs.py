@@ -200,7 +200,7 @@ def test_runs_that_fail_become_rows_with_their_cause(file: str) -> None:
     assert 0.15 <= wrong["ended_s"] <= 0.2
     assert bad["state"] == "error"
     assert summarise(folder)["states"] == {
-        "ok": 1, "nan": 0, "error": 2, "timeout": 0, "lost": 0,
+        "ok": 1, "nan": 0, "failed": 0, "error": 2, "timeout": 0, "lost": 0,
     }  # fmt: skip
     assert repeat(folder, 1).equal is True
 

@@ -213,7 +213,7 @@ def test_a_run_that_ends_before_its_window_has_no_value(
 
 @pytest.mark.parametrize("window", [(-1.0, 2.0), (3.0, 2.0), (math.nan, 2.0), (math.inf, math.inf)])
 def test_an_impossible_window_is_refused(window: tuple[float, float]) -> None:
-    with pytest.raises(ScenarioError, match="the window of m[.]x"):
+    with pytest.raises(ScenarioError, match="the window of"):
         FirstCrossing("m.x", after=window[0], before=window[1])
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from rtsim.record.markup import table, text
+from rtsim.studies.folder import ranges_text
 from rtsim.studies.measures import margin_name
 from rtsim.studies.report import figures
 from rtsim.studies.report.runs import Runs, numbers
-from rtsim.studies.rows import ERROR, LOST, NAN, TIMEOUT
+from rtsim.studies.rows import ERROR, FAILED, LOST, NAN, TIMEOUT
 
 _PASS_RATES = (
     "requirement", "runs", "pass", "pass rate", "{} interval", "worst margin", "in run",
@@ -61,7 +62,8 @@ def _warnings(found: dict[str, Any]) -> list[str]:
             out.append("The search has not ended; the figures are those of its runs so far.")
     elif missing := found["runs"] - found["rows"]:
         out.append(
-            f"The study is incomplete: {missing} of {found['runs']} runs are missing. The figures "
+            f"The study is incomplete: {missing} of {found['runs']} runs are missing "
+            f"({ranges_text(found['missing'])}). The figures "
             "on this page are those of the runs that have ended."
         )
     elif found["runs"] < found["planned"]:
@@ -75,6 +77,12 @@ def _warnings(found: dict[str, Any]) -> list[str]:
         )
     if states[ERROR]:
         out.append(f"{states[ERROR]} of {rows} runs raised an error. They have no results.")
+    if states[FAILED]:
+        guards = ", ".join(f"{name} ({one['runs']})" for name, one in found["failures"].items())
+        out.append(
+            f"{states[FAILED]} of {rows} runs ended at a guard that declares a failure: {guards}. "
+            "They miss every requirement, and have no results."
+        )
     if states[NAN]:
         out.append(
             f"{states[NAN]} of {rows} runs have a result that is not a number. They miss the "
@@ -106,7 +114,8 @@ def result(runs: Runs) -> str:
     if not runs.plan.sampled.planned:
         return out
     notes = (
-        "Runs in the states ok and nan count. The intervals of means are Student's, those of pass "
+        "Runs in the states ok and nan count, and in pass rates those in the state failed. The "
+        "intervals of means are Student's, those of pass "
         "rates are Clopper and Pearson's, or Student's for strata. For a Latin hypercube and a "
         "Sobol sequence they are usually too wide."
     )

@@ -241,6 +241,7 @@ def _setup(runs: Runs) -> str:
     plan = runs.plan
     job = plan.job
     general = {
+        "digest of the study": runs.found["digest"],
         "scenario": job.scenario, "sha256": job.sha256 or "", "rtsim": job.rtsim,
         "until": f"{job.until} s" if job.until is not None else "the scenario's own",
         "limit": f"{job.limit:g} s" if job.limit is not None else "none", **job.settings,

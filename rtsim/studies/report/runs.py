@@ -15,7 +15,7 @@ from rtsim.studies.designs import Design
 from rtsim.studies.designs.base import Columns, Integers, Marks
 from rtsim.studies.folder import Folder
 from rtsim.studies.measures import margin_name
-from rtsim.studies.rows import NAN, OK
+from rtsim.studies.rows import OK, decided
 from rtsim.studies.summary import summarise
 
 
@@ -54,8 +54,7 @@ class Runs:
         first = self.plan.example
         table = folder.table(*names, *first.marks, *first.values)
         self.columns: dict[str, Any] = {n: np.asarray(table[n]) for n in table.column_names}
-        states = self.columns["state"]
-        ended = (states == OK) | (states == NAN)
+        ended = decided(self.columns["state"])
         self.ended = {name: column[ended] for name, column in self.columns.items()}
 
     @property

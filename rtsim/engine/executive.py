@@ -132,6 +132,8 @@ class Executive:
         free = not (paced or self._publisher or handler)
         processes = RunningOn.of(system, trace) if free else None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
+            if self._instant.ended_by:  # at the first tag
+                return
             if stretches is not None and self._stretch(stretches):
                 continue
             if processes is not None and self._run_processes(processes):

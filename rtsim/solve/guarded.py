@@ -295,7 +295,8 @@ class Guarded:
 
     def no_numbers(self) -> NDArray[np.bool_]:
         """Return which guards (m,) were not numbers in the last internal step."""
-        return np.isnan(self._g).any(axis=0)  # type: ignore[no-any-return]
+        found: NDArray[np.bool_] = np.isnan(self._g).max(axis=0)
+        return found
 
     def accept(self) -> None:
         """Copy ``there`` to ``here``, because the provisional advance was committed."""

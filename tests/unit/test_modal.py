@@ -337,3 +337,26 @@ def test_a_terminal_transition_that_is_beyond_zero_at_the_start_ends_the_run_the
     ended = simulate(scenario, recorder=MemoryRecorder()).ended
     assert ended is not None
     assert ended.ns == 0
+
+
+@pytest.mark.rule("guards")
+@pytest.mark.parametrize("solver", ["rk4", "dp54", "rodas5p"])
+@pytest.mark.parametrize("step", ["1/10", "3/10"])
+def test_a_transition_to_its_own_mode_happens_once(step: str, solver: str) -> None:
+    """At a step of 1/10 s, 1 s is a grid point, at which the level is 0 to the last bit."""
+
+    def decays(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+        dx[0] = -x[0]
+
+    def due(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:  # noqa: ARG001
+        return t - 1.0
+
+    def dose(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        x[0] += 1.0
+
+    modes = [Mode("run", decays, (Transition("dose", due, "run", +1, dose),))]
+    scenario = Scenario("dose", until=2)
+    scenario.plant("p", modal("body", Signals("x"), modes), step=step, solver=solver)
+    outcome = simulate(scenario, recorder=MemoryRecorder())
+    assert outcome.system.plants[0].x[0] == pytest.approx(0.36788, abs=1e-4)
+    assert len(told(scenario)) == 1

@@ -153,12 +153,12 @@ class Integrator(Block):
         guards, text = [], ["leaves = at * u if at != 0.0 else 1.0"]
         if self.high is not None:
             parameters.append(Signal("high", self.unit, initial=self.high))
-            guards.append(Guard("top", 1))
+            guards.append(Guard("top", 1, at_start=True))
             text.append("top = x - high if at == 0.0 else -1.0")
             when.append(When(("top",), "x = high\nat = 1.0"))
         if self.low is not None:
             parameters.append(Signal("low", self.unit, initial=self.low))
-            guards.append(Guard("bottom", -1))
+            guards.append(Guard("bottom", -1, at_start=True))
             text.append("bottom = x - low if at == 0.0 else 1.0")
             when.append(When(("bottom",), "x = low\nat = -1.0"))
         guards.append(Guard("leaves", -1))

@@ -18,7 +18,7 @@ from rtsim.equations.consistency import trouble_in_step
 from rtsim.equations.evaluation import evaluation_block, resident
 from rtsim.equations.model import BoundModel
 from rtsim.solve import GOOD, Solver
-from rtsim.solve.base import HISTORY_FULL
+from rtsim.solve.base import HISTORY_FULL, NO_NUMBER
 from rtsim.solve.failures import why_it_failed
 from rtsim.solve.guard_watch import GuardWatch
 from rtsim.solve.resident import NativeStep
@@ -131,6 +131,8 @@ class Plant:
     def _complain(self, bad: int, target: int) -> NoReturn:
         if self.bound.history is not None and (fault := self.bound.history.fault()):
             raise ModelError(f"{self.name}, between {Tag(self.ns)} and {Tag(target)}: {fault}")
+        if bad == NO_NUMBER and self.watch is not None:
+            raise self.watch.no_number(f"between {Tag(self.ns)} and {Tag(target)}")
         if bad >= 0:
             self._refuse(self.ns, target, f"between {Tag(self.ns)} and {Tag(target)}")
         vectors = (self.x, self.z, self.u, self.p, self.next_x)

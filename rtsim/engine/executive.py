@@ -131,7 +131,7 @@ class Executive:
         looks = bool(system.external_inputs) or handler is not None
         free = not (paced or self._publisher or handler)
         processes = RunningOn.of(system, trace) if free else None
-        while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
+        while system.ns < min(self.until_ns, self.stop_ns) and not (self.stopping or self.ended_by):
             if stretches is not None and self._stretch(stretches):
                 continue
             if processes is not None and self._run_processes(processes):

@@ -37,6 +37,8 @@ class Guard:
       direction; with direction 0 it does not fire.
     - ``terminal``: the run ends at the tag at which the guard fires.
     - ``stops``: the model's stop mode applies to this guard.
+    - ``at_start``: the guard also fires at the start of the run, if it begins beyond zero in its
+      direction; other guards fire only when they cross zero.
     - ``told``: names of scalar discrete signals; the event of the guard has their values after the
       reset, and the summary of the run prints them.
     - ``failure``: for a terminal guard, why the run counts as failed, such as a crash.  A run that
@@ -55,8 +57,14 @@ class Guard:
     stops: bool = True
     told: tuple[str, ...] = ()
     failure: str = ""
+    at_start: bool = False
 
     def __post_init__(self) -> None:
+        if self.at_start and self.direction == 0:
+            raise ModelError(
+                f"guard {self.name} has at_start but no direction, so no side is beyond zero; give "
+                "direction=1 or -1"
+            )
         if self.direction not in (-1, 0, 1):
             raise ModelError(f"guard {self.name} has direction {self.direction}; give -1, 0 or 1")
         if not self.name.isidentifier():

@@ -4,7 +4,7 @@
 ``mode`` holds the number of the mode and selects the derivative.  Each transition becomes a guard
 that is watched in its own mode only, and a reset that runs the action and changes the mode.  If the
 guard of a transition is already beyond zero when its mode begins, the transition fires in the next
-microstep.
+microstep, or at the start of the run.
 """
 
 from __future__ import annotations
@@ -158,7 +158,9 @@ def modal(
         output=_output(name, place, modes, output),
         update=update,
         project=project,
-        guards=tuple(Guard(t.name, t.direction, t.terminal) for _, t in found),
+        guards=tuple(
+            Guard(t.name, t.direction, t.terminal, at_start=t.direction != 0) for _, t in found
+        ),
         guard=_levels(place, found) if found else None,
         reset=_reset(place, resets) if found else None,
         stop=_stop(place, rest, number(zeno, f"zeno of {name}")) if zeno else None,

@@ -37,6 +37,8 @@ PAUSED = -5
 ``Stepper.advance`` never returns it."""
 WRONG_JACOBIAN = -7
 """Result of a step if the derivative disagrees with the declared or probed Jacobian."""
+NO_NUMBER = -8
+"""Result of an advance in which a guard was not a number (NaN)."""
 HISTORY_FULL = -6
 """Result of a step if the past of a model with delays has no room; the plant makes room."""
 

@@ -9,15 +9,19 @@ for a turning point begins if the guard's curve bends away from zero.  One case 
 guard crosses zero and returns between two neighbouring points, and its values at the points do not
 indicate a turning point.
 
-A guard *flips* at the point at which it changes its sign in its declared direction.
+A guard *flips* at the point at which it changes its sign in its declared direction.  A guard that
+reaches exactly zero and stays there for a while flips at the point at which it reaches zero.  An
+example is a condition that is 1.0 or 0.0.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rtsim.equations.addresses import call_equation, call_step, matrix_at, vector_at
 from rtsim.equations.compiling import in_both
+from rtsim.solve.base import NO_NUMBER
 from rtsim.solve.look import (
     AT,
     END,
@@ -29,6 +33,7 @@ from rtsim.solve.look import (
     POINTS,
     RATE,
     SIDE,
+    STAYS,
     WHERE,
 )
 
@@ -46,6 +51,12 @@ _SHORTEST = 5e-10
 """The search for a turning point stops at this distance (s) from the end of an internal step."""
 _FINE = 1e-10
 """The search for a flip stops when its bracket is no longer than this (s)."""
+_STANDS = 1 / 64
+"""A guard that is zero at the end of an internal step, and in this part of the last interval before
+it, stays at zero.
+"""
+_BESIDE = 1e-8
+"""How far (s) from the end of a time at zero a guard is evaluated, to tell a jump from a change."""
 
 
 @in_both
@@ -172,6 +183,8 @@ def bracketed(
     a, fa = low, behind * g[i]
     values_at(between, look, t, high, taken, g)
     b, fb = high, behind * g[i]
+    if fa == 0.0:
+        a, b = stands_until(between, look, t, taken, i, low, high)
     stood = 0
     for trial in range(_TRIALS):
         if not (b - a) * taken > _FINE or fa >= 0.0:
@@ -202,6 +215,89 @@ def bracketed(
     values_at(between, look, t, far, taken, g)
     flips[RATE, i] = (g[i] - before) / ((far - near) * taken)
     return b if fa < 0.0 else a
+
+
+@in_both
+def stands_until(
+    between: Any, look: Any, t: float, taken: float, i: int, zero: float, other: float
+) -> Any:  # fmt: skip
+    """Bracket the end of the time at which guard ``i`` is exactly zero, by bisection.
+
+    The guard is zero at the fraction ``zero`` of the internal step, but not at ``other``, before or
+    after it.  Returns the fractions nearest to each other at which it still is zero, and is not.
+    """
+    g = matrix_at(look, AT.g)[POINTS]
+    for _ in range(_TRIALS):
+        middle = 0.5 * (zero + other)
+        if not abs(zero - other) * taken > _FINE or middle in (zero, other):
+            break
+        values_at(between, look, t, middle, taken, g)
+        if g[i] == 0.0:
+            zero = middle
+        else:
+            other = middle
+    return zero, other
+
+
+@in_both
+def just_after(between: Any, look: Any, t: float, part: float, taken: float, g: Any) -> None:
+    """Write to ``g`` (m,) all guards at a fraction that can be slightly after the internal step."""
+    if part <= 1.0:
+        values_at(between, look, t, part, taken, g)
+        return
+    out, y, slope = vector_at(look, AT.out), vector_at(look, AT.y), matrix_at(look, AT.slopes)[1]
+    z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
+    end: float = vector_at(look, AT.notes)[END]
+    call_equation(look[AT.slope], end, out, z, u, p, slope)
+    ahead: float = (part - 1.0) * taken
+    for j in range(out.size):
+        y[j] = out[j] + ahead * slope[j]
+    call_equation(look[AT.guard], end + ahead, y, z, u, p, g)
+
+
+@in_both
+def jumps(
+    between: Any, look: Any, t: float, taken: float, i: int, zero: float, other: float
+) -> bool:  # fmt: skip
+    """Return whether guard ``i`` jumps between zero and the value that it has at ``other``.
+
+    It is zero at the fraction ``zero`` of the internal step.  A guard that comes to zero
+    continuously, or leaves it, is nearest to zero beside the time at which it is zero.
+    """
+    g = matrix_at(look, AT.g)[POINTS]
+    _, edge = stands_until(between, look, t, taken, i, zero, other)
+    away = _BESIDE / taken
+    values_at(between, look, t, edge, taken, g)
+    beside = abs(g[i])
+    just_after(between, look, t, edge + (away if other > zero else -away), taken, g)
+    return bool(beside > 0.5 * abs(g[i]))
+
+
+@in_both
+def turns_after(between: Any, look: Any, t: float, taken: float, i: int, side: float) -> bool:
+    """Return whether guard ``i``, which is zero at the end of the step, goes back to ``side``."""
+    g = matrix_at(look, AT.g)[POINTS]
+    just_after(between, look, t, 1.0 + _BESIDE / taken, taken, g)
+    return sign(g[i]) == side
+
+
+@in_both
+def stays_from(
+    between: Any, look: Any, t: float, taken: float, i: int, n: int, count: int, before: float
+) -> float:  # fmt: skip
+    """Return where guard ``i``, which is zero at the visit ``n``, reached zero to stay there.
+
+    ``before`` is the last fraction of the internal step at which it was not zero.  Returns
+    ``NOWHERE`` if it is zero only at this point, as a guard that touches or crosses zero can be.
+    """
+    seen = matrix_at(look, AT.visits)
+    part: float = seen[0, n]
+    if n + 1 < count and seen[1, n + 1] != 0.0:
+        return NOWHERE
+    since, _ = stands_until(between, look, t, taken, i, part, before)
+    if n + 1 < count or part - since > _STANDS * (part - before):
+        return since  # type: ignore[no-any-return]
+    return since if jumps(between, look, t, taken, i, part, before) else NOWHERE
 
 
 @in_both
@@ -251,29 +347,48 @@ def find_flips(between: Any, look: Any, t: float, taken: float, last: bool) -> i
 
     If a guard does not flip, its ``sides`` becomes its sign at the end of the internal step.  At
     the end of the ``last`` internal step a guard that is exactly zero flips too, unless it was zero
-    all the time.
+    all the time or turns back there.  Returns :data:`NO_NUMBER` if a guard is not a number.
     """
     directions, sides = vector_at(look, AT.directions), vector_at(look, AT.sides)
-    m = directions.size
+    signed, m = vector_at(look, AT.signed), directions.size
     rows, flips, known = matrix_at(look, AT.g), matrix_at(look, AT.flips), matrix_at(look, AT.here)
     seen = matrix_at(look, AT.visits)
     for j in range(POINTS):
         values_at(between, look, t, PARTS[j], taken, rows[j])
+        for i in range(m):
+            if math.isnan(rows[j, i]):
+                return NO_NUMBER
     found = 0
     for i in range(m):
-        flips[WHERE, i], flips[LEVEL, i] = NOWHERE, 0.0
+        flips[WHERE, i], flips[LEVEL, i], flips[STAYS, i] = NOWHERE, 0.0, 0.0
         side, before, left_at = sides[i], 0.0, known[LEFT_AT, i]
+        last_here = sign(rows[0, i])
         count, stood = visits(between, look, t, taken, i), rows[0, i] == 0.0
         for n in range(count):
             part, here = seen[0, n], seen[1, n]
             stood = stood and here == 0.0
             ends = last and n == count - 1 and here == 0.0 and not stood
+            ends = ends and not turns_after(between, look, t, taken, i, side)
+            since = NOWHERE
+            if here == 0.0 and signed[i] != 0.0 and directions[i] * side <= 0.0:
+                if n == 0 and last_here == 0.0:
+                    since = 0.0
+                elif last_here != 0.0:
+                    since = stays_from(between, look, t, taken, i, n, count, before)
+            if side == 0.0 and here != 0.0 and last_here == 0.0:
+                side = -here if jumps(between, look, t, taken, i, before, part) else 0.0
+            if since != NOWHERE:
+                flips[SIDE, i], flips[FROM, i], flips[WHERE, i] = -side, before, since
+                flips[STAYS, i] = 1.0
+                found += 1
+                break
             if side != 0.0 and (here == -side or ends) and directions[i] * side <= 0.0:
                 flips[SIDE, i], flips[FROM, i], flips[WHERE, i] = -side, before, part
                 found += 1
                 break
-            side = here if here != 0.0 else side
-            before = part
+            if here != 0.0:
+                side, signed[i] = here, 1.0
+            before, last_here = part, here
         if flips[WHERE, i] == NOWHERE and side * left_at > 0.0 and side == sides[i]:
             if side * rows[POINTS - 1, i] > side * left_at:  # the guard turned back before zero
                 flips[SIDE, i], flips[FROM, i], flips[WHERE, i] = side, 0.0, 0.0
@@ -281,6 +396,8 @@ def find_flips(between: Any, look: Any, t: float, taken: float, last: bool) -> i
                 found += 1
         elif flips[WHERE, i] == NOWHERE:
             sides[i] = side
+        elif flips[STAYS, i] != 0.0:
+            flips[RATE, i] = 0.0
         elif sign(rows[POINTS - 1, i]) != 0.0 or flips[WHERE, i] < 1.0:
             low, high, behind = flips[FROM, i], flips[WHERE, i], flips[SIDE, i]
             flips[WHERE, i] = bracketed(between, look, t, taken, i, low, high, behind)

@@ -78,6 +78,8 @@ class GuardWatch:
         self._crossed: dict[int, float] = {}
         """The guards that fired at the present tag, and the signs that they had when they fired."""
         self._own = OwnResets(bound, vectors)
+        self._starting: set[int] = set()
+        """The guards that begin beyond zero and fire at the start, until they have fired."""
         self.fired: tuple[int, ...] = ()
         """The guards that cross zero at the end of the provisional step, by index."""
         self._tried: set[tuple[Any, int]] = set()
@@ -166,6 +168,7 @@ class GuardWatch:
         happened = []
         self._note_fired()
         self._noted.clear()
+        self._starting.clear()
         self._own.clear()
         for i in self.fired:
             self._crossings.add(i, ns)
@@ -214,10 +217,14 @@ class GuardWatch:
         return tuple(self._guards[i].name for i in self.fired)
 
     def begin(self) -> None:
-        """Start at 0 ns, after the inputs are connected: no guard has crossed yet."""
+        """Start at 0 ns, after the inputs are connected.
+
+        No guard has crossed yet, but one that is beyond zero can fire at the start.
+        """
         self._here[:] = 0.0
-        self._here[SIGN] = self._here[SIDE_BEFORE] = self._sides_at(0)
-        self.fired = ()
+        self._here[SIGN] = self._here[SIDE_BEFORE] = signs = self._sides_at(0)
+        self._starting = {i for i, way in enumerate(self._way.at_start) if signs[i] == way != 0.0}
+        self.fired = tuple(sorted(self._starting))
 
     def changed(self, ns: int) -> None:
         """Examine the guards after writes at ``ns``; those that fire next are in :attr:`fired`.
@@ -231,7 +238,9 @@ class GuardWatch:
         np.copyto(self._here[SIDE_BEFORE], signs, where=signs != 0.0)
         if any(left_at):
             self._forget(left_at)
-        fires = {*self.fired}
+        fires = {*self.fired} - self._starting
+        self._starting = {i for i in self._starting if now[i] == self._guards[i].direction}
+        fires |= self._starting
         for i, guard in enumerate(self._guards):
             side = before[i] or came_to[i] or -guard.direction or side_before[i]
             if now[i] == -side != 0.0 and guard.direction in (0, now[i]):
@@ -244,8 +253,7 @@ class GuardWatch:
         if motions and self._crossed:
             self._turned_back(ns, now, motions)
             fires.update(i for i in range(len(now)) if i not in fires and self._arrives(i, motions))
-        if fires:
-            self.fired = tuple(sorted(fires))
+        self.fired = tuple(sorted(fires))
 
     def _motions(self, ns: int) -> list[Motion]:
         """Return how each guard moved before the last resets, and how it moves now.
@@ -332,8 +340,19 @@ class GuardWatch:
 
     def _sides_at(self, ns: int) -> Vector:
         self._evaluate(self._seconds(ns))
+        if np.isnan(self._g).any():
+            raise self.no_number(f"at {Tag(ns)}")
         signs: Vector = np.sign(self._g)
         return signs
+
+    def no_number(self, when: str) -> ModelError:
+        """Return the error for guards that are not numbers; ``when`` says at which time."""
+        bad = np.isnan(self._g) | self._way.no_numbers()
+        names = ", ".join(guard.name for guard, no in zip(self._guards, bad, strict=True) if no)
+        return ModelError(
+            f"guard {names} of {self._name} (model {self._bound.model.name}) is nan {when}; a "
+            "guard must be a number at every state that the plant can reach"
+        )
 
     def _stop(
         self, i: int, why: str, ns: int, x: Vector, z: Vector, u: Vector, p: Vector

@@ -31,7 +31,7 @@ from rtsim.equations.addresses import (
 from rtsim.equations.compiling import Native, compile_function, compiled, in_both
 from rtsim.equations.evaluation import evaluate, evaluation_block
 from rtsim.equations.model import BoundModel
-from rtsim.solve.base import GOOD, PAUSED, Stepper
+from rtsim.solve.base import GOOD, NO_NUMBER, PAUSED, Stepper
 from rtsim.solve.flips import find_flips, sign
 from rtsim.solve.legs import Legs, by_slopes, covered, nothing, pauses, to_its_end
 from rtsim.solve.locating import locate
@@ -95,6 +95,7 @@ def drive(
     """
     notes, directions = vector_at(look, AT.notes), vector_at(look, AT.directions)
     sides, fired, m = vector_at(look, AT.sides), vector_at(look, AT.fired), directions.size
+    signed = vector_at(look, AT.signed)
     here, rows = matrix_at(look, AT.here), matrix_at(look, AT.g)
     now, out = vector_at(look, AT.now), vector_at(look, AT.out)
     z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
@@ -104,6 +105,7 @@ def drive(
     for i in range(m if done == 0.0 else 0):
         fired[i] = 0.0
         sides[i] = here[SIGN, i]
+        signed[i] = 1.0 if sides[i] != 0.0 else 0.0
         if (
             sides[i] == 0.0
         ):  # the guard fires when it leaves zero in its direction, unless it already fired
@@ -120,7 +122,10 @@ def drive(
         if cubic:
             call_equation(look[AT.slope], t + done, now, z, u, p, slopes[0])
             call_equation(look[AT.slope], notes[END], out, z, u, p, slopes[1])
-        if find_flips(between, look, t + done, taken, last) > 0:
+        found = find_flips(between, look, t + done, taken, last)
+        if found == NO_NUMBER:
+            return NO_NUMBER
+        if found > 0:
             ns = locate(retake, words, look, from_ns, done, to_ns)
             if ns > from_ns:
                 conclude(look, ns, ns - from_ns, vector_at(look, AT.reached)[1])
@@ -194,6 +199,7 @@ class NativeDrive:
     here: NDArray[np.float64]
     there: NDArray[np.float64]
     directions: Vector
+    at_start: Vector
     fired: Vector
     reached: Vector
 
@@ -223,14 +229,15 @@ class Guarded:
             "k": np.zeros((0, sizes["states"])) if legs.k is None else legs.k,
             "dense": np.zeros((0, 0)) if legs.dense is None else legs.dense,
             "directions": np.array([float(g.direction) for g in bound.model.guards]),
+            "at_start": np.array([float(g.direction * g.at_start) for g in bound.model.guards]),
         }
         arrays = {
             name: given[name] if name in given else zeros(name, sizes) for name in LAYOUT.arrays
         }
         self.here, self.there = arrays["here"], arrays["there"]
         self._fired, self._reached = arrays["fired"], arrays["reached"]
-        self._directions = arrays["directions"]
-        self._legs, self._stepper = legs, stepper
+        self._directions, self.at_start = arrays["directions"], arrays["at_start"]
+        self._legs, self._stepper, self._g = legs, stepper, arrays["g"]
         self._bound = bound  # keeps the code of the model's functions alive
         self._look: Any
         if legs.compiled:
@@ -273,7 +280,7 @@ class Guarded:
         functions = (int(legs.leg), int(legs.retake), int(legs.between))
         return NativeDrive(
             int(_native_drive().handle), functions, legs.words, self._look, self.here, self.there,
-            self._directions, self._fired, self._reached,
+            self._directions, self.at_start, self._fired, self._reached,
         )  # fmt: skip
 
     @property
@@ -285,6 +292,11 @@ class Guarded:
     def fired(self) -> tuple[int, ...]:
         """The indices of the guards that cross zero at the end of the provisional advance."""
         return tuple(i for i, fired in enumerate(self._fired.tolist()) if fired)
+
+    def no_numbers(self) -> NDArray[np.bool_]:
+        """Return which guards (m,) were not numbers in the last internal step."""
+        found: NDArray[np.bool_] = np.isnan(self._g).max(axis=0)
+        return found
 
     def accept(self) -> None:
         """Copy ``there`` to ``here``, because the provisional advance was committed."""

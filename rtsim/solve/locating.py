@@ -26,6 +26,7 @@ from rtsim.solve.look import (
     POINTS,
     RATE,
     SIDE,
+    STAYS,
     TAKEN,
     WHERE,
     WHOLE,
@@ -82,9 +83,14 @@ def note_guards(look: Any, row: int, ns: int, from_ns: int) -> None:
 
 
 @in_both
-def crossed(value: float, behind: float, ns: int, end_ns: int) -> bool:
-    """Return whether ``value`` has the sign ``behind``, or is 0 at the end of the advance."""
-    return sign(value) == behind or (value == 0.0 and ns == end_ns)
+def crossed(look: Any, i: int, value: float, ns: int, end_ns: int) -> bool:
+    """Return whether guard ``i`` has crossed if it has this ``value`` at ``ns``.
+
+    It then has the sign after its flip, or is 0 at the end of the advance or to stay there.
+    """
+    flips = matrix_at(look, AT.flips)
+    ends: bool = value == 0.0 and (ns == end_ns or flips[STAYS, i] != 0.0)
+    return ends or sign(value) == flips[SIDE, i]
 
 
 @in_both
@@ -94,11 +100,11 @@ def first_ns(
 ) -> int:  # fmt: skip
     """Return the first ns in (low, high] at which guard ``i`` has crossed, else ``low``."""
     flips = matrix_at(look, AT.flips)
-    behind, rate = flips[SIDE, i], flips[RATE, i] / NS_PER_S
+    rate = flips[RATE, i] / NS_PER_S
     not_yet, already, n = low, high + 1, min(max(guess, low + 1), high)
     for _ in range(_CORRECTIONS):  # the internal step differs slightly from its dense output
         value = taken_to(retake, words, look, from_ns, done, n)[i]
-        if crossed(value, behind, n, end_ns):
+        if crossed(look, i, value, n, end_ns):
             already = min(already, n)
             note_guards(look, _AFTER, n, from_ns)
         else:
@@ -113,7 +119,7 @@ def first_ns(
     step = 1
     while already > high and not_yet < high:
         n = min(not_yet + step, high)
-        if crossed(taken_to(retake, words, look, from_ns, done, n)[i], behind, n, end_ns):
+        if crossed(look, i, taken_to(retake, words, look, from_ns, done, n)[i], n, end_ns):
             already = n
             note_guards(look, _AFTER, n, from_ns)
         else:
@@ -127,7 +133,7 @@ def first_ns(
         n = max(already - step, not_yet + 1)
         if step > 1 << 20 or n == not_yet + 1:
             n = (not_yet + already) // 2
-        if crossed(taken_to(retake, words, look, from_ns, done, n)[i], behind, n, end_ns):
+        if crossed(look, i, taken_to(retake, words, look, from_ns, done, n)[i], n, end_ns):
             already = n
             note_guards(look, _AFTER, n, from_ns)
             step *= 2
@@ -213,7 +219,7 @@ def locate(
             if i == first or flips[WHERE, i] == NOWHERE or flips[WHERE, i] > margin:
                 continue
             low = seen_ns(look, i, from_ns, done, begin, high)
-            if low < ns - 1 and crossed(g[i], flips[SIDE, i], ns - 1, end_ns):
+            if low < ns - 1 and crossed(look, i, g[i], ns - 1, end_ns):
                 guess = flips_ns(look, i, from_ns, done, high)
                 ns = first_ns(retake, words, look, from_ns, done, i, low, ns - 1, guess, end_ns)
                 again = True
@@ -224,7 +230,7 @@ def locate(
     g = matrix_at(look, AT.g)[_AFTER]
     for i in range(m):
         fired[i] = 0.0
-        if flips[WHERE, i] != NOWHERE and crossed(g[i], flips[SIDE, i], ns, end_ns):
+        if flips[WHERE, i] != NOWHERE and crossed(look, i, g[i], ns, end_ns):
             fired[i] = 1.0 if seen_ns(look, i, from_ns, done, begin, high) < ns else 0.0
     vector_at(look, AT.reached)[1] = refined(retake, words, look, from_ns, done, ns)
     return ns
@@ -259,7 +265,9 @@ def refined(retake: Any, words: Any, look: Any, from_ns: int, done: float, ns: i
         again, missing = False, 0.0
         for i in range(fired.size):
             if fired[i] != 0.0 and sign(g[i]) != flips[SIDE, i]:
-                again, missing = True, max(missing, abs(g[i] / (after[i] - before[i])))
+                again = True
+                if after[i] != before[i]:
+                    missing = max(missing, abs(g[i] / (after[i] - before[i])))
         if late == 0.0 or not again:
             return late
         later = max(4.0 * missing * longest, 16.0 * later)

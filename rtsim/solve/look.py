@@ -33,7 +33,7 @@ WAITING = 2.0
 
 NOWHERE = -1.0
 """The value of ``flips[WHERE]`` for a guard that does not flip."""
-WHERE, FROM, SIDE, RATE, LEVEL = range(5)
+WHERE, FROM, SIDE, RATE, LEVEL, STAYS = range(6)
 """Rows of the array ``flips``:
 
 - ``WHERE``: the fraction of the internal step at which the guard flips, or :data:`NOWHERE`.
@@ -41,6 +41,8 @@ WHERE, FROM, SIDE, RATE, LEVEL = range(5)
 - ``SIDE``: the sign of the guard after the flip.
 - ``RATE``: the slope of the guard at the flip (1/s).
 - ``LEVEL``: the value that the guard crosses: 0, or the value at which its reset left the guard.
+- ``STAYS``: 1 if the guard reaches exactly 0 at the flip and stays there for a while, else 0.  An
+  example is a condition that is 1.0 or 0.0.
 """
 SIGN, CAME_TO, LEFT_AT, SIDE_BEFORE, LATE = range(5)
 """Rows of the arrays ``here`` and ``there``, which describe each guard at a tag:
@@ -72,13 +74,15 @@ LAYOUT = Layout(
         "y": ("states",),
         "slopes": (2, "states"),
         "directions": ("guards",),
+        "at_start": ("guards",),
         "here": (ROWS, "guards"),
         "there": (ROWS, "guards"),
         "sides": ("guards",),
+        "signed": ("guards",),
         "fired": ("guards",),
         "g": (f"{POINTS} + 1", "guards"),
         "visits": (2, 2 * POINTS),
-        "flips": (5, "guards"),
+        "flips": (6, "guards"),
         "tried": (2,),
         "reached": (2,),
     },
@@ -90,10 +94,13 @@ arrays are:
 - ``k``, ``dense``: stages and dense output of an embedded pair, else empty.
 - ``y``: the state at a fraction of the internal step.
 - ``slopes``: the derivative at both ends of the internal step, for a solver without dense output.
-- ``directions``: -1, 0 or 1 for each guard; ``here``, ``there``: the signs and other data of the
-  guards at the beginning and at the end of the advance.
-- ``sides``: the sign of each guard up to the present internal step; ``fired``: 1 for a guard that
-  crosses at the end of the advance.
+- ``directions``: -1, 0 or 1 for each guard; ``at_start``: the same for a guard that fires at the
+  start of the run if it begins beyond zero, else 0.
+- ``here``, ``there``: the signs and other data of the guards at the beginning and at the end of
+  the advance.
+- ``sides``: the sign of each guard up to the present internal step; ``signed``: 1 if the guard had
+  this sign at or after the beginning of the advance, 0 if it only came from there or has none.
+- ``fired``: 1 for a guard that crosses at the end of the advance.
 - ``g``: the guards at each of :data:`PARTS`, and one row for intermediate values.
 - ``visits``: see :func:`rtsim.solve.flips.visits`.
 - ``tried``: the ends (ns after the beginning of the advance) for which the first two rows of ``g``

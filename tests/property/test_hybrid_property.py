@@ -286,7 +286,7 @@ def test_every_crossing_fires_exactly_once(
     guards: list[tuple[int, float]], solver: str, step: str, beside: set[str], engine: str
 ) -> None:
     """On time, on clocks and on ramps; at grid points, at the tags of others, and between them."""
-    model, parameters = DOSING[len(guards) - 1], {}
+    model, parameters = DOSING[len(guards) - 1], dict[str, float]()
     for i, (what, level) in enumerate(guards):
         sign = -1.0 if WAYS[i] < 0 else 1.0
         parameters |= {f"sign{i}": sign, f"what{i}": float(what), f"level{i}": level}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from rtsim.blocks import (
     PeriodicSampler,
     Product,
     Quantiser,
+    Ramp,
     SampledPID,
     Sampler,
     Saturation,
@@ -41,7 +43,10 @@ from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.addresses import TICK
 from rtsim.equations.compiling import compile_function
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 
 S = 1_000_000_000
 
@@ -118,6 +123,41 @@ def test_an_integrator_stands_at_its_limits_and_leaves_them() -> None:
     assert np.allclose(times, [math.pi / 6, math.pi / 2, math.pi, 3 * math.pi / 2], atol=2e-8)
     assert np.abs(recording["d.x"]).max() < 0.5 + 1e-9, "x- lies within the ns in which it crossed"
     assert abs(recording["d.x"][-1] - (math.sin(6.0) + 0.5)) < 1e-7
+
+
+def test_an_impulse_at_a_level_that_is_met_at_a_grid_point_happens_once() -> None:
+    """The ramp is 1 at 1 s to the last bit; the impulse writes another state."""
+    d = Diagram("d")
+    d.add("clock", Ramp())
+    d.add("up", LevelCrossing(1.0, direction=1), "clock")
+    d.add("one", Constant(1.0))
+    d.add("dose", Sampler(), "one", "up")
+    d.add("x", Integrator(), "decay", impulse="dose")
+    d.add("decay", Gain(-1.0), "x")
+    recording = flown(d, 2)
+    assert crossed(recording) == [S]
+    assert abs(recording["d.x"][-1] - math.exp(-1)) < 1e-4
+
+
+@pytest.mark.parametrize("engine", ["interpreted", "compiled"])
+@pytest.mark.parametrize(
+    ("given", "end"),
+    [({"states": {"x": 5.0}}, 0.5), ({"parameters": {"x_high": -0.25}}, -0.25), ({}, 0.5)],
+)
+def test_an_integrator_that_begins_beyond_its_limit_is_put_on_it(
+    given: dict[str, Any], end: float, engine: Any
+) -> None:
+    """A state or a limit of the scenario can differ from those that the block declares."""
+    d = Diagram("d")
+    d.add("one", Constant(1.0))
+    d.add("x", Integrator(low=-0.5, high=0.5), "one")
+    scenario, recorder = Scenario("s", until=2), MemoryRecorder()
+    scenario.plant("d", d.model(), step="1/10", **given)
+    simulate(scenario, recorder=recorder, engine=engine)
+    recording = recorder.recording()
+    assert recording["d.x"][-1] == end
+    assert len(crossed(recording)) == 1
+    assert (crossed(recording) == [0]) == bool(given)
 
 
 def test_a_kick_takes_an_integrator_off_its_limit() -> None:

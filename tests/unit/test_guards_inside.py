@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.engine.checkpoint.kept import Ring
@@ -432,3 +433,117 @@ def test_a_parameter_that_changes_at_the_tag_of_a_second_event_changes_nothing_e
     scenario.plant("w", model, step="1/4")
     scenario.at(1, "w.factor", 2.0)
     assert crossed(flown(scenario)[0]) == [("half", S // 2), ("one", S)]
+
+
+# -- guards that jump, and guards that are no numbers
+
+AT_NS = 1_234_567_800
+AT = AT_NS / S
+
+
+def falling_condition(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    g[0] = 1.0 if x[0] < AT else 0.0
+
+
+def rising_condition(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    g[0] = 1.0 if t >= AT else 0.0
+
+
+def truth(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    g[0] = x[0] < AT
+
+
+def signs(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    g[0] = 1.0 if x[0] >= AT else -1.0
+
+
+def one_sided(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    g[0] = max(AT - x[0], 0.0)
+
+
+@pytest.mark.rule("guards")
+@pytest.mark.parametrize("solver", ["euler", "rk4", "dp54", "radau", "lsoda"])
+@pytest.mark.parametrize("step", ["1/10", "1.2345678", "2"])
+@pytest.mark.parametrize(
+    ("guard", "directions"),
+    [
+        (falling_condition, (-1, 0)),
+        (rising_condition, (1, 0)),
+        (truth, (-1, 0)),
+        (signs, (1, 0)),
+        (one_sided, (-1, 0)),
+    ],
+)
+def test_a_guard_that_jumps_fires_at_its_jump(
+    guard: Any, directions: tuple[int, ...], step: str, solver: str
+) -> None:
+    """A condition that is 1.0 or 0.0 never changes its sign; it fires as it reaches zero."""
+    for direction in (-1, 0, 1):
+        scenario = watched(guard, Guard("jump", direction), solver=solver, step=step, until=2)
+        times = [ns for _, ns in crossed(flown(scenario, compile=False)[0])]
+        assert len(times) == (direction in directions)
+        assert all(0 <= ns - AT_NS <= 1 for ns in times)
+
+
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
+@pytest.mark.parametrize("solver", ["rk4", "dp54", "radau"])
+def test_a_ball_whose_guard_is_a_condition_bounces(solver: str, compile: bool) -> None:
+    def above(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = 1.0 if x[0] > 0.0 else 0.0
+
+    def flies(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+        dx[0] = x[1]
+        dx[1] = -9.8
+
+    def bounces(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        x[1] *= -0.8
+
+    scenario = watched(above, Guard("floor", -1), derivative=flies, reset=bounces, solver=solver,
+                       states=Signals("h = 50", "v"), step="1/100", until=9)  # fmt: skip
+    times = [ns / S for _, ns in crossed(flown(scenario, compile=compile)[0])]
+    first = math.sqrt(2 * 50 / 9.8)
+    assert times == pytest.approx([first, first * 2.6], abs=1e-7)
+
+
+def test_two_conditions_fire_in_the_order_of_time() -> None:
+    def both(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = 1.0 if t < 0.7 else 0.0
+        g[1] = 1.0 if t >= 0.6 else 0.0
+        g[2] = t - 0.65
+
+    guards = (Guard("falls", -1), Guard("rises", 1), Guard("ramp", 1))
+    found = crossed(flown(watched(both, *guards, solver="rk4", step=1, until=1))[0])
+    assert [name for name, _ in found] == ["rises", "ramp", "falls"]
+    assert [round(ns / MS) for _, ns in found] == [600, 650, 700]
+
+
+@pytest.mark.parametrize("step", ["1/4", "3/10"])
+@pytest.mark.parametrize("direction", [-1, 0])
+def test_one_that_touches_zero_at_a_tag_does_not_fire(direction: int, step: str) -> None:
+    """At a step of 1/4 s, 1 s is a grid point, at which it is 0 to the last bit."""
+
+    def touches(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = abs(t - 1.0)
+
+    scenario = watched(touches, Guard("touch", direction), solver="rk4", step=step, until=2)
+    assert crossed(flown(scenario)[0]) == []
+
+
+@pytest.mark.parametrize("how", [{"engine": "interpreted"}, {"engine": "compiled"}, {"compile": 0}])
+@pytest.mark.parametrize("solver", ["rk4", "dp54", "radau"])
+def test_a_guard_that_is_nan_is_refused_by_name(solver: str, how: dict[str, Any]) -> None:
+    def root(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0] - 5.0
+        g[1] = math.nan if x[0] > 0.6 else 1.0
+
+    scenario = watched(root, Guard("far"), Guard("root"), solver=solver, step="1/4", until=1)
+    with pytest.raises(ModelError, match=r"guard root of w .*nan between 0.5"):
+        flown(scenario, **how)
+
+    def written(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0] - 0.5
+        g[1] = math.nan if z[0] > 0.0 else 1.0
+
+    scenario = watched(written, Guard("far"), Guard("root"), solver=solver, step="1/4", until=1)
+    with pytest.raises(ModelError, match=r"guard root of w .*nan at 0.5"):
+        flown(scenario, **how)

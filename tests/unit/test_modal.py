@@ -8,9 +8,11 @@ import pytest
 
 from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signals, Vector
+from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.compiling import compiled
 from rtsim.equations.modal import Mode, Transition, modal
-from rtsim.equations.model import Model
+from rtsim.equations.model import Guard, Model
 from rtsim.record.comparison import compare
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
@@ -197,3 +199,164 @@ def test_a_mistake_is_one_line_that_names_it(make: Any, words: str) -> None:
     with pytest.raises(ModelError, match=words) as refused:
         make()
     assert "\n" not in str(refused.value)
+
+
+# -- a level that is beyond zero at the start
+
+
+def falls(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = -0.5
+
+
+def rises(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = 1.0
+
+
+def lower(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:  # noqa: ARG001
+    return x[0] - p[0]  # type: ignore[no-any-return]
+
+
+def upper(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:  # noqa: ARG001
+    return x[0] - p[0] - 2.0  # type: ignore[no-any-return]
+
+
+THERMOSTAT = modal(
+    "thermostat",
+    Signals("T [degC] = 20"),
+    [
+        Mode("off", falls, (Transition("cold", lower, "on", -1),)),
+        Mode("on", rises, (Transition("warm", upper, "off", +1),)),
+    ],
+    parameters=Signals("set [degC] = 19"),
+)
+
+
+def thermostat(*at: tuple[Any, str, float], **plant: Any) -> Scenario:
+    out = Scenario("thermostat", until=10)
+    out.plant("room", THERMOSTAT, step=1, **plant)
+    for change in at:
+        out.at(*change)
+    return out
+
+
+def told(scenario: Scenario, **how: Any) -> list[tuple[int, int, str]]:
+    recorder = MemoryRecorder()
+    simulate(scenario, recorder=recorder, **how)
+    events = [e for e in recorder.recording().events if e.kind == "Crossed"]
+    return [(e.tag.ns // 1_000_000, e.tag.step, e.text) for e in events]
+
+
+ON, OFF = "off -> on", "on -> off"
+
+
+@pytest.mark.rule("guards-after-writes")
+@pytest.mark.parametrize("how", [{"engine": "interpreted"}, {"engine": "compiled"}, {"compile": 0}])
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [
+        ({"states": {"T": 18.0}}, [(0, 0, ON), (3000, 0, OFF), (7000, 0, ON), (9000, 0, OFF)]),
+        ({"parameters": {"set": 25.0}}, [(0, 0, ON), (7000, 0, OFF)]),
+        ({"states": {"T": 19.0}}, [(0, 0, ON), (2000, 0, OFF), (6000, 0, ON), (8000, 0, OFF)]),
+        ({"states": {"T": 22.0}}, [(6000, 0, ON), (8000, 0, OFF)]),
+    ],
+    ids=["beyond by a state", "beyond by a parameter", "exactly at it", "not yet"],
+)
+def test_a_level_beyond_zero_at_the_start_fires_at_the_start(
+    given: dict[str, Any], first: list[tuple[int, int, str]], how: dict[str, Any]
+) -> None:
+    found = told(thermostat(**given), **how)
+    if given == {"states": {"T": 19.0}}:  # it leaves zero 1 ns later, and is late by as much
+        assert [text for *_, text in found] == [text for *_, text in first]
+        assert [ms for ms, *_ in found] == [0, 2000, 6000, 8000]
+    else:
+        assert found == first
+
+
+@pytest.mark.parametrize(
+    ("start", "at", "first"),
+    [
+        (20.0, (0, "room.set", 25.0), [(0, 0, ON)]),  # the change moves the level across zero
+        (18.0, (0, "room.set", 10.0), []),  # it is no longer beyond zero as the run begins
+        (26.0, (1, "room.set", 28.0), [(1000, 0, ON)]),
+        (18.0, (1, "room.set", 10.0), [(0, 0, ON), (1000, 0, OFF)]),
+    ],
+)
+def test_changes_at_0_s_come_before_what_fires_at_the_start(
+    start: float, at: tuple[Any, str, float], first: list[tuple[int, int, str]]
+) -> None:
+    found = told(thermostat(at, states={"T": start}))
+    assert [one for one in found if one[0] <= 1500] == first
+
+
+def test_a_run_that_is_resumed_does_not_fire_at_its_start() -> None:
+    """The mode ``on`` is kept; what was beyond zero at 0 s fired there."""
+    scenario, ring = thermostat(states={"T": 18.0}), Ring(10)
+    whole = told(scenario, checkpoints=Taking(ring, every="1/2"))
+    for ms in (0, 500, 2500):
+        kept = ring.before(ms * 1_000_000)
+        if kept is not None:
+            assert told(scenario, start=kept) == [e for e in whole if e[0] * 1_000_000 > kept.ns]
+    assert told(scenario) == whole
+
+
+def test_a_run_that_begins_again_fires_at_its_start_again() -> None:
+    prepared = thermostat(states={"T": 18.0})
+    assert told(prepared) == told(prepared)
+
+
+def test_a_guard_that_fires_at_the_start_needs_a_direction() -> None:
+    with pytest.raises(ModelError, match="direction"):
+        Guard("g", at_start=True)
+    assert Guard("g", -1, at_start=True).at_start
+
+
+@pytest.mark.parametrize(("at_start", "count"), [(True, 1), (False, 0)])
+def test_a_guard_of_a_plain_model_fires_at_the_start_only_if_it_says_so(
+    at_start: bool, count: int
+) -> None:
+    def level(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0] - 19.0
+
+    def counts(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        z[0] += 1.0
+
+    model = Model(
+        "plain", Signals("T = 18"), falls, discrete=Signals("n"), guard=level, reset=counts,
+        guards=(Guard("cold", -1, at_start=at_start),),
+    )  # fmt: skip
+    scenario = Scenario("plain", until=1)
+    scenario.plant("p", model, step="1/4")
+    assert [ms for ms, *_ in told(scenario)] == [0] * count
+
+
+def test_a_terminal_transition_that_is_beyond_zero_at_the_start_ends_the_run_there() -> None:
+    modes = [Mode("on", falls, (Transition("cold", lower, "on", -1, terminal=True),))]
+    model = modal("ends", Signals("T"), modes, parameters=Signals("set = 19"))
+    scenario = Scenario("ends", until=5)
+    scenario.plant("p", model, step="1/4")
+    ended = simulate(scenario, recorder=MemoryRecorder()).ended
+    assert ended is not None
+    assert ended.ns == 0
+
+
+@pytest.mark.rule("guards")
+@pytest.mark.parametrize("solver", ["rk4", "dp54", "rodas5p"])
+@pytest.mark.parametrize("step", ["1/10", "3/10"])
+def test_a_transition_to_its_own_mode_happens_once(step: str, solver: str) -> None:
+    """At a step of 1/10 s, 1 s is a grid point, at which the level is 0 to the last bit."""
+
+    def decays(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+        dx[0] = -x[0]
+
+    def due(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:  # noqa: ARG001
+        return t - 1.0
+
+    def dose(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        x[0] += 1.0
+
+    modes = [Mode("run", decays, (Transition("dose", due, "run", +1, dose),))]
+    scenario = Scenario("dose", until=2)
+    scenario.plant("p", modal("body", Signals("x"), modes), step=step, solver=solver)
+    outcome = simulate(scenario, recorder=MemoryRecorder())
+    assert outcome.system.plants[0].x[0] == pytest.approx(0.36788, abs=1e-4)
+    assert len(told(scenario)) == 1

@@ -73,12 +73,13 @@ between two tags is 0."""
     P_KNOWN, P_KNOWN_LENGTH,  # what is known of the guards here, and at the provisional end
     P_AHEAD, P_AHEAD_LENGTH,
     P_DIRECTIONS, P_DIRECTIONS_LENGTH,
+    P_AT_START, P_AT_START_LENGTH,
     P_FIRED, P_FIRED_LENGTH,
     P_REACHED, P_REACHED_LENGTH,
     P_GUARDS, P_GUARDS_LENGTH,  # the block of the guards' values
     P_G, P_G_LENGTH,
     PLANT,
-) = range(48)  # fmt: skip
+) = range(50)  # fmt: skip
 (S_NS, S_TARGET, S_K, S_GRID, S_STALE, S_TOUCHED, S_UNSETTLED, S_HERE, PLANT_STATE) = range(9)
 
 # -- a task: a controller, a sensor, or the discrete update of a plant

@@ -5,6 +5,7 @@ The reference is :class:`rtsim.components.plant.Plant`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rtsim.core.tag import NS_PER_S
@@ -22,7 +23,10 @@ _evaluate = compiled(evaluate)
 
 @compiled
 def begin(w: Any) -> bool:
-    """Compute and record the plants at 0 ns; return False if an output is not finite."""
+    """Compute and record the plants at 0 ns.
+
+    Returns False if an output is not finite, or a guard is not a number or fires at the start.
+    """
     for i in range(w[at.PLANT_COUNT]):
         if not _sample(w, w[at.PLANTS] + i * at.PLANT, 0):
             return False
@@ -36,11 +40,14 @@ def begin(w: Any) -> bool:
             return False
         if w[r + at.P_DRIVE]:
             known, g = vector_at(w, r + at.P_KNOWN), vector_at(w, r + at.P_G)
+            at_start = vector_at(w, r + at.P_AT_START)
             _evaluate(words_at(w, r + at.P_GUARDS), 0.0)
             for j in range(known.size):
                 known[j] = 0.0
             for j in range(g.size):
                 known[SIGN * g.size + j] = known[SIDE_BEFORE * g.size + j] = sign(g[j])
+                if math.isnan(g[j]) or (at_start[j] != 0.0 and sign(g[j]) == at_start[j]):
+                    return False
         if not _plant_row(w, r, 0, 0, 0):
             return False
     return True
@@ -218,7 +225,8 @@ def _guards_stay(w: Any, r: int, ns: int) -> bool:
         now = sign(g[i])
         left = known[SIGN * m + i] != now and now != 0.0
         if (
-            (left and directions[i] in (0.0, now))
+            math.isnan(g[i])
+            or (left and directions[i] in (0.0, now))
             or known[CAME_TO * m + i] != 0.0
             or known[LEFT_AT * m + i] != 0.0
         ):

@@ -319,6 +319,7 @@ class Table:
         self._point(r + at.P_KNOWN, drive.here.reshape(-1))
         self._point(r + at.P_AHEAD, drive.there.reshape(-1))
         self._point(r + at.P_DIRECTIONS, drive.directions)
+        self._point(r + at.P_AT_START, drive.at_start)
         self._point(r + at.P_FIRED, drive.fired)
         self._point(r + at.P_REACHED, drive.reached)
         self.alive.append(guards.block)

@@ -153,7 +153,8 @@ class Job:
             if then is not None and _hash(reference) != then:
                 raise SourcesChanged(
                     f"{file_of(reference)}, or a module that it imports, is not the one with which "
-                    "the study began; restore it, or start a new study"
+                    "the study began; restore it and type rtsim study resume FOLDER, or start a "
+                    "new study"
                 )
 
     def sources_sha256(self, sources: str) -> str:

@@ -18,19 +18,41 @@ _INSTALLED = {"site-packages", "dist-packages"}
 _NOT_LOCAL = {*sys.stdlib_module_names, "rtsim", "hitl"}
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 MOST_FILES = 1000
+_Found = dict[str, tuple[Path, bytes]]
+"""Path and text of each module, by its name; that of the file itself is empty."""
 
 
 def file_hash(path: Path) -> str:
     """Return the hash of a file as 64 hex digits; raises :class:`OSError` if it is unreadable."""
-    found = {"": path.read_bytes()}
-    _follow(found[""], "", [str(path.resolve().parent), *sys.path], found)
+    return _hash_of(_found(path))
+
+
+def modules_of(path: Path) -> list[Path]:
+    """Return the files that :func:`file_hash` covers; raises :class:`OSError` likewise."""
+    return [one for one, _ in _found(path).values()]
+
+
+def tree_hash(folder: Path) -> str:
+    """Return the hash of all Python files in ``folder`` and below it, as 64 hex digits."""
+    files = sorted(folder.rglob("*.py"))
+    return _hash_of({f.relative_to(folder).as_posix(): (f, f.read_bytes()) for f in files})
+
+
+def _hash_of(found: _Found) -> str:
     out = hashlib.sha256()
     for name in sorted(found):
-        out.update(f"{name} {hashlib.sha256(found[name]).hexdigest()}\n".encode())
+        out.update(f"{name} {hashlib.sha256(found[name][1]).hexdigest()}\n".encode())
     return out.hexdigest()
 
 
-def _follow(source: bytes, package: str, folders: list[str], found: dict[str, bytes]) -> None:
+def _found(path: Path) -> _Found:
+    source = path.read_bytes()
+    found: _Found = {"": (path, source)}
+    _follow(source, "", [str(path.resolve().parent), *sys.path], found)
+    return found
+
+
+def _follow(source: bytes, package: str, folders: list[str], found: _Found) -> None:
     """Add the modules that ``source`` imports, directly or indirectly, to ``found``."""
     try:
         tree = ast.parse(source)
@@ -40,11 +62,11 @@ def _follow(source: bytes, package: str, folders: list[str], found: dict[str, by
         for module, path in _files(name, folders):
             if module not in found and len(found) < MOST_FILES:
                 try:
-                    found[module] = path.read_bytes()
+                    found[module] = path, path.read_bytes()
                 except OSError:
                     continue
                 inside = module if path.name == "__init__.py" else module.rpartition(".")[0]
-                _follow(found[module], inside, folders, found)
+                _follow(found[module][1], inside, folders, found)
 
 
 def _imported(tree: ast.AST, package: str) -> Iterator[str]:

@@ -165,6 +165,11 @@ class ScenarioMaker:
         self._maker = find_maker(reference)
         self._parameters = _parameters(self._maker, reference)
 
+    @property
+    def sha256(self) -> str | None:
+        """The hash of the scenario's file before it was loaded; ``None`` for a scenario by name."""
+        return self._hashed.get("sha256")
+
     def make(self, settings: Settings | None = None) -> Scenario:
         """Return a scenario; arguments and errors as in :func:`load_scenario`."""
         reference, parameters = self.reference, self._parameters

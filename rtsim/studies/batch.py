@@ -13,6 +13,7 @@ from rtsim.core.version import __version__
 from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Job, Ordered
 from rtsim.studies.rows import Row
+from rtsim.studies.sources import check_versions
 
 _RUNNERS: dict[str, Runner] = {}
 """The scenario of the latest study, loaded and compiled once in this process."""
@@ -29,7 +30,8 @@ _READY_S = 60.0
 def runner_of(job_text: str) -> Runner:
     """Return the runner of a job; the scenario is loaded at the first call.
 
-    Raises :class:`ScenarioError` if this process has another version of rtsim.
+    Raises :class:`ScenarioError` if this process has other versions, or other source files, than
+    the study began with.
     """
     if job_text not in _RUNNERS:
         job = Job.of_text(job_text)
@@ -38,7 +40,8 @@ def runner_of(job_text: str) -> Runner:
                 f"the study was made with rtsim {job.rtsim}, but this process has {__version__}; "
                 "install the same version"
             )
-        runner = Runner(job)
+        check_versions(job.versions)
+        runner = Runner(job, checked=True)
         _RUNNERS.clear()
         _RUNNERS[job_text] = runner
     return _RUNNERS[job_text]
@@ -72,9 +75,13 @@ def run_batch(
 
 
 def check_worker(job_text: str, order: Ordered) -> str:
-    """Return why this process cannot run the scenario with ``order``; empty if it can."""
+    """Return why this process cannot run the scenario with ``order``; empty if it can.
+
+    The scenario is loaded anew, because its files may have changed since an earlier study.
+    """
     try:
         with _ONE_AT_A_TIME:
+            _RUNNERS.clear()
             runner_of(job_text).check(order)
     except RtsimError as error:
         return str(error)

@@ -33,6 +33,7 @@ from rtsim.studies.measures import margin_name
 from rtsim.studies.notebook import shown_study
 from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.rows import Row
+from rtsim.studies.sources import SourcesChanged
 from rtsim.studies.study import OWN_COLUMNS
 from rtsim.studies.tables import (
     array_of,
@@ -85,6 +86,8 @@ class Folder:
         self._rows: list[tuple[Any, ...]] = []
         """Rows that are not written yet: the values of the schema, then the time histories.  One
         call adds a row, so that Ctrl-C cannot divide it."""
+        self._accepted: set[str] = set()
+        """The hashes of sources that were compared with those of the earlier runs."""
         self._began = self._written = stopwatch()
         self._next = self._free()
         values = POINTS * len(plan.job.histories)
@@ -199,8 +202,34 @@ class Folder:
     def _names(self) -> list[str]:
         return list(self.schema.names)
 
+    @cached_property
+    def _sources(self) -> dict[str, str]:
+        """The hashes of all files that the stored runs read, by the names of the files."""
+        out: dict[str, str] = {}
+        for text in self.table("sources")["sources"].unique().to_pylist():
+            out |= json.loads(text or "{}")
+        return out
+
+    def _check_sources(self, row: Row) -> None:
+        """Raise :class:`SourcesChanged` if a run depended on other files than the earlier runs."""
+        if not row.sources or row.sources_sha256 in self._accepted:
+            return  # it did not end, or it depended on the same files as another run
+        if row.sources_sha256 != self.plan.job.sources_sha256(row.sources):
+            raise SourcesChanged(f"run {row.order.run} is not one of the study in {self.path}")
+        for name, digest in json.loads(row.sources).items():
+            if self._sources.setdefault(name, digest) != digest:
+                raise SourcesChanged(
+                    f"{name} is not the file that earlier runs of the study read; restore it and "
+                    f"type rtsim study resume {self.path}, or start a new study"
+                )
+        self._accepted.add(row.sources_sha256)
+
     def add(self, row: Row) -> None:
-        """Keep ``row`` until :meth:`write`."""
+        """Keep ``row`` until :meth:`write`.
+
+        Raises :class:`SourcesChanged` if the run depended on other files than the earlier runs.
+        """
+        self._check_sources(row)
         columns, histories = row.columns(), row.histories
         values = [columns.get(name) for name in self._names]
         paths = [histories.get(signal) for signal in self.plan.job.histories]

@@ -64,7 +64,7 @@ def keep(folder: Folder, job: Job, show: Callable[[int, int], object] = lambda *
         table = folder.table("run", "digest")
         found = table.take(np.searchsorted(np.asarray(table["run"]), missing))
         stored = dict(zip(missing, found["digest"].to_pylist(), strict=True))
-        runner, orders = Runner(job), folder.orders
+        runner, orders = Runner(job, checked=True), folder.orders
     for done, run in enumerate(missing, len(runs) - len(missing)):
         show(done, len(runs))
         target = recording_of(folder, run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -28,6 +28,7 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.studies.measures import Measures
 from rtsim.studies.plan import Job, Ordered, text_of
 from rtsim.studies.rows import ERROR, FAILED, NAN, OK, Row
+from rtsim.studies.sources import Sources, SourcesChanged, text_of_files
 from rtsim.studies.texts import Value
 
 if TYPE_CHECKING:
@@ -43,8 +44,12 @@ _FASTEST, _UNSEEN = Pace(), Connections()
 class _Made:
     """A scenario with some arguments of its function, and the same prepared for many runs."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
+    def __init__(self, make: Callable[[], Scenario], sources: Sources) -> None:
+        self._sources = sources
+        self.files: dict[str, str] = {}
+        """The files that were read to make and to prepare the scenario, with their hashes."""
+        with sources.watched(self.files):
+            self.scenario = make()
         self.runs = 0
         """How often it was run."""
 
@@ -52,7 +57,10 @@ class _Made:
     def prepared(self) -> Prepared | None:
         """``None`` if each run builds the scenario anew in any case."""
         try:
-            prepared = prepare(self.scenario)
+            with self._sources.watched(self.files):
+                prepared = prepare(self.scenario)
+        except SourcesChanged:
+            raise
         except Exception:
             return None  # a plain run says what is wrong with the scenario
         return None if prepared.rebuilt else prepared
@@ -61,19 +69,29 @@ class _Made:
 class Runner:
     """Runs a scenario again and again with other factors; use it in one thread only."""
 
-    def __init__(self, job: Job, *, prepared: bool = True) -> None:
+    def __init__(self, job: Job, *, prepared: bool = True, checked: bool = False) -> None:
         """Load the scenario and the results; raises :class:`ScenarioError`.
+
+        ``checked``: refuse source files that are not those of the job.
 
         ``prepared``: build a scenario once for many runs where that is possible.  The rows are the
         same without it, apart from their wall-clock time.
         """
         self.job = job
         self._prepares = prepared
-        self._maker = ScenarioMaker(job.scenario)
+        self._sources = Sources(job.scenario, job.study)
+        self._files: dict[str, str] = {}
+        """The files that were read when the modules were loaded, with their hashes."""
+        with self._sources.watched(self._files):
+            self._maker = ScenarioMaker(job.scenario)
+            _ = job.reduced
+        if checked:  # after the load, and the maker has the hash from before it
+            job.check_unchanged()
+            if self._maker.sha256 != job.sha256:
+                raise SourcesChanged(f"{job.scenario} changed while it was loaded; try again")
         self._made: OrderedDict[tuple[tuple[str, str], ...], _Made] = OrderedDict()
         self.ready = False
         """True if this process has built and compiled the scenario."""
-        _ = job.reduced
 
     def check(self, order: Ordered) -> None:
         """Raise :class:`ScenarioError` if the scenario does not take the factors of ``order``."""
@@ -85,7 +103,7 @@ class Runner:
         What is wrong with the scenario is left to the run to say.
         """
         self.ready = True
-        with suppress(Exception):
+        with suppress(Exception):  # the run says what is wrong
             made = self._of(order)
             if made.prepared is None:
                 self._scenario(made, order).build().close()
@@ -109,22 +127,37 @@ class Runner:
         ended the run.
         """
         pace, scenario, connections = Pace.of(pace), None, Connections()
+        files: dict[str, str] = {}
         began = stopwatch()
         with ExitStack() as stack:
             if live is not None:
                 scenario = self._scenario(self._of(order), order)
                 connections = stack.enter_context(live(scenario))
             try:
-                if scenario is None:
-                    done = self._unseen(order, pace, recorder)
-                else:
-                    done = self._plainly(order, scenario, pace, recorder, connections)
-                row = _row_of(order, done)
+                with self._sources.watched(files):
+                    if scenario is None:
+                        done = self._unseen(order, pace, recorder)
+                    else:
+                        done = self._plainly(order, scenario, pace, recorder, connections)
+                    row = _row_of(order, done)
             except BaseException as error:
-                if from_outside(error):
+                if from_outside(error) or isinstance(error, SourcesChanged):
                     raise
                 row = Row(order, ERROR, _cause(error))
-        return row._replace(wall_s=(stopwatch() - began) * 1e-9)
+        sources = text_of_files(self._all_files(order, files))
+        return row._replace(
+            wall_s=(stopwatch() - began) * 1e-9, sources=sources,
+            sources_sha256=self.job.sources_sha256(sources),
+        )  # fmt: skip
+
+    def _all_files(self, order: Ordered, files: Mapping[str, str]) -> dict[str, str]:
+        """Return what the run ``order`` depended on: the files of its scenario, and ``files``."""
+        out = dict(self._files)
+        made = self._made.get(self._arguments(order))
+        for name, digest in (*(made.files if made else {}).items(), *files.items()):
+            if out.setdefault(name, digest) != digest:
+                raise SourcesChanged(f"{name} changed while the study ran; start a new study")
+        return out
 
     def _unseen(self, order: Ordered, pace: Pace, into: Recorder | None) -> _Done:
         """Run once, in the fastest way that gives the same rows."""
@@ -204,15 +237,19 @@ class Runner:
 
     def _of(self, order: Ordered) -> _Made:
         """Return the scenario with the arguments of its function that ``order`` gives."""
-        factors = self._values(order)
-        arguments = tuple((n, text_of(v)) for n, v in sorted(factors.items()) if "." not in n)
+        arguments = self._arguments(order)
         made = self._made.get(arguments)
         if made is None:
-            made = self._made[arguments] = _Made(self._maker.make(dict(arguments)))
+            make = partial(self._maker.make, dict(arguments))
+            made = self._made[arguments] = _Made(make, self._sources)
             if len(self._made) > _KEPT:
                 self._made.popitem(last=False)
         self._made.move_to_end(arguments)
         return made
+
+    def _arguments(self, order: Ordered) -> tuple[tuple[str, str], ...]:
+        values = sorted(self._values(order).items())
+        return tuple((name, text_of(value)) for name, value in values if "." not in name)
 
     def _scenario(self, made: _Made, order: Ordered) -> Scenario:
         """Return a scenario with the factors of ``order``."""

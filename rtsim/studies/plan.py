@@ -28,6 +28,7 @@ from rtsim.studies.histories import History, grid_of
 from rtsim.studies.measures import Measures, Result, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of
 from rtsim.studies.requirements import Requirement
+from rtsim.studies.sources import SourcesChanged, digest_of, versions
 from rtsim.studies.stopping import Stop
 from rtsim.studies.study import Study
 from rtsim.studies.texts import Value
@@ -103,6 +104,8 @@ class Job:
     history_ns: int = 0
     """Simulated time at which the histories end, ns."""
     rtsim: str = __version__
+    versions: Mapping[str, str] = field(default_factory=versions)
+    """Versions on which the results depend; every worker must have them."""
     study_sha256: str | None = None
     """Hash of the file of ``study``; ``None`` if there is none."""
 
@@ -143,6 +146,20 @@ class Job:
     def grid(self) -> Integers:
         """The times (points,) of the histories, ns."""
         return grid_of(self.history_ns)
+
+    def check_unchanged(self) -> None:
+        """Raise :class:`SourcesChanged` if a file or a version is not that of the study."""
+        for reference, then in ((self.scenario, self.sha256), (self.study, self.study_sha256)):
+            if then is not None and _hash(reference) != then:
+                raise SourcesChanged(
+                    f"{file_of(reference)}, or a module that it imports, is not the one with which "
+                    "the study began; restore it and type rtsim study resume FOLDER, or start a "
+                    "new study"
+                )
+
+    def sources_sha256(self, sources: str) -> str:
+        """Return the hash of all that a run depends on, which reads the files ``sources``."""
+        return digest_of(self.sha256, self.study_sha256, dict(self.versions), sources)
 
     def check_trusted(self, source: str) -> Job:
         """Return the job with the code that may run; raises :class:`TrustError`.

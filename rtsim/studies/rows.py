@@ -50,6 +50,10 @@ class Row(NamedTuple):
     attempts: int = 1
     histories: Mapping[str, Vector] = MappingProxyType({})
     """Time histories (points,) by signal; they are stored in files of their own."""
+    sources: str = ""
+    """The files that the run read, with their hashes, as JSON text; without imported modules."""
+    sources_sha256: str = ""
+    """Hash of all that the run depended on: its files, the scenario's modules, the versions."""
 
     @property
     def complete(self) -> bool:
@@ -69,6 +73,8 @@ class Row(NamedTuple):
             "attempts": self.attempts,
             "wall_s": self.wall_s,
             "digest": self.digest,
+            "sources": self.sources,
+            "sources_sha256": self.sources_sha256,
             **order.marks,
             **order.factors,
             **self.values,

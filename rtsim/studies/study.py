@@ -20,6 +20,7 @@ from rtsim.studies.texts import Value
 
 OWN_COLUMNS = (
     "run", "seed", "state", "cause", "reason", "ended_s", "attempts", "wall_s", "digest",
+    "sources", "sources_sha256",
 )  # fmt: skip
 """Columns of the results of every study."""
 FAILURES, EXTREMES = "failures", "extremes"

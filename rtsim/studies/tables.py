@@ -107,6 +107,7 @@ def schema_of(plan: Plan) -> Any:
         "run": arrow.int64(), "seed": arrow.int64(), "state": arrow.string(),
         "cause": arrow.string(), "reason": arrow.string(), "ended_s": arrow.float64(),
         "attempts": arrow.int32(), "wall_s": arrow.float64(), "digest": arrow.string(),
+        "sources": arrow.string(), "sources_sha256": arrow.string(),
     }  # fmt: skip
     first = plan.example
     for name, values in {**first.marks, **first.values}.items():

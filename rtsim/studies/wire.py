@@ -45,7 +45,9 @@ def orders_of_text(text: str) -> list[Ordered]:
 
 def sent(rows: Iterable[Row]) -> list[Sent]:
     """Return ``rows`` as a worker sends them."""
-    return [(*row[1:5], dict(row.values), *row[6:9], dict(row.histories)) for row in rows]
+    return [
+        (*row[1:5], dict(row.values), *row[6:9], dict(row.histories), *row[10:]) for row in rows
+    ]
 
 
 def received(orders: Sequence[Ordered], rows: Sequence[Any]) -> list[Row]:

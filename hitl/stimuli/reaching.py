@@ -93,7 +93,7 @@ class Reach:
         were = "was" if left == 1 else "were"
         return (
             f"{left} of {len(self.branches)} branches of the C code {were} not reached; "
-            f"{MARK} -c {self._file} writes stimuli that reach them"
+            f"{MARK} -c {self._file} looks for stimuli that reach them"
         )
 
     @property

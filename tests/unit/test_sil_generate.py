@@ -122,7 +122,7 @@ def test_code_that_never_ran_is_named_with_the_command_that_reaches_it(motor: Pa
     assert result.exit_code == 0
     line = (
         "not exercised: controller: 1 of 4 branches of the C code was not reached; "
-        "rtsim sil generate -c motor.toml writes stimuli that reach them"
+        "rtsim sil generate -c motor.toml looks for stimuli that reach them"
     )
     assert line in result.output
     told = json.loads(sil("test", *UP_TO_1_S, "--json").stdout)

@@ -19,11 +19,11 @@ import numpy as np
 
 from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.tables import Column, console, print_table
+from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Vector
 from rtsim.models.f16.published import LEAST_S, Comparison, case_of, compare_with_nasa
 from rtsim.record.ending import RunEnding
 from rtsim.record.reading import Recording
-from rtsim.core.outcome import Outcome
 
 _COLUMNS = (
     "time",

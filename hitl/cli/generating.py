@@ -133,7 +133,7 @@ def generate_stimuli(
     if result.stimuli.stimuli:
         write(path, result.stimuli.text())
         files.append(path)
-    status = 0 if result.complete and not result.failing else NO
+    status = 0 if result.complete and not result.failing and not result.hazards else NO
     if as_json:
         data = {**result.to_json(), "seed": seed, "files": [str(f) for f in files]}
         show_result(data, status, result.in_words)
@@ -215,6 +215,8 @@ def _show(
             f"the search ended after {seconds:g} s; to go on, give more --seconds; to repeat it: "
             f"--runs {result.runs}"
         )
+    for text in result.hazards:
+        click.echo(f"wrong: {text}")
     click.echo(result.in_words)
     for file in files:
         click.echo(f"written: {file}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from hitl.building.build import COVERAGE
 from hitl.cli.common import (
     Counting,
     build_option,
@@ -123,6 +124,7 @@ def test(
                 recording=asked.recording,
                 stimuli=stimuli,
                 closed=not asked.open_only,
+                reach=kind != COVERAGE,
                 recorder=recorder,
                 watch=watch_of(line),
             )

@@ -52,7 +52,9 @@ from hitl.comparison.tolerances import (
 )
 from hitl.comparison.verdict import BackToBack
 from hitl.controllers.protocols import interface_of, took_ns_of
+from hitl.controllers.sil import SilController
 from hitl.stimuli.file import Stimuli
+from hitl.stimuli.reaching import Reach
 from rtsim.components.allowed_latency import Latencies, latency_in_words
 from rtsim.components.controller import Controller
 from rtsim.core.errors import UnknownName
@@ -100,6 +102,7 @@ def back_to_back(
     recording: Recording | str | Path | None = None,
     stimuli: Mapping[str, Stimuli] | None = None,
     closed: bool = True,
+    reach: bool = False,
     recorder: FileRecorder | None = None,
     watch: ProgressWatch | None = None,
 ) -> BackToBack:
@@ -113,7 +116,8 @@ def back_to_back(
     further input sequences for the open loop, by controller name.  The closed loop is
     always compared with a new run of the reference model, so that both runs have the same options,
     seed and latency.  ``pace`` and ``recorder`` apply to the run with the C code.  ``closed=False``
-    omits the closed loop.
+    omits the closed loop.  ``reach`` measures which branches of the C code the open loop reaches;
+    for a controller with stimuli they are always measured.
 
     Returns the verdict.  If the C code crashes, hangs or answers wrongly, no error is raised, and
     the verdict is failed.  Raises an :class:`RtsimError` if the comparison cannot be made.
@@ -121,7 +125,7 @@ def back_to_back(
     (pair,) = climb(
         scenario, [Rung(Sides().translation, controllers)], pace=pace, latency=latency,
         until=until, seed=seed, tolerances=tolerances, recording=recording, stimuli=stimuli,
-        closed=closed, recorder=recorder, watch=watch,
+        closed=closed, reach=reach, recorder=recorder, watch=watch,
     ).pairs  # fmt: skip
     return pair
 
@@ -140,6 +144,7 @@ def climb(
     recording: Recording | str | Path | None = None,
     stimuli: Mapping[str, Stimuli] | None = None,
     closed: bool = True,
+    reach: bool = False,
     recorder: FileRecorder | None = None,
     watch: ProgressWatch | None = None,
 ) -> Ladder:
@@ -197,6 +202,11 @@ def climb(
             for loop in one.loops:
                 refuse_misfit(loop, above.controllers[name])
         loops |= {name: one.beside(loops[name]) for name, one in stimulated.items()}
+        reached = {
+            name: pair.reach(name, loop, stimulated.get(name))
+            for name, loop in loops.items()
+            if reach or name in stimulated
+        }
         flight = None
         if closed:
             conditions.watch.stage(f"run with the {above.name}")
@@ -218,6 +228,7 @@ def climb(
                 faults=pair.faults(design.result),
                 stimulated=stimulated,
                 too_slow=tuple(pair.slow()) if closed else (),
+                reached={name: one for name, one in reached.items() if one is not None},
             )
         )
     return Ladder(tuple(pairs))
@@ -284,6 +295,20 @@ class _Pair:
             sides=self.sides,
             labels=self.conditions.component(name).controller.outputs,
         )
+
+    def reach(self, name: str, loop: OpenLoop, stimulated: Stimulated | None) -> Reach | None:
+        """Measure which branches of ``name`` the open loop and then the stimuli reach.
+
+        Returns ``None`` for code that did not answer each step, and for code that is not in C.
+        """
+        controller = self.above.controllers[name]
+        loops = [loop, *(() if stimulated is None else stimulated.loops)]
+        if not isinstance(controller, SilController) or any(one.error for one in loops):
+            return None
+        self.conditions.watch.stage(f"{name}: branches of the {self.above.name}")
+        order = [loop.input_names.index(column) for column in controller.inputs.columns]
+        tables = [one.inputs[:, order] for one in loops]
+        return Reach.of(controller.build, controller.values, tables)
 
     def flight(self) -> LoopComparison:
         """Compare the closed-loop run of ``above`` with the closed-loop run of ``below``."""

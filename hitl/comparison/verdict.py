@@ -11,6 +11,7 @@ from hitl.comparison.mismatches import reservation
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from hitl.comparison.stimulated import Stimulated
+from hitl.stimuli.reaching import Reach
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
@@ -38,6 +39,8 @@ class BackToBack(Judged):
     """The open loops on generated stimuli, by controller name."""
     too_slow: tuple[str, ...] = ()
     """Clauses on controllers whose latency is longer than their period."""
+    reached: dict[str, Reach] = field(default_factory=dict)
+    """The branches that the open loop and the stimuli reach, by controller name, if measured."""
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
@@ -167,7 +170,17 @@ class BackToBack(Judged):
     @property
     def doubts(self) -> list[str]:
         """Clauses on what else the option ``--strict`` refuses in a comparison that passes."""
-        return [*self.too_slow, *self._too_long]
+        return [*self.too_slow, *self._too_long, *self._missed]
+
+    @property
+    def _missed(self) -> list[str]:
+        """Clauses on stimuli that do not reach what they name; the run has the first row."""
+        return [
+            clause
+            for name, one in self.stimulated.items()
+            if name in self.reached
+            for clause in self.reached[name].lacking(one.stimuli, first=1)
+        ]
 
     @property
     def _too_long(self) -> list[str]:
@@ -198,6 +211,7 @@ class BackToBack(Judged):
             for name, loop in self.open.items()
             for words in loop.exercise.in_words
         ]
+        out += [f"{name}: {one.in_words}" for name, one in self.reached.items() if one.in_words]
         return [*out, *self._ineffective]
 
     @property
@@ -223,6 +237,7 @@ class BackToBack(Judged):
             "open": {name: loop.to_json() for name, loop in self.open.items()},
             "stimulated": {name: one.to_json() for name, one in self.stimulated.items()},
             "closed": None if self.flight is None else self.flight.to_json(),
+            "reached": {name: one.to_json() for name, one in self.reached.items()},
             "explanation": self.explanation,
         }
 

@@ -122,7 +122,7 @@ def _faults(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None
 
 def _doubts(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None:
     """Add a test case for each doubt about a passed result: skipped, or failed with ``strict``."""
-    if not result.doubts:
+    if not result.ok or not result.doubts:
         return
     suite = Suite(root, f"{result.scenario}: doubts", {})
     for text in result.doubts:

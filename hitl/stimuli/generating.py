@@ -22,6 +22,8 @@ from hitl.stimuli.shortening import Shortening, covering
 
 Observer = Callable[[int, int, int], None]
 """A function that is called with the runs so far, the branches reached, and all branches."""
+_SHARE = 4
+"""The search for hazards runs at most this share of the sequences of the search for branches."""
 RUNS, STEPS = 20_000, 100
 """Default limits: sequences that are run, and steps of each."""
 
@@ -85,6 +87,10 @@ class Generated:
     """Goals that a stimulus reached once, but not when it ran again."""
     far: tuple[Open, ...] = ()
     """The branches that no sequence took with little to spare, without those in ``open``."""
+    hazards: tuple[str, ...] = ()
+    """What a stimulus shows the C code to do wrong, in words: ``a / b divides by 0``."""
+    searched: int | None = 0
+    """Number of divisors, indices, shifts and sums that were searched; ``None`` without probes."""
 
     @property
     def complete(self) -> bool:
@@ -102,10 +108,19 @@ class Generated:
         count, some = len(self.branches), int(self.reached.sum())
         name = self.stimuli.controller
         if not count:
-            return f"{name}: its C code has no branches" + self._but
+            return f"{name}: its C code has no branches{self._dangers}{self._but}"
         runs = f"{self.edges[0]} of {self.edges[1]} with little to spare; {self.runs} runs"
         share = f"{some} of {count} branches ({100.0 * some / count:.1f} %)"
-        return f"{name}: {share} are reached; {runs}{self._but}"
+        return f"{name}: {share} are reached; {runs}{self._dangers}{self._but}"
+
+    @property
+    def _dangers(self) -> str:
+        if self.searched is None:
+            return "; divisors, indices, shifts and sums: not measured"
+        if not self.searched:
+            return ""
+        found = len(self.hazards)
+        return f"; {found} of {self.searched} divisors, indices, shifts and sums can go wrong"
 
     @property
     def _but(self) -> str:
@@ -121,6 +136,8 @@ class Generated:
             "reached_with_little_to_spare": self.edges[0],
             "comparisons": self.edges[1],
             "complete": self.complete,
+            "hazards": list(self.hazards),
+            "hazards_searched": self.searched,
             "open": [
                 {
                     "file": str(one.branch.file), "line": one.branch.line, "way": one.branch.way,
@@ -177,11 +194,12 @@ def generate(
         ranges = Ranges(interface, run, found.numbers)
         sizes = interface.inputs.size, len(found.branches)
         with Runner(made.path, parameters.sent, *sizes) as runner:
-            search = Search(runner, ranges, limits.seed, limits.steps)
+            search = Search(runner, ranges, limits.seed, limits.steps, found.hazards)
             search.begin(run)
             begun = _reached_by(runner, run)
             in_full = _searched(search, limits, goes_on, observe)
             runs = runner.runs
+            in_full = in_full and search.go_on_to_hazards(limits.runs // _SHARE, goes_on)
             kept = _shortened(search, ranges, begun)
             failing = _failing(search, ranges)
             again = runner.run([trial.table for trial, _ in kept])
@@ -190,28 +208,36 @@ def generate(
         reached |= result.hits
         wanted |= needed
     count = len(found.branches)
+    plain = np.array([b not in found.hazards for b in range(count)], np.bool_)
     goals = [*(b.in_words for b in found.branches), *(b.just for b in found.branches)]
     stimuli = [
         Stimulus(trial.table, tuple(goals[g] for g in np.flatnonzero(needed)))
         for trial, needed in kept
     ]
-    stimuli += [Stimulus(t.table, (), how) for how, t in failing.items()]
+    stimuli += [
+        Stimulus(t.table, () if at < 0 else (goals[at],), how) for (how, at), t in failing.items()
+    ]
+    wrong = [goals[b] for b in sorted(found.hazards) if reached[b]]
+    wrong += [goals[at] for _, at in failing if at >= 0]
+    met = sum(bool(np.isfinite(search.closest[b][0]) or search.hits[b]) for b in found.hazards)
     about = {
         "seed": limits.seed, "runs": runs, "steps": limits.steps,
         **({"scenario": origin} if origin else {}), "sha256": interface.sha256,
     }  # fmt: skip
     return Generated(
         stimuli=Stimuli(interface.name, interface.inputs.columns, tuple(stimuli), about),
-        branches=tuple(found.branches),
-        begun=begun[:count],
-        reached=reached[:count],
+        branches=tuple(b for b, own in zip(found.branches, plain.tolist(), strict=True) if own),
+        begun=begun[:count][plain],
+        reached=reached[:count][plain],
         edges=(int(reached[count:].sum()), len(found.edges)),
-        open=_open(search, found, np.flatnonzero(~reached[:count])),
+        open=_open(search, found, np.flatnonzero(~reached[:count] & plain)),
         far=_open(search, found, _far(found, reached), first=count),
         runs=runs,
         in_full=in_full,
         unread=tuple(found.unread),
         unstable=tuple(goals[g] for g in np.flatnonzero(wanted & ~reached)),
+        hazards=tuple(dict.fromkeys(wrong)),
+        searched=met if made.hazards else None,
     )
 
 
@@ -249,13 +275,15 @@ def _shortened(
     return covering(short, wanted)
 
 
-def _failing(search: Search, ranges: Ranges) -> dict[str, Trial]:
-    """Return a short sequence for each kind of failure."""
-    nothing = np.zeros(search.runner.goals, np.bool_)
-    return {
-        how: Shortening(search.runner, ranges, nothing, how).shortened(trial)
-        for how, trial in search.failures.items()
-    }
+def _failing(search: Search, ranges: Ranges) -> dict[tuple[str, int], Trial]:
+    """Return a short sequence for each kind of failure, at each hazard (-1: at none)."""
+    out = {}
+    for (how, at), trial in search.failures.items():
+        needed = np.zeros(search.runner.goals, np.bool_)
+        if at >= 0:
+            needed[at] = True
+        out[how, at] = Shortening(search.runner, ranges, needed, how).shortened(trial)
+    return out
 
 
 def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -22,8 +22,10 @@ from hitl.stimuli.syntax import (
     conditions,
     depth_of,
     functions,
+    hazards,
     labels,
     literal,
+    operands_of,
     operator_of,
     outside_of_functions,
     parsed,
@@ -39,6 +41,10 @@ _COMPARISONS = {"<": 0, "<=": 1, ">": 2, ">=": 3, "==": 4, "!=": 5}
 """The codes of comparisons in ``rtsim_probes.h``."""
 
 
+HAZARDS = ("divides by 0", "is out of bounds", "shifts too far", "overflows")
+"""What an expression must not do; the search looks for inputs with which it does."""
+
+
 @dataclass(frozen=True, order=True)
 class Branch:
     """One way that a condition or a switch can go."""
@@ -50,7 +56,7 @@ class Branch:
     text: str
     """The text of the condition."""
     way: str
-    """``"true"``, ``"false"``, ``"case 3"`` or ``"default"``."""
+    """``"true"``, ``"false"``, ``"case 3"``, ``"default"``, or one of :data:`HAZARDS`."""
 
     @property
     def where(self) -> str:
@@ -60,6 +66,8 @@ class Branch:
     @property
     def in_words(self) -> str:
         """``motor.c:19: wanted < -LIMIT is true``."""
+        if self.way in HAZARDS:
+            return f"{self.where}: {self.text} {self.way}"
         if self.way in ("true", "false"):
             return f"{self.where}: {self.text} is {self.way}"
         return f"{self.where}: switch ({self.text}) takes {self.way}"
@@ -79,6 +87,8 @@ class Probed:
     """``file:line`` of functions and other parts without probes, which were not understood."""
     edges: set[int] = field(default_factory=set)
     """The indices of the branches that can be taken with little to spare: comparisons."""
+    hazards: set[int] = field(default_factory=set)
+    """The indices in ``branches`` of the hazards, which are no branches but are searched for."""
     numbers: set[float] = field(default_factory=set)
     """The numbers in the text of the functions."""
 
@@ -88,7 +98,7 @@ class _Edit:
     start: int
     end: int
     rank: int
-    depth: int
+    depth: float
     text: str
 
 
@@ -97,12 +107,15 @@ class Instrumenter:
 
     ``files`` are the user's sources and headers; functions from other files get no probes.  A
     function that several sources include counts once.  Without ``distances`` the probes report only
-    which way a condition went, which needs less of the compiler.
+    which way a condition went, which needs less of the compiler.  ``hazards`` also probes divisors,
+    indices, shifts and sums (:data:`HAZARDS`).
     """
 
-    def __init__(self, files: Collection[Path], distances: bool = True) -> None:
+    def __init__(
+        self, files: Collection[Path], distances: bool = True, hazards: bool = False
+    ) -> None:
         self.files = {path.resolve() for path in files}
-        self.distances = distances
+        self.distances, self.hazards = distances, hazards
         self.found = Probed()
         self._known: dict[Branch, int] = {}
         self._shown: dict[tuple[Path, int], list[str]] = {}
@@ -188,6 +201,7 @@ class _OneText:
         self.owner, self.lines = owner, lines
         self._edits: list[_Edit] = []
         self._orders: Counter[tuple[Path, int]] = Counter()
+        self._hazards: Counter[tuple[Path, int, str]] = Counter()
         self._serial = 0
 
     def text(self) -> bytes:
@@ -206,6 +220,8 @@ class _OneText:
         counts = Counter(map(self.lines.place, leaves))
         for leaf in leaves:
             self._condition(leaf, counts[self.lines.place(leaf)])
+        for node in hazards(function) if self.owner.hazards else ():
+            self._hazard(node)
 
     def remember(self, root: Node) -> None:
         """Collect the numbers in the user's text: many of them are limits of inputs."""
@@ -242,7 +258,6 @@ class _OneText:
         a, b = f"rtsim_a{self._serial}", f"rtsim_b{self._serial}"
         code = _COMPARISONS[operator]
         first = f"(__extension__ ({{ __auto_type {a} = ("
-        self._edits.append(_Edit(left.start_byte, left.start_byte, 2, depth, first))
         if literal(right):  # it stays where it is: 0 may be a null pointer
             middle = f") + 0; rtsim_compare({at}u, {code}, {a} {operator} ("
             last = (
@@ -253,6 +268,57 @@ class _OneText:
             middle = f") + 0; __auto_type {b} = ("
             numbers = f"RTSIM_NUMBER({a}), RTSIM_NUMBER({b}), RTSIM_WHOLE({a}) && RTSIM_WHOLE({b})"
             last = f") + 0; rtsim_compare({at}u, {code}, {a} {operator} {b}, {numbers}); }}))"
+        self._between(left, right, depth, first, middle, last)
+
+    def _hazard(self, node: Node) -> None:
+        """Probe what ``node`` must not do; each operand is evaluated once, and keeps its type."""
+        operator, left, right = operands_of(node)
+        if operator in ("/", "%"):
+            at = self._hazard_number(node, HAZARDS[0])
+            self._checked(right, f"rtsim_divisor({at}u, RTSIM_NUMBER({{v}}))")
+        elif operator == "[]":
+            at = self._hazard_number(node, HAZARDS[1])
+            count = f"RTSIM_COUNT({self._of(left)})"
+            self._checked(right, f"rtsim_below({at}u, RTSIM_NUMBER({{v}}), {count})")
+        elif operator in ("<<", ">>"):
+            at = self._hazard_number(node, HAZARDS[2])
+            bits = f"8.0 * sizeof(({self._of(left)}) + 0)"
+            self._checked(right, f"rtsim_below({at}u, RTSIM_NUMBER({{v}}), {bits})")
+        else:
+            self._sum(node, self._hazard_number(node, HAZARDS[3]), operator, left, right)
+
+    def _hazard_number(self, node: Node, what: str) -> int:
+        place = self.lines.place(node)
+        order = self._hazards[(*place, what)]
+        self._hazards[(*place, what)] += 1
+        at = self._branch(node, order, self._shortly(node), what)
+        self.owner.found.hazards.add(at)
+        return at
+
+    def _checked(self, operand: Node, call: str) -> None:
+        """Let ``call`` see the value ``{v}`` of an operand; ``- 0`` keeps the sign of -0.0."""
+        self._serial += 1
+        v = f"rtsim_h{self._serial}"
+        before = f"(__extension__ ({{ __auto_type {v} = ("
+        after = f") - 0; {call.format(v=v)}; {v}; }}))"
+        self._around(operand, depth_of(operand) - 0.5, before, after)
+
+    def _sum(self, node: Node, at: int, operator: str, left: Node, right: Node) -> None:
+        """Report how far a sum, a difference or a product of integers is from its limits."""
+        depth = depth_of(node) + 0.25
+        self._serial += 1
+        a, b = f"rtsim_a{self._serial}", f"rtsim_b{self._serial}"
+        first = f"(__extension__ ({{ __auto_type {a} = ("
+        last = (
+            f") - 0; rtsim_sum({at}u, {'+-*'.index(operator)}, RTSIM_BITS({a} {operator} {b}), "
+            f"RTSIM_NUMBER({a}), RTSIM_NUMBER({b})); {a} {operator} {b}; }}))"
+        )
+        self._between(left, right, depth, first, f") - 0; __auto_type {b} = (", last)
+
+    def _between(
+        self, left: Node, right: Node, depth: float, first: str, middle: str, last: str
+    ) -> None:
+        self._edits.append(_Edit(left.start_byte, left.start_byte, 2, depth, first))
         self._edits.append(_Edit(left.end_byte, right.start_byte, 1, depth, middle))
         self._edits.append(_Edit(right.end_byte, right.end_byte, 0, -depth, last))
 
@@ -280,7 +346,7 @@ class _OneText:
             f") + 0; {tests} {v}; }}))",
         )  # fmt: skip
 
-    def _around(self, node: Node, depth: int, before: str, after: str) -> None:
+    def _around(self, node: Node, depth: float, before: str, after: str) -> None:
         self._edits.append(_Edit(node.start_byte, node.start_byte, 2, depth, before))
         self._edits.append(_Edit(node.end_byte, node.end_byte, 0, -depth, after))
 

@@ -30,6 +30,8 @@ class Program:
     """Its branches, in the order of the program's reports."""
     distances: bool
     """False if the compiler accepted only probes without distances."""
+    hazards: bool
+    """False if the compiler did not accept probes of divisors, indices, shifts and sums."""
 
 
 @contextmanager
@@ -47,17 +49,7 @@ def program(build: Build, toolchain: Toolchain | None = None) -> Iterator[Progra
     toolchain = toolchain or find_toolchain()
     with TemporaryDirectory(prefix="rtsim-stimuli-") as name:
         job = _Job(build, toolchain, Path(name))
-        try:
-            made = job.made(distances=True)
-        except BuildError:
-            try:
-                made = job.made(distances=False)
-            except BuildError as error:
-                raise StimuliError(
-                    f"{build.interface.name} cannot be compiled with probes in its conditions, "
-                    f"although it compiles without them; write the stimuli by hand\n{error}"
-                ) from None
-        yield made
+        yield job.best()
 
 
 class _Job:
@@ -69,8 +61,21 @@ class _Job:
         self.users = [*folders, *self.interface.flags]
         self.header = (SUPPORT / _HEADER).read_bytes()
 
-    def made(self, distances: bool) -> Program:
-        instrumenter = Instrumenter(self.files, distances)
+    def best(self) -> Program:
+        """Return the program with the most probes that the compiler accepts."""
+        problem = ""
+        for distances, hazards in ((True, True), (True, False), (False, False)):
+            try:
+                return self.made(distances, hazards)
+            except BuildError as error:
+                problem = str(error)
+        raise StimuliError(
+            f"{self.interface.name} cannot be compiled with probes in its conditions, although it "
+            f"compiles without them; write the stimuli by hand\n{problem}"
+        )
+
+    def made(self, distances: bool, hazards: bool) -> Program:
+        instrumenter = Instrumenter(self.files, distances, hazards)
         objects = [
             self._object(instrumenter, source, number)
             for number, source in enumerate(self.interface.sources)
@@ -86,7 +91,7 @@ class _Job:
         path = self.work / "stimuli"
         libraries = [f"-l{name}" for name in (*self.interface.libraries, "m")]
         self._run(*objects, "-o", path, *self.interface.flags, *libraries)
-        return Program(path, instrumenter.found, distances)
+        return Program(path, instrumenter.found, distances, hazards)
 
     def _object(self, instrumenter: Instrumenter, source: Path, number: int) -> Path:
         plain, probed = self.work / f"{number}.i", self.work / f"probed-{number}.c"

@@ -10,7 +10,7 @@ All decisions depend on the seed and on the controller only, never on the clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,9 +40,21 @@ class Trial:
 
 
 class Search:
-    """The state of a search.  ``rows`` is the largest number of steps of a sequence."""
+    """The state of a search.
 
-    def __init__(self, runner: Runner, ranges: Ranges, seed: int, rows: int) -> None:
+    ``rows`` is the largest number of steps of a sequence.  ``hazards`` are the indices of branches
+    that are hazards (:data:`hitl.stimuli.probes.HAZARDS`).
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        ranges: Ranges,
+        seed: int,
+        rows: int,
+        hazards: Collection[int] = (),
+    ) -> None:
+        self.hazards = sorted(hazards)
         self.runner, self.ranges, self.rows = runner, ranges, rows
         self.rng = np.random.default_rng(seed)
         self.mutations = Mutations(ranges, self.rng, rows)
@@ -50,14 +62,17 @@ class Search:
         """(g,): the goals that were reached by now; see :class:`Reached`."""
         self.corpus: list[Trial] = []
         """Sequences that reached something new, in their order."""
-        self.failures: dict[str, Trial] = {}
-        """The first sequence of each kind of failure of the C code."""
+        self.failures: dict[tuple[str, int], Trial] = {}
+        """The first sequence of each kind of failure of the C code, at each hazard (-1: at none).
+        """
         self.closest: list[tuple[float, float, float]] = [(np.inf, 0.0, 0.0)] * runner.goals
         """For each goal the least distance, and both sides of the comparison there."""
         self._nearest: list[list[Trial]] = [[] for _ in range(runner.goals)]
         self._turn = 0
+        self._goals: frozenset[int] = frozenset()
+        """The goals of this part of the search."""
         self._idle = 0
-        """Rounds since a goal was reached or came nearer."""
+        """Rounds since a goal was reached, or one of ``_goals`` came nearer."""
 
     @property
     def branches(self) -> NDArray[np.bool_]:
@@ -82,21 +97,32 @@ class Search:
         little to spare, until it makes no progress.  Returns False if ``goes_on()`` ended it.
         """
         count = self.runner.branches
-        for goals in (slice(0, count), slice(count, None)):
-            self._idle = 0
-            while not self.hits[goals].all() and self.runner.runs < most:
-                if goals.start and (self._idle >= _PATIENCE or not self._waiting(goals)):
-                    break
-                if not goes_on():
-                    return False
-                self._round(min(_BATCH, most - self.runner.runs), goals)
+        branches = [b for b in range(count) if b not in self.hazards]
+        return self._go_on(branches, most, goes_on) and self._go_on(
+            [count + b for b in branches], most, goes_on, patient=False
+        )
+
+    def go_on_to_hazards(self, most: int, goes_on: Callable[[], bool] = lambda: True) -> bool:
+        """Search for the hazards with ``most`` sequences more, until it makes no progress."""
+        return self._go_on(self.hazards, self.runner.runs + most, goes_on, patient=False)
+
+    def _go_on(
+        self, goals: list[int], most: int, goes_on: Callable[[], bool], patient: bool = True
+    ) -> bool:
+        self._idle, self._goals = 0, frozenset(goals)
+        while not self.hits[goals].all() and self.runner.runs < most:
+            if not patient and (self._idle >= _PATIENCE or not self._waiting(goals)):
+                break
+            if not goes_on():
+                return False
+            self._round(min(_BATCH, most - self.runner.runs), goals)
         return True
 
-    def _waiting(self, goals: slice) -> list[int]:
+    def _waiting(self, goals: list[int]) -> list[int]:
         """Return the goals that were not reached, but evaluated."""
-        return [g for g in range(self.runner.goals)[goals] if not self.hits[g] and self._nearest[g]]
+        return [g for g in goals if not self.hits[g] and self._nearest[g]]
 
-    def _round(self, count: int, goals: slice) -> None:
+    def _round(self, count: int, goals: list[int]) -> None:
         waiting = self._waiting(goals)
         self._idle += 1
         if not waiting or self._turn % 8 == 7:  # now and then from anywhere
@@ -134,8 +160,11 @@ class Search:
     def _meet(self, trial: Trial) -> None:
         reached = trial.reached
         if not reached.ok:
-            if reached.failure and len(self.failures) < _FAILURES:
-                self.failures.setdefault(reached.failure, trial)
+            met = [g for g in self.hazards if reached.distance[g] == 0.0]
+            if reached.failure and len(self.failures) < _FAILURES + len(self.hazards):
+                self.failures.setdefault((reached.failure, met[-1] if met else -1), trial)
+            if reached.failure:
+                self.hits[met] = True  # it is known to fail there
             return
         new = reached.hits & ~self.hits
         if new.any():
@@ -147,16 +176,21 @@ class Search:
         for goal in np.flatnonzero(~self.hits & np.isfinite(reached.distance)):
             self._near(int(goal), trial)
 
+    def _keeps(self, goal: int) -> bool:
+        """Return True to keep the older of two sequences that are equally near to a goal."""
+        return goal in self.hazards or self.rng.random() > 0.2
+
     def _near(self, goal: int, trial: Trial) -> None:
         distance = float(trial.reached.distance[goal])
         if distance < self.closest[goal][0]:
             left, right = trial.reached.sides[goal].tolist()
             self.closest[goal] = (distance, left, right)
-            self._idle = 0
+            if goal in self._goals:
+                self._idle = 0
         kept = self._nearest[goal]
         if len(kept) >= _NEAREST:
             worst = float(kept[-1].reached.distance[goal])
-            if distance > worst or (distance == worst and self.rng.random() > 0.2):
+            if distance > worst or (distance == worst and self._keeps(goal)):
                 return
             del kept[-1]
         kept.append(trial)

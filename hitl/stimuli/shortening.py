@@ -25,7 +25,7 @@ _NUDGES = (1e-3, -1e-3, 1e-2, -1e-2, 0.1, -0.1)
 
 
 class Shortening:
-    """Shorten sequences that must reach the goals ``needed`` (g,), or fail with ``failure``."""
+    """Shorten sequences that must reach the goals ``needed`` (g,), and fail with ``failure``."""
 
     def __init__(
         self,
@@ -46,9 +46,8 @@ class Shortening:
         return self._off_the_tie(trial)
 
     def _does(self, reached: Reached) -> bool:
-        if self.failure:
-            return reached.failure == self.failure
-        return reached.ok and bool((reached.distance[self.needed] == 0.0).all())
+        there = bool((reached.distance[self.needed] == 0.0).all())
+        return there and (reached.failure == self.failure if self.failure else reached.ok)
 
     def _first_good(self, trial: Trial, tables: Sequence[Table]) -> Trial | None:
         """Return the first of ``tables`` that has the effect and is no nearer to a tie."""

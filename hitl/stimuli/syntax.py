@@ -119,6 +119,40 @@ def conditions(function: Node) -> list[Node]:
     return sorted(out.values(), key=lambda n: (n.start_byte, n.end_byte))
 
 
+def hazards(function: Node) -> list[Node]:
+    """Return the divisions, shifts, subscripts, sums and products whose operands can be wrong."""
+    return [node for node in walk(function) if _hazardous(node)]
+
+
+def _hazardous(node: Node) -> bool:
+    operator, left, right = operands_of(node)
+    if operator == "[]" and node.parent is not None:
+        address = node.parent.child_by_field_name("operator")
+        if node.parent.type == "pointer_expression" and address is not None:
+            return address.type != "&" and not literal(right)  # &a[n] is one past the end
+    if operator in ("/", "%", "<<", ">>", "[]"):
+        return not literal(right)
+    return operator in ("+", "-", "*") and not (literal(left) and literal(right))
+
+
+def operands_of(node: Node) -> tuple[str, Node, Node]:
+    """Return the operator of an expression with two operands and both; "" for other nodes.
+
+    The operator of ``a[i]`` is ``[]``, and that of ``a /= b`` is ``/``.
+    """
+    names = ("argument", "index") if node.type == "subscript_expression" else ("left", "right")
+    left, right = (node.child_by_field_name(name) for name in names)
+    if left is None or right is None:
+        return "", node, node
+    if node.type == "subscript_expression":
+        return "[]", left, right
+    if node.type == "assignment_expression":
+        operator = node.child_by_field_name("operator")
+        known = operator is not None and operator.type in ("/=", "%=", "<<=", ">>=")
+        return (operator.type[:-1] if known and operator is not None else ""), left, right
+    return operator_of(node), left, right
+
+
 def _leaves(node: Node) -> Iterator[Node]:
     node = bare(node)
     if node.type == "unary_expression" and operator_of(node) == "!":

@@ -12,6 +12,7 @@ from junit_schema import valid
 from stimuli_parts import write_dividing, write_motor_with_mode
 
 from hitl.cli.starting import write_starter
+from hitl.stimuli.errors import StimuliError
 from rtsim.cli import main
 
 BUG = "wanted < -4 * LIMIT"
@@ -58,6 +59,93 @@ def test_a_difference_in_a_branch_that_the_run_leaves_open_is_found(motor: Path)
     valid(root)
     assert [s.get("failures") for s in root.iter("testsuite")] == ["0", "1"]
     assert "Generated stimuli" in Path("r.html").read_text()
+
+
+BY_HAND = """\
+format = 1
+controller = "motor"
+inputs = ["setpoint", "speed"]
+[[stimulus]]
+reaches = ["motor.c:17: wanted < -LIMIT is true"]
+steps = [{ inputs = [%s, 0.0] }]
+"""
+
+
+def test_a_stimulus_that_does_not_reach_what_it_names_is_refused_by_strict(motor: Path) -> None:
+    stimuli = motor.with_name("motor.stimuli.toml")
+    stimuli.write_text(BY_HAND % "1.0")
+    missed = "stimulus 1 of motor.stimuli.toml does not reach motor.c:17: wanted < -LIMIT is true"
+    result = sil("test", *UP_TO_1_S)
+    assert result.exit_code == 0
+    assert f"but {missed}" in result.output.splitlines()[-1]
+    result = sil("test", *UP_TO_1_S, "--strict", "--json", "--junit", "r.xml")
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["outcome"]) == (1, "failed")
+    assert told["why"].startswith(missed)
+    root = ET.fromstring(Path("r.xml").read_text())
+    valid(root)
+    assert [s.get("failures") for s in root.iter("testsuite")][-1] == "1"
+    stimuli.write_text(BY_HAND % "-100.0")
+    result = sil("test", *UP_TO_1_S, "--strict")
+    assert result.exit_code == 0, result.output
+
+
+AGAIN = "int motor_again(double wanted)\n{\n    return wanted < -LIMIT ? 1 : 0;\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "status"),
+    [
+        ("/* one line more */\n", "", 0),  # the text of the condition is still there, once
+        ("", AGAIN, 0),  # the line is still the same
+        ("/* one line more */\n", AGAIN, 1),  # it could be either
+    ],
+)
+def test_a_branch_is_found_after_lines_were_added(
+    motor: Path, before: str, after: str, status: int
+) -> None:
+    motor.with_name("motor.stimuli.toml").write_text(BY_HAND % "-100.0")
+    motor.write_text(before + motor.read_text() + after)
+    assert sil("test", *UP_TO_1_S, "--strict").exit_code == status
+
+
+def test_a_name_that_is_no_branch_is_not_reached(motor: Path) -> None:
+    named = BY_HAND.replace("is true", "is just so")
+    motor.with_name("motor.stimuli.toml").write_text(named % "-100.0")
+    result = sil("test", *UP_TO_1_S, "--strict")
+    assert result.exit_code == 1
+    assert "does not reach motor.c:17: wanted < -LIMIT is just so" in result.output
+
+
+def test_code_that_never_ran_is_named_with_the_command_that_reaches_it(motor: Path) -> None:
+    result = sil("test", *UP_TO_1_S)
+    assert result.exit_code == 0
+    line = (
+        "not exercised: controller: 1 of 4 branches of the C code was not reached; "
+        "rtsim sil generate -c motor.toml looks for stimuli that reach them"
+    )
+    assert line in result.output
+    told = json.loads(sil("test", *UP_TO_1_S, "--json").stdout)
+    assert told["reached"]["controller"] == {
+        "branches": 4, "open": ["motor.c:17: wanted < -LIMIT is true"], "not_measured": []
+    }  # fmt: skip
+    assert sil("generate", "-c", "motor.toml").exit_code == 0
+    assert "of the C code" not in sil("test", *UP_TO_1_S).output
+    assert motor.is_file()
+
+
+def test_what_cannot_be_measured_is_said(motor: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> object:
+        raise StimuliError("no probes here\nand more")
+
+    motor.with_name("motor.stimuli.toml").write_text(BY_HAND % "-100.0")
+    monkeypatch.setattr("hitl.stimuli.reaching.program", refused)
+    result = sil("test", *UP_TO_1_S)
+    assert result.exit_code == 0
+    assert "which branches of the C code ran was not measured: no probes here\n" in result.output
+    assert "whether the stimuli of motor.stimuli.toml reach what they name was not" in result.output
+    assert sil("test", *UP_TO_1_S, "--strict").exit_code == 1
+    assert sil("test", *UP_TO_1_S, "--strict", "--no-stimuli").exit_code == 0
 
 
 def test_signals_that_only_the_stimuli_moved_are_not_said_to_be_still(

@@ -11,6 +11,12 @@ int rtsim_probe(unsigned id, int outcome);
 int rtsim_compare(unsigned id, int comparison, int outcome, double a, double b, int whole);
 void rtsim_case(unsigned id, int taken, double distance);
 
+/* Hazards: a divisor that is 0, an index or a shift outside of [0, count), a sum outside of its type.  A
+ * count of 0 is not known, and 0 bits are no signed integer. */
+void rtsim_divisor(unsigned id, double divisor);
+void rtsim_below(unsigned id, double value, double count);
+void rtsim_sum(unsigned id, int operation, int bits, double a, double b);
+
 static inline __attribute__((unused)) double rtsim_number(int n, double x)
 {
     (void)n;
@@ -33,5 +39,14 @@ static inline __attribute__((unused)) double rtsim_no_number(int n, ...)
 
 /* 1 for a number that is not floating-point. */
 #define RTSIM_WHOLE(x) _Generic((x), float: 0, double: 0, long double: 0, default: 1)
+
+/* The bits of a signed integer without its sign; 0 for other types. */
+#define RTSIM_BITS(x) \
+    _Generic((x), int: 8 * (int)sizeof(int) - 1, long: 8 * (int)sizeof(long) - 1, long long: 63, default: 0)
+
+/* The number of elements of an array; 0 for a pointer. */
+#define RTSIM_COUNT(a)                                                                          \
+    __builtin_choose_expr(__builtin_types_compatible_p(__typeof__(a), __typeof__(&(a)[0])), 0.0, \
+                          (double)sizeof(a) / sizeof((a)[0]))
 
 #endif

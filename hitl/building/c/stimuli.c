@@ -96,6 +96,29 @@ void rtsim_case(unsigned id, int taken, double distance)
     nearer(id, taken ? 0.0 : positive(fabs(distance)), distance, 0.0);
 }
 
+void rtsim_divisor(unsigned id, double divisor)
+{
+    nearer(id, fabs(divisor), divisor, 0.0);
+}
+
+void rtsim_below(unsigned id, double value, double count)
+{
+    if (count <= 0.0) return;
+    const int low = value + 1.0 < count - value;
+    const double left = low ? value + 1.0 : count - value;
+    nearer(id, left > 0.0 ? left : 0.0, value, low ? -1.0 : count);
+}
+
+/* A double has 53 bits, so that a 64-bit sum counts only beyond the double next to its limit. */
+void rtsim_sum(unsigned id, int operation, int bits, double a, double b)
+{
+    if (bits == 0) return;
+    const double x = operation == 0 ? a + b : operation == 1 ? a - b : a * b;
+    const double limit = bits == 63 ? 0x1.0000000000001p63 : ldexp(1.0, bits);
+    const double left = x < 0.0 ? x + limit + 1.0 : limit - x;
+    nearer(id, left > 0.0 ? left : 0.0, x, x < 0.0 ? -limit : limit);
+}
+
 static void run(const double *p, const double *u, uint32_t steps)
 {
     const struct rlimit cpu = {CPU_S, CPU_S + 1};

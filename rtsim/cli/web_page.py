@@ -57,7 +57,12 @@ def web_page(port: int | None, control: bool, inbox: PipedInbox) -> Iterator[Non
         with page:
             for line in page.address.lines():
                 click.echo(line, err=True)
-            yield
+            try:
+                yield
+            except BaseException as error:
+                page.over(inbox.closed or f"the run ended in an error: {error}")
+                raise
+            page.over(inbox.closed)
     finally:
         inbox.page = page.figures()
 

@@ -41,6 +41,8 @@ class Run:
         self._patience_ns = round(patience * NS_PER_S)
         self._number = 0
         self._samples: list[dict[str, Any]] = []
+        self._over = ""
+        """Why the run ended, once the gateway has said so."""
         try:
             self._run: dict[str, Any] = self._asked("hello")["run"]
         except BaseException:
@@ -98,9 +100,12 @@ class Run:
 
     @property
     def gone(self) -> bool:
-        """True if the run has ended: a gateway on this machine removes its socket at the end."""
+        """True if the run has ended.
+
+        The gateway says so at the end, and on this machine it removes its socket.
+        """
         scheme, _, path = self._caller.endpoint.partition("://")
-        return scheme == "ipc" and not Path(path).exists()
+        return bool(self._over) or (scheme == "ipc" and not Path(path).exists())
 
     def get(self, *names: str) -> float | list[float]:
         """Return the present value of one signal, or a list of values for several names."""
@@ -239,6 +244,9 @@ class Run:
         except EncodingError as error:
             raise ControlError(str(error)) from None
         if not self._caller.send(data):
+            self._hear(0)
+            if self._over:
+                raise ControlError(self._over)
             raise ControlError(
                 f"{self._caller.endpoint} accepts no requests now; try again, or type 'rtsim "
                 "ctl runs', which shows whether the run has ended"
@@ -250,8 +258,8 @@ class Run:
         until = stopwatch() + self._patience_ns
         while (rest := until - stopwatch()) > 0:
             said = self._hear(min(max(1, rest // 1_000_000), _LOOK_MS))
-            if said is None and self.gone:
-                raise ControlError("the run has ended")
+            if self._over or (said is None and self.gone):
+                raise ControlError(self._over or "the run has ended")
             if said is not None and said.get("id") == number:
                 if not said.get("ok"):
                     raise ControlError(str(said.get("error", "refused")))
@@ -273,7 +281,11 @@ class Run:
         if isinstance(said, dict) and "sample" in said:
             self._samples.append(said["sample"])
             return None
-        return said if isinstance(said, dict) else None
+        if not isinstance(said, dict):
+            return None
+        if said.get("over"):
+            self._over = str(said.get("error"))
+        return said
 
     def close(self) -> None:
         """Close the connection; the run continues."""

@@ -1,9 +1,8 @@
 """Shows a live run in Foxglove: a channel per component, the run's timing, and a scene of bodies.
 
 The topics and fields of a component are named as in a recording, so that one layout shows both.
-``log_time`` is the wall-clock time at the run's start plus the simulated time.  The server of
-foxglove-sdk runs threads of its own and listens on this machine only.  Viewers reach the server
-through a :class:`TelemetryRelay`.
+``log_time`` is the wall-clock time at the run's start plus the simulated time.  foxglove-sdk
+encodes the scene; :class:`ViewerServer` serves the viewers.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-import foxglove
 import numpy as np
 from foxglove import messages as fg
-from foxglove.websocket import WebSocketServer
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals, Vector
@@ -27,16 +24,14 @@ from rtsim.gateway.ground_shape import ground_triangles
 from rtsim.gateway.origins import OriginCheck
 from rtsim.gateway.placing import PlacedBody, Pose, placed_bodies, world_over
 from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, SampledTopic
-from rtsim.gateway.relay import TelemetryRelay
 from rtsim.gateway.shapes import BodyTrail, Colours, Points, triangles
+from rtsim.gateway.viewer_server import Described, ViewerServer
 from rtsim.record.schema import TrackSpec, unique_message_types
 from rtsim.scenario.body import Body
 from rtsim.scenario.ground import Ground
 
 FRAMES, BODIES, GROUND = f"{SCENE}/frames", f"{SCENE}/bodies", f"{SCENE}/ground"
 WORLD = "world"
-_BACKLOG = 4096
-"""Number of messages that the server keeps for the relay, which reads them at once."""
 _DRAWN_NS = NS_PER_S // 5
 _GROUND_NS = 5 * NS_PER_S
 _TRACK_COLOUR = fg.Color(r=0.1, g=0.6, b=1.0, a=1.0)
@@ -49,34 +44,26 @@ class Foxglove:
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
-        self._context = foxglove.Context()  # the server holds no reference to its context
-        self._server: WebSocketServer | None = None
-        self._relay: TelemetryRelay | None = None
+        self._server: ViewerServer | None = None
         self._groups: dict[str, _Group] = {}
         self._scene: _Scene | None = None
         self._epoch_ns = 0
 
     def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None:
-        context = self._context
         self._epoch_ns = int(run.get("started_ns", 0))
         about = {"started_ns": str(self._epoch_ns), "scenario": str(run.get("scenario", ""))}
         specs = {t.name: _spec(t) for t in topics if t.names}
         types = unique_message_types(list(specs.values()))
+        check = OriginCheck(map(str, run.get("origins", ())))
+        server = self._server = ViewerServer(self._listener, f"rtsim: {about['scenario']}", check)
         for name, spec in specs.items():
-            self._groups[name] = _Group(spec, types[name], about, context)
+            self._groups[name] = _Group(spec, types[name], about, server)
         bodies = [Body.from_plain(data) for data in run.get("scene", ())]
         if bodies and any(t.name == SCENE for t in topics):
             plain = run.get("shown", {}).get("ground")
             ground = None if plain is None else Ground.from_plain(plain)
-            self._scene = _Scene(placed_bodies(bodies, run["signals"]), context, ground)
-        self._server = foxglove.start_server(
-            name=f"rtsim: {about['scenario']}", host="127.0.0.1", port=0, context=context,
-            capabilities=[foxglove.Capability.Time], message_backlog_size=_BACKLOG,
-        )  # fmt: skip
-        self._relay = TelemetryRelay(
-            self._listener, self._server.port, OriginCheck(map(str, run.get("origins", ())))
-        )
-        self._relay.start()
+            self._scene = _Scene(placed_bodies(bodies, run["signals"]), server, ground)
+        server.start()
 
     def show(self, due: Sequence[SampledTopic], counters: Counters, values: Vector) -> None:
         assert self._server is not None
@@ -98,58 +85,69 @@ class Foxglove:
 
     @property
     def counts(self) -> tuple[int, int]:
-        if self._relay is None:
+        if self._server is None:
             return 0, 0
-        return self._relay.counts.sent, self._relay.counts.lost
+        return self._server.counts.sent, self._server.counts.lost
 
     def close(self) -> None:
         with closing(self._listener):
             if self._server is not None:
-                self._server.stop()
-            if self._relay is not None:
-                self._relay.close()
+                self._server.close()
+
+
+class _Channel:
+    """One topic of the server."""
+
+    def __init__(self, server: ViewerServer, described: Described) -> None:
+        self._server, self._number = server, server.add(described)
+
+    @property
+    def wanted(self) -> bool:
+        """True if a viewer has subscribed to it."""
+        return self._server.wanted(self._number)
+
+    def log(self, payload: bytes, at_ns: int) -> None:
+        self._server.log(self._number, payload, at_ns)
 
 
 class _Group:
     """The Foxglove channel for one topic of numbers."""
 
     def __init__(
-        self, spec: TrackSpec, message: str, about: Mapping[str, str], context: foxglove.Context
+        self, spec: TrackSpec, message: str, about: Mapping[str, str], server: ViewerServer
     ) -> None:
         self._spec = spec
         self._row = np.zeros((1, spec.width), np.int64)
-        schema = foxglove.Schema(name=message, encoding="protobuf", data=spec.descriptor(message))
-        self._channel = foxglove.Channel(
-            spec.name, schema=schema, message_encoding="protobuf", context=context,
-            metadata={**about, "units": spec.metadata()["units"]},
-        )  # fmt: skip
+        metadata = {**about, "units": spec.metadata()["units"]}
+        described = Described(spec.name, message, spec.descriptor(message), metadata)
+        self._channel = _Channel(server, described)
 
     def log(self, row: Sequence[float], at_ns: int) -> None:
-        if not self._channel.has_sinks():
+        if not self._channel.wanted:
             return
         whole = len(self._spec.integers)
         self._row[0, 1 : 1 + whole] = row[:whole]
         self._row[0, 1 + whole :] = np.array(row[whole:], np.float64).view(np.int64)
-        self._channel.log(self._spec.encode(self._row), log_time=at_ns)
+        self._channel.log(self._spec.encode(self._row), at_ns)
 
 
 class _Scene:
     """The Foxglove channels of the scene: frames, shapes, tracks and locations of all bodies."""
 
     def __init__(
-        self, bodies: Sequence[PlacedBody], context: foxglove.Context, ground: Ground | None
+        self, bodies: Sequence[PlacedBody], server: ViewerServer, ground: Ground | None
     ) -> None:
         self._bodies = bodies
         self._world = world_over(ground)
         self._ground = [] if ground is None else [_triangles(*ground_triangles(ground.grid))]
-        self._hills = None if ground is None else _typed(GROUND, fg.SceneUpdate, context)
+        self._hills = None if ground is None else _typed(GROUND, fg.SceneUpdate, server)
         self._hills_ns = 0
         self._tracks = [BodyTrail(b.body.length) for b in bodies]
         self._shapes = [_triangles(*triangles(b.body.shape, b.body.length)) for b in bodies]
-        self._frames = _typed(FRAMES, fg.FrameTransforms, context)
-        self._drawing = _typed(BODIES, fg.SceneUpdate, context)
+        self._frames = _typed(FRAMES, fg.FrameTransforms, server)
+        self._drawing = _typed(BODIES, fg.SceneUpdate, server)
         self._fixes = [
-            _typed(f"{SCENE}/{b.body.name}/location", fg.LocationFix, context) for b in bodies
+            _typed(f"{SCENE}/{b.body.name}/location", fg.LocationFix, server) for b in bodies
         ]
         self._drawn_ns = 0
 
@@ -159,34 +157,34 @@ class _Scene:
         for track, pose in zip(self._tracks, poses, strict=True):
             if pose is not None:
                 track.add(pose.position)
-        if self._frames.has_sinks():
+        if self._frames.wanted:
             moved = [
                 _transform(b.body.name, pose, stamp)
                 for b, pose in zip(self._bodies, poses, strict=True)
                 if pose is not None
             ]
-            self._frames.log(fg.FrameTransforms(transforms=moved).encode(), log_time=at_ns)
+            self._frames.log(fg.FrameTransforms(transforms=moved).encode(), at_ns)
         for channel, pose in zip(self._fixes, poses, strict=True):
-            if pose is not None and pose.location is not None and channel.has_sinks():
-                channel.log(_fix(pose.location, stamp).encode(), log_time=at_ns)
+            if pose is not None and pose.location is not None and channel.wanted:
+                channel.log(_fix(pose.location, stamp).encode(), at_ns)
         self._draw(poses, stamp, at_ns)
         self._draw_ground(stamp, at_ns)
 
     def _draw_ground(self, stamp: fg.Timestamp, at_ns: int) -> None:
         """Send the ground every few seconds, because a viewer can connect at any time."""
         now = stopwatch()
-        if self._hills is None or now < self._hills_ns or not self._hills.has_sinks():
+        if self._hills is None or now < self._hills_ns or not self._hills.wanted:
             return
         self._hills_ns = now + _GROUND_NS
         entity = fg.SceneEntity(
             timestamp=stamp, frame_id=WORLD, id=GROUND, frame_locked=True, triangles=self._ground
         )
-        self._hills.log(fg.SceneUpdate(entities=[entity]).encode(), log_time=at_ns)
+        self._hills.log(fg.SceneUpdate(entities=[entity]).encode(), at_ns)
 
     def _draw(self, poses: Sequence[Pose | None], stamp: fg.Timestamp, at_ns: int) -> None:
         """Send all shapes and tracks a few times a second, also for viewers that connect late."""
         now = stopwatch()
-        if now < self._drawn_ns + _DRAWN_NS or not self._drawing.has_sinks():
+        if now < self._drawn_ns + _DRAWN_NS or not self._drawing.wanted:
             return
         self._drawn_ns = now
         entities = []
@@ -197,7 +195,7 @@ class _Scene:
                     _shape(body.body.name, self._shapes[k], stamp),
                     _track(body.body.name, points, stamp),
                 ]
-        self._drawing.log(fg.SceneUpdate(entities=entities).encode(), log_time=at_ns)
+        self._drawing.log(fg.SceneUpdate(entities=entities).encode(), at_ns)
 
     def clear(self) -> None:
         for track in self._tracks:
@@ -212,10 +210,9 @@ def _spec(topic: SampledTopic) -> TrackSpec:
     return TrackSpec(topic.name, topic.names[:whole], Signals(*columns[whole:]))
 
 
-def _typed(topic: str, message: Any, context: foxglove.Context) -> foxglove.Channel:
-    return foxglove.Channel(
-        topic, schema=message.get_schema(), message_encoding="protobuf", context=context
-    )
+def _typed(topic: str, message: Any, server: ViewerServer) -> _Channel:
+    schema = message.get_schema()
+    return _Channel(server, Described(topic, schema.name, schema.data))
 
 
 def _transform(name: str, pose: Pose, stamp: fg.Timestamp) -> fg.FrameTransform:

@@ -57,10 +57,11 @@ def _exposure_error(text: str) -> ScenarioError:
 
 
 def check_foxglove(text: str, unencrypted: bool = False) -> None:
-    """Check that the address is valid and that foxglove-sdk is installed, without importing it."""
+    """Check that the address is valid and that the packages are installed, without importing."""
     check_exposure(text, unencrypted)
-    if importlib.util.find_spec("foxglove") is None:
-        raise ScenarioError(f"--foxglove needs the package foxglove-sdk; type: {INSTALL}")
+    for module, package in (("foxglove", "foxglove-sdk"), ("websockets", "websockets")):
+        if importlib.util.find_spec(module) is None:
+            raise ScenarioError(f"--foxglove needs the package {package}; type: {INSTALL}")
 
 
 def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> socket.socket:

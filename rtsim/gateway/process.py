@@ -68,6 +68,8 @@ class GatewayProcess:
         self._run: dict[str, Any] = {}
         self._index: dict[str, int] = {}
         self._clients: dict[tuple[int, bytes], Client] = {}
+        self._known: dict[tuple[int, bytes], None] = {}
+        """The latest clients, which are told why the run ended."""
         self._asked: dict[int, tuple[int, bytes, int]] = {}
         """Maps the number of a command in the pipe to its client and the client's own number."""
         self._numbers = 0
@@ -122,6 +124,9 @@ class GatewayProcess:
             self._unrecorded = str(message["unrecorded"])
         elif "ended" in message:
             self.ended = str(message["ended"])
+            self._waiting.clear()
+            for place, who in self._known:
+                self._reply(place, who, -1, error=self.ended, over=True)
             self._pipe.send({"published": self._publisher.counts})
 
     def _on_sample(self, sample: DecodedSample) -> None:
@@ -163,6 +168,9 @@ class GatewayProcess:
     # -- clients
 
     def _from_client(self, place: int, who: bytes, data: bytes) -> None:
+        self._known[(place, who)] = None
+        if len(self._known) > MOST_CLIENTS:
+            del self._known[next(iter(self._known))]
         try:
             request = read_request(data)
             self._answer(place, who, request)
@@ -180,6 +188,8 @@ class GatewayProcess:
             self._command(place, who, request)
         elif request.do == "watch":
             self._watch(place, who, request)
+        elif self.ended:
+            raise RequestError(self.ended, request.number)
         else:
             self._indices(request)
             self._got_ns = stopwatch()

@@ -210,11 +210,12 @@ def loop(
         if system.faults is not None:
             system.faults.over(system.ns)
         pacer.stop()
+        text = executive.failure if error is None else f"{_kind(error)}: {error}"
+        ending = RunEnding(system.ns, request.until_ns, reason, text)
         if handler is not None and reason != "restored":
-            handler.inbox.close(f"the run ended at {Tag(system.ns)} ({reason})")
-    text = executive.failure if error is None else f"{_kind(error)}: {error}"
+            handler.inbox.close(f"the run {ending}")
     return RunResult(
-        RunEnding(system.ns, request.until_ns, reason, text),
+        ending,
         wall_ns,
         replace(
             certify(pacer, granted, machine),

@@ -79,7 +79,7 @@ def fly(live: Live, commands: int, seed: int) -> None:
             idle.wait(chance.choice([0.0, 0.0, 0.005, 0.02]))
         live.tell(one, {"kind": "quit"})
         assert live.process.wait(60) == 130
-        with pytest.raises(ControlError, match="the run has ended"):
+        with pytest.raises(ControlError, match="the run was ended by the command quit at"):
             other.set("f16.cg", 0.3)
 
 

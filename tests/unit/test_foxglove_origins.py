@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import socket
-import threading
+import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin, Subprotocol
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
 from rtsim.gateway.origins import LONGEST_HEAD, OriginCheck, read_origins
-from rtsim.gateway.relay import TelemetryRelay
-
-UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
+from rtsim.gateway.viewer_server import MOST_VIEWERS, PROTOCOL, Described, ViewerServer
 
 
 def asked(*lines: str) -> bytes:
@@ -63,35 +66,16 @@ def test_a_head_without_an_end_is_refused() -> None:
 
 
 @contextmanager
-def relayed() -> Iterator[tuple[int, list[bytes]]]:
-    """A relay before a server that upgrades whoever asks; what the server heard."""
-    heard: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        listener = socket.create_server(("127.0.0.1", 0))
-        relay = TelemetryRelay(listener, server.getsockname()[1])
-        port = listener.getsockname()[1]
-        relay.start()
-
-        def serve() -> None:
-            while True:
-                try:
-                    end, _ = server.accept()
-                except OSError:
-                    return
-                with end:
-                    data = end.recv(4096)
-                    if data:
-                        heard.append(data)
-                        end.sendall(UPGRADED)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        try:
-            yield port, heard
-        finally:
-            relay.close()
-            server.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+def served() -> Iterator[tuple[int, ViewerServer]]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = ViewerServer(listener, "test")
+    server.add(Described("t", "S", b"descriptor", {"a": "b"}))
+    port = listener.getsockname()[1]
+    server.start()
+    try:
+        yield port, server
+    finally:
+        server.close()
 
 
 def answer(port: int, *parts: bytes) -> bytes:
@@ -104,16 +88,60 @@ def answer(port: int, *parts: bytes) -> bytes:
         return out
 
 
+def viewer(port: int, **how: Any) -> ClientConnection:
+    return connect(f"ws://127.0.0.1:{port}", subprotocols=[Subprotocol(PROTOCOL)], **how)
+
+
 def test_a_foreign_page_reaches_nothing() -> None:
-    with relayed() as (port, heard):
+    with served() as (port, _):
         evil = asked("Origin: https://evil.example")
         said = answer(port, evil[:30], evil[30:])
         assert said.startswith(b"HTTP/1.1 403 Forbidden\r\n")
         assert b"a page of https://evil.example may not watch" in said
-        assert heard == []
-        good = asked("Origin: http://localhost:1")
-        assert answer(port, good[:30], good[30:]) == UPGRADED
-        assert heard == [good]
+        for origin in ("http://evil.example", "null"):
+            with pytest.raises(InvalidStatus, match="403"):
+                viewer(port, origin=Origin(origin))
+        with viewer(port, origin=Origin("https://app.foxglove.dev")) as one:
+            assert json.loads(one.recv(10))["op"] == "serverInfo"
+        assert answer(port, asked()).startswith(b"HTTP/1.1 426 "), "it does not speak the protocol"
+
+
+def test_viewers_get_what_they_subscribe_to() -> None:
+    with served() as (port, server), viewer(port) as one:
+        assert json.loads(one.recv(10))["capabilities"] == ["time"]
+        (channel,) = json.loads(one.recv(10))["channels"]
+        assert channel == {
+            "id": 1, "topic": "t", "encoding": "protobuf", "schemaName": "S",
+            "schemaEncoding": "protobuf", "schema": "ZGVzY3JpcHRvcg==", "metadata": {"a": "b"},
+        }  # fmt: skip
+        assert not server.wanted(1)
+        one.send(json.dumps({"op": "subscribe", "subscriptions": [{"id": 7, "channelId": 1}]}))
+        while not server.wanted(1):
+            pass
+        server.log(1, b"hello", 123)
+        server.broadcast_time(5)
+        server.clear_session()
+        assert one.recv(10) == struct.pack("<BIQ", 1, 7, 123) + b"hello"
+        assert one.recv(10) == struct.pack("<BQ", 2, 5)
+        assert json.loads(one.recv(10))["op"] == "serverInfo"
+        unknown = {"op": "subscribe", "subscriptions": [{"id": 1, "channelId": 9}]}
+        for wrong in ("{", "[]", '{"op": "publish"}', json.dumps(unknown)):
+            one.send(wrong)
+            assert json.loads(one.recv(10))["level"] == 2
+        one.send(json.dumps({"op": "unsubscribe", "subscriptionIds": [7]}))
+        while server.wanted(1):
+            pass
+        assert server.counts.sent == 1
+
+
+def test_programs_that_only_connect_keep_no_viewer_out() -> None:
+    with served() as (port, _), ExitStack() as stack:
+        for _ in range(2 * MOST_VIEWERS):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+        for _ in range(MOST_VIEWERS):
+            assert stack.enter_context(viewer(port)).recv(10)
+        with pytest.raises((OSError, InvalidMessage, ConnectionClosed)):
+            viewer(port)
 
 
 def test_origins_are_written_as_browsers_do() -> None:

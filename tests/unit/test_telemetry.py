@@ -1,4 +1,4 @@
-"""What plotting tools are sent: topics, rates, losses; the relay's frames."""
+"""What plotting tools are sent: topics, rates, losses; the frames to a viewer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import zmq
 from click.testing import CliRunner
 
 from rtsim.cli import main
-from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway import publishing
 from rtsim.gateway.catalogue import Counters
@@ -27,7 +27,7 @@ from rtsim.gateway.publishing import (
     read_rates,
     topics_of,
 )
-from rtsim.gateway.relay import MOST_FRAME, FrameSplitter, OutgoingQueue, RelayCounts
+from rtsim.gateway.viewer_server import MessageCounts, OutgoingQueue, frame
 
 SIGNALS = [
     {"name": "plane.latitude", "unit": "rad"},
@@ -195,79 +195,70 @@ def test_plotjuggler_gets_topic_and_map_and_what_it_loses_is_counted(
     assert sent + lost == before + 3000
 
 
-# -- the relay
+# -- the server of viewers
 
 
-def _frame(payload: bytes, first: int = 0x82) -> bytes:
-    size = len(payload)
-    if size < 126:
-        head = bytes((first, size))
-    elif size < 1 << 16:
-        head = bytes((first, 126)) + size.to_bytes(2, "big")
-    else:
-        head = bytes((first, 127)) + size.to_bytes(8, "big")
-    return head + payload
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536])
+def test_frames_are_those_of_the_library(size: int) -> None:
+    from websockets.frames import Frame, Opcode
+
+    payload = b"x" * size
+    assert frame(payload) == Frame(Opcode.BINARY, payload).serialize(mask=False)
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 7, 1000, 1 << 20])
-def test_frames_are_cut_wherever_the_bytes_are(chunk: int) -> None:
-    hello = b"HTTP/1.1 101 Switching Protocols\r\nA: b\r\n\r\n"
-    wanted = [hello, *(_frame(b"x" * n) for n in (0, 1, 125, 126, 127, 65535, 65536)),
-              _frame(b"text", 0x81)]  # fmt: skip
-    data, frames, got = b"".join(wanted), FrameSplitter(), []
-    for at in range(0, len(data), chunk):
-        got += list(frames.feed(data[at : at + chunk]))
-    assert got == wanted
-
-
-def test_a_frame_that_is_too_long_is_not_waited_for() -> None:
-    frames = FrameSplitter()
-    with pytest.raises(RtsimError, match="at most"):
-        list(frames.feed(b"\r\n\r\n\x82\x7f" + (MOST_FRAME + 1).to_bytes(8, "big")))
+def _split(data: bytes) -> list[bytes]:
+    """Cut the bytes of a server into frames, at the boundaries that the frames state."""
+    found = []
+    while data:
+        short = data[1] & 0x7F
+        wide = {126: 2, 127: 8}.get(short, 0)
+        size = 2 + wide + (int.from_bytes(data[2 : 2 + wide], "big") if wide else short)
+        found.append(data[:size])
+        data = data[size:]
+    return found
 
 
 def test_a_viewer_that_does_not_read_loses_the_oldest_messages_one_by_one() -> None:
-    counts = RelayCounts()
+    counts = MessageCounts()
     waiting = OutgoingQueue(counts, most=1000)
-    messages = [_frame(b"\x01" + bytes((k,)) * 99) for k in range(50)]
-    waiting.add(_frame(b"channels", 0x81))
+    messages = [frame(b"\x01" + bytes((k,)) * 99) for k in range(50)]
+    waiting.add(frame(b"channels", 0x81))
     for message in messages:
         waiting.add(message)
-        waiting.add(_frame(b"\x02time"))
-    assert counts == RelayCounts(0, counts.lost)
+        waiting.add(frame(b"\x02time"))
+    assert counts == MessageCounts(0, counts.lost)
     here, there = socket.socketpair()
     with here, there:
         waiting.send(here)
-        frames = FrameSplitter()
-        got = list(frames.feed(b"\r\n\r\n" + there.recv(1 << 16)))[1:]
-    assert got[0] == _frame(b"channels", 0x81), "what is no message is not dropped"
-    kept = [frame for frame in got if frame in messages]
+        got = _split(there.recv(1 << 16))
+    assert got[0] == frame(b"channels", 0x81), "what is no message is not dropped"
+    kept = [one for one in got if one in messages]
     assert kept == messages[-len(kept) :], "the newest, in order"
     assert (counts.sent, counts.lost) == (len(kept), 50 - len(kept))
     assert 5 <= len(kept) <= 10
 
 
 def test_a_message_that_is_half_sent_is_not_dropped() -> None:
-    counts = RelayCounts()
+    counts = MessageCounts()
     waiting = OutgoingQueue(counts, most=300_000)
     here, there = socket.socketpair()
     with here, there:
         here.setblocking(False)
-        big = [_frame(b"\x01" + bytes((k,)) * 250_000) for k in range(6)]
-        for frame in big:
-            waiting.add(frame)
+        big = [frame(b"\x01" + bytes((k,)) * 250_000) for k in range(6)]
+        for one in big:
+            waiting.add(one)
             waiting.send(here)
-        data = b"\r\n\r\n"
+        data = b""
         while waiting:
             data += there.recv(1 << 20)
             waiting.send(here)
         here.close()
         while more := there.recv(1 << 20):
             data += more
-    got = list(FrameSplitter().feed(data))[1:]
+    got = _split(data)
     assert got[0] == big[0]
     assert got[-1] == big[-1]
-    assert counts == RelayCounts(len(got), 6 - len(got))
+    assert counts == MessageCounts(len(got), 6 - len(got))
     waiting.add(big[0])
     waiting.discard()
     assert counts.lost == 7 - len(got)

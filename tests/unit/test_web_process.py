@@ -8,20 +8,23 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from click.testing import CliRunner
 
 pytest.importorskip("viser")
 
 from gateway_parts import live
 from web_parts import browser
+from websockets.exceptions import ConnectionClosed
 
 from rtsim.cli.main import main
 from rtsim.core.errors import RtsimError
+from rtsim.gateway.web.address import PageAddress
 from rtsim.gateway.web.launching import Order, WebPage, page_line
 from rtsim.models import orbit, unstable
 from rtsim.record.file import FileRecorder
@@ -72,8 +75,6 @@ def test_the_trace_is_that_of_a_run_without_a_page(tmp_path: Path) -> None:
     while "web page:" not in (line := run.stderr.readline()):
         assert line, "no address"
     port, token = line.split()[-1].removeprefix("http://127.0.0.1:").rstrip("/").split("/")
-    from rtsim.gateway.web.address import PageAddress
-
     with browser(PageAddress(int(port), token)) as one:
         assert one.recv(20)
         out, _ = run.communicate(timeout=60)
@@ -107,7 +108,7 @@ def test_a_page_of_a_run_ends_with_the_run() -> None:
             page = stack.enter_context(WebPage(Order(run=str(os.getpid()), control=True)))
             with browser(page.address) as one:
                 assert one.recv(10)
-        assert page.wait() == "the run has ended"
+        assert page.wait().startswith("the run was ended by the command quit at ")
     assert page.figures()["lost"] == ""
     assert page_line({"browsers": 2, "refused": 1, "lost": ""}) == (
         "web page: 2 browsers, 1 requests refused"
@@ -124,3 +125,45 @@ def test_the_page_of_a_recording_says_what_is_wrong_with_it(tmp_path: Path) -> N
     wrong.write_bytes(b"no recording")
     with pytest.raises(RtsimError, match=r"wrong\.mcap"), WebPage(Order(recording=str(wrong))):
         pass
+
+
+FAILS = """
+from rtsim import Model, Scenario, Signals
+
+def falls(t, x, z, u, p, dx):
+    dx[0] = -1.0 if t < 1.0 else 1.0 / (t - t)
+
+def scenario():
+    out = Scenario("falls", until=20.0)
+    out.plant("box", Model("box", Signals("a"), falls), step=0.01)
+    return out
+"""
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("until", "said"),
+    [("20", b"the run ended in an error at "), ("0.5", b"the run reached its end at 0.5 s")],
+)
+def test_browsers_are_told_when_and_why_the_run_ended(
+    until: str, said: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "falls.py").write_text(FAILS)
+    command = [sys.executable, "-m", "rtsim", "run", "falls.py", "--plain", "--no-record"]
+    run = subprocess.Popen(
+        [*command, "--pace", "0.5", "--until", until, "--web"],
+        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert run.stderr is not None
+    while "web page:" not in (line := run.stderr.readline()):
+        assert line, "no address"
+    port, token = line.split()[-1].removeprefix("http://127.0.0.1:").rstrip("/").split("/")
+    heard: list[bytes] = []
+    with browser(PageAddress(int(port), token)) as one, suppress(ConnectionClosed):
+        while True:
+            packed = bytes(one.recv(30))[16:]  # behind the sizes
+            heard.append(zstandard.ZstdDecompressor().decompress(packed))
+    run.communicate(timeout=60)
+    shown = [data for data in heard if said in data]
+    assert shown
+    assert b"overruns" in shown[0]

@@ -1,8 +1,7 @@
 """The controls of a page: buttons, faults, and fields for parameters.
 
 The callbacks of viser run in threads of its own.  They only note what the user wants; the thread of
-the page gives the commands.  A slider that is dragged notes many values, of which only the last is
-given.
+the page gives the commands.  Of many positions of the time bar only the last is given.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import viser
 
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.web.source import About, PageState
+from rtsim.gateway.web.texts import small_html
 
 MOST_PARAMETERS = 40
 """Fields of parameters on the page at a time; a filter chooses them."""
@@ -24,8 +24,7 @@ MOST_ELEMENTS = 8
 """An array with more elements has no fields."""
 _MOST_FAULTS = 40
 _MOST_WAITING = 100
-_STEPS = 200
-"""Number of steps of a slider from its lower to its upper limit."""
+_MOST_UNDONE = 50
 _FASTEST, _SLOWEST = 1024.0, 1 / 64
 Command = tuple[str, dict[str, Any]]
 
@@ -117,30 +116,60 @@ class RunControls:
 
 
 class Parameters:
-    """Fields for parameters, with their units and ranges."""
+    """Fields for parameters, with their units, ranges and present values.
+
+    What a user types is pending: it changes nothing until Enter or Apply.  Undo gives back the
+    values before the last change that was applied here.  ``ask`` runs a function in the thread of
+    the page.
+
+    The fields take several lines, because viser then sends Enter as a part of the text.  A form of
+    viser sends Enter apart, in place of a last digit that was typed less than 50 ms before.
+    """
 
     def __init__(
-        self, gui: viser.GuiApi, rows: Sequence[Mapping[str, Any]], commands: Commands | None
+        self,
+        gui: viser.GuiApi,
+        rows: Sequence[Mapping[str, Any]],
+        commands: Commands | None,
+        ask: Callable[[str, Callable[[], None]], None],
     ) -> None:
-        self._gui, self._rows, self._commands = gui, list(rows), commands
+        self._gui, self._commands, self._ask = gui, commands, ask
+        self._rows = {str(row["name"]): row for row in rows}
         self._fields: dict[str, list[Any]] = {}
+        self._notes: dict[str, Any] = {}
+        self._more: list[Any] = []
+        """All parts that are made again with each filter."""
         self._known: dict[str, list[float]] = {}
-        self._note: Any = None
+        """The values of the run that the fields show or showed last."""
+        self._edited: set[str] = set()
+        """Parameters with a text that was not applied."""
+        self._undo: list[dict[str, list[float]]] = []
+        self.wrong = ""
+        """Why the last texts were not applied; empty if they were."""
+        self._at_fault = ""
+        """The parameter that ``wrong`` is about."""
 
     def open(self, folder: Any, pattern: str = "") -> None:
-        """Make fields for the parameters whose names contain ``pattern``; remove the others."""
-        for one in [field for fields in self._fields.values() for field in fields]:
+        """Make fields for the parameters whose names contain ``pattern``; remove the others.
+
+        A text that was not applied is dropped.
+        """
+        for one in self._more:
             one.remove()
-        if self._note is not None:
-            self._note.remove()
-        self._fields, self._note = {}, None
-        found = [r for r in self._rows if pattern.lower() in str(r["name"]).lower()]
+        self._fields, self._notes, self._more = {}, {}, []
+        self._edited, self._known, self.wrong = set(), {}, ""
+        found = [row for name, row in self._rows.items() if pattern.lower() in name.lower()]
         with folder:
+            if self._commands is not None and found:
+                for text, then in (
+                    ("Apply", self.apply), ("Discard", self.discard), ("Undo", self.undo)
+                ):  # fmt: skip
+                    self._button(text, then)
             for row in found[:MOST_PARAMETERS]:
                 self._fields[str(row["name"])] = self._field(row)
             if len(found) > MOST_PARAMETERS:
                 left = f"{len(found) - MOST_PARAMETERS} more: type a part of the name"
-                self._note = self._gui.add_markdown(left)
+                self._more.append(self._gui.add_markdown(left))
 
     @property
     def names(self) -> list[str]:
@@ -148,58 +177,147 @@ class Parameters:
         return [n for name, fields in self._fields.items() for n in _elements(name, len(fields))]
 
     def show(self, values: Mapping[str, float]) -> None:
-        """Show the present values, which another client may have set."""
+        """Show the present values, which another client may have set; a pending text stays."""
         for name, fields in self._fields.items():
             now = [values.get(n, math.nan) for n in _elements(name, len(fields))]
-            if self._known.get(name) == now or not all(map(math.isfinite, now)):
-                continue
-            self._known[name] = now
-            for field, value in zip(fields, now, strict=True):
-                field.value = value
+            if self._known.get(name) != now and all(map(math.isfinite, now)):
+                self._known[name] = now
+                if name not in self._edited:
+                    self._fill(name)
+            if fields:
+                self._note(name)
+
+    def _button(self, text: str, then: Callable[[], None]) -> None:
+        button: Any = self._gui.add_button(text)
+        button.on_click(lambda _: self._ask(text, then))
+        self._more.append(button)
+
+    def _fill(self, name: str) -> None:
+        for field, value in zip(self._fields[name], self._known[name], strict=True):
+            field.value = repr(value)
+
+    def _note(self, name: str) -> None:
+        """Show unit and range of a parameter; beside a pending text also its present value."""
+        row = self._rows[name]
+        said = _allowed(row)
+        if name in self._edited and name in self._known:
+            now = ", ".join(f"{v:.6g}" for v in self._known[name])
+            said = f"pending, now {now}{_unit(row)}; {said}"
+            if self.wrong and name == self._at_fault:
+                said = f"not set: type {_allowed(row)}, then Enter"
+        text = small_html(said, marked=name in self._edited)
+        if self._notes[name].content != text:
+            self._notes[name].content = text
 
     def _field(self, row: Mapping[str, Any]) -> list[Any]:
         name, values = str(row["name"]), [float(v) for v in row["value"]]
         if not 0 < len(values) <= MOST_ELEMENTS or not all(map(math.isfinite, values)):
             return []
-        unit = "" if row["unit"] in ("", "1") else f" [{row['unit']}]"
-        made: list[Any] = []
-        for k, value in enumerate(values):
-            label = name if len(values) == 1 else f"{name}_{k}"
-            made.append(self._input(f"{label}{unit}", value, row))
+        how: dict[str, Any] = {"hint": row["description"] or None}
+        made = [
+            self._gui.add_text(
+                label, repr(value), multiline=True, disabled=self._commands is None, **how
+            )
+            for label, value in zip(_elements(name, len(values)), values, strict=True)
+        ]
+        self._notes[name] = self._gui.add_html("")
+        self._more += [*made, self._notes[name]]
         for one in made:
             if self._commands is not None:
-                one.on_update(lambda event: self._changed(event, name, made))
+                one.on_update(lambda event: self._typed(event, name))
         return made
 
-    def _input(self, label: str, value: float, row: Mapping[str, Any]) -> Any:
-        low, high = row["low"], row["high"]
-        hint = f"{row['description']} range {_limit(low, '-inf')} to {_limit(high, 'inf')}".strip()
-        how: dict[str, Any] = {"hint": hint, "disabled": self._commands is None}
-        bounded = low is not None and high is not None and high > low
-        if bounded and low <= value <= high:
-            step = (high - low) / _STEPS
-            return self._gui.add_slider(label, float(low), float(high), step, value, **how)
-        return self._gui.add_number(label, value, step=_step(value), **how)
-
-    def _changed(self, event: Any, name: str, fields: Sequence[Any]) -> None:
-        if event.client_id is None or self._commands is None:
+    def _typed(self, event: Any, name: str) -> None:
+        if event.client_id is None:
             return  # this process showed the value
-        value = [float(field.value) for field in fields]
-        if not all(map(math.isfinite, value)):
+        self._edited.add(name)
+        if "\n" in str(event.target.value):
+            self._ask(f"set {name}", lambda: self.apply(name))
+
+    # -- Enter, Apply, Discard and Undo
+
+    def apply(self, only: str = "") -> None:
+        """Set all edited parameters, or only one; set none if one of the texts is wrong."""
+        edited = sorted(name for name in self._edited.copy() if only in ("", name))
+        texts: dict[str, list[str]] = {}
+        for name in edited:
+            for field in self._fields[name]:
+                if "\n" in field.value:
+                    field.value = field.value.replace("\n", "")
+            texts[name] = [str(field.value) for field in self._fields[name]]
+        try:
+            wanted = {name: self._read(name, text) for name, text in texts.items()}
+        except ValueError as error:
+            self.wrong = f"nothing was set: {error}"
             return
-        self._commands.add(
-            "set", once=f"set {name}", target=name, value=value[0] if len(value) == 1 else value
-        )
+        self.wrong = self._at_fault = ""
+        self._edited -= wanted.keys()
+        before = {n: self._known[n] for n, v in wanted.items() if n in self._known}
+        if before and before != wanted:
+            self._undo = [*self._undo, before][-_MOST_UNDONE:]
+        self._set(wanted)
+
+    def discard(self) -> None:
+        """Show the values of the run again, instead of texts that were not applied."""
+        edited, self._edited = self._edited, set()
+        self.wrong = ""
+        for name in edited & self._known.keys():
+            self._fill(name)
+
+    def undo(self) -> None:
+        """Set the values before the last change that was applied."""
+        if self._undo:
+            self._set(self._undo.pop())
+        else:
+            self.wrong = "there is no change to undo"
+
+    def refused(self, name: str) -> None:
+        """Show the present value again, because the run refused the last one."""
+        if self._undo:
+            self._undo[-1].pop(name, None)
+            self._undo = [one for one in self._undo if one]
+        if name in self._known and name in self._fields:
+            self._fill(name)
+
+    def _set(self, wanted: Mapping[str, list[float]]) -> None:
+        if self._commands is None:
+            return
+        for name, value in wanted.items():
+            self._commands.add(
+                "set", once=f"set {name}", target=name, value=value[0] if len(value) == 1 else value
+            )
+
+    def _read(self, name: str, texts: Sequence[str]) -> list[float]:
+        """Return the values of ``texts``; raises ``ValueError`` with what is allowed."""
+        row = self._rows[name]
+        low, high = row["low"], row["high"]
+        found: list[float] = []
+        for text in texts:
+            try:
+                value = float(text)
+            except ValueError:
+                value = math.nan
+            inside = (low is None or value >= low) and (high is None or value <= high)
+            if not math.isfinite(value) or not inside:
+                self._at_fault = name
+                raise ValueError(f"{name} cannot be {text[:40]!r}; type {_allowed(row)}")
+            found.append(value)
+        return found
 
 
 def _elements(name: str, size: int) -> list[str]:
     return [name] if size == 1 else [f"{name}_{k}" for k in range(size)]
 
 
-def _limit(value: float | None, text: str) -> str:
-    return text if value is None else f"{value:g}"
+def _unit(row: Mapping[str, Any]) -> str:
+    return "" if row["unit"] in ("", "1") else f" {row['unit']}"
 
 
-def _step(value: float) -> float:
-    """Return a step of a number field: three digits below the first digit of ``value``."""
-    return 10.0 ** (math.floor(math.log10(abs(value))) - 3) if value else 0.001
+def _allowed(row: Mapping[str, Any]) -> str:
+    """Return the range of a parameter with its unit."""
+    low, high, unit = row["low"], row["high"], _unit(row)
+    if low is not None and high is not None:
+        return f"{low:g} to {high:g}{unit}"
+    if low is not None or high is not None:
+        return f"at least {low:g}{unit}" if high is None else f"at most {high:g}{unit}"
+    return f"any number,{unit}" if unit else "any number"

@@ -96,6 +96,11 @@ class WebPage:
     def __exit__(self, *_: object) -> None:
         self._end()
 
+    def over(self, why: str) -> None:
+        """Tell the page why the run ended."""
+        with suppress(OSError):
+            self._pipe.sendall(json.dumps({"over": why}).encode() + b"\n")
+
     def _read(self, seconds: float) -> bool:
         """Take the lines that arrive within ``seconds``; return False at the end of the pipe."""
         if not select.select([self._pipe], [], [], seconds)[0]:

@@ -20,7 +20,7 @@ from rtsim.gateway.web.charts import CHART_HEIGHT, TALL, Charts, views_shown
 from rtsim.gateway.web.controls import Commands, Parameters, RunControls
 from rtsim.gateway.web.guard import Guard
 from rtsim.gateway.web.scene import PageScene
-from rtsim.gateway.web.source import MOST_NAMES, Look, Source
+from rtsim.gateway.web.source import MOST_NAMES, Look, PageState, Source
 from rtsim.gateway.web.texts import MOST_TOPICS, messages_html, note_html, state_html, values_html
 
 LOOK_S = 0.05
@@ -30,7 +30,7 @@ _CHARTS_EVERY = 4
 _TRACKS_EVERY = 10
 REST_S = 2.0
 """How long the charts rest while browsers draw them first, s."""
-_MOST_FOUND = 30
+_MOST_FOUND, _MOST_NOTIFIED = 30, 240
 _SPANS = {"5 s": 5.0, "30 s": 30.0, "2 min": 120.0, "10 min": 600.0}
 _VIEWS_WIDTH, _RUN_WIDTH = 430.0, 330.0
 _WIDE = 900.0
@@ -52,6 +52,7 @@ class Page:
         live = source.about.ends is None
         self._said = "read-only; start rtsim with --control to change this" * (live and not control)
         self._rate_from: tuple[int, int] | None = None
+        self._last: PageState | None = None
         self._looks = 0
         self._guard, self._opened, self._rested_ns = guard, 0, 0
         gui = server.gui
@@ -79,7 +80,7 @@ class Page:
         if self.scene.wrong:
             gui.add_html(note_html(self.scene.wrong))
         self._parameters = Parameters(
-            gui, self._about.parameters, self._commands if control else None
+            gui, self._about.parameters, self._commands if control else None, self._ask
         )
         if self._about.parameters:
             folder = gui.add_folder("Parameters", expand_by_default=False)
@@ -208,15 +209,18 @@ class Page:
             self._said = f"{words}: {self._source.tell(kind, **arguments)}"
         except RtsimError as error:
             self._said = f"{words} was refused: {error}"
+            if kind == "set":
+                self._parameters.refused(str(arguments["target"]))
 
     def _show_slowly(self, look: Look) -> None:
-        state = look.state
+        state = self._last = look.state
         past = self._source.past(self.charts.names, self.charts.span_s)
         with self._server.atomic():
             if not self._rests:
                 self.charts.show(past)
+            said = self._parameters.wrong or self._said
             self._state.content = state_html(
-                state, self._measured(state.ns), self._about.title, self._said
+                state, self._measured(state.ns), self._about.title, said
             )
             self._messages.content = messages_html(self._about, look)
             listed = {n: look.values[n] for n in self._listed if n in look.values}
@@ -233,8 +237,18 @@ class Page:
         return (ns - before[0]) / (self._rate_from[1] - before[1])
 
     def say(self, text: str) -> None:
-        """Show ``text``, such as the reason why a run ended, instead of the state."""
-        self._state.content = note_html(text)
+        """Show ``text``, such as the reason why a run ended, above the last state."""
+        if self._last is None:
+            self._state.content = note_html(text)
+        else:
+            self._state.content = state_html(self._last, None, self._about.title, self._said, text)
+
+    def end(self, why: str) -> None:
+        """Show why the run or the page ended, above the last state and in front of the scene."""
+        said = f"{why}. The last state is shown."
+        self.say(said)
+        for client in self._server.get_clients().values():
+            client.add_notification(self._about.title, said[:_MOST_NOTIFIED], color="orange")
 
     def serve(self, ended: Event) -> str:
         """Update the page until ``ended`` is set or the run ends; return why."""
@@ -243,7 +257,6 @@ class Page:
             try:
                 self.update()
             except RtsimError as error:
-                self.say(str(error))
                 return str(error)
             now = stopwatch()
             due = max(due + round(LOOK_S * NS_PER_S), now)

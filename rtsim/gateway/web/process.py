@@ -1,8 +1,9 @@
 """The process of a page.  Started as ``python -m rtsim.gateway.web.process LISTENER PIPE``.
 
 ``LISTENER`` and ``PIPE`` are descriptors of sockets.  The first line of the pipe is the
-:class:`Order` as JSON; it has the token, which other users could read on the command line.  The
-process writes ``{"ready": true}`` or ``{"error": TEXT}``, and at the end ``{"ended": TEXT, ...}``.
+:class:`Order` as JSON; it has the token, which other users could read on the command line.  A
+second line ``{"over": TEXT}`` says why the run ended.  The process writes ``{"ready": true}`` or
+``{"error": TEXT}``, and at the end ``{"ended": TEXT, ...}``.
 It ends when the run ends, or when the other end of the pipe is closed.
 """
 
@@ -32,6 +33,7 @@ from rtsim.timing.background import OffTheLoop, step_back
 
 _AGAIN_S = 0.1
 _CHUNK = 1 << 12
+_KILLED = "the process of the run ended without giving a reason; it may have been killed"
 _LAST_S = 0.4
 """Time for the last messages to the browsers, s."""
 
@@ -66,6 +68,7 @@ class _Process:
         self._pipe, self._order, self._ended = pipe, order, Event()
         self._guard = Guard(str(order["token"]))
         self._browsers = 0
+        self._over = ""
         self._server = guarded_server(listener, self._guard, "rtsim")
         self._server.on_client_connect(self._count)
         Thread(target=self._listen, daemon=True).start()
@@ -74,10 +77,13 @@ class _Process:
         self._browsers += 1
 
     def _listen(self) -> None:
-        """Wait for the end of the pipe."""
+        """Wait for the end of the pipe, or for the line that says why the run ended."""
+        said = b""
         with suppress(OSError):
-            while self._pipe.recv(_CHUNK):
-                pass
+            while not said.endswith(b"\n") and (data := self._pipe.recv(_CHUNK)):
+                said += data
+        with suppress(ValueError):
+            self._over = str(json.loads(said)["over"])
         self._ended.set()
 
     def tell(self, **what: Any) -> None:
@@ -95,8 +101,8 @@ class _Process:
             if not late:
                 self.tell(ready=True)
             try:
-                why = page.serve(self._ended)
-                page.say(why or "the page was closed; the last state is shown")
+                why = page.serve(self._ended) or self._over
+                page.end(why or (_KILLED if late else "the page was closed"))
                 Event().wait(_LAST_S)
             except ControlError as error:
                 why = str(error)

@@ -15,11 +15,17 @@ from rtsim.gateway.web.source import About, Look, PageState
 MOST_TOPICS = 40
 _MOST_VALUES = 4
 _PADDED = "padding:0 0.6em 0.6em 0.6em"
+_NOTE = "margin:0.4em 0;padding:0.4em 0.6em;border-left:0.25em solid #d9480f;background:#d9480f1a"
 _STYLE = "font-size:0.8em;font-variant-numeric:tabular-nums;border-spacing:0.5em 0;text-align:right"
 
 
-def state_html(state: PageState, measured: float | None, title: str, said: str) -> str:
-    """Return the state as a table; ``measured`` is the measured rate, ``said`` the last answer."""
+def state_html(
+    state: PageState, measured: float | None, title: str, said: str, note: str = ""
+) -> str:
+    """Return the state as a table; ``measured`` is the measured rate, ``said`` the last answer.
+
+    ``note`` stands above it: why the run ended, or that it does not answer.
+    """
     pace = "paused" if state.standing else f"rate {state.rate:g}" if state.rate else "rate max"
     if measured is not None and not state.standing:
         pace += f" ({measured:.2f} measured)"
@@ -41,7 +47,8 @@ def state_html(state: PageState, measured: float | None, title: str, said: str) 
     )
     last = f"<div style='font-size:0.8em'>{escape(said)}</div>" if said else ""
     table = f"<table style='{_STYLE};width:100%'>{cells}</table>"
-    return f"<div style='{_PADDED}'><b>{escape(title)}</b>{table}{last}</div>"
+    above = f"<div style='{_NOTE}'>{escape(note)}</div>" if note else ""
+    return f"<div style='{_PADDED}'><b>{escape(title)}</b>{above}{table}{last}</div>"
 
 
 def _overruns(state: PageState) -> str:
@@ -80,6 +87,13 @@ def values_html(about: About, values: Mapping[str, float]) -> str:
 def note_html(text: str) -> str:
     """Return a note, such as the reason why something is not shown."""
     return f"<div style='font-size:0.8em;{_PADDED}'>{escape(text)}</div>"
+
+
+def small_html(text: str, marked: bool) -> str:
+    """Return a small line below an input; ``marked`` if it needs the user's attention."""
+    colour = "color:#d9480f" if marked else "opacity:0.65"
+    style = f"font-size:0.75em;margin:-0.7em 0.9em 0.3em;text-align:right;{colour}"
+    return f"<div style='{style}'>{escape(text)}</div>"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -42,7 +42,7 @@ gateway can resume the run.  Viewers report twice per second."""
 
 
 class LoopFigures:
-    """The latencies from reading a device to the tag that uses the value, and to the picture."""
+    """The latencies from a change at a device to the tag that uses it, and to the picture."""
 
     def __init__(self, stick: SharedStick | None, viewer: Reader) -> None:
         self.stick = stick
@@ -280,7 +280,7 @@ class Cockpit:
         self.inbox = PilotInbox(self.shared, self.pictures, self.figures, beside)
 
     def latencies(self) -> dict[str, Any]:
-        """Return the latencies from reading a device to the tag and to the picture."""
+        """Return the latencies from a change at a device to the tag and to the picture."""
         return self.figures.to_json()
 
     def __enter__(self) -> Cockpit:

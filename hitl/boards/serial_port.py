@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
+import sys
+from contextlib import suppress
 from typing import Any
+
+if sys.platform != "win32":
+    import fcntl
+    import termios
 
 from hitl.boards.contract import BoardError, BoardGone
 
 _WRITE_PATIENCE_S = 10.0
 _INSTALL = "pip install 'rtsim[pitl]'"
+_PSEUDO = "/dev/pts/"
+_IN_USE = (errno.EBUSY, errno.EAGAIN)
+"""Error numbers of a port that another program has opened for itself alone, or has locked."""
 
 
 def pyserial() -> Any:
@@ -31,17 +41,27 @@ class SerialLink:
     """A :class:`hitl.boards.contract.BoardLink` over the port ``port`` at ``baud`` bit/s, 8N1.
 
     Opening the port resets most boards (by DTR); the boot loader then uses the line for about a
-    second.  Raises :class:`hitl.boards.contract.BoardGone` if the port cannot be opened.
+    second.  Until :meth:`close`, no other program can open the port: its bytes would mix with the
+    protocol.  Raises :class:`hitl.boards.contract.BoardGone` if the port cannot be opened.
     """
 
     def __init__(self, port: str, baud: int) -> None:
         serial = pyserial()
         self._name = f"serial port {port}"
         self._early = b""
+        self._pseudo = os.path.realpath(port).startswith(_PSEUDO)
         try:
-            self._port: Any = serial.Serial(port, baud, timeout=0, write_timeout=_WRITE_PATIENCE_S)
+            self._port: Any = serial.Serial(
+                port, baud, timeout=0, write_timeout=_WRITE_PATIENCE_S, exclusive=True
+            )
         except (OSError, ValueError) as error:
+            if getattr(error, "errno", None) in _IN_USE:
+                raise BoardGone(
+                    f"cannot open {self._name}: another program uses it; end that program (type: "
+                    f"fuser -v {port}   to see it), or give another port"
+                ) from None
             raise BoardGone(f"cannot open {self._name}: {_reason(error)}; {_hint(port)}") from None
+        self._keep_others_out(True)
 
     def send(self, data: bytes) -> None:
         port = self._open()
@@ -77,8 +97,18 @@ class SerialLink:
 
     def close(self) -> None:
         if self._port is not None:
+            self._keep_others_out(False)
             self._port.close()
             self._port = None
+
+    def _keep_others_out(self, out: bool) -> None:
+        """Refuse programs that ignore the lock of pyserial; Windows refuses all by itself.
+
+        A pseudo-terminal would keep the flag of a client that was killed, and refuse the next one.
+        """
+        if sys.platform != "win32" and not self._pseudo:
+            with suppress(OSError):  # a device that is gone
+                fcntl.ioctl(self._port.fileno(), termios.TIOCEXCL if out else termios.TIOCNXCL)
 
     def _open(self) -> Any:
         if self._port is None:

@@ -205,6 +205,12 @@ _LATENCIES = {
 }
 
 
+_NOT_COUNTED = (
+    "inputs count from the X server's time of the event; without one, from the look at the devices "
+    "before it; a device's own delay (switch, filter, USB poll) is not included"
+)
+
+
 def _print_latency(latency: dict[str, Any], more: Sequence[str] = ()) -> None:
     """Print the latencies from input to step and to picture, and the interpolation delay."""
     out = console()
@@ -219,6 +225,8 @@ def _print_latency(latency: dict[str, Any], more: Sequence[str] = ()) -> None:
             f"{says}: median {median:.2f} ms, 95 % {p95:.2f} ms, maximum {most:.2f} ms",
             soft_wrap=True,
         )
+    if latency["input_to_step"]["count"]:
+        out.print(_NOT_COUNTED, soft_wrap=True)
     for line in (*what_became_of(latency), *more):
         out.print(line, soft_wrap=True)
     if latency["silences"]:

@@ -243,8 +243,8 @@ def _pacing(pace: str, overrun: str) -> tuple[Callable[[Any], Any], ...]:
             "--pace",
             default=pace,
             show_default=True,
-            help="Simulated seconds per second of wall-clock time (1.0 is real time), or max (as "
-            "fast as possible).",
+            help="Simulated seconds per second of wall-clock time (1.0 is real time), a fraction "
+            "such as 1/3, or max (as fast as possible).",
         ),
         click.option(
             "--overrun",

@@ -322,6 +322,7 @@ class Viewed:
             **cockpit.latencies(),
             "window_lost": self._gone and reason == "end",
             "ended_there": cockpit.inbox.quit and reason == "quit",
+            "unattended": cockpit.inbox.unattended and reason == "quit",
             "refused": cockpit.inbox.refused,
             "skipped": self._skipped,
         }

@@ -18,6 +18,11 @@ def what_became_of(figures: dict[str, Any]) -> list[str]:
         lines.append("the window was closed before the end; the run continued without it")
     if figures["ended_there"]:
         lines.append("the run was ended from the window with Esc")
+    if figures["unattended"]:
+        lines.append(
+            "the run was paused, and no window was open for 60 s, so it was ended; "
+            "rtsim view opens another window on a run"
+        )
     if figures["skipped"]:
         lines.append(f"{figures['skipped']} malformed messages from other machines were dropped")
     return lines

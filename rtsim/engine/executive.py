@@ -86,7 +86,9 @@ class Executive:
         self._trace = Trace(system, recorder, pacer.clock.paced or inbox is not None)
         self.handler: CommandHandler | None = None
         if inbox is not None:
-            self.handler = CommandHandler(inbox, system, pacer, self._trace, checkpoints)
+            self.handler = CommandHandler(
+                inbox, system, pacer, self._trace, checkpoints, lambda: self.stopping
+            )
         self._overhears: Callable[[int], bool] | None = None
         """Executes commands in a long wait; None with event inputs, whose events it would delay."""
         if system.wake is None and self.handler is not None:
@@ -205,11 +207,13 @@ class Executive:
         """End the run after the present tag; for a signal handler.
 
         Raises :class:`Interrupted` to end the run at once, if the loop is waiting, or if this is
-        the second call.
+        the second call.  A pause ends, and the run ends after the tag at which it was paused.
         """
         if self._waiting or self.stopping:
             raise Interrupted
         self.stopping = "interrupted"
+        if self.handler is not None and self.handler.resting:
+            raise Interrupted
 
     def lose_recording(self, cause: str, kept_ns: int | None, end: bool) -> str:
         """Note that the recording failed with ``cause``, and has all rows up to ``kept_ns``.

@@ -18,7 +18,7 @@ from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.core.net.messagepack import EncodingError, Limits, pack, unpack
 from rtsim.core.net.sockets import Caller
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.registry import find, runs
+from rtsim.gateway.registry import RegisteredRun, find, runs
 from rtsim.gateway.requests import VERSION
 from rtsim.gateway.shown import NEXT_TAG, At, Glance, ParameterTable, Sample, StateTable, Units
 
@@ -36,7 +36,12 @@ class ControlError(RtsimError):
 class Run:
     """A run in progress; made by :func:`connect`."""
 
-    def __init__(self, endpoint: str, keys: Keys | None = None, patience: float = PATIENCE_S):
+    def __init__(
+        self, endpoint: str, keys: Keys | None = None, patience: float = PATIENCE_S,
+        entry: RegisteredRun | None = None,
+    ) -> None:  # fmt: skip
+        """``entry``: the registry's entry of a run on this machine."""
+        self._entry = entry
         self._caller = Caller(endpoint, keys)
         self._patience_ns = round(patience * NS_PER_S)
         self._number = 0
@@ -153,11 +158,7 @@ class Run:
                 elif self.gone:
                     return
                 elif now - heard > patience_ns:
-                    raise ControlError(
-                        f"the client received no sample from {self._caller.endpoint} for "
-                        f"{patience_ns / NS_PER_S:g} s; rtsim ctl runs shows whether the run "
-                        "has ended"
-                    )
+                    raise self._silent("sample", patience_ns)
         finally:
             self._samples.clear()
             self._ask("watch", names=[], rate=0.0)
@@ -264,10 +265,15 @@ class Run:
                 if not said.get("ok"):
                     raise ControlError(str(said.get("error", "refused")))
                 return said
-        raise ControlError(
-            f"the client received no answer from {self._caller.endpoint} within "
-            f"{self._patience_ns / NS_PER_S:g} s; rtsim ctl runs shows whether the run has "
-            "ended"
+        raise self._silent("answer", self._patience_ns)
+
+    def _silent(self, what: str, waited_ns: int) -> ControlError:
+        """Return the error for an answer or a sample that did not arrive."""
+        stopped = "" if self._entry is None else self._entry.stopped
+        return ControlError(
+            f"the client received no {what} from {self._caller.endpoint} within "
+            f"{waited_ns / NS_PER_S:g} s; "
+            + (stopped or "rtsim ctl runs shows whether the run has ended")
         )
 
     def _hear(self, milliseconds: int) -> dict[str, Any] | None:
@@ -359,7 +365,8 @@ def _connect(text: str, keys: str | os.PathLike[str] | None, patience: float) ->
                 "keys run.keys writes this file)"
             )
         return Run(text, held, patience)
-    return Run(find(text).endpoint, None, patience)
+    entry = find(text)
+    return Run(entry.endpoint, None, patience, entry)
 
 
 @contextmanager

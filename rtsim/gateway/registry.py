@@ -42,6 +42,18 @@ class RegisteredRun:
             pass
         return True
 
+    @property
+    def stopped(self) -> str:
+        """Say which process of the run a signal has stopped; empty if none is known to be."""
+        for what, pid in (("the run", self.pid), ("the gateway of the run", self.gateway)):
+            try:
+                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            except (OSError, IndexError):  # Linux only
+                continue
+            if state in "Tt":
+                return f"{what} (process {pid}) is stopped; type: kill -CONT {pid}"
+        return ""
+
 
 RUNS, VIEWED = "runs", "viewed"
 """Kinds of runs: those that clients can control, and those that a window can show."""

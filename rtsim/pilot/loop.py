@@ -15,8 +15,9 @@ from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signals
+from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import Command, CommandError, read_command
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.pilot.cues import checked_signals
@@ -35,14 +36,22 @@ from rtsim.timing.pacing import Pacer
 _RUN_NS = 5_000_000
 _LATENCY_NS = 500_000_000
 _STANDING_S = 0.01
+UNATTENDED_NS = 60 * NS_PER_S
+"""A paused run ends if no viewer has reported for this time [wall-clock ns], and no client of a
+gateway can resume the run.  Viewers report twice per second."""
 
 
 class LoopFigures:
-    """The latencies from reading a device to the tag that uses the value, and to the picture."""
+    """The latencies from a change at a device to the tag that uses it, and to the picture."""
 
     def __init__(self, stick: SharedStick | None, viewer: Reader) -> None:
         self.stick = stick
         self._viewer = viewer
+
+    @property
+    def reports(self) -> int:
+        """The number of reports that viewers have written."""
+        return self._viewer.number
 
     def viewer(self) -> dict[str, int]:
         """Return the figures that the viewer wrote last."""
@@ -90,6 +99,9 @@ class PilotInbox(Inbox):
         """The number of orders that were unknown or refused."""
         self.quit = False
         """True if the run was ended from the window."""
+        self.unattended = False
+        """True if the run was ended because it was paused and nobody could resume it."""
+        self._reports, self._attended_ns = 0, 0
         self._orders, self._run = shared.reader("orders"), shared.writer("run")
         self._answers = shared.writer("answer")
         self._pictures, self._figures, self._beside = pictures, figures, beside
@@ -170,6 +182,8 @@ class PilotInbox(Inbox):
         if self._beside is not None:
             self._beside.after(ns, standing)
         now = stopwatch()
+        if not standing or self._figures.reports != self._reports or not self._attended_ns:
+            self._reports, self._attended_ns = self._figures.reports, now if standing else 0
         if now >= self._next_ns or standing:
             self._next_ns = now + _RUN_NS
             self._tell(ns, now, standing)
@@ -198,8 +212,11 @@ class PilotInbox(Inbox):
         self._run.publish()
 
     def wait(self, seconds: float) -> None:
-        if self._beside is not None:
+        if self._beside is not None and not self._beside.trouble:
             self._beside.wait(min(seconds, _STANDING_S))
+        elif stopwatch() - self._attended_ns > UNATTENDED_NS:
+            self.unattended = True
+            self.waiting.append(PendingCommand(read_command({"kind": "quit"})))
         else:
             super().wait(min(seconds, _STANDING_S))
 
@@ -263,7 +280,7 @@ class Cockpit:
         self.inbox = PilotInbox(self.shared, self.pictures, self.figures, beside)
 
     def latencies(self) -> dict[str, Any]:
-        """Return the latencies from reading a device to the tag and to the picture."""
+        """Return the latencies from a change at a device to the tag and to the picture."""
         return self.figures.to_json()
 
     def __enter__(self) -> Cockpit:

@@ -49,8 +49,8 @@ PAIR = (
 
 ``last_ns`` and ``next_ns`` are tags in simulated ns; ``last_wall`` and ``next_wall`` are their due
 times, ns of :data:`rtsim.core.clock.stopwatch`. ``applied`` is the number of the stick's record
-that was latched last, and ``applied_initiated`` is the time at which that record's values were read
-from the device. The floats are ``[x, z, u, y]`` at the last tag, then at the next.
+that was latched last, and ``applied_initiated`` is its stamp ``initiated``. The floats are
+``[x, z, u, y]`` at the last tag, then at the next.
 """
 RUN = (
     "ns", "wall", "standing", "paced", "frames", "margin", "overruns_compute", "overruns_wake",
@@ -59,23 +59,25 @@ RUN = (
 )  # fmt: skip
 """Integers of the record of the run's state.
 
-Latencies are measured from reading a device to the tag that latches the value, ns. ``orders`` is
-the number of orders that the run has read; ``unrecorded`` is 1 if the recording is lost. The float
-is the rate.
+Latencies are measured from the stamp ``initiated`` of the stick to the tag that latches it, ns.
+``orders`` is the number of orders that the run has read; ``unrecorded`` is 1 if the recording is
+lost. The float is the rate.
 """
 STICK = ("initiated", "completed", "lost", "who")
 """Integers of the stick's record.
 
-``initiated`` and ``completed`` are the times at which the device was read and decoded, ns of the
-stopwatch. ``lost`` is 1 if a device was unplugged, so that values are held or fail-safe. ``who``
-identifies the viewer (:mod:`rtsim.pilot.seat`). The floats are the values of the external input.
+``initiated`` is the earliest time at which the change can have happened
+(:attr:`rtsim.pilot.devices.sdl.Devices.since_ns`), ``completed`` the time at which the devices were
+read and decoded, ns of the stopwatch. ``lost`` is 1 if a device was unplugged, so that values are
+held or fail-safe. ``who`` identifies the viewer (:mod:`rtsim.pilot.seat`). The floats are the
+values of the external input.
 """
 VIEWER = ("wall", "frames", "dropped", "interval_p99", "pictures", "picture_median", "picture_p95",
           "picture_max", "interpolation_median", "interpolation_p95",
           "interpolation_max")  # fmt: skip
 """Integers of the viewer's figures, times in ns.
 
-``picture_...`` are latencies from reading a device to the picture that shows the effect.
+``picture_...`` are latencies from a change at a device to the picture that shows the effect.
 ``interpolation_...`` are delays of pictures behind the newest state.
 """
 MOST_ORDERS = 8

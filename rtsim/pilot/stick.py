@@ -30,11 +30,11 @@ class SharedStick:
         self.safe: Vector = signals.initial()
         """The fail-safe values (n,), within the bounds of the signals."""
         self.latency = Durations()
-        """Latencies from reading the device to the tag that uses the value, per change, ns."""
+        """Latencies from the stamp ``initiated`` to the tag that uses the value, per change, ns."""
         self.applied, self.initiated = 0, 0
-        """Number of the record that was latched last, and when its device was read, ns."""
+        """Number of the record that was latched last, and when its change can have happened, ns."""
         self.stamps = 0, 0, 0
-        """Times at which the latched value was read from the device, decoded and latched, ns."""
+        """Times at which the change can have happened first, was decoded, and was latched, ns."""
         self.silences = 0
         self._reader = reader
         self._low = np.array([s.low for s in signals for _ in range(s.size)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from rtsim.core.clock import Clock, VirtualClock, WallClock
@@ -18,28 +19,34 @@ MAX = "max"
 class Pace:
     """How simulated time follows the wall clock; ``rate`` is ``None`` for as fast as possible."""
 
-    rate: float | None = None
+    rate: float | Fraction | None = None
     policy: Policy = CatchUp()
     scheduling: SchedulingRequest = SchedulingRequest()
 
     @classmethod
-    def of(cls, pace: Pace | str | float, **rest: Any) -> Pace:
-        """Return the pace for ``"max"`` or ``"1.0"``; a :class:`Pace` is returned as it is.
+    def of(cls, pace: Pace | str | float | Fraction, **rest: Any) -> Pace:
+        """Return the pace for ``"max"``, ``"1.0"`` or ``"1/3"``, or a :class:`Pace` as it is.
 
-        Raises :class:`ScenarioError` for any other text.
+        A fraction is exact.  Raises :class:`ScenarioError` for any other text.
         """
         if isinstance(pace, Pace):
             return pace
         if pace == MAX:
             return cls(None, **rest)
         try:
-            return cls(float(pace), **rest)
-        except ValueError:
-            raise ScenarioError(f"pace is {pace!r}; give 'max' or a rate such as 1.0") from None
+            fraction = isinstance(pace, Fraction) or (isinstance(pace, str) and "/" in pace)
+            rate = Fraction(pace) if fraction else float(pace)
+        except (ValueError, ZeroDivisionError):
+            raise ScenarioError(
+                f"pace is {pace!r}; give 'max' or a rate such as 1.0, 0.25, 1/3 or 3600"
+            ) from None
+        return cls(rate, **rest)
 
     def clock(self, told: bool = False) -> Clock:
         """Return the clock of a run; ``told``: commands may change the rate during the run."""
         return VirtualClock() if self.rate is None and not told else WallClock(self.rate)
 
     def __str__(self) -> str:
+        if isinstance(self.rate, Fraction):
+            return str(self.rate)
         return MAX if self.rate is None else f"{self.rate:g}"

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lent_clock import LentClock
 
 from rtsim.core.errors import OverrunError
 from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled.pace import AGAIN, HAND_OVER, lap, ready, wait
+from rtsim.engine.compiled.pace import AGAIN, HAND_OVER, divided, lap, ready, wait
 from rtsim.engine.compiled.paced_frames import PacedFrames
 from rtsim.equations.addresses import INTEGER, WORDS
 from rtsim.equations.compiling import compile_function
@@ -43,6 +43,21 @@ def laps(w: Any, job: int) -> None:
 
 def is_ready(w: Any) -> None:
     ready(w)
+
+
+def parts(ns: int, denominator: int, numerator: int) -> int:
+    return int(divided(ns, denominator, numerator))
+
+
+_digits = st.integers(1, 62).flatmap(lambda bits: st.integers(1, 2**bits - 1))
+
+
+@given(st.integers(-(2**62), 2**62), _digits, _digits)
+def test_due_times_are_exact_at_every_rate(ns: int, denominator: int, numerator: int) -> None:
+    """Most products exceed 64 bits."""
+    exact = ns * denominator // numerator
+    assume(abs(exact) < 2**63)
+    assert parts(ns, denominator, numerator) == exact
 
 
 class Interpreted:

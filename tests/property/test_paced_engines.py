@@ -17,6 +17,7 @@ from rtsim import PythonController, Scenario, Signals
 from rtsim.core.errors import RtsimError
 from rtsim.engine.commands.commands import Command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
+from rtsim.engine.compiled.paced_frames import unpaceable
 from rtsim.engine.executive import Executive
 from rtsim.record import track as tracks
 from rtsim.record.exact import compare_exact
@@ -155,6 +156,18 @@ def test_the_tolerance_of_a_rate_is_that_of_the_interpreter(rate: float, overran
     assert found.certificate.tolerance_ns == round(500_000 / rate)
     assert (sum(found.certificate.overruns.values()) > 0) == bool(overran)
     assert found.clock.sleeps > 0
+
+
+@pytest.mark.parametrize("rate", [3600.0, 0.333333, 1.23456789, 97.31, 1 / 3, 12345.678901234])
+def test_compiled_code_waits_at_every_rate(rate: float) -> None:
+    found = check_equal(loop, CatchUp(10**6), (0, 0, 400_000), rate)
+    assert found.clock.sleeps > 0
+    assert found.tags >= 398
+
+
+def test_a_rate_with_too_many_digits_says_so() -> None:
+    pacer = Pacer(LentClock(1e-200))
+    assert unpaceable(pacer, 1).endswith("of more than 18 digits; give a rate with fewer digits")
 
 
 def test_after_a_change_of_rate_compiled_code_uses_the_new_tolerance() -> None:

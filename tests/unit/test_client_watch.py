@@ -100,8 +100,24 @@ def test_a_watch_says_that_the_run_has_ended(reach: Any) -> None:
 def test_a_watch_that_hears_nothing_says_so(reach: Any) -> None:
     far = reach(silent=True)
     run = Run(far.endpoint)
-    with pytest.raises(ControlError, match=r"no sample from ipc://.*for 5\.2 s"):
+    with pytest.raises(ControlError, match=r"no sample from ipc://.*within 5\.2 s"):
         next(run.watch("plant.x", rate=10))
     lines, says = watched(status=2)
     assert lines == []
     assert "rtsim ctl runs" in says
+
+
+@pytest.mark.parametrize(
+    "command", [["status"], ["pause"], ["set", "plant.x", "1"], ["watch", "x"]]
+)
+def test_a_client_says_which_process_of_the_run_is_stopped(
+    reach: Any, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    far = reach()
+    monkeypatch.setattr(far, "send", lambda _: True)
+    stopped = "the gateway of the run (process 7) is stopped; type: kill -CONT 7"
+    monkeypatch.setattr(RegisteredRun, "stopped", stopped)
+    result = CliRunner().invoke(main, ["ctl", *command])
+    assert result.exit_code == 2
+    assert f"no answer from {far.endpoint} within 5 s; {stopped}" in result.stderr
+    assert far.ns <= 5 * NS_PER_S

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
@@ -39,6 +39,56 @@ def test_a_serial_port_is_a_link() -> None:
     pytest.importorskip("serial", reason="needs pyserial: pip install 'rtsim[pitl]'")
     with echoing_terminal() as name:
         check_link(lambda: open_link(f"serial://{name}?baud=500000"), patience=30.0)
+
+
+def test_a_serial_port_has_one_user_at_a_time() -> None:
+    serial = pytest.importorskip("serial", reason="needs pyserial: pip install 'rtsim[pitl]'")
+    with echoing_terminal() as name:
+        first = open_link(f"serial://{name}?baud=500000")
+        for other in ("?baud=500000", "?baud=9600"):
+            with pytest.raises(BoardError, match=f"serial port {name}: another program uses it"):
+                open_link(f"serial://{name}{other}")
+        first.send(b"mine")
+        got = b""
+        while len(got) < 4:
+            assert first.wait(30.0)
+            got += first.receive()
+        assert got == b"mine", "the refused client disturbed nothing"
+        first.close()
+        open_link(f"serial://{name}?baud=500000").close()
+        with (
+            serial.Serial(name, exclusive=True),
+            pytest.raises(BoardError, match="another program"),
+        ):
+            open_link(f"serial://{name}?baud=500000")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the flag is read as Linux tells it")
+@pytest.mark.parametrize(("pseudo", "while_open"), [("/dev/pts/", 0), ("/elsewhere/", 1)])
+def test_a_program_that_knows_no_locks_is_refused_at_a_real_port(
+    pseudo: str, while_open: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A privileged user may open the port all the same, so the flag of the terminal is read."""
+    pytest.importorskip("serial", reason="needs pyserial: pip install 'rtsim[pitl]'")
+    monkeypatch.setattr("hitl.boards.serial_port._PSEUDO", pseudo)
+    with echoing_terminal() as name:
+        link = open_link(f"serial://{name}?baud=500000")
+        kept = os.dup(cast(Any, link)._port.fileno())
+        flags = [_exclusive(kept)]
+        link.close()
+        flags.append(_exclusive(kept))
+        os.close(kept)
+    assert flags == [while_open, 0]
+
+
+def _exclusive(fd: int) -> int:
+    import fcntl
+    import struct
+    import termios
+
+    asked = getattr(termios, "TIOCGEXCL", 0x80045440)
+    (flag,) = struct.unpack("i", fcntl.ioctl(fd, asked, bytes(4)))
+    return int(flag)
 
 
 class Loop:

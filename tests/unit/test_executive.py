@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from command_parts import Told
 from fault_parts import ramp
 from pacing_parts import LaterClock
 
-from rtsim.core.clock import VirtualClock
-from rtsim.core.raised import Interrupted
+from rtsim.core.clock import Clock, VirtualClock
+from rtsim.core.raised import ENDING, Interrupted
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.commands.commands import read_command
+from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.executive import RECORDING_LOST, Executive
 from rtsim.equations.model import Model
 from rtsim.record.memory_recorder import MemoryRecorder
-from rtsim.runs.simulation import simulate
+from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
+from rtsim.testing import FakeClock
 from rtsim.timing.pacing import Pacer
+from rtsim.timing.policy import Freeze
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
@@ -148,3 +156,52 @@ def test_no_tag_begins_before_it_is_due(engine: str) -> None:
     simulate(ramp(law, step=0.01), until=0.5, pace=1.0, clock=clock, engine=engine, compile=False)
     assert len(early) >= 5
     assert max(early) == 0
+
+
+class Signalled(Inbox):
+    """Sends one signal to this process while the paused run waits for a command."""
+
+    def __init__(self, number: int, *kinds: Told) -> None:
+        super().__init__([PendingCommand(read_command(told)) for told in kinds])
+        self._number, self.waits = number, 0
+
+    def wait(self, seconds: float) -> None:  # noqa: ARG002
+        self.waits += 1
+        assert self.waits == 1, "the first signal did not end the pause"
+        signal.raise_signal(self._number)
+
+
+ENDS = (
+    ({"kind": "pause"}, 0.0),
+    ({"kind": "step", "tags": 3}, 0.2),
+    ({"kind": "step", "duration": 0.25}, 0.2),
+)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
+@pytest.mark.parametrize("number", ENDING)
+@pytest.mark.parametrize(("told", "paused"), ENDS)
+@pytest.mark.parametrize("clock", [VirtualClock, FakeClock])
+def test_one_signal_ends_a_paused_run(
+    clock: Callable[[], Clock], told: Told, paused: float, number: int
+) -> None:
+    inbox = Signalled(number, told)
+    result = simulate(ramp(step=0.1), until=10.0, pace=1.0, clock=clock(), inbox=inbox)
+    assert (result.reason, inbox.waits) == ("interrupted", 1)
+    assert result.ended.ns == pytest.approx(paused * NS_PER_S, abs=NS_PER_S // 10)
+    assert result.certificate.holds == 1
+
+
+def test_one_signal_ends_a_run_that_an_overrun_froze() -> None:
+    inbox = Signalled(ENDING[0])
+    pace = Pace(1.0, Freeze(30.0))
+    clock = FakeClock(late=[50_000_000])
+    result = simulate(ramp(step=0.1), until=10.0, pace=pace, clock=clock, inbox=inbox)
+    assert (result.reason, result.ended.ns, inbox.waits) == ("interrupted", 0, 1)
+
+
+def test_a_run_that_starts_paused_ends_at_the_first_signal() -> None:
+    inbox = Signalled(ENDING[1])
+    inbox.standing = True
+    result = simulate(ramp(step=0.1), until=10.0, inbox=inbox)
+    assert (result.reason, result.ended.ns, inbox.waits) == ("interrupted", 0, 1)

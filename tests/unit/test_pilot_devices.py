@@ -4,6 +4,8 @@ and with a window on an X server."""
 from __future__ import annotations
 
 import os
+import struct
+import sys
 from collections.abc import Iterator
 
 import pygame
@@ -178,6 +180,72 @@ def test_keys_held_and_released(devices: Devices) -> None:
     pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_UP))
     pygame.event.post(pygame.event.Event(pygame.WINDOWFOCUSLOST))
     assert devices.look().keys == frozenset()
+
+
+MS = 1_000_000
+X_KEY, X_EXPOSE = 2, 12
+
+
+def x_event(kind: int, ms: int, size: int = 192) -> pygame.event.Event:
+    """What SDL passes on of an X server: the type of the event, and its time at byte 56."""
+    data = struct.pack("i52xI", kind, ms % 2**32).ljust(192, bytes(1))[:size]
+    return pygame.event.Event(pygame.SYSWMEVENT, event=data)
+
+
+def test_a_change_is_counted_from_its_event_else_from_the_sample_before(
+    devices: Devices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_ms = 2**33 + 40  # the server's time has 32 bits
+    now = [start_ms * MS + 7]
+    monkeypatch.setattr("rtsim.pilot.devices.sdl.stopwatch", lambda: now[0])
+    devices.look()
+    found = []
+    for passed_ms, events in (
+        (1, []),
+        (25, [x_event(X_KEY, start_ms + 5), x_event(X_KEY, start_ms + 9)]),  # a frame was drawn
+        (1, [x_event(X_EXPOSE, start_ms + 5)]),
+        (1, [x_event(X_KEY, start_ms - 5000), x_event(X_KEY, start_ms + 900)]),  # another machine
+        (1, [x_event(X_KEY, start_ms + 28, size=50)]),
+    ):
+        now[0] += passed_ms * MS
+        monkeypatch.setattr(pygame.event, "get", lambda events=events: events)
+        devices.look()
+        found.append((devices.since_ns - start_ms * MS) / MS)
+    whole = 7 / MS  # a sample before
+    assert found == pytest.approx([whole, 5, 26 + whole, 27 + whole, 28 + whole], abs=1e-9)
+
+
+@pytest.mark.system("xvfb")
+@pytest.mark.skipif(sys.platform != "linux", reason="the time of an X event is read on Linux")
+def test_a_key_of_an_x_server_has_the_time_at_which_it_was_pressed(
+    display: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "x11")
+    monkeypatch.setenv("DISPLAY", display)
+    pygame.display.init()
+    pygame.display.set_mode((200, 100))
+    pygame.display.set_caption("times")
+    devices, screen = Devices(), Screen(display)
+    try:
+        screen.focus(screen.window("times"))
+        until = stopwatch() + 30 * NS_PER_S
+        while not pygame.key.get_focused() and stopwatch() < until:
+            devices.look()
+        devices.look()
+        before = stopwatch()
+        screen.press("a", 0.1)
+        released = stopwatch()
+        keys: frozenset[str] = frozenset()
+        while "a" not in keys and stopwatch() < until:
+            looked = stopwatch()
+            keys = devices.look().keys
+        assert keys == {"a"}
+        tick = 10 * MS  # a server may read a clock that advances at each tick
+        assert before - tick <= devices.since_ns < released <= looked
+    finally:
+        screen.close()
+        devices.close()
+        pygame.display.quit()
 
 
 def test_every_event_is_handed_on_and_the_mouse_flies_when_told(window: pygame.Surface) -> None:  # noqa: ARG001

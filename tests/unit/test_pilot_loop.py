@@ -15,6 +15,8 @@ from pilot_parts import flight, watched
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S
+from rtsim.engine.commands.commands import read_command
+from rtsim.engine.commands.inbox import Inbox
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import Native
 from rtsim.models.f16.flown import FLOWN
@@ -225,6 +227,64 @@ def test_outputs_that_cannot_be_had_yet_are_those_of_now() -> None:
             )  # fmt: skip
             cockpit.pictures._next_y["moon"] = np.zeros(1)
             assert cockpit.pictures._outputs(shown, 0, plant.x).tolist() == [5.0]  # type: ignore[arg-type]
+
+
+class Unattended:
+    """A flight that is paused from its window, on a clock of its own: 1 s passes at each look."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, reports: int, gateway: Inbox | None = None
+    ) -> None:
+        """The viewer reports ``reports`` times, and is then gone."""
+        self.now = 5 * NS_PER_S
+        monkeypatch.setattr("rtsim.pilot.loop.stopwatch", self._look)
+        with Cockpit(orbit(), beside=gateway) as cockpit:
+            self.inbox, self._reports = cockpit.inbox, reports
+            self._viewer = cockpit.shared.writer("viewer")
+            told(cockpit, (orders.PAUSE, 1.0))
+            self.outcome = simulate(
+                orbit(), until=1.0, pace=1.0, clock=FakeClock(), inbox=cockpit.inbox
+            )
+        self.waited_s = (self.now - 5 * NS_PER_S) / NS_PER_S
+
+    def _look(self) -> int:
+        self.now += NS_PER_S
+        assert self.now < 1000 * NS_PER_S, "the paused run did not end"
+        if self._reports > 0:
+            self._reports -= 1
+            self._viewer.publish()
+        return self.now
+
+
+@pytest.mark.parametrize("reports", [0, 100])
+def test_a_paused_flight_ends_a_minute_after_its_display_died(
+    reports: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flown = Unattended(monkeypatch, reports)
+    assert (flown.outcome.reason, flown.inbox.unattended) == ("quit", True)
+    assert 60 + reports <= flown.waited_s < 90 + reports
+
+
+class Remote(Inbox):
+    """A gateway with a client that resumes the run after ten looks, or one that has ended."""
+
+    looks = 0
+
+    def wait(self, seconds: float) -> None:  # noqa: ARG002
+        self.looks += 1
+        if self.looks == 200:
+            self.give(read_command({"kind": "resume"}))
+
+
+def test_a_paused_flight_without_a_display_waits_for_the_client_of_a_gateway(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flown = Unattended(monkeypatch, 0, Remote())
+    assert (flown.outcome.reason, flown.inbox.unattended) == ("end", False)
+    gone = Remote()
+    gone.trouble = "the gateway process has ended"
+    flown = Unattended(monkeypatch, 0, gone)
+    assert (flown.outcome.reason, flown.inbox.unattended, gone.looks) == ("quit", True, 0)
 
 
 def test_how_the_run_stands_is_told_to_its_end() -> None:

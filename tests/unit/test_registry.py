@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -102,3 +103,20 @@ def test_without_a_runtime_folder_another_is_chosen_in_silence() -> None:
         capture_output=True, text=True,
     )  # fmt: skip
     assert (told.returncode, told.stderr) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the state is read as Linux tells it")
+def test_it_is_known_which_process_of_a_run_a_signal_has_stopped() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert RegisteredRun(os.getpid(), child.pid, "", "").stopped == ""
+        child.send_signal(signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
+        says = f"(process {child.pid}) is stopped; type: kill -CONT {child.pid}"
+        gateway = RegisteredRun(os.getpid(), child.pid, "", "")
+        assert gateway.stopped == f"the gateway of the run {says}"
+        assert RegisteredRun(child.pid, os.getpid(), "", "").stopped == f"the run {says}"
+    finally:
+        child.kill()
+        child.communicate()
+    assert gateway.stopped == ""

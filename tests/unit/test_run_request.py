@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,13 @@ def test_a_pace_is_its_own_pace() -> None:
     pace = Pace(2.0)
     assert Pace.of(pace) is pace
     assert (Pace.of("max").rate, Pace.of("0.5").rate, Pace.of(3).rate) == (None, 0.5, 3.0)
+    third = Pace.of("1/3")
+    assert (third.rate, str(third), Pace.of(Fraction(1, 3))) == (Fraction(1, 3), "1/3", third)
+    assert third.clock().rate == Fraction(1, 3)  # type: ignore[attr-defined]
+    assert str(Pace.of("3600")) == "3600"
+    for wrong in ("fast", "1/x", "1/0", "1/2/3"):
+        with pytest.raises(ScenarioError, match=r"a rate such as 1\.0, 0\.25, 1/3"):
+            Pace.of(wrong)
 
 
 # -- the result

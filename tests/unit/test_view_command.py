@@ -116,7 +116,7 @@ def test_a_stall_is_not_made_up_for_and_a_slow_machine_goes_on() -> None:
 
 
 def figures(**more: Any) -> dict[str, Any]:
-    nothing = {"window_lost": False, "ended_there": False, "skipped": 0}
+    nothing = {"window_lost": False, "ended_there": False, "unattended": False, "skipped": 0}
     return {"frames": 5, "frames_dropped": 1, **nothing, **more}
 
 
@@ -146,10 +146,13 @@ def test_a_mapping_is_read_before_a_window_is_open() -> None:
 
 def test_what_became_of_the_window_is_told() -> None:
     assert told_of(figures()) == ["window: 5 frames, 1 dropped"]
-    told = " ".join(told_of(figures(window_lost=True, ended_there=True, skipped=3)))
+    told = " ".join(
+        told_of(figures(window_lost=True, ended_there=True, unattended=True, skipped=3))
+    )
     for words in (
         "closed before the end",
         "ended from the window with Esc",
+        "paused, and no window was open for 60 s",
         "3 malformed messages",
     ):
         assert words in told

@@ -12,6 +12,7 @@ import numpy as np
 
 from rtsim.components.protocols import free_running, paced
 from rtsim.core.errors import RtsimError
+from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NEVER, NS_PER_S, Tag, to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
@@ -40,9 +41,14 @@ class CommandHandler:
         pacer: Pacer,
         trace: Trace,
         checkpoints: Taking | None = None,
+        stopping: Callable[[], object] = bool,
     ) -> None:
+        """``stopping`` returns a true value if the run ends after the present tag."""
         self.inbox = inbox
         self.quitting = False
+        self.resting = False
+        """True while a paused run waits for a command; a signal handler may then raise."""
+        self._stopping = stopping
         self.restored: Checkpoint | None = None
         """The checkpoint from which the next segment continues; this segment then ends."""
         self.checkpoints = checkpoints
@@ -297,12 +303,12 @@ class CommandHandler:
         """Execute commands while the run is paused."""
         inbox, tag, pacer = self.inbox, Tag(ns), self._pacer
         later: list[PendingCommand] = []
-        while self._standing and not self.quitting:
+        while self._standing and not (self.quitting or self._stopping()):
             inbox.poll()
             if not inbox.waiting:
                 left = pacer.patience_left_ns() / NS_PER_S if pacer.frozen else _LOOK_S
                 inbox.after(ns, standing=True)
-                inbox.wait(min(_LOOK_S, left))
+                self._rest(min(_LOOK_S, left))
                 continue
             waiting = inbox.waiting.popleft()
             if waiting.command.kind in AT_A_TAG:
@@ -313,6 +319,16 @@ class CommandHandler:
                     self.checkpoints.observe(ns)
                     self.checkpoints.write()
         self._keep(later)
+
+    def _rest(self, seconds: float) -> None:
+        """Wait at most ``seconds`` for a command; a signal that ends the run ends the wait."""
+        self.resting = True
+        try:
+            self.inbox.wait(seconds)
+        except Interrupted:
+            pass  # the executive has noted why the run ends
+        finally:
+            self.resting = False
 
     def _stood(self, ns: int) -> None:
         """Add the duration ``ns`` of a pause to the send times of open requests."""

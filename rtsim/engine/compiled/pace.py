@@ -26,6 +26,7 @@ _PEEK = 2 | 64
 _SPARE_NS = 60_000
 """Time before the sleep in which Python can take the frames."""
 _EASE_NS = 20
+_FITS = 2**62
 _SPARE_SPIN_NS = 20_000
 
 
@@ -34,6 +35,28 @@ def now(v: Any) -> int:
     """Return the time of ``CLOCK_MONOTONIC``, ns."""
     call_clock(v[at.W_TIME_CALL], MONOTONIC, v[at.W_TIME_AT])
     return int(v[at.W_SECONDS] * NS_PER_S + v[at.W_NANOSECONDS])
+
+
+@compiled
+def divided(ns: int, denominator: int, numerator: int) -> int:
+    """Return ``ns * denominator // numerator``, exact although the product may exceed 64 bits.
+
+    Numerator and denominator are below 2**62, and the result fits 64 bits.
+    """
+    whole = ns // numerator
+    rest = ns - whole * numerator  # from 0 up to the numerator
+    if rest <= _FITS // denominator:
+        return int(whole * denominator + rest * denominator // numerator)
+    quotient, left = 0, 0
+    for bit in range(61, -1, -1):  # long division of the product, one bit of a factor at a time
+        quotient, left = 2 * quotient, 2 * left
+        if left >= numerator:
+            quotient, left = quotient + 1, left - numerator
+        if (denominator >> bit) & 1:
+            left += rest
+            if left >= numerator:
+                quotient, left = quotient + 1, left - numerator
+    return int(whole * denominator + quotient)
 
 
 @compiled
@@ -53,7 +76,7 @@ def wait(w: Any, ns: int) -> int:
 @compiled
 def _wait(v: Any, ns: int) -> int:
     arrived = now(v)
-    since = (v[at.W_SIMULATED] - ns) * v[at.W_DENOMINATOR] // v[at.W_NUMERATOR]
+    since = divided(v[at.W_SIMULATED] - ns, v[at.W_DENOMINATOR], v[at.W_NUMERATOR])
     due = v[at.W_OWN] - since
     late = arrived - due
     if _python_is_needed(v, arrived, late):

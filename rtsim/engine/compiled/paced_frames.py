@@ -24,8 +24,8 @@ BRIEF_NS = 200_000_000
 """Python is called this often; for clients that want to see the run more often, as they want."""
 _LONGER = 1.4
 """Without time to spare, the loop calls Python after so many times that time."""
-_MOST_RATE = 2**9
-"""Numerator and denominator of the rate: due times then fit 64 bits for 104 days."""
+MOST_RATE = 2**62
+"""Numerator and denominator of the rate: due times then fit 64 bits (see ``pace.divided``)."""
 _WORST_ROOM, _OVERRUN_ROOM = 1024, 2048
 
 
@@ -38,8 +38,11 @@ def unpaceable(pacer: Pacer, step_ns: int) -> str:
     wait = _wait(pacer)
     if wait is None:
         return "compiled code cannot wait on this clock"
-    if max(wait.numerator, wait.denominator) > _MOST_RATE:
-        return f"the rate {wait.numerator}/{wait.denominator} is not a simple fraction"
+    if max(wait.numerator, wait.denominator) >= MOST_RATE:
+        return (
+            f"the rate {wait.numerator}/{wait.denominator} has a numerator or a denominator of "
+            "more than 18 digits; give a rate with fewer digits"
+        )
     if step_ns * wait.denominator // wait.numerator > LONGEST_WAIT_NS:
         return "the waits between tags are longer than 20 ms"
     return ""

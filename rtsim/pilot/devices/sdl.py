@@ -7,10 +7,14 @@ does not have the focus.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import struct
+import sys
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
@@ -23,6 +27,7 @@ try:
 except ImportError:  # in a build without this module, gamepads count as joysticks
     gamepads = None  # type: ignore[assignment,unused-ignore]
 
+from rtsim.core.clock import stopwatch
 from rtsim.pilot.devices.described import Described
 from rtsim.pilot.devices.presses import GAMEPAD_BUTTONS
 from rtsim.pilot.devices.samples import DeviceSample, Stick
@@ -32,6 +37,14 @@ MOST_STICKS = 16
 _MOST_BUTTONS, _MOST_HATS = 128, 8
 _FULL = 32767.0
 _GAMEPAD_BUTTON = getattr(pygame, "CONTROLLERBUTTONDOWN", -1)
+_SYSTEM_EVENT = getattr(pygame, "SYSWMEVENT", 0x201)
+_X_TIMED = range(2, 7)
+"""Keys, buttons and motions: the types of X events that contain the time of the event."""
+_X_TIME_AT = 56
+"""Offset of this time in an XEvent of a 64-bit system, bytes."""
+_MS = 1_000_000
+_SANE_MS = 1000
+"""An event that seems older has the time of another machine's X server."""
 _BARELY = 2.0 / 65535.0
 """The weakest rumble, which tests whether a device can rumble; SDL has no other test."""
 
@@ -66,6 +79,15 @@ class Devices:
         self._tapped: set[str] = set()
         """The keys that were pressed since the last sample; some may be released already."""
         self._came = False
+        self.since_ns = 0
+        """The earliest time at which the changes in the latest sample can have happened [ns of
+        :func:`rtsim.core.clock.stopwatch`].
+
+        It is the X server's time of the first key, button or motion since the sample before.
+        SDL 2 reports no other times, so without one it is the time of the sample before."""
+        self._looked_ns = 0
+        self._happened: list[int] = []
+        _ask_for_x_events()
         pygame.joystick.init()
         if gamepads is not None:
             gamepads.init()
@@ -74,6 +96,7 @@ class Devices:
 
     def look(self) -> DeviceSample:
         """Process the events since the last call; return the present state of all devices."""
+        began = stopwatch()
         for event in pygame.event.get():
             self._take(event)
         if self._came:  # SDL reports 0 for a new device until the next fetch of events
@@ -83,6 +106,9 @@ class Devices:
         mouse = self._mouse if self._mouse_flies else None
         keys = frozenset(self._keys | self._tapped)
         self._tapped.clear()
+        self.since_ns = min(self._happened, default=self._looked_ns or began)
+        self._looked_ns = began
+        self._happened.clear()
         return DeviceSample(sticks, keys, mouse)
 
     @property
@@ -125,7 +151,9 @@ class Devices:
         pygame.joystick.quit()
 
     def _take(self, event: Any) -> None:
-        if event.type == pygame.JOYDEVICEADDED:
+        if event.type == _SYSTEM_EVENT:
+            self._note_time(event.dict.get("event"))
+        elif event.type == pygame.JOYDEVICEADDED:
             self._add(event.device_index)
         elif event.type == pygame.JOYDEVICEREMOVED:
             self._remove(event.instance_id)
@@ -143,6 +171,16 @@ class Devices:
             self._tapped.clear()
         if self._handle is not None:
             self._handle(event)
+
+    def _note_time(self, data: bytes | None) -> None:
+        """Note when the X event ``data`` happened, if it is of a server on this machine."""
+        if data is None or len(data) < _X_TIME_AT + 4:
+            return
+        if struct.unpack_from("i", data)[0] in _X_TIMED:
+            now_ms = stopwatch() // _MS
+            age_ms = (now_ms - struct.unpack_from("I", data, _X_TIME_AT)[0]) % 2**32
+            if age_ms < _SANE_MS:
+                self._happened.append((now_ms - age_ms) * _MS)
 
     def _add(self, index: int) -> None:
         try:
@@ -190,6 +228,25 @@ class Devices:
             width, height = surface.get_size()
             x, y = self._mouse
             self._mouse = x + 2.0 * across / max(1, width), y + 2.0 * down / max(1, height)
+
+
+def _ask_for_x_events() -> None:
+    """Make SDL pass on the events of an X server, which have times; SDL's own events have none.
+
+    pygame has no function for this, so the SDL library that it has loaded is called.
+    """
+    if not sys.platform.startswith("linux") or ctypes.sizeof(ctypes.c_long) != 8:
+        return
+    if not pygame.display.get_init() or pygame.display.get_driver() != "x11":
+        return
+    try:
+        loaded = (line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines())
+        name = next(path for path in loaded if Path(path).name.startswith("libSDL2-2"))
+        event_state = ctypes.CDLL(name).SDL_EventState
+    except (OSError, StopIteration, AttributeError, IndexError):
+        return
+    event_state.argtypes, event_state.restype = [ctypes.c_uint32, ctypes.c_int], ctypes.c_uint8
+    event_state(_SYSTEM_EVENT, 1)
 
 
 def _read(plugged: _Plugged) -> Stick:

@@ -165,9 +165,10 @@ class Display:
         return self._cueing.follow(plants, standing, self._devices.rumble, flying, stopwatch())
 
     def _poll(self) -> None:
-        initiated = stopwatch()
+        now = stopwatch()
         look = self._devices.look()
-        values = self._controls.update(look, initiated)
+        values = self._controls.update(look, now)
+        initiated = self._devices.since_ns
         self._telling.stick(values, initiated, stopwatch(), bool(self._controls.lost))
         self._telling.exchange()
         self._note_all(self._devices.news)

@@ -23,7 +23,7 @@ class Picture:
 
     def __init__(self, shared: Exchange) -> None:
         self.latency = Durations()
-        """Latencies from reading a device to the end of the first picture with its value, ns."""
+        """Latencies from a change at a device to the end of the first picture with it, ns."""
         self.interpolation = Durations()
         """Delays by which pictures are behind the newest state, because of interpolation, ns."""
         self._readers = {name: shared.reader(f"plant/{name}") for name, _ in shared.schema.plants}

@@ -19,7 +19,7 @@ RUN    := $(RUNS)/f16-$(CASE)-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run fly test test-system test-oldest test-long test-all system unit-system realtime-system
+.PHONY: help run fly test test-system test-oldest test-newest test-long test-all system unit-system realtime-system
 .PHONY: lint style types contracts unit unit-beside-types unit-all realtime realtime-all bench clean
 .PHONY: setup setup-fly setup-dev setup-bench setup-mutants setup-docs mutants docs
 .NOTPARALLEL:
@@ -36,6 +36,9 @@ help:
 	@echo "make test-oldest"
 	@echo "               a sample of the tests with each dependency at its lower bound (in"
 	@echo "               $(VENV)-oldest; needs Python 3.11)"
+	@echo "make test-newest"
+	@echo "               a sample of the tests with the newest Python on PATH or in pyenv, if it is"
+	@echo "               newer than that of $(VENV) (in $(VENV)-newest)"
 	@echo "make test-long the tests that take seconds each"
 	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
 	@echo "make mutants   small changes to what decides verdicts: would a test notice? (MUTANTS='bus"
@@ -151,6 +154,11 @@ test-oldest:
 	$(OLDEST)/bin/python -m tools.oldest -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
 	    -m "not realtime and not full and not system"
 
+# In an environment of its own, too. What differs between Pythons shows in a sample of two minutes.
+test-newest: setup-dev
+	$(BIN)/python -m tools.newest -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
+	    -m "not realtime and not full and not system $(SHORT)"
+
 # One small change at a time to what decides verdicts: would a test notice?  Hours for all of it;
 # MUTANTS names modules and options, and what was tried is not tried again.
 MUTANTS ?= --every 10
@@ -167,6 +175,6 @@ bench: setup-bench
 	$(BIN)/python -m tools.bench
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest .mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest .mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf build dist rtsim.egg-info
 	find rtsim hitl tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

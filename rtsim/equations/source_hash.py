@@ -19,8 +19,10 @@ import copyreg
 import dis
 import enum
 import functools
+import gc
 import hashlib
 import importlib.metadata
+import itertools
 import struct
 import sys
 import types
@@ -382,8 +384,15 @@ def _reduced(value: object) -> Iterator[object]:
     """Return the state of an instance of an installed class, as ``copy`` would take it.
 
     The state contains no addresses.  An object that cannot be copied (a lock, an open file, a
-    pointer) has no state on which equations could depend.
+    pointer) has no state on which equations could depend.  Python 3.14 does not copy objects of
+    ``itertools``: their state is what they refer to, and the text of ``count`` and ``repeat``.
     """
+    if type(value).__module__ == "itertools":
+        if isinstance(value, (itertools.count, itertools.repeat)):
+            yield repr(value)
+        else:
+            yield from (o for o in gc.get_referents(value) if not isinstance(o, type))
+        return
     reduce: Callable[..., Any] | None = copyreg.dispatch_table.get(type(value))
     try:
         parts = reduce(value) if reduce else value.__reduce_ex__(2)

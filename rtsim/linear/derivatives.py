@@ -58,8 +58,10 @@ def jacobian(
     exact: set[int] = set()
     kinks: list[tuple[int, int, float]] = []
     middle = function(at).copy()
+    looks = [_looks(function, at, i, middle) for i in range(n)]
+    size = _size_of_terms(looks, at, middle)
     for i in range(n):
-        column, error, jump = _differences(function, at, i, middle)
+        column, error, jump = _differences(looks[i], size, middle, max(1.0, abs(float(at[i]))))
         kinked = np.flatnonzero(jump)
         kinks += [(int(row), i, float(jump[row])) for row in kinked]
         if complex_function is not None and not kinked.size:
@@ -73,37 +75,66 @@ def jacobian(
     return Jacobian(matrix, errors, frozenset(exact), tuple(kinks))
 
 
-def _differences(
-    function: Function, at: Vector, i: int, middle: Vector
-) -> tuple[Vector, Vector, Vector]:
-    """Return column ``i``, its error, and the jump of slopes where an element has a kink, else 0.
+@dataclass(frozen=True)
+class _Look:
+    """Central differences with one step: vectors (k,), and the width between the two points."""
 
-    Each of the three is (k,).
-    """
+    value: Vector
+    """Slope by Richardson's extrapolation."""
+    near: Vector
+    """Slope of the half step."""
+    bend: Vector
+    """Difference of the slopes on both sides."""
+    width: float
+
+
+def _looks(function: Function, at: Vector, i: int, middle: Vector) -> list[_Look]:
+    """Return the differences by variable ``i`` for each step at which all values are finite."""
     scale = max(1.0, abs(float(at[i])))
-    best = np.full(middle.size, np.nan)
-    least = np.full(middle.size, np.inf)
-    bends: list[Vector] = []
-    rounding = np.zeros(middle.size)
-    slopes: list[Vector] = []
+    out = []
     for step in _STEPS:
         sides = [_sides(function, at, i, step * scale * part) for part in (1.0, 0.5)]
         if not all(np.isfinite(values).all() for high, low, _ in sides for values in (high, low)):
             continue
         (high, low, width), (near_high, near_low, near_width) = sides
         wide, near = (high - low) / width, (near_high - near_low) / near_width
-        value = near + (near - wide) / 3.0
-        size = np.maximum(np.abs(near_high), np.abs(near_low))
-        rounding = 2.0 * _EPS * size / near_width
-        error = np.abs(value - near) + rounding
-        better = error < least
-        best[better], least[better] = value[better], error[better]
-        bends.append(2.0 * (near_high - 2.0 * middle + near_low) / near_width)
-        slopes.append(near)
-    if not slopes:
+        bend = 2.0 * (near_high - 2.0 * middle + near_low) / near_width
+        out.append(_Look(near + (near - wide) / 3.0, near, bend, near_width))
+    if not out:
         raise ModelError(f"variable {i} cannot be varied around {at[i]:g}: a value is not finite")
+    return out
+
+
+def _size_of_terms(looks: Sequence[Sequence[_Look]], at: Vector, middle: Vector) -> Vector:
+    """Return the size (k,) of the terms of which each function is a sum.
+
+    At a trim point, large terms cancel and the sum is 0, but its rounding is that of the terms.
+    To first order, the terms are the slopes times the variables.
+    """
+    size: Vector = np.abs(middle)
+    for i, of_variable in enumerate(looks):
+        look = of_variable[len(of_variable) // 2]
+        size = np.maximum(size, np.abs(look.near * at[i]))
+    return size
+
+
+def _differences(
+    looks: Sequence[_Look], size: Vector, middle: Vector, scale: float
+) -> tuple[Vector, Vector, Vector]:
+    """Return a column, its error, and the jump of slopes where an element has a kink, else 0.
+
+    Each of the three is (k,).  ``size`` (k,) is the size of the functions' terms.
+    """
+    best = np.full(middle.size, np.nan)
+    least = np.full(middle.size, np.inf)
+    rounding = np.zeros(middle.size)
+    for look in looks:
+        rounding = 2.0 * _EPS * size / look.width
+        error = np.abs(look.value - look.near) + rounding
+        better = error < least
+        best[better], least[better] = look.value[better], error[better]
     noise = 40.0 * rounding + 1e-7 * np.maximum(1.0, np.abs(middle)) / scale
-    return best, least, _jumps(bends, best, noise)
+    return best, least, _jumps([look.bend for look in looks], best, noise)
 
 
 def _jumps(bends: Sequence[Vector], slope: Vector, noise: Vector) -> Vector:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copyreg
+import itertools
 import math
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +17,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+import simpy
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.source_hash import source_hash
@@ -177,3 +181,46 @@ def test_attributes_of_own_modules_are_followed(monkeypatch: pytest.MonkeyPatch)
     assert source_hash(names["derivative"]) == before
     exec("def density(h): return 1.3 * h", air.__dict__)
     assert source_hash(names["derivative"]) != before
+
+
+def of_global(value: object) -> str:
+    """Return the hash of a function that uses ``value``."""
+    names = load("def derivative(x):\n    return next(SOURCE)\n")
+    names["SOURCE"] = value
+    return source_hash(names["derivative"])
+
+
+ITERATORS: list[tuple[Callable[[], object], Callable[[], object]]] = [
+    (lambda: itertools.count(3), lambda: itertools.count(4)),
+    (lambda: itertools.count(3), lambda: itertools.count(3, 2)),
+    (lambda: itertools.repeat(2.0), lambda: itertools.repeat(2.0, 4)),
+    (lambda: itertools.cycle([1, 2]), lambda: itertools.cycle([1, 3])),
+    (lambda: itertools.chain([1], [2]), lambda: itertools.chain([1], [3])),
+    (lambda: itertools.product([1], [2]), lambda: itertools.product([1], [3])),
+    (lambda: itertools.accumulate([1, 2]), lambda: itertools.accumulate([1, 3])),
+    (lambda: itertools.repeat(2.0), lambda: itertools.cycle([2.0])),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ITERATORS)
+def test_objects_of_itertools_count_and_are_never_pickled(
+    one: Callable[[], object], other: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From Python 3.14 on, they cannot be pickled; 3.12 and 3.13 warn of it."""
+
+    def pickled(value: object) -> tuple[object, ...]:
+        raise AssertionError(f"{value} was pickled")
+
+    for kind in (type(one()), type(other())):
+        monkeypatch.setitem(copyreg.dispatch_table, kind, pickled)
+    assert of_global(one()) == of_global(one())
+    assert of_global(one()) != of_global(other())
+
+
+def test_an_installed_object_with_a_counter_inside_has_a_hash() -> None:
+    """An environment of SimPy numbers its events with itertools.count."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first, other = of_global(simpy.Environment(1.0)), of_global(simpy.Environment(2.0))
+        assert first == of_global(simpy.Environment(1.0))
+    assert first != other

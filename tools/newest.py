@@ -1,0 +1,89 @@
+"""Run a sample of the tests with the newest Python of this machine, beside the one of the tests.
+
+``make test-newest`` calls it with options for pytest.  The sample has the tests that touch what
+differs between versions of Python: bytecode, syntax trees, pickling, sums, packaging, processes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tools.setup import ROOT
+
+OLDEST, NEWEST = (3, 11), (3, 14)
+"""The versions of Python that rtsim runs on."""
+SAMPLE = (
+    "tests/unit/test_wheel.py",
+    "tests/unit/test_source_hash.py",
+    "tests/unit/test_diverge.py::test_an_unordered_set",
+    "tests/unit/test_linear_derivatives.py",
+    "tests/unit/test_compiling.py",
+    "tests/unit/test_package.py",
+    "tests/unit/test_trust.py",
+    "tests/unit/test_record_file.py",
+    "tests/unit/test_discrete_refusals.py",
+    "tests/unit/test_blocks_scratch.py",
+    "tests/conformance/test_solvers.py",
+)
+_VERSION = "import sys; print(*sys.version_info[:2])"
+
+
+def candidates() -> Iterator[Path]:
+    """Yield the Pythons on PATH by their versions, and those that pyenv has installed."""
+    for minor in range(NEWEST[1], OLDEST[1] - 1, -1):
+        for folder in os.environ.get("PATH", "").split(os.pathsep):
+            if found := shutil.which(f"python3.{minor}", path=folder):
+                yield Path(found)
+    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv", "versions")
+    yield from sorted(versions.glob("*/bin/python3"))
+
+
+def version_of(python: Path) -> tuple[int, int] | None:
+    """Return the version of ``python``; ``None`` if it does not run or makes no environments."""
+    code = f"import ensurepip, venv; {_VERSION}"
+    try:
+        said = subprocess.run(
+            [python, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        ).stdout.split()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return int(said[0]), int(said[1])
+
+
+def newest(pythons: Iterable[Path]) -> tuple[tuple[int, int], Path] | None:
+    """Return version and path of the newest of ``pythons`` that rtsim runs on."""
+    found = ((version, path) for path in pythons if (version := version_of(path)) is not None)
+    suitable = [(version, path) for version, path in found if OLDEST <= version <= NEWEST]
+    return max(suitable, key=lambda one: one[0], default=None)
+
+
+def main(options: list[str]) -> int:
+    """Return pytest's exit status; 0 if the tests run with the newest Python anyway."""
+    here = sys.version_info[:2]
+    found = newest(candidates())
+    if found is None or found[0] <= here:
+        print(
+            f"newest: no Python newer than {here[0]}.{here[1]} is on PATH or in pyenv, so the "
+            "tests ran with this one only"
+        )
+        return 0
+    (major, minor), python = found
+    place = ROOT / (os.environ.get("VENV", ".venv") + "-newest")
+    environment = {
+        **os.environ, "VENV": str(place), "PYTHON": str(python),
+        "RTSIM_CACHE_DIR": str(place / "cache"),
+    }  # fmt: skip
+    if status := subprocess.call([ROOT / "tools" / "setup.sh", "dev"], env=environment):
+        return status
+    print(f"newest: {len(SAMPLE)} files of tests with Python {major}.{minor}", flush=True)
+    command = [str(place / "bin" / "python"), "-m", "pytest", *options, *SAMPLE]
+    return subprocess.call(command, cwd=ROOT, env=environment)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

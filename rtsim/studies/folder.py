@@ -135,8 +135,8 @@ class Folder:
         except (OSError, UnicodeDecodeError) as error:
             if path.is_dir() and _unbegun(path):
                 raise StudyError(
-                    f"the study in {path} ended before it began, so it has no runs; start it "
-                    f"again with rtsim study start SCENARIO -o {path}"
+                    f"{path} is not the folder of a study that has begun: it has no {PLAN}; start "
+                    f"it again with rtsim study start SCENARIO -o {path}"
                 ) from None
             raise StudyError(
                 f"{path} is not the folder of a study: {path / PLAN} cannot be read ({error})"

@@ -40,10 +40,11 @@ def column_digests(table: Any) -> dict[str, str]:
 
 def _digest(column: Any) -> str:
     arrow = pyarrow()
-    out = hashlib.sha256(f"{column.type} {len(column)}\n".encode())
+    out = hashlib.sha256(f"{len(column)}\n".encode())
     if arrow.types.is_list(column.type):
         out.update(json.dumps(column.value_lengths().to_pylist()).encode())
         column = column.flatten()
+    out.update(f"{column.type}\n".encode())
     if column.type in (arrow.float64(), arrow.int64(), arrow.int32()):
         out.update(np.asarray(column.is_valid()).tobytes())
         out.update(np.ascontiguousarray(column.fill_null(0).to_numpy()).tobytes())

@@ -80,7 +80,7 @@ def test_missing_runs_are_never_a_success() -> None:
     part.unlink()
     found = parsed(rtsim("show", "out", "--json"))
     assert (found["outcome"], found["rows"]) == ("undecided", 0)
-    assert found["why"] == "3 of 3 runs are missing"
+    assert found["why"] == "3 of 3 runs are missing: 0 to 2; type rtsim study resume out"
     again = parsed(rtsim("resume", "out", "--workers", "0", "--json"))
     assert (again["outcome"], again["rows"], again["exit_status"]) == ("undecided", 3, 0)
 

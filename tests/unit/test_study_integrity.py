@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,17 @@ def test_the_digest_is_that_of_the_rows_in_any_order(folder: Folder, tmp_path: P
     assert folder.digest != whole
 
 
+def test_histories_have_checksums_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = replace(STUDY, histories=["plant.x"])
+    folder = made_up("out", study, x_of, history=lambda _, t: t)
+    first = Path("out/histories/part-000001.parquet")
+    assert sum(len(runs) for runs, _ in folder.histories("plant.x")) == 28
+    shutil.copy(first, first.with_name("part-000002.parquet"))
+    with pytest.raises(StudyError, match="its name is histories/part-000001"):
+        list(folder.histories("plant.x"))
+
+
 def test_the_end_of_a_search_is_sealed(folder: Folder) -> None:
     folder.end(folder_module.Ended(28, "miss"))
     assert folder.ended == (28, "miss")
@@ -199,7 +211,7 @@ def test_what_a_killed_start_leaves_can_be_started(
     Path("out").mkdir()
     for name in left:
         Path("out", name).mkdir() if name.endswith("/") else Path("out", name).write_text("{")
-    with pytest.raises(StudyError, match="start it again with rtsim study start"):
+    with pytest.raises(StudyError, match="start it again with rtsim study"):
         resume("out")
     done = start("unstable", "out", STUDY)
     assert summarise(done)["states"]["ok"] == 28

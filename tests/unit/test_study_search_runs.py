@@ -134,7 +134,7 @@ def copy_of(folder: Folder, path: Path, keep: Callable[[int], bool]) -> Folder:
             values = {name: row[name] for name in ("peak", "peak.margin")}
             out.add(
                 Row(order, row["state"], row["cause"], row["reason"], row["ended_s"], values,
-                    row["digest"])
+                    row["digest"], sources=row["sources"], sources_sha256=row["sources_sha256"])
             )  # fmt: skip
     out.write()
     return out

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from hitl.building.build import PLAIN
 from hitl.controllers.sil import CASES, SilController
 from rtsim.core.errors import RtsimError, ScenarioError, ShapeError, UnknownName
-from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.signals import Signal, Signals, Vector, as_float64
 from rtsim.core.tag import Tag
 
 
@@ -85,7 +85,7 @@ class Sil:
         """
         for name, value in inputs.items():
             signal = _known(self.inputs, name)
-            self._held[self.inputs.slice(name)] = _shaped(signal, np.asarray(value), ())
+            self._held[self.inputs.slice(name)] = _shaped(signal, _array(value), ())
         answer = self._exchange()
         return Outputs(
             {
@@ -125,7 +125,7 @@ class Sil:
         return answer
 
     def _table(self, inputs: object) -> Vector:
-        table = np.asarray(inputs, dtype=np.float64)
+        table = as_float64(inputs, "an input")
         if table.ndim != 2 or table.shape[1] != self.inputs.size:
             raise ShapeError(
                 f"the inputs have shape {table.shape}; run() needs shape (k, "
@@ -134,7 +134,7 @@ class Sil:
         return table
 
     def _by_name(self, inputs: Mapping[str, ArrayLike]) -> Vector:
-        given = {_known(self.inputs, n).name: np.asarray(v) for n, v in inputs.items()}
+        given = {_known(self.inputs, n).name: _array(v) for n, v in inputs.items()}
         lengths = {n: len(v) if v.ndim else 0 for n, v in given.items()}
         if len(set(lengths.values())) != 1 or not all(v.ndim for v in given.values()):
             shapes = ", ".join(f"{n}: {v.shape}" for n, v in given.items()) or "none"
@@ -152,9 +152,15 @@ def _known(inputs: Signals, name: str) -> Signal:
     return inputs[name]
 
 
+def _array(value: object) -> Any:
+    """Return ``value`` as an array that keeps integers exact."""
+    found = np.asarray(value)
+    return np.asarray(value, dtype=object) if found.dtype.kind in "iuO" else found
+
+
 def _shaped(signal: Signal, value: Any, before: tuple[int, ...]) -> Vector:
     """Return ``value`` as doubles of shape ``before`` + (size,)."""
     expected = before + signal.shape
     if value.shape != expected:
         raise ShapeError(f"input {signal.name} has shape {value.shape}; expected {expected}")
-    return np.asarray(value, dtype=np.float64).reshape(*before, signal.size)
+    return as_float64(value, signal.name).reshape(*before, signal.size)

@@ -21,6 +21,7 @@ from hitl.building.pieces import preamble
 from hitl.building.toolchain import BuildError, CannotBuild, Toolchain
 from hitl.interface import Field, Interface
 from hitl.interface.c_text import KEYWORDS
+from hitl.interface.fields import limits
 
 _TOKEN = re.compile(
     r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*|->|\S'
@@ -78,7 +79,7 @@ def check_arguments(
     interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path],
     more: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Check that the type of each variable is the type of the C parameter or result.
+    """Check that no value changes between each variable and the C parameter or result.
 
     ``flags`` are the compiler flags of the unit, with the folder of ``rtsim_checks.h``; ``more``
     are the other headers of rtsim that the unit includes.  Arguments of macros and of functions
@@ -93,7 +94,7 @@ def check_arguments(
     lines = []
     for number, found in _expected(said).items():
         place, name = places[number], _canonical(found)
-        if name and not target.same(place.field.signal.type, name):
+        if name and not target.fits(place.field.signal.type, name, place.sets):
             lines.append(_complaint(interface, place, name))
     if lines:
         raise refused(dict.fromkeys(lines))
@@ -102,9 +103,11 @@ def check_arguments(
 def _complaint(interface: Interface, place: _Place, name: str) -> str:
     signal = place.field.signal
     what = "sets" if place.sets else "passes"
+    whole = "int" in signal.type and "float" not in name and "double" not in name
+    wider = f", or give {signal.name} a type that holds each {name}" if whole and place.sets else ""
     text = (
         f"{signal.name} is {signal.type} here and {name} in C, where {place.statement!r} {what} "
-        "it: make them the same"
+        f"it: make them the same{wider}"
     )
     return located(interface, place.field.line, text)
 
@@ -279,10 +282,13 @@ class _Target:
                 found[kind] = int(size)
         return cls(found.get("int", 4), found.get("long", 8), found.get("double", 8), signed)
 
-    def same(self, type: str, name: str) -> bool:
-        """Return True if ``type`` of an interface file matches the C type ``name``.
+    def fits(self, type: str, name: str, sets: bool) -> bool:
+        """Return True if each value survives between ``type`` and the C type ``name``.
 
-        Any integer type of C matches a bool, and an enumeration matches any integer type.
+        ``type`` is that of a signal, which ``name`` sets, or which is passed as ``name``.  An
+        integer may become a wider one, because an int has another size on another target.  A
+        floating-point type must be the same, because tolerances depend on it.  Any integer type of
+        C matches a bool, and an enumeration matches any integer type.
         """
         floating = name in ("float", "double", "long double")
         if type == "bool":
@@ -296,5 +302,11 @@ class _Target:
         sizes = {
             "char": 1, "short": 2, "int": self.int_bytes, "long": self.long_bytes, "long long": 8
         }  # fmt: skip
+        if kind not in sizes:
+            return True
         unsigned = name.startswith("unsigned") or (name == "char" and not self.char_is_signed)
-        return kind not in sizes or type == f"{'u' * unsigned}int{8 * sizes[kind]}"
+        theirs_low, theirs_high = limits(f"{'u' * unsigned}int{8 * sizes[kind]}")
+        low, high = limits(type)
+        if sets:
+            return low <= theirs_low and theirs_high <= high
+        return theirs_low <= low and high <= theirs_high

@@ -40,7 +40,7 @@ from hitl.building.reading import (
 )
 from hitl.building.sketch_text import cpp_text
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
-from hitl.building.unit import ARDUINO, ARDUINO_HOST, SUPPORT, support_of, unit_text
+from hitl.building.unit import ARDUINO_FLAGS, ARDUINO_HOST, SUPPORT, support_of, unit_text
 from hitl.building.width import MACHINE, check_width
 from hitl.interface import Interface, load_interface
 from hitl.interface.language import is_cpp, is_sketch
@@ -156,7 +156,7 @@ class _Job:
         """Folder of the interface file; paths in flags are relative to this folder."""
         self.flags = _flags(kind, toolchain)
         folders = (f"-I{folder}" for folder in interface.include)
-        arduino = [f"-I{ARDUINO}"] if interface.language.clock else []
+        arduino = ARDUINO_FLAGS if interface.language.clock else ()
         self.users = [*folders, *arduino, *interface.flags]
         self.support = [SUPPORT / name for name in _SUPPORT]
         self.arduino = ARDUINO_HOST if arduino else ()

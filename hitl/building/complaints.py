@@ -32,6 +32,8 @@ _HINTS = (
     ("protected", "name a public member, or call a public method in initialize or step"),
     ("was not declared", "name its header under headers"),
     ("undeclared identifier", "name its header under headers"),
+    ("subscripted value", "give the shape that the variable has in C"),
+    ("for array subscript", "give the shape that the variable has in C"),
     ("bit-field", "copy it to a variable in an inline function of a header; name that variable"),
 )
 _MOST = 3

@@ -10,8 +10,11 @@ OWN = ("-O2", "-g", *ALWAYS)
 """Flags for rtsim's own code in C or C++."""
 C, CPP = ("-std=gnu11",), ("-x", "c++", "-std=gnu++17")
 """Flags that choose the language of rtsim's own C, and of a unit in C++."""
-UNLOADABLE = ("-fno-gnu-unique",)
-"""Flags of gcc for C++: without them, copies of a library in one process share static variables."""
+UNLOADABLE = ("-fno-gnu-unique", "-fno-lifetime-dse")
+"""Flags of gcc for C++.
+
+Without the first, copies of a library in one process share static variables.  Without the second,
+the compiler may assume that nobody has written to an object's memory before its constructor."""
 EXACT = ("-fno-fast-math", "-fno-finite-math-only")
 """Flags that follow the controller's own: the checks of values need NaN and infinity."""
 ENTRY_POINTS = (

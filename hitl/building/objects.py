@@ -66,7 +66,10 @@ def declared(objects: list[CppObject]) -> Iterator[tuple[int, str]]:
     yield (
         0,
         "static void rtsim_construct(void)\n{\n"
-        "  for (unsigned long k = 0; k < sizeof rtsim_memory; k++) rtsim_memory[k] = 0;\n"
+        "  static unsigned char pattern = 0x01; /* in its inverse, a float is -1.7e38 */\n"
+        "  volatile unsigned char *const bytes = rtsim_memory; /* so that none is left out */\n"
+        "  pattern = (unsigned char)~pattern;\n"
+        "  for (unsigned long k = 0; k < sizeof rtsim_memory; k++) bytes[k] = pattern;\n"
         "  new (rtsim_place{rtsim_memory}) rtsim_objects();\n  rtsim_constructed = true;\n}",
     )
     yield (

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
-from hitl.building.assertions import assertions
+import numpy as np
+
+from hitl.building.assertions import assertions, element_of
 from hitl.building.objects import declared, objects_of
 from hitl.interface import Field, Interface
+from hitl.interface.fields import limits
 
 _ERRORS = (
     "implicit-function-declaration",  # without its header, C would pass doubles as ints
@@ -45,7 +49,6 @@ def preamble(interface: Interface, support: Iterable[str], file: str) -> Iterato
         yield from _declarations(interface, file)
     for fields, are_written in ((written, True), (interface.output_fields, False)):
         yield from (at(f.line, file, assertions(f, are_written, cpp)) for f in fields)
-    yield '#line 1 "the generated unit"'
 
 
 def errors_of(cpp: bool) -> tuple[str, ...]:
@@ -54,8 +57,11 @@ def errors_of(cpp: bool) -> tuple[str, ...]:
 
 
 def at(line: int, file: str, text: str) -> str:
-    """Return ``text`` after a ``#line`` directive, so that errors name ``line`` of ``file``."""
-    return f'#line {line} "{_quoted(file)}"\n{text}'
+    """Return ``text`` between ``#line`` directives, so that its errors name ``line`` of ``file``.
+
+    The lines after it belong to the generated unit again: they must not name a line of ``file``.
+    """
+    return f'#line {line} "{_quoted(file)}"\n{text}\n#line 1 "the generated unit"'
 
 
 def calls(interface: Interface, key: str, statements: Iterable[str], file: str) -> Iterator[str]:
@@ -71,17 +77,50 @@ def over(count: int, body: str) -> str:
     return f"  for (unsigned rtsim_k = 0; rtsim_k < {count}u; rtsim_k++) {{ {body} }}"
 
 
+def cleared(interface: Interface) -> Iterator[str]:
+    """Yield the C lines that give each variable of the unit itself the value of a new process.
+
+    An input gets its initial value, and another variable 0.  Then a second initialisation finds the
+    same as the first: the controller cannot reset variables that it does not have.
+    """
+    for place in filter(lambda place: place.declared, interface.fields):
+        yield f"  __builtin_memset(&{place.lvalue}, 0, sizeof {place.lvalue});"
+    for place in interface.input_fields:
+        if place.declared and place.given:
+            for k, value in enumerate(np.broadcast_to(place.signal.initial, place.signal.size)):
+                if raw := _literal(place, float(value)):
+                    yield f"  {element_of(place, str(k))} = {raw};"
+
+
+def _literal(place: Field, value: float) -> str:
+    """Return the raw value of ``value`` in C; "" for a raw 0."""
+    type = place.signal.type
+    if type.startswith("float"):
+        text = '__builtin_nan("")' if math.isnan(value) else value.hex()
+        text = f"{'-' * (value < 0)}__builtin_inf()" if math.isinf(value) else text
+        return f"(rtsim_{type}){text}" if value else ""
+    if type == "bool":
+        return "1" if value else ""
+    low, high = limits(type)
+    raw = min(max(round((value - place.bias) / place.scale), low), high)
+    suffix = "ULL" if type == "uint64" else "LL"
+    whole = f"({raw + 1}{suffix} - 1)" if raw == -(2**63) else f"{raw}{suffix}"
+    return f"(rtsim_{type}){whole}" if raw else ""
+
+
 def in_order(interface: Interface, settle: Iterable[str], file: str) -> list[str]:
     """Return the C lines of the initialisation.
 
-    ``settle`` are the lines that set the parameters.  They precede or follow the calls of
-    ``initialize``, as the interface file demands.
+    Variables of the unit are cleared and objects of C++ constructed first.  ``settle`` are the
+    lines that set the parameters.  They precede or follow the calls of ``initialize``, as the
+    interface file demands.
     """
     initialize = list(calls(interface, "initialize", interface.initialize, file))
     first, second = list(settle), initialize
     ordered = [*first, *second] if interface.parameters_first else [*second, *first]
     constructs = interface.language.cpp and interface.objects
-    return ["  rtsim_end_objects();", "  rtsim_construct();", *ordered] if constructs else ordered
+    before = ["  rtsim_end_objects();", *cleared(interface)] if constructs else cleared(interface)
+    return [*before, *(["  rtsim_construct();"] if constructs else []), *ordered]
 
 
 def ending(interface: Interface, file: str) -> Iterator[str]:

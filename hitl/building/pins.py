@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hitl.interface import Interface
+from hitl.interface.language import WRAP
 from hitl.interface.pins import SERIAL
 
 
 def start_pins(interface: Interface) -> Iterator[str]:
     """Yield the lines before the initialisation: the clock begins, and inputs are declared."""
-    if interface.language.clock is None:
+    clock = interface.language.clock
+    if clock is None:
         return
+    if clock.start_us:
+        yield f"  rtsim_clock_begin({clock.start_us % WRAP}u, {clock.start_ms % WRAP}u);"
     serial = any(place.pin == SERIAL for place in interface.output_fields)
     yield f"  rtsim_arduino_start({str(serial).lower()});"
     for place in interface.input_fields:
@@ -51,7 +55,7 @@ def clock_constants(interface: Interface) -> Iterator[str]:
     yield 'extern "C" {'
     yield "extern const long long rtsim_setup_us, rtsim_first_step_us;"
     yield "extern const bool rtsim_timer_is_avr;"
-    yield f"const long long rtsim_setup_us = {clock.setup_us};"
-    yield f"const long long rtsim_first_step_us = {clock.first_step_us};"
+    yield f"const long long rtsim_setup_us = {clock.start_us + clock.setup_us};"
+    yield f"const long long rtsim_first_step_us = {clock.start_us + clock.first_step_us};"
     yield f"const bool rtsim_timer_is_avr = {str(clock.timer == 'avr').lower()};"
     yield "}"

@@ -33,6 +33,8 @@ SUPPORT = Path(__file__).parent / "c"
 """Folder of ``rtsim_unit.h``."""
 ARDUINO = SUPPORT / "arduino"
 """Folder of rtsim's ``Arduino.h``."""
+ARDUINO_FLAGS = (f"-I{ARDUINO}", "-DARDUINO=10819")
+"""Flags for Arduino code on the host.  Libraries test ``ARDUINO`` before they include a header."""
 ARDUINO_HOST = tuple(ARDUINO / name for name in ("clock_host.cpp", "rtsim_arduino.cpp", "text.cpp"))
 """The sources of Arduino's functions on the host."""
 
@@ -76,8 +78,8 @@ def check(interface: Interface, toolchain: Toolchain | None = None, target: str 
     check_target(interface, target)
     toolchain = toolchain or find_toolchain(interface.language.cpp)
     check_width(interface, toolchain)
-    arduino = (ARDUINO,) if interface.language.clock else ()
-    folders = [f"-I{folder}" for folder in (SUPPORT, *arduino, *interface.include)]
+    arduino = ARDUINO_FLAGS if interface.language.clock else ()
+    folders = [*arduino, *(f"-I{folder}" for folder in (SUPPORT, *interface.include))]
     with TemporaryDirectory(prefix="rtsim-") as scratch, in_few_words(interface):
         unit = Path(scratch) / "unit.c"
         unit.write_text(unit_text(interface), encoding="utf-8")
@@ -113,7 +115,6 @@ def _initialize(interface: Interface, file: str) -> str:
             "  int rtsim_status;",
             "  rtsim_thrown[0] = 0;",
             "  rtsim_tick = 0;",
-            *_cleared(interface.output_fields),
             *start_pins(interface),
             *in_order(interface, settle, file),
             f"  return 0;\n}}{_caught(interface, 'RTSIM_THREW')}",
@@ -190,24 +191,21 @@ def _raw(place: Field) -> str:
     return f"(rtsim_{place.signal.type})rtsim_v"
 
 
-def _cleared(fields: Iterable[Field]) -> Iterable[str]:
-    """Yield C code that zeroes the outputs declared by the unit, until a slower step sets them."""
-    for place in fields:
-        if place.declared:
-            yield f"  __builtin_memset(&{place.lvalue}, 0, sizeof {place.lvalue});"
-
-
 def _notes(fields: Iterable[Field]) -> Iterable[str]:
     """Yield C code that stores the initial parameters.
 
-    A bool is read as a byte, because its value may be undefined.
+    A bool is read as a byte, because its value may be undefined.  An integer that no double holds
+    is stored as NaN.
     """
     at = 0
     for place in fields:
         type, element = place.signal.type, element_of(place, "rtsim_k")
         scaled = f" * {place.scale!r} + {place.bias!r}" if place.scaled else ""
         value = f"*(const unsigned char *)&{element} != 0" if type == "bool" else element
-        body = f"rtsim_own[{at}u + rtsim_k] = (double)({value}){scaled};"
+        own = f"(double)({value}){scaled}"
+        if type in ("int64", "uint64"):
+            own = f'rtsim_inexact_{type}({value}) ? __builtin_nan("") : {own}'
+        body = f"rtsim_own[{at}u + rtsim_k] = {own};"
         yield over(place.signal.size, body)
         at += place.signal.size
 

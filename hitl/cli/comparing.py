@@ -20,7 +20,7 @@ from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import tolerances
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
-from rtsim.record.verdict import Tolerance
+from rtsim.record.verdict import Tolerance, tolerance_of
 
 _path = click.Path(path_type=Path)
 _EVERY_NS = 200_000_000
@@ -63,7 +63,7 @@ class ComparisonOptions:
         """Return the tolerances by signal pattern; ``--abs 0`` requires equal bits."""
         every: dict[str, Tolerance] = {}
         if self.absolute is not None or self.relative is not None:
-            every["*"] = Tolerance(self.absolute or 0.0, self.relative or 0.0)
+            every["*"] = tolerance_of("*", (self.absolute or 0.0, self.relative or 0.0))
         some = tolerances(0.0, 0.0, self.single)
         return one_after_the_other(every, {p: Tolerance(*values) for p, values in some.items()})
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hitl.comparison.checks import INITIALIZED_AGAIN, Check
 from hitl.comparison.execution import Execution, clock_of, timed
-from hitl.controllers.protocols import Restartable, took_ns_of
+from hitl.controllers.protocols import Restartable, interface_of, took_ns_of
 from rtsim.components.controller import Controller
 from rtsim.components.protocols import Explaining, own_time, silence_s
 from rtsim.core.clock import stopwatch
@@ -25,6 +25,10 @@ from rtsim.record.verdict import short
 Table = NDArray[np.float64]
 Observer = Callable[[int, int], None]
 """A function called after each step with two numbers: the completed steps and all steps."""
+_ONCE = (
+    "if a reset of the processor always comes before initialize, write initialize_once = true "
+    "under [code] of the interface file"
+)
 MOST_AGAIN = 1000
 """The largest number of steps that are repeated after the second initialisation."""
 
@@ -94,7 +98,8 @@ class Driven:
                 self._failed(step, error)
                 return None
             return Check(
-                INITIALIZED_AGAIN, f"the C code fails when it is initialised a second time: {error}"
+                INITIALIZED_AGAIN,
+                f"the C code fails when it is initialised a second time: {error}; {_ONCE}",
             )
         return Check(INITIALIZED_AGAIN)
 
@@ -109,7 +114,21 @@ class Driven:
         return (
             f"after a second initialisation, {column} is {float(answer[at])!r} at step {step} "
             f"({short(self._tag(step))}); after the first it was {float(before[at])!r} on the same "
-            "inputs: initialize does not reset everything that a run changes"
+            f"inputs: {self._remedy()}"
+        )
+
+    def _remedy(self) -> str:
+        """Return why the second initialisation gave other answers, and what to type."""
+        interface = interface_of(self.translation)
+        resets = (
+            "initialize does not reset everything that a run changes; reset the rest there, or, "
+            f"{_ONCE}"
+        )
+        if interface is None or not (interface.language.cpp and interface.objects):
+            return resets
+        return (
+            f"a constructor of {', '.join(interface.objects)} leaves a member without a value; "
+            f"give each member one, such as float sum = 0. Or {resets}"
         )
 
     def execution(self, period: Period | None) -> Execution | None:

@@ -146,14 +146,13 @@ class OpenLoop(Judged):
         """Return a sentence that says that all steps agree, or where the first failure is."""
         if self.error:
             return f"{self.name}: {self.error}"
+        problems = [_about_it(self.name, check.problem) for check in self.checks if check.problem]
         if self.failures:
             moment = self.first_moment
-            if moment is None:
-                return f"{self.name}.{self.failures[0].name}: {self.failures[0].reason}"
-            return moment.in_words
-        for check in self.checks:
-            if check.problem:
-                return _about_it(self.name, check.problem)
+            first = f"{self.name}.{self.failures[0].name}: {self.failures[0].reason}"
+            return "\n".join([first if moment is None else moment.in_words, *problems])
+        if problems:
+            return problems[0]
         if not self.exercise.any:
             return f"{self.name}: {self.exercise.nothing}"
         close = max(self.signals, key=lambda s: s.share)

@@ -186,4 +186,5 @@ def _ranks(values: NDArray[Any], whole: type[np.signedinteger[Any]]) -> NDArray[
 def _shares(gap: Vector, allowed: Vector) -> Vector:
     """Return the difference divided by the tolerance; infinite if the tolerance is 0."""
     some = (allowed > 0) & np.isfinite(gap)
-    return np.divide(gap, allowed, out=np.where(gap > 0, math.inf, 0.0), where=some)
+    with np.errstate(over="ignore"):
+        return np.divide(gap, allowed, out=np.where(gap > 0, math.inf, 0.0), where=some)

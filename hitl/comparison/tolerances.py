@@ -18,7 +18,7 @@ from hitl.controllers.protocols import interface_of
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import EXACT, LARGE, Tolerance, Values
+from rtsim.record.verdict import EXACT, LARGE, Tolerance, Values, tolerance_of
 
 Tolerances = Mapping[str, Tolerance | tuple[float, float]]
 
@@ -143,16 +143,12 @@ def one_after_the_other(*rules: Mapping[str, Tolerance]) -> dict[str, Tolerance]
 
 
 def checked(tolerances: Tolerances | None) -> dict[str, Tolerance]:
-    """Return ``tolerances`` by pattern; raises :class:`ScenarioError` for a negative or NaN one."""
-    out = {}
-    for pattern, values in (tolerances or {}).items():
-        if len(values) != 2 or any(not v >= 0 for v in values):
-            raise ScenarioError(
-                f"the tolerance {tuple(values)} of {pattern!r} is not valid; give two numbers "
-                ">= 0: (absolute, relative)"
-            )
-        out[pattern] = Tolerance(*values)
-    return out
+    """Return ``tolerances`` by pattern.
+
+    Raises :class:`ScenarioError` for a tolerance that is negative or not finite.
+    """
+    given = tolerances or {}
+    return {pattern: tolerance_of(pattern, values) for pattern, values in given.items()}
 
 
 def declared(controllers: Iterable[object]) -> dict[str, Tolerance]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from hitl.interface import Interface
+from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
 
 KEEP = np.array([0x7FF8727473696D21], np.uint64).view(np.float64)[0]
@@ -26,6 +27,9 @@ class GivenParameters:
         self.own: Vector | None = None
         """(k,): the values of the C code before any was set; ``None`` until they are known."""
         self.unnamed = unnamed(interface, values)
+        self._names = interface.parameters.columns
+        whole = [("int" in s.type, s.size) for s in interface.parameters]
+        self._whole = np.array([is_int for is_int, n in whole for _ in range(n)], np.bool_)
         self._left = np.zeros(len(self.values), np.bool_)
         for name in self.unnamed:
             self._left[interface.parameters.slice(name)] = True
@@ -38,8 +42,16 @@ class GivenParameters:
         return out
 
     def learn(self, own: Vector) -> None:
-        """Store the values ``own`` (k,) that the C code has reported."""
+        """Store the values ``own`` (k,) that the C code has reported.
+
+        Raises :class:`ControllerError` for a value in use that no float64 represents.
+        """
         if self.own is None and len(own) == len(self.values):
+            for at in np.flatnonzero(np.isnan(own) & self._left & self._whole):
+                raise ControllerError(
+                    f"the C code gives {self._names[at]} an integer above 2^53 that no float64 "
+                    "represents; give the parameter an initial value, or leave it out"
+                )
             self.own = np.array(own, np.float64)
             self.values[self._left] = self.own[self._left]
 

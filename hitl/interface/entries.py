@@ -8,7 +8,7 @@ from hitl.interface.c_text import fault_of_statement
 from hitl.interface.fields import whole
 from hitl.interface.tables import Table
 
-KEYS = ("objects", "initialize", "step", "terminate", "parameters")
+KEYS = ("objects", "initialize", "initialize_once", "step", "terminate", "parameters")
 _STEP = ("call", "every", "offset")
 WHEN = ("after initialize", "before initialize")
 
@@ -29,6 +29,19 @@ def read_statements(code: Table, key: str) -> tuple[str, ...]:
     Raises :class:`InterfaceError` for a text that is no statement.
     """
     return tuple(_statement(code, key, text, k) for k, text in enumerate(code.texts(key)))
+
+
+def read_once(code: Table) -> bool:
+    """Return True if the controller is initialised only once in a process.
+
+    Raises :class:`InterfaceError` for another value than true or false.
+    """
+    value = code.data.get("initialize_once", False)
+    if not isinstance(value, bool):
+        raise code.error(
+            "initialize_once", f"initialize_once = {value!r} is not valid; write true or false"
+        )
+    return value
 
 
 def read_parameters_first(code: Table) -> bool:

@@ -41,7 +41,13 @@ from typing import Any
 
 from hitl.interface import language as languages
 from hitl.interface.entries import KEYS as CODE_KEYS
-from hitl.interface.entries import StepEntry, read_parameters_first, read_statements, read_steps
+from hitl.interface.entries import (
+    StepEntry,
+    read_once,
+    read_parameters_first,
+    read_statements,
+    read_steps,
+)
 from hitl.interface.fields import KEYS, Field, exact, read_field
 from hitl.interface.language import Language
 from hitl.interface.lines import InterfaceError, Lines
@@ -98,6 +104,8 @@ class Interface:
     any_period: bool = False
     """True if the controller's step does not depend on the period."""
     language: Language = Language()
+    initialize_once: bool = False
+    """True if a reset of the processor always precedes ``initialize``: each run has a process."""
 
     @property
     def restarts(self) -> bool:
@@ -106,7 +114,9 @@ class Interface:
         A sketch cannot: its global objects get their first values only from a reset.
         """
         sketch = any(languages.is_sketch(path) for path in self.sources)
-        return not sketch and bool(self.initialize or (self.language.cpp and self.objects))
+        return not (sketch or self.initialize_once) and bool(
+            self.initialize or (self.language.cpp and self.objects)
+        )
 
     @property
     def inputs(self) -> Signals:
@@ -273,6 +283,7 @@ class _Reader:
             lines=self.lines,
             any_period=self._any_period(),
             language=language,
+            initialize_once=read_once(code),
         )
 
     def _changes(self, top: Table) -> dict[str, Any]:

@@ -14,13 +14,19 @@ SKETCH = ".ino"
 CPP_SUFFIXES = (".cpp", ".cc", ".cxx", ".C", SKETCH)
 """Suffixes of the sources that a C++ compiler compiles."""
 AVR, EXACT = "avr", "exact"
-_KEYS = ("timer", "setup", "first_step")
-_MOST_S = 4000.0  # micros() overflows after 4295 s
+_KEYS = ("timer", "start", "setup", "first_step")
+_MOST_S = 4000.0
+WRAP = 2**32
+"""The number of values of a clock of 32 bits: micros() is 0 again after 4294.967296 s."""
+_MOST_START_S = WRAP / 1000  # millis() is 0 again
 
 
 @dataclass(frozen=True)
 class ArduinoClock:
-    """The clock that ``millis()`` and ``micros()`` read in SIL; all times in µs since the reset."""
+    """The clock that ``millis()`` and ``micros()`` read; all times in µs.
+
+    The times of setup and of the first step are since the reset, and apply to SIL only.
+    """
 
     timer: str = AVR
     """``"avr"``: ``micros()`` has steps of 4 µs and ``millis()`` of 1.024 ms, as in the core for
@@ -29,6 +35,15 @@ class ArduinoClock:
     """Time at which the controller is initialised."""
     first_step_us: int = 10_000
     """Time of the step at the simulated time 0."""
+    start_us: int = 0
+    """What the clock shows at the reset, on the host and on a board, to test its wrap-around."""
+
+    @property
+    def start_ms(self) -> int:
+        """What ``millis()`` shows at the reset."""
+        if self.timer == AVR:
+            return self.start_us // 1024 * 128 // 125
+        return self.start_us // 1000
 
 
 @dataclass(frozen=True)
@@ -117,10 +132,11 @@ def _clock(table: Table) -> ArduinoClock:
     if first < setup:
         text = f"first_step = {first / 1e6:g} s is before setup = {setup / 1e6:g} s"
         raise table.error("first_step", f"{text}; give a later time")
-    return ArduinoClock(timer, setup, first)
+    start = _micros(table, "start", 0, _MOST_START_S)
+    return ArduinoClock(timer, setup, first, start)
 
 
-def _micros(table: Table, key: str, default: int) -> int:
+def _micros(table: Table, key: str, default: int, most: float = _MOST_S) -> int:
     data: Mapping[str, object] = table.data
     if key not in data:
         return default
@@ -128,7 +144,10 @@ def _micros(table: Table, key: str, default: int) -> int:
         value = number(data[key])
     except (TypeError, ValueError, ZeroDivisionError) as error:
         raise table.error(key, f"{key}: {error}") from None
-    if not 0.0 <= value <= _MOST_S:
-        text = f"{key} = {value:g} is not a time in s since the reset, from 0 to {_MOST_S:g}"
-        raise table.error(key, text)
+    if not 0.0 <= value <= most:
+        text = f"{key} = {value:g} is not a time in s since the reset, from 0 to {most:g}"
+        hint = (
+            "; to test the wrap-around of micros(), write start = 4294.9" if most == _MOST_S else ""
+        )
+        raise table.error(key, text + hint)
     return round(value * 1e6)

@@ -12,16 +12,20 @@ THREW = 0x20000000
 THROWN_BYTES = 256
 """Bytes of the text of what was thrown, as in ``rtsim_unit.h``."""
 
-_UNDECLARED = "rtsim_undeclared: "
-"""Begin of the text of an exception for what the interface file lacks (``rtsim_arduino.cpp``)."""
+_UNDECLARED, _WRAPPED = "rtsim_undeclared: ", "rtsim_wrapped: "
+"""Begins of the texts of exceptions for what the interface file lacks (``rtsim_arduino.cpp``), and
+for a clock that this host cannot continue (``clock_host.cpp``)."""
 MISFIT = "the interface file does not fit the code: "
 """Begin of the text of the error for what the interface file lacks."""
 
 
 def misfit(thrown: str) -> str:
     """Return what the interface file lacks for the code, as a clause; "" for other exceptions."""
-    _, found, lacking = thrown.partition(_UNDECLARED)
-    return f"{MISFIT}{lacking}" if found else ""
+    for sign in (_UNDECLARED, _WRAPPED):
+        _, found, lacking = thrown.partition(sign)
+        if found:
+            return f"{MISFIT}{lacking}"
+    return ""
 
 
 def refusal(

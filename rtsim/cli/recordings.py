@@ -21,6 +21,7 @@ from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.pairing import what_both_have
 from rtsim.record.reading import Recording
+from rtsim.record.verdict import tolerance_of
 
 _path = click.Path(path_type=Path)
 _MICROSTEP = (
@@ -37,11 +38,12 @@ def tolerances(
     """Return the tolerances by pattern, from ``--abs``, ``--rel`` and ``--tol GLOB=ABS[,REL]``.
 
     ``--abs`` and ``--rel`` apply to ``"*"``.  If a pattern is given twice, the last one counts.
-    Raises :class:`ScenarioError` for a malformed ``--tol``.
+    Raises :class:`ScenarioError` for a malformed ``--tol``, and for a tolerance that is negative or
+    not finite.
     """
     out: dict[str, Tolerance | tuple[float, float]] = {}
     if absolute or relative:
-        out["*"] = Tolerance(absolute, relative)
+        out["*"] = tolerance_of("*", (absolute, relative))
     for text in single:
         pattern, equals, numbers = text.rpartition("=")
         try:
@@ -53,7 +55,7 @@ def tolerances(
                 f"--tol {text!r} is malformed; write --tol 'f16.*=ABS' or --tol 'f16.*=ABS,REL'"
             )
         out.pop(pattern, None)  # a repeated pattern counts at its last position
-        out[pattern] = Tolerance(values[0], values[1] if len(values) == 2 else 0.0)
+        out[pattern] = tolerance_of(pattern, (values[0], values[1] if len(values) == 2 else 0.0))
     return out
 
 

@@ -23,7 +23,7 @@ from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window
-from rtsim.record.comparison import Comparison, Tolerance
+from rtsim.record.comparison import Comparison
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.drift import SHARE, Growth, by_range, growth
 from rtsim.record.ending import RunEnding
@@ -31,6 +31,7 @@ from rtsim.record.exact import compare_exact
 from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording
 from rtsim.record.repeated import ended_otherwise
+from rtsim.record.verdict import tolerance_of
 from rtsim.runs.replay import changed_since, fed_tracks, rerun, scenario_of
 from rtsim.runs.resume import moment, nearest
 
@@ -245,7 +246,7 @@ def check(
     }
     held = Outcome.PASSED if recorded.trace_rows > fed else Outcome.UNDECIDED
     if absolute or relative or elsewhere:
-        asked = {"*": Tolerance(absolute, relative)} if absolute or relative else None
+        asked = {"*": tolerance_of("*", (absolute, relative))} if absolute or relative else None
         given = by_range(recorded) if asked is None else asked
         verdict = compare_recordings(recorded, again, given)
         fails = bool(verdict.failures) or ended is not None

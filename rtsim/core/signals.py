@@ -129,6 +129,24 @@ def _is_numeric(value: object) -> bool:
     return True
 
 
+def as_float64(value: object, name: str) -> NDArray[np.float64]:
+    """Return ``value`` as an array of float64, of its shape.
+
+    Raises :class:`ScenarioError` for an integer that no float64 represents, such as 2**53 + 1:
+    another number must not take its place.  ``name`` begins the message.
+    """
+    out = np.asarray(value, dtype=np.float64)
+    if np.abs(out).max(initial=0.0) >= 2.0**53:
+        given = np.asarray(value, dtype=object)
+        for exact, rounded in zip(given.flat, out.flat, strict=True):
+            if isinstance(exact, (int, np.integer)) and int(exact) != float(rounded):
+                raise ScenarioError(
+                    f"{name} = {exact} cannot be represented exactly as float64; integers up to "
+                    "2**53 can"
+                )
+    return out
+
+
 class Signals:
     """An ordered, immutable set of signals, and the layout of the vector that carries them.
 
@@ -202,14 +220,15 @@ class Signals:
         """Return a new flat vector (n,) of initial values; ``values`` (by name) override them.
 
         Raises :class:`UnknownName` for an unknown name, :class:`ShapeError` for a value of the
-        wrong length and :class:`ScenarioError` for a value outside its range.
+        wrong length and :class:`ScenarioError` for a value outside its range, or for an integer
+        that no float64 represents.
         """
         out = np.empty(self.size)
         for signal in self:
             out[self._slices[signal.name]] = signal.initial
         for name, value in (values or {}).items():
             where = self.slice(name)
-            given = np.asarray(value, dtype=np.float64).ravel()
+            given = as_float64(value, name).ravel()
             if given.size != where.stop - where.start:
                 raise ShapeError(
                     f"signal {name} has {where.stop - where.start} elements, but got "

@@ -44,6 +44,7 @@ from rtsim.record.verdict import (
     SignalResult,
     Tolerance,
     Values,
+    tolerance_of,
 )
 
 __all__ = [
@@ -240,18 +241,14 @@ def _checked(
     tolerances: Mapping[str, Tolerance | tuple[float, float]], baseline: Recording
 ) -> list[tuple[str, Tolerance]]:
     known = [f"{t.name}.{s}" for t in baseline.tracks.values() for s in _columns(t)]
-    for pattern, values in tolerances.items():
-        if any(not v >= 0 for v in values):
-            raise ScenarioError(
-                f"the tolerance {tuple(values)} of {pattern!r} is not valid; give two numbers "
-                ">= 0: (absolute, relative)"
-            )
+    rules = [(pattern, tolerance_of(pattern, values)) for pattern, values in tolerances.items()]
+    for pattern, _ in rules:
         if not fnmatch.filter(known, pattern):
             raise ScenarioError(
                 f"no signal matches {pattern!r}; names of signals are, for example, "
                 f"{', '.join(known[:3])}"
             )
-    return [(pattern, Tolerance(*values)) for pattern, values in tolerances.items()]
+    return rules
 
 
 def _columns(track: TrackData) -> dict[str, Signal | str]:

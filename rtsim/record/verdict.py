@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Kind, Signal
 from rtsim.core.tag import Tag
@@ -33,6 +35,20 @@ class Tolerance(NamedTuple):
 
     absolute: float = 0.0
     relative: float = 0.0
+
+
+def tolerance_of(pattern: str, values: Sequence[float]) -> Tolerance:
+    """Return ``values``, (absolute, relative), as the tolerance of ``pattern``.
+
+    Raises :class:`ScenarioError` unless both are finite and >= 0: with an infinite tolerance
+    everything would pass, and with NaN nothing could be compared.
+    """
+    if len(values) != 2 or not all(0.0 <= v < math.inf for v in values):
+        raise ScenarioError(
+            f"the tolerance {tuple(values)} of {pattern!r} is not valid; give two finite numbers "
+            ">= 0: (absolute, relative)"
+        )
+    return Tolerance(*values)
 
 
 EXACT = Tolerance()

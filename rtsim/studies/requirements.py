@@ -39,8 +39,11 @@ class Requirement:
                 f"the requirement of {self.result} has no limit; give below=, above= or both"
             )
         for limit in (self.below, self.above):
-            if limit is not None and math.isnan(limit):
-                raise ScenarioError(f"a limit of {self.result} is not a number; give a number")
+            if limit is not None and not math.isfinite(limit):
+                raise ScenarioError(
+                    f"a limit of {self.result} is {limit}, which every run or no run meets; give a "
+                    "finite number"
+                )
         if self.below is not None and self.above is not None and self.above > self.below:
             raise ScenarioError(
                 f"no result {self.result} is at least {self.above:g} and at most {self.below:g}; "

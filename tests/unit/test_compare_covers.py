@@ -10,6 +10,7 @@ import pytest
 from test_cli import data, rtsim
 
 from rtsim.cli.recordings import tolerances
+from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import Comparison, compare
@@ -64,6 +65,22 @@ def signal(found: Comparison, name: str) -> SignalResult:
 
 
 LONG = [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("wrong", ["inf", "nan", "-1"])
+@pytest.mark.parametrize("option", ["--abs", "--rel", "--tol", "--tol of the relative"])
+def test_a_tolerance_that_everything_or_nothing_passes_is_refused(wrong: str, option: str) -> None:
+    rules: dict[str, tuple[float, float, tuple[str, ...]]] = {
+        "--abs": (float(wrong), 0.0, ()),
+        "--rel": (0.0, float(wrong), ()),
+        "--tol": (0.0, 0.0, (f"p.x={wrong}",)),
+        "--tol of the relative": (0.0, 0.0, (f"p.x=0,{wrong}",)),
+    }
+    with pytest.raises(ScenarioError, match="give two finite numbers >= 0"):
+        tolerances(*rules[option])
+    given = (0.0, float(wrong)) if "rel" in option else (float(wrong), 0.0)
+    with pytest.raises(ScenarioError, match="give two finite numbers >= 0"):
+        compare(run(LONG), run(LONG[::-1]), {"*": given})
 
 
 @pytest.mark.parametrize("reason", ["error", "interrupted", "quit", "restored"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -9,16 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from arduino_parts import rows_of
+from c_parts import with_gcc
 from click.testing import CliRunner
 from emulated_board_parts import need
 
 from hitl.building.sketch_text import cpp_text
+from hitl.comparison.open_loop import open_loop
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
 from hitl.interface import InterfaceError, load_interface
 from rtsim.cli import main
+from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "hitl" / "examples" / "arduino"
@@ -142,6 +148,74 @@ def test_a_library_that_checks_millis_skips_steps_in_sil() -> None:
     assert rows[-1, 1] == 70  # of 300, as on the emulated board
 
 
+UNSET = """
+class Sum {
+  public:
+    Sum() : steps_(0), on_(false) {}
+    double step(double by) { steps_++; return on_ ? 0.0 : sum_ += by; }
+  private:
+    int steps_;
+    bool on_;
+    %s sum_;
+};
+"""
+
+
+def rows(running: SilController, inputs: list[float]) -> list[float]:
+    out = []
+    for value in inputs:
+        running.send(Tag(0), np.array([value]))
+        answer = running.receive(Tag(0), 10.0)
+        assert answer is not None
+        out.append(float(answer[0]))
+    return out
+
+
+def sums(folder: Path, member: str) -> Path:
+    (folder / "sum.hpp").write_text(UNSET % member)
+    path = folder / "sum.toml"
+    text = TOML.replace("counter.hpp", "sum.hpp").replace("weight = {}\n", "")
+    path.write_text(text.replace("Counter counter(&weight)", "Sum counter"))
+    return path
+
+
+BUILDS = [
+    ("plain", "", "float"), ("plain", "", "double"), ("plain", "", "int"), ("plain", "", "long"),
+    pytest.param("sanitize", "", "float", marks=with_gcc),
+    pytest.param("coverage", "", "float", marks=with_gcc),
+    ("plain", "ziglang", "float"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "package", "member"), BUILDS)
+def test_a_member_without_a_value_is_found_in_each_build(
+    kind: str, package: str, member: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if package:
+        monkeypatch.setenv("CC", f"{sys.executable} -m {package} cc")
+    running = SilController(sums(tmp_path, member), kind=kind, cases=None).fresh()
+    try:
+        first = rows(running, [1.0])[0]
+        assert abs(first) > 1e6
+        assert running.restart()
+        assert rows(running, [1.0])[0] != first
+    finally:
+        running.close()
+
+
+def test_a_member_without_a_value_is_named_with_what_to_write(tmp_path: Path) -> None:
+    def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+        s[0] += u[0]
+        y[0] = s[0]
+
+    design = PythonController(law, Signals("by"), Signals("total"), memory=Signals("sum"))
+    translation = SilController(sums(tmp_path, "double"), cases=None)
+    found = open_loop(design.fresh(), translation.fresh(), np.ones((3, 1)))
+    assert not found.ok
+    assert "a constructor of Sum counter leaves a member without a value" in found.in_words
+    assert "give each member one, such as float sum = 0" in found.in_words
+
+
 @pytest.mark.system("avr-gcc")
 def test_five_sketches_and_libraries_agree_with_the_emulated_board() -> None:
     """Their clocks too: the regulator skips the same steps."""
@@ -161,6 +235,99 @@ def test_five_sketches_and_libraries_agree_with_the_emulated_board() -> None:
         board = rows_of(BoardController(interface, cases=None), inputs)
         assert np.array_equal(board, rows_of(InProcess(interface.path), inputs)), name
         assert len(np.unique(board, axis=0)) > 1, name
+
+
+WRAP = """
+unsigned long last;
+void setup() { last = %s(); }
+void loop() {
+    unsigned long now = %s();
+    digitalWrite(8, digitalRead(2) && now - last < 1000UL);
+    analogWrite(9, now >> %d);
+    last = now;
+}
+"""
+WRAP_TOML = """
+name = "wrap"
+arduino.start = %s
+period = "1/20"
+sources = ["wrap.ino"]
+[inputs]
+level = { pin = "D2", type = "bool" }
+[outputs]
+%s
+top = { pin = "D9", type = "uint8" }
+"""
+
+
+def wrapping(folder: Path, call: str, start: str) -> Path:
+    (folder / "wrap.ino").write_text(WRAP % (call, call, 24))
+    path = folder / "wrap.toml"
+    path.write_text(WRAP_TOML % (start, 'near = { pin = "D8", type = "bool" }'))
+    return path
+
+
+@pytest.mark.system("avr-gcc")
+@pytest.mark.parametrize(("call", "start"), [("micros", "4294.5"), ("millis", "4294966.8")])
+def test_a_clock_that_begins_shortly_before_its_wrap_around_passes_it_on_a_board(
+    call: str, start: str, tmp_path: Path
+) -> None:
+    """A difference of times is right there in 32 bits; it is below 1000 ms, not below 1000 us."""
+    need("avr8js")
+    interface = load_interface(wrapping(tmp_path, call, start))
+    near, top = rows_of(BoardController(interface, cases=None), np.ones((14, 1))).T.tolist()
+    assert top[0] == 255.0
+    assert top[-1] == 0.0
+    assert top == sorted(top, reverse=True)
+    assert set(near[1:]) == {float(call == "millis")}
+
+
+def exchange(running: SilController | InProcess, tag: Tag) -> None:
+    running.send(tag, np.ones(1))
+    assert running.receive(tag, 10.0) is not None
+
+
+@pytest.mark.parametrize(("call", "start"), [("micros", "4294.5"), ("millis", "4294966.8")])
+@pytest.mark.parametrize("kind", [SilController, InProcess])
+def test_a_clock_beyond_its_wrap_around_is_an_error_on_a_host_of_64_bits(
+    kind: type, call: str, start: str, tmp_path: Path
+) -> None:
+    if struct.calcsize("l") == 4:
+        pytest.skip("unsigned long has 32 bits here, as on a board")
+    running = kind(wrapping(tmp_path, call, start)).fresh()
+    try:
+        for k in range(5):
+            exchange(running, Tag(k * 50_000_000))
+        tag = Tag(600_000_000)
+        with pytest.raises(ControllerError, match=rf"{call}\(\) is beyond .*on an emulated board"):
+            exchange(running, tag)
+    finally:
+        running.close()
+
+
+def test_a_start_before_which_no_clock_can_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InterfaceError, match=r"start = -1 is not a time in s"):
+        load_interface(wrapping(tmp_path, "micros", "-1"))
+    path = wrapping(tmp_path, "micros", "0")
+    path.write_text(path.read_text().replace("start = 0", "setup = 4294"))
+    with pytest.raises(InterfaceError, match=r"from 0 to 4000; .* write start = 4294.9"):
+        load_interface(path)
+
+
+def test_a_library_source_finds_arduino_defined_before_its_first_include(tmp_path: Path) -> None:
+    """As PID_v1 does: without the macro it would include WProgram.h."""
+    (tmp_path / "lib.h").write_text("int lib_step(int x);\n")
+    (tmp_path / "lib.cpp").write_text(
+        '#if ARDUINO >= 100\n#include "Arduino.h"\n#else\n#include "WProgram.h"\n#endif\n'
+        '#include "lib.h"\nint lib_step(int x) { return x + (int)(millis() & 0); }\n'
+    )
+    path = tmp_path / "lib.toml"
+    path.write_text(
+        'name = "lib"\narduino = true\nperiod = "1/10"\nsources = ["lib.cpp"]\n'
+        'headers = ["lib.h"]\n[code]\nstep = "y = lib_step(x)"\n'
+        '[inputs]\nx = { type = "int16" }\n[outputs]\ny = { type = "int32" }\n'
+    )
+    assert rows_of(InProcess(path), np.array([[3.0]])).tolist() == [[3.0]]
 
 
 def test_a_sketch_cannot_be_initialised_again() -> None:

@@ -62,9 +62,11 @@ WRONG = [
     ("y = wide(x)", "float32", "float64", "x is float32 here and double in C"),
     ("y = two((struct laws *)0, x, n)", "int32", "float32", "x is int32 here and float in C"),
     ("y = two((struct laws *)0, 1.0f, x)", "float32", "float32", "x is float32 here and int in C"),
-    ("y = whole(x)", "int16", "int32", "x is int16 here and int in C"),
+    ("y = whole(x)", "int64", "int32", "x is int64 here and int in C"),
+    ("y = whole(n)", "int8", "int16", "y is int16 here and int in C"),
     ("y = whole(x)", "uint32", "int32", "x is uint32 here and int in C"),
-    ("y = longer(x)", "int32", "int64", "x is int32 here and long in C"),
+    ("y = longer(x)", "uint64", "int64", "x is uint64 here and long in C"),
+    ("y = byte(x)", "uint16", "uint8", "x is uint16 here and unsigned char in C"),
     ("y = byte(x)", "int8", "uint8", "x is int8 here and unsigned char in C"),
     ("y = yes(x)", "uint8", "bool", "x is uint8 here and _Bool in C"),
     ("y = mode(x)", "float32", "int32", "x is float32 here and colour in C"),
@@ -110,6 +112,10 @@ RIGHT = [
     ("y = wide(x)", "float64", "float64"),
     ("y = two((struct laws *)0, x, n)", "float32", "float32"),
     ("y = whole(n)", "int8", "int32"),
+    ("y = whole(x)", "int16", "int32"),
+    ("y = whole(x)", "uint16", "int64"),
+    ("y = longer(x)", "int32", "int64"),
+    ("y = byte(x)", "uint8", "int16"),
     ("y = longer(x)", "int64", "int64"),
     ("y = byte(x)", "uint8", "uint8"),
     ("y = letter(x)", "int8", "int8"),
@@ -164,6 +170,19 @@ def test_a_boards_compiler_has_numbers_of_its_own(
         return
     with pytest.raises(InterfaceError, match=text):
         check_arguments(interface, named("avr-gcc"), flags)
+
+
+def test_an_error_names_no_line_of_the_interface_file_but_its_own(tmp_path: Path) -> None:
+    interface = made(tmp_path, "y = step(x)", "float32", "float32")
+    text = interface.path.read_text().replace("y = {", 'y = { c = "flat", shape = [2, 2],')
+    interface.path.write_text(text)
+    (tmp_path / "c.h").write_text(HEADER + "static float flat[4];\n")
+    interface.path.write_text(text.replace("y = step(x)", "flat[0] = step(x)"))
+    with pytest.raises(InterfaceError) as told:
+        build(interface.path)
+    lines = [line for line in str(told.value).splitlines() if line.startswith("/")]
+    assert [line.split(":")[1] for line in lines] == ["11"]
+    assert "give the shape that the variable has in C" in str(told.value)
 
 
 # -- the width of the code

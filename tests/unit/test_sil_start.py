@@ -16,10 +16,13 @@ from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.comparison.on_boards import own_values
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
+from hitl.controllers.protocols import Restartable
 from hitl.controllers.rerunning import rerun_case
 from hitl.controllers.sil import SilController
+from hitl.interface import InterfaceError
 from hitl.results.junit import junit_xml
 from rtsim.components.controller import PythonController
+from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Tag
@@ -223,7 +226,8 @@ def test_a_forgotten_reset_is_a_failure(tmp_path: Path, kind: type) -> None:
     (problem,) = problems(result)
     assert problem.startswith("after a second initialisation, y is ")
     assert "at step 0 (0 s); after the first it was" in problem
-    assert problem.endswith("initialize does not reset everything that a run changes")
+    assert "initialize does not reset everything that a run changes" in problem
+    assert problem.endswith("write initialize_once = true under [code] of the interface file")
     assert f"law: {problem}" in result.in_words
 
 
@@ -235,6 +239,83 @@ def test_one_that_fails_when_it_is_initialised_again_is_told(tmp_path: Path) -> 
         "the C code fails when it is initialised a second time: law failed in its initialize"
     )
     assert "SIGABRT" in problem
+
+
+@pytest.mark.parametrize("kind", [SilController, InProcess])
+def test_one_that_runs_once_after_a_reset_is_declared(tmp_path: Path, kind: type) -> None:
+    once = "static int begun; if (begun++) return; c->sum = 0.0;"
+    path = written(tmp_path, reset=once)
+    result = held(path, kind)
+    assert result.outcome is Outcome.FAILED
+    assert "write initialize_once = true under [code]" in "".join(problems(result))
+    path.write_text(path.read_text().replace("[code]", "[code]\ninitialize_once = true"))
+    assert held(path, kind).ok
+    path.write_text(path.read_text().replace("_once = true", "_once = 1"))
+    with pytest.raises(InterfaceError, match=r"toml:8: initialize_once = 1 is not valid"):
+        held(path, kind)
+
+
+@pytest.mark.parametrize("kind", [SilController, InProcess])
+def test_variables_of_the_unit_begin_anew_at_each_initialisation(
+    tmp_path: Path, kind: type
+) -> None:
+    """An input has its initial value; an array, an output and a parameter are 0."""
+    (tmp_path / "seen.h").write_text(
+        "static double first[5];\n"
+        "static inline void note(double a, double b, double c, double d, double e)\n"
+        "{ first[0] = a; first[1] = b; first[2] = c; first[3] = d; first[4] = e; }\n"
+    )
+    path = tmp_path / "seen.toml"
+    path.write_text(
+        'name = "seen"\nperiod = "1/10"\nsources = []\nheaders = ["seen.h"]\n'
+        "[code]\n"
+        'initialize = "note(x, (double)raw, grid[1][0], own, y)"\n'
+        'step = ["y = x + own", "grid[1][0] += 1"]\n'
+        "[inputs]\nx = { initial = -1.5 }\n"
+        'raw = { type = "int16", scale = 0.25, bias = 1.0, initial = 3.0 }\n'
+        "grid = { shape = [2, 2] }\n"
+        '[outputs]\ny = {}\nseen = { c = "first", shape = [5] }\n'
+        "[parameters]\nown = {}\n"
+    )
+    running = (kind(path, {"own": 2.0})).fresh()
+    assert isinstance(running, Restartable)
+    try:
+        for _ in range(3):
+            running.send(Tag(0), np.array([7.0, 4.0, *np.full(4, 9.0)]))
+            answer = running.receive(Tag(0), 10.0)
+            assert answer is not None
+            assert answer[1:].tolist() == [-1.5, 8.0, 0.0, 0.0, 0.0]
+            assert running.restart()
+    finally:
+        running.close()
+
+
+MUCH = 2**53 + 1
+
+
+@pytest.mark.parametrize("kind", [SilController, InProcess])
+def test_an_integer_that_no_float64_represents_is_refused_wherever_it_comes_from(
+    tmp_path: Path, kind: type
+) -> None:
+    (tmp_path / "much.h").write_text(f"#include <stdint.h>\nstatic int64_t much = {MUCH};\n")
+    path = tmp_path / "much.toml"
+    path.write_text(
+        'name = "much"\nperiod = "1/10"\nsources = []\nheaders = ["much.h"]\n'
+        '[code]\nstep = "y = x"\n[inputs]\nx = { type = "int64" }\n'
+        '[outputs]\ny = { type = "int64" }\n'
+        '[parameters]\nmuch = { c = "much", type = "int64" }\n'
+    )
+    with pytest.raises(ControllerError, match="much an integer above 2\\^53 that no float64"):
+        kind(path).fresh()
+    with pytest.raises(ScenarioError, match=f"much = {MUCH} cannot be represented exactly"):
+        kind(path, {"much": MUCH})
+    with sil(path, much=MUCH + 1) as running:
+        assert running.step(x=2**53 + 2).y == 2**53 + 2
+        for wrong in (MUCH, np.int64(MUCH), np.array(MUCH)):
+            with pytest.raises(ScenarioError, match=f"x = {MUCH} cannot be represented exactly"):
+                running.step(x=wrong)
+        with pytest.raises(ScenarioError, match=f"x = {MUCH} cannot be represented exactly"):
+            running.run({"x": np.array([1, MUCH])})
 
 
 def test_one_without_an_initialize_is_not_asked(tmp_path: Path) -> None:

@@ -248,6 +248,9 @@ def test_a_requirement_with_two_limits_has_the_margin_to_the_nearer_one() -> Non
             Requirement.of_text(text)
     with pytest.raises(ScenarioError, match="has no limit"):
         Requirement("x")
+    for endless in (math.inf, -math.inf, math.nan):
+        with pytest.raises(ScenarioError, match="give a finite number"):
+            Requirement("x", below=endless)
 
 
 def test_clopper_pearson_intervals_of_published_tables() -> None:

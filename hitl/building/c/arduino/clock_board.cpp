@@ -15,16 +15,27 @@ void rtsim_arduino_step(void)
 {
 }
 
+static uint32_t begun_us, ms;
+
+void rtsim_clock_begin(uint32_t us, uint32_t at_ms)
+{
+    static bool begun;
+    if (begun) return;
+    begun = true;
+    begun_us = us;
+    ms = at_ms;
+}
+
 unsigned long micros(void)
 {
-    return rtsim_micros();
+    return (uint32_t)(rtsim_micros() + begun_us);
 }
 
 /* micros() overflows after 71 minutes; millis() must not, so it adds up what has passed.  A controller
  * that reads neither for longer than that loses time. */
 unsigned long millis(void)
 {
-    static uint32_t last, rest, ms;
+    static uint32_t last, rest;
     uint32_t now = rtsim_micros();
     uint32_t passed = now - last;
     last = now;

@@ -5,6 +5,9 @@
  * next step begin late, as on a board. */
 #include <Arduino.h>
 
+#include <exception>
+#include <stdio.h>
+
 #include "rtsim_unit.h"
 
 extern "C" {
@@ -13,7 +16,36 @@ extern const bool rtsim_timer_is_avr;
 }
 void rtsim_pins_start(bool output);
 
-static long long now_us; /* since the reset */
+/* hitl/worker/refusal.py knows its name. */
+class rtsim_wrapped : public std::exception {
+  public:
+    explicit rtsim_wrapped(const char *call)
+    {
+        snprintf(text_, sizeof text_,
+                 "%s() is beyond its largest value, 2^32 - 1, after which it is 0 on a board. unsigned "
+                 "long has %u bits on this host; "
+                 "run the code on an emulated board, with BoardController (docs/arduino.md)",
+                 call, (unsigned)(8 * sizeof(unsigned long)));
+    }
+    const char *what() const noexcept override { return text_; }
+
+  private:
+    char text_[200];
+};
+
+static long long now_us; /* since the reset, and what the clock showed then */
+
+/* On a board an unsigned long has 32 bits, and so has the clock.  Here it may have 64, and then
+ * differences of times are others after the clock's wrap-around: no result is better than a wrong one. */
+static unsigned long shown(const char *call, long long time)
+{
+    if (sizeof(unsigned long) > 4 && time >> 32) throw rtsim_wrapped(call);
+    return (unsigned long)time;
+}
+
+void rtsim_clock_begin(uint32_t, uint32_t) /* rtsim_setup_us has it */
+{
+}
 
 void rtsim_arduino_start(bool serial_is_output)
 {
@@ -34,13 +66,13 @@ unsigned long millis(void)
 {
     now_us++;
     long long ms = rtsim_timer_is_avr ? now_us / 1024 * 128 / 125 : now_us / 1000;
-    return (unsigned long)ms;
+    return shown("millis", ms);
 }
 
 unsigned long micros(void)
 {
     now_us++;
-    return (unsigned long)(rtsim_timer_is_avr ? now_us / 4 * 4 : now_us);
+    return shown("micros", rtsim_timer_is_avr ? now_us / 4 * 4 : now_us);
 }
 
 void delay(unsigned long ms)

@@ -17,6 +17,7 @@ enum { RTSIM_SERIAL_OUT = 256 };
 
 /* Called by the generated unit. */
 void rtsim_arduino_start(bool serial_is_output); /* before the controller is initialised */
+void rtsim_clock_begin(uint32_t us, uint32_t ms); /* what the clock shows at the reset */
 void rtsim_arduino_step(void);                   /* before the inputs of a step are fed */
 void rtsim_pin_declare(uint8_t pin);             /* an input signal feeds the pin */
 void rtsim_pin_feed(uint8_t pin, int value);

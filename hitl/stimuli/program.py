@@ -10,10 +10,12 @@ from tempfile import TemporaryDirectory
 
 from hitl.building.build import Build
 from hitl.building.coverage import user_files
-from hitl.building.flags import ALWAYS, ENTRY_POINTS, EXACT, OWN, C, of_any_dialect
+from hitl.building.flags import ALWAYS, CPP, ENTRY_POINTS, EXACT, OWN, C, of_any_dialect
+from hitl.building.sketch_text import cpp_text
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
-from hitl.building.unit import SUPPORT, unit_text
+from hitl.building.unit import ARDUINO, ARDUINO_HOST, SUPPORT, unit_text
 from hitl.building.width import MACHINE
+from hitl.interface.language import is_cpp, is_sketch
 from hitl.stimuli.errors import StimuliError
 from hitl.stimuli.probes import Instrumenter, Probed
 
@@ -41,12 +43,7 @@ def program(build: Build, toolchain: Toolchain | None = None) -> Iterator[Progra
     Raises :class:`StimuliError` if the sources cannot be compiled with probes, and
     :class:`BuildError` if the compiler fails.
     """
-    if build.interface.language.cpp:
-        raise StimuliError(
-            f"{build.interface.name} is not in C: conditions are read in C only, not in C++ or "
-            "Arduino code; write the stimuli by hand"
-        )
-    toolchain = toolchain or find_toolchain()
+    toolchain = toolchain or find_toolchain(build.interface.language.cpp)
     with TemporaryDirectory(prefix="rtsim-stimuli-") as name:
         job = _Job(build, toolchain, Path(name))
         yield job.best()
@@ -55,10 +52,14 @@ def program(build: Build, toolchain: Toolchain | None = None) -> Iterator[Progra
 class _Job:
     def __init__(self, build: Build, toolchain: Toolchain, work: Path) -> None:
         self.interface, self.toolchain, self.work = build.interface, toolchain, work
+        self.cpp = build.interface.language.cpp
+        self.linker = toolchain.cpp() if self.cpp else toolchain
         self.here = build.interface.path.parent
         self.files = [*build.interface.sources, *user_files(build)]
         folders = (f"-I{folder}" for folder in self.interface.include)
-        self.users = [*folders, *self.interface.flags]
+        arduino = [f"-I{ARDUINO}"] if self.interface.language.clock else []
+        self.users = [*folders, *arduino, *self.interface.flags]
+        self.arduino = ARDUINO_HOST if arduino else ()
         self.header = (SUPPORT / _HEADER).read_bytes()
 
     def best(self) -> Program:
@@ -80,30 +81,46 @@ class _Job:
             self._object(instrumenter, source, number)
             for number, source in enumerate(self.interface.sources)
         ]
-        (self.work / "unit.c").write_text(unit_text(self.interface), encoding="utf-8")
+        unit = self.work / ("unit.cpp" if self.cpp else "unit.c")
+        unit.write_text(unit_text(self.interface), encoding="utf-8")
         table = f"const unsigned rtsim_branches = {len(instrumenter.found.branches)}u;\n"
+        period = round(self.interface.period.ns)
+        table += f"const long long rtsim_period_ns = {period}LL;\n"
         (self.work / "table.c").write_text(table, encoding="utf-8")
         machine = [flag for flag in self.interface.flags if flag.startswith(MACHINE)]
-        flags = [*OWN, *C, f"-I{SUPPORT}", *of_any_dialect(self.users), *EXACT, *ENTRY_POINTS, "-w"]
-        objects.append(self._compiled(flags, self.work / "unit.c"))
+        own = [*OWN, f"-I{SUPPORT}", *of_any_dialect(self.users), *EXACT, "-w"]
+        how = CPP if self.cpp else (*C, *ENTRY_POINTS)
+        objects.append(self._compiled([*own, *how], unit, self.cpp))
+        for source in self.arduino:
+            objects.append(self._compiled([*own, *CPP], source, cpp=True))
         objects.append(self._compiled([*OWN, *C, *machine], self.work / "table.c"))
         objects.append(self._compiled([*OWN, *C, *machine, f"-I{SUPPORT}"], SUPPORT / "stimuli.c"))
         path = self.work / "stimuli"
         libraries = [f"-l{name}" for name in (*self.interface.libraries, "m")]
-        self._run(*objects, "-o", path, *self.interface.flags, *libraries)
+        self._run(*objects, "-o", path, *self.interface.flags, *libraries, cpp=self.cpp)
         return Program(path, instrumenter.found, distances, hazards)
 
     def _object(self, instrumenter: Instrumenter, source: Path, number: int) -> Path:
-        plain, probed = self.work / f"{number}.i", self.work / f"probed-{number}.c"
+        cpp = self.cpp and is_cpp(source)
+        suffix = "cpp" if cpp else "c"
+        plain, probed = self.work / f"{number}.i", self.work / f"probed-{number}.{suffix}"
         flags = [_OPTIMISED, *self.users]
-        self._run(*flags, "-E", source, "-o", plain)
-        probed.write_bytes(self.header + instrumenter.instrument(plain.read_bytes(), self.here))
-        return self._compiled([*ALWAYS, *of_any_dialect(flags), "-std=gnu11", "-w"], probed)
+        read = source
+        if is_sketch(source):
+            read = self.work / f"{source.name}.cpp"
+            text = source.read_text(encoding="utf-8", errors="surrogateescape")
+            read.write_text(cpp_text(text, str(source)), "utf-8", "surrogateescape")
+        where = (f"-iquote{source.parent}", "-x", "c++") if cpp else ()
+        self._run(*flags, *where, "-E", read, "-o", plain, cpp=cpp)
+        text_with = instrumenter.instrument(plain.read_bytes(), self.here, cpp)
+        probed.write_bytes(self.header + text_with)
+        flags = flags if cpp else [*of_any_dialect(flags), "-std=gnu11"]
+        return self._compiled([*ALWAYS, *flags, "-w"], probed, cpp)
 
-    def _compiled(self, flags: list[str], source: Path) -> Path:
+    def _compiled(self, flags: list[str], source: Path, cpp: bool = False) -> Path:
         into = self.work / f"{source.stem}.o"
-        self._run(*flags, "-c", source, "-o", into)
+        self._run(*flags, "-c", source, "-o", into, cpp=cpp)
         return into
 
-    def _run(self, *arguments: str | Path) -> None:
-        self.toolchain.run(arguments, self.here)
+    def _run(self, *arguments: str | Path, cpp: bool = False) -> None:
+        (self.linker if cpp else self.toolchain).run(arguments, self.here)

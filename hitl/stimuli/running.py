@@ -22,7 +22,8 @@ from rtsim.core.signals import Vector
 Table = NDArray[np.float64]
 _MAGIC = 0x52545354
 _GREETING = struct.Struct("=4I")
-_OK, _REFUSED, _INEXACT, _NOT_FINITE, _NO_START, _SIGNALLED, _EXITED = (0, 1, 2, 3, 4, 1000, 2000)
+_OK, _REFUSED, _INEXACT, _NOT_FINITE, _NO_START, _THREW = range(6)
+_SIGNALLED, _EXITED = 1000, 2000
 MOST_SEQUENCES = 10_000
 """Most sequences of one batch."""
 
@@ -80,6 +81,7 @@ class Reached(Judged):
             _INEXACT: "an output does not fit a double",
             _NOT_FINITE: "an output is NaN or infinite",
             _NO_START: "it refused its parameters",
+            _THREW: "it threw an exception that nothing caught",
         }
         return said.get(self.status, f"it ended with status {self.status}")
 

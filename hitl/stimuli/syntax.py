@@ -1,4 +1,4 @@
-"""The conditions, switches and functions in a syntax tree of C (tree-sitter).
+"""The conditions, switches and functions in a syntax tree of C or C++ (tree-sitter).
 
 Branches are counted as gcov counts them without optimisation: two for each condition between
 ``&&``, ``||`` and ``!``, one for each case of a ``switch`` and one for its default.  Conditions
@@ -23,32 +23,49 @@ _UNEVALUATED = {
     "sizeof_expression", "alignof_expression", "offsetof_expression", "generic_expression",
     "struct_specifier", "union_specifier", "enum_specifier", "type_descriptor", "array_declarator",
     "gnu_asm_expression", "attribute_specifier", "function_declarator",
+    "class_specifier", "decltype", "requires_clause", "static_assert_declaration", "noexcept",
+    "template_argument_list", "lambda_capture_specifier", "using_declaration",
 }  # fmt: skip
 _CONSTANT_CALLS = {b"_Static_assert", b"static_assert", b"__builtin_constant_p", b"__typeof__"}
 _LITERALS = {
     "number_literal", "char_literal", "true", "false", "null", "sizeof_expression",
-    "type_descriptor", "alignof_expression",
+    "type_descriptor", "alignof_expression", "nullptr",
 }  # fmt: skip
 MOST_TEXT = 100
 """Longest text of a condition in a message, characters."""
 
 
+_DECLARED = {"declaration", "condition_declaration", "init_statement"}
+_AT_COMPILE_TIME = {b"constexpr", b"consteval", b"constinit"}
+
+
 @cache
-def _parser() -> Parser:
-    for module in ("tree_sitter", "tree_sitter_c"):
-        extra(module, "sil", "rtsim sil generate")
-    import tree_sitter_c
+def _parser(cpp: bool) -> Parser:
+    module = "tree_sitter_cpp" if cpp else "tree_sitter_c"
+    for needed in ("tree_sitter", module):
+        extra(needed, "sil", "rtsim sil generate")
     from tree_sitter import Language, Parser
+
+    if cpp:
+        import tree_sitter_cpp
+
+        return Parser(Language(tree_sitter_cpp.language()))
+    import tree_sitter_c
 
     return Parser(Language(tree_sitter_c.language()))
 
 
-def parsed(text: bytes) -> Node:
-    """Return the root of the syntax tree of a C file.
+def parsed(text: bytes, cpp: bool = False) -> Node:
+    """Return the root of the syntax tree of a file in C, or with ``cpp`` in C++.
 
     Raises :class:`ScenarioError` if a package of the extra ``sil`` is missing.
     """
-    return _parser().parse(text).root_node
+    return _parser(cpp).parse(text).root_node
+
+
+def at_compile_time(node: Node) -> bool:
+    """Return True for a function, a declaration or an ``if`` that C++ marks as ``constexpr``."""
+    return any(child.text in _AT_COMPILE_TIME for child in node.children)
 
 
 def functions(root: Node) -> Iterator[Node]:
@@ -99,7 +116,7 @@ def _runs(parent: Node, child: Node) -> bool:
         return called is None or called.text not in _CONSTANT_CALLS
     if child.type == "declaration":
         kinds = [c.text for c in child.children if c.type == "storage_class_specifier"]
-        return b"static" not in kinds
+        return b"static" not in kinds and not at_compile_time(child)
     return True
 
 
@@ -108,7 +125,7 @@ def conditions(function: Node) -> list[Node]:
     out: dict[int, Node] = {}
     for node in walk(function):
         roots = []
-        if node.type in _CONDITIONED:
+        if node.type in _CONDITIONED and not at_compile_time(node):
             roots = [node.child_by_field_name("condition")]
         elif operator_of(node) in ("&&", "||"):
             roots = [node.child_by_field_name("left"), node.child_by_field_name("right")]
@@ -142,6 +159,9 @@ def operands_of(node: Node) -> tuple[str, Node, Node]:
     """
     names = ("argument", "index") if node.type == "subscript_expression" else ("left", "right")
     left, right = (node.child_by_field_name(name) for name in names)
+    indices = node.child_by_field_name("indices")  # of C++
+    if indices is not None and len(indices.named_children) == 1:
+        right = indices.named_children[0]
     if left is None or right is None:
         return "", node, node
     if node.type == "subscript_expression":
@@ -164,12 +184,14 @@ def _leaves(node: Node) -> Iterator[Node]:
             part = node.child_by_field_name(side)
             if part is not None:
                 yield from _leaves(part)
-    elif node.type != "comment":
+    elif node.type != "comment" and node.type not in _DECLARED:
         yield node
 
 
 def bare(node: Node) -> Node:
     """Return the expression inside parentheses."""
+    if node.type == "condition_clause":
+        node = node.child_by_field_name("value") or node
     while node.type == "parenthesized_expression":
         inner = [c for c in node.named_children if c.type != "comment"]
         if len(inner) != 1 or inner[0].type == "compound_statement":

@@ -7,6 +7,9 @@
 #define RTSIM_PROBES_H
 
 /* The branch `id` is "true", `id` + 1 is "false"; each function returns the outcome. */
+#ifdef __cplusplus
+extern "C" {
+#endif
 int rtsim_probe(unsigned id, int outcome);
 int rtsim_compare(unsigned id, int comparison, int outcome, double a, double b, int whole);
 void rtsim_case(unsigned id, int taken, double distance);
@@ -16,7 +19,47 @@ void rtsim_case(unsigned id, int taken, double distance);
 void rtsim_divisor(unsigned id, double divisor);
 void rtsim_below(unsigned id, double value, double count);
 void rtsim_sum(unsigned id, int operation, int bits, double a, double b);
+#ifdef __cplusplus
+}
 
+/* What is known about a type: it is a number or an enumeration, it is whole, and its bits with a sign. */
+template <class T> struct rtsim_type { enum { number = __is_enum(T), whole = 1, bits = 0, width = 0 }; };
+template <class T> struct rtsim_type<const T> : rtsim_type<T> {};
+template <class T> struct rtsim_type<volatile T> : rtsim_type<T> {};
+template <class T> struct rtsim_type<const volatile T> : rtsim_type<T> {};
+template <class T> struct rtsim_type<T &> : rtsim_type<T> {};
+template <class T> struct rtsim_type<T &&> : rtsim_type<T> {};
+#define RTSIM_TYPE(T, is_whole, sign, least)                                                     \
+    template <> struct rtsim_type<T> {                                                           \
+        enum { number = 1, whole = is_whole, bits = sign ? 8 * (int)sizeof(T) - 1 : 0,           \
+               width = 8 * (int)(sizeof(T) < sizeof(least) ? sizeof(least) : sizeof(T)) };       \
+    };
+RTSIM_TYPE(bool, 1, 0, int)
+RTSIM_TYPE(char, 1, 0, int)
+RTSIM_TYPE(signed char, 1, 0, int)
+RTSIM_TYPE(unsigned char, 1, 0, int)
+RTSIM_TYPE(short, 1, 0, int)
+RTSIM_TYPE(unsigned short, 1, 0, int)
+RTSIM_TYPE(int, 1, 1, int)
+RTSIM_TYPE(unsigned, 1, 0, int)
+RTSIM_TYPE(long, 1, 1, int)
+RTSIM_TYPE(unsigned long, 1, 0, int)
+RTSIM_TYPE(long long, 1, 1, int)
+RTSIM_TYPE(unsigned long long, 1, 0, int)
+RTSIM_TYPE(float, 0, 0, float)
+RTSIM_TYPE(double, 0, 0, double)
+RTSIM_TYPE(long double, 0, 0, long double)
+template <bool number> struct rtsim_as { template <class T> static double of(const T &x) { return (double)x; } };
+template <> struct rtsim_as<false> { template <class T> static double of(const T &) { return 0.0; } };
+template <class T> struct rtsim_array { enum { count = 0 }; };
+template <class T, unsigned long n> struct rtsim_array<T (&)[n]> { enum { count = n }; };
+template <class T> inline double rtsim_number_of(const T &x) { return rtsim_as<rtsim_type<T>::number>::of(x); }
+#define RTSIM_NUMBER(x) rtsim_number_of(x)
+#define RTSIM_WHOLE(x) (rtsim_type<decltype((x))>::whole)
+#define RTSIM_BITS(x) (rtsim_type<decltype((x))>::bits)
+#define RTSIM_WIDTH(x) (rtsim_type<decltype((x))>::width)
+#define RTSIM_COUNT(a) (rtsim_array<decltype((a))>::count)
+#else
 static inline __attribute__((unused)) double rtsim_number(int n, double x)
 {
     (void)n;
@@ -44,9 +87,13 @@ static inline __attribute__((unused)) double rtsim_no_number(int n, ...)
 #define RTSIM_BITS(x) \
     _Generic((x), int: 8 * (int)sizeof(int) - 1, long: 8 * (int)sizeof(long) - 1, long long: 63, default: 0)
 
+/* The bits of a shifted value. */
+#define RTSIM_WIDTH(x) (8.0 * sizeof((x) + 0))
+
 /* The number of elements of an array; 0 for a pointer. */
 #define RTSIM_COUNT(a)                                                                          \
     __builtin_choose_expr(__builtin_types_compatible_p(__typeof__(a), __typeof__(&(a)[0])), 0.0, \
                           (double)sizeof(a) / sizeof((a)[0]))
 
+#endif
 #endif

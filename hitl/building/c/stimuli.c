@@ -23,9 +23,10 @@
 #include "rtsim_unit.h"
 
 extern const unsigned rtsim_branches; /* in the generated table */
+extern const long long rtsim_period_ns;
 
 enum {
-    OK = 0, REFUSED = 1, INEXACT = 2, NOT_FINITE = 3, NO_START = 4, SIGNALLED = 1000, EXITED = 2000,
+    OK = 0, REFUSED = 1, INEXACT = 2, NOT_FINITE = 3, NO_START = 4, THREW = 5, SIGNALLED = 1000, EXITED = 2000,
     UNFINISHED = -1, CPU_S = 2, WALL_S = 30, MOST_STEPS = 1000000, MOST_SEQUENCES = 100000,
 };
 enum { LESS, AT_MOST, GREATER, AT_LEAST, EQUAL, DIFFERENT };
@@ -131,7 +132,12 @@ static void run(const double *p, const double *u, uint32_t steps)
         return;
     }
     for (uint32_t k = 0; k < steps; k++) {
+        rtsim_time_ns = (long long)k * rtsim_period_ns;
         const int status = rtsim_step(u + (size_t)k * rtsim_inputs, y);
+        if (rtsim_thrown[0]) {
+            shared->status = THREW;
+            return;
+        }
         if (status) {
             shared->status = status > 0 ? REFUSED : INEXACT;
             return;

@@ -1,0 +1,110 @@
+"""Generated stimuli for C++ and for Arduino code: what is read, and what has no distance."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import hitl
+from hitl.building.build import build
+from hitl.stimuli.generating import Generated, Limits, generate
+from hitl.stimuli.program import program
+
+ARDUINO = Path(hitl.__file__).parent / "examples" / "arduino"
+SOURCE = """#include "reg.hpp"
+#include <string>
+#include <stdexcept>
+enum class Mode { idle, run };
+constexpr double limited(double x) { return x > 3.0 ? 3.0 : x; }
+template <class T> static T clamped(T x, T low, T high)
+{
+    if (x < low) return low;
+    return x > high ? high : x;
+}
+struct State {
+    static const int LIMIT = 40; Mode mode = Mode::idle; int table[5] = {0}; int bits : 4;
+};
+static State s;
+int Regulator::step(int a, double b)
+{
+    std::string who = "x";
+    if (who == "y") return -1;
+    switch (s.mode) {
+    case Mode::idle: if (a == 77) s.mode = Mode::run; break;
+    case Mode::run: break;
+    }
+    auto big = [&](int z) { return z > State::LIMIT && b > limited(9.0); };
+    if constexpr (sizeof(int) > 2) { if (int q = a; q > 900) return 9; }
+    if (a == 4) throw std::runtime_error("four");
+    s.bits = a;
+    if (s.bits == 3) s.table[a / 100] = 1;
+    return big(a) ? clamped(a, -5, 500) : a / (a - 500 + (s.bits == 7));
+}
+"""
+
+
+def reg(folder: Path, source: str = SOURCE) -> Path:
+    (folder / "reg.cpp").write_text(source)
+    (folder / "reg.hpp").write_text("class Regulator { public: int step(int a, double b); };\n")
+    (folder / "reg.toml").write_text(
+        'name = "reg"\nlanguage = "c++"\nperiod = "1/100"\nsources = ["reg.cpp"]\n'
+        'headers = ["reg.hpp"]\n[code]\nobjects = ["Regulator r"]\nstep = "y = r.step(a, b)"\n'
+        '[inputs]\na = { type = "int32", low = -9, high = 2000 }\nb = { low = 0, high = 10 }\n'
+        '[outputs]\ny = { type = "int32" }\n'
+    )
+    return folder / "reg.toml"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Generated:
+    return generate(build(reg(tmp_path_factory.mktemp("reg"))), Limits(runs=4000, steps=5))
+
+
+def test_classes_templates_lambdas_and_enumerations_are_read(found: Generated) -> None:
+    texts = {one.in_words for one in found.branches}
+    for text in (
+        "reg.cpp:8: x < low is true",
+        "reg.cpp:20: a == 77 is true",
+        "reg.cpp:21: switch (s.mode) takes case Mode::run",
+        "reg.cpp:23: z > State::LIMIT is false",
+        "reg.cpp:24: q > 900 is true",
+        "reg.cpp:27: s.bits == 3 is true",
+    ):
+        assert text in texts
+    assert not [text for text in texts if "sizeof" in text]
+    assert found.unread == ("reg.cpp:5",)  # constexpr
+    left = {one.branch.in_words for one in found.open}
+    assert left == {
+        'reg.cpp:18: who == "y" is true',
+        "reg.cpp:8: x < low is true",
+        "reg.cpp:19: switch (s.mode) takes default",
+        "reg.cpp:25: a == 4 is true",  # it throws there
+    }
+
+
+def test_an_exception_a_divisor_and_an_index_become_stimuli(found: Generated) -> None:
+    how = {one.fails for one in found.failing}
+    assert how == {"it threw an exception that nothing caught", "it was ended by SIGFPE"}
+    assert "reg.cpp:28: a / (a - 500 + (s.bits == 7)) divides by 0" in found.hazards
+    assert "reg.cpp:27: s.table[a / 100] is out of bounds" in found.hazards
+
+
+def test_operands_that_no_probe_can_bind_leave_the_branches_measured(tmp_path: Path) -> None:
+    stream = SOURCE.replace("#include <string>", "#include <sstream>").replace(
+        "std::string who", "std::ostringstream o; o << std::hex << std::endl; std::string who"
+    )
+    with program(build(reg(tmp_path, stream))) as made:
+        assert made.distances
+        assert not made.hazards
+        assert len(made.found.branches) > 15
+
+
+@pytest.mark.parametrize(("name", "branches"), [("regulator", 10), ("button", 8)])
+def test_the_shipped_arduino_examples(tmp_path: Path, name: str, branches: int) -> None:
+    shutil.copytree(ARDUINO, tmp_path / "arduino")
+    result = generate(build(tmp_path / "arduino" / f"{name}.toml"), Limits(runs=1500, steps=20))
+    assert len(result.branches) == branches
+    assert result.reached.all()
+    assert result.hazards == ()

@@ -136,9 +136,9 @@ def test_a_recording_that_is_lost_ends_the_run_where_that_was_asked_for() -> Non
         system = alone("0.1", 1).build(compile=False)
         executive = Executive(system, Pacer(VirtualClock()), MemoryRecorder(), NS_PER_S)
         executive.stopping = stopping
-        return executive.lose_recording("the disk is full", end), executive.stopping
+        return executive.lose_recording("the disk is full", 0, end), executive.stopping
 
-    since = "from 0.000000000 s on: the disk is full"
+    since = "after 0.000000000 s: the disk is full"
     assert lost(False) == (since, "")
     assert lost(True) == (since, RECORDING_LOST)
     assert lost(True, "interrupted") == (since, "interrupted"), "it ends for that already"

@@ -28,7 +28,6 @@ SAMPLE = (
     "tests/unit/test_record_file.py",
     "tests/unit/test_discrete_refusals.py",
     "tests/unit/test_blocks_scratch.py",
-    "tests/conformance/test_solvers.py",
 )
 _VERSION = "import sys; print(*sys.version_info[:2])"
 

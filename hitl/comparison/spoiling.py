@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hitl.boards.urls import parse_url
 from hitl.comparison.conditions import LoopRun
 from hitl.comparison.execution import on_board
 from hitl.comparison.flight import Spoiled
@@ -95,7 +94,7 @@ def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:
     if board is None:
         return False
     if board.pacing is None:  # an emulator that hung or was ended cannot say how late it was
-        return parse_url(board.url).emulated
+        return board.url.startswith("board:")
     if board.exchange is None:
         return False
     rest = allowed_ns - board.exchange.max

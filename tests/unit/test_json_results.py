@@ -103,7 +103,7 @@ def test_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rtsim("run", *UNSTABLE, "-o", "a.mcap", "--json").exit_code == 2
     Path("faults.toml").write_text(RARE)
     done = rtsim("run", *UNSTABLE, "--no-record", "--strict", "--faults", "faults.toml", "--json")
-    assert check(done, "failed")["why"] == "these faults never acted: rare"
+    assert check(done, "failed")["why"] == "faults that never acted: rare"
 
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt

@@ -33,7 +33,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +52,7 @@ from hitl.interface.language import Language
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.interface.shipped import found
 from hitl.interface.tables import Table
+from rtsim.core import toml
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
@@ -193,17 +193,13 @@ def load_interface(reference: str | Path) -> Interface:
             f"{path}: the file is not UTF-8 text at byte {error.start}; give an interface file"
         ) from None
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        data = toml.loads(text)
+    except toml.TOMLDecodeError as error:
         raise _not_toml(path, error) from None
-    except RecursionError:
-        raise InterfaceError(
-            f"{path}: the values are nested too deeply for an interface file"
-        ) from None
     return _Reader(path.resolve(), variant, data, Lines(path, text)).interface()
 
 
-def _not_toml(path: Path, error: tomllib.TOMLDecodeError) -> InterfaceError:
+def _not_toml(path: Path, error: toml.TOMLDecodeError) -> InterfaceError:
     """Return the parser's error with file and line at its beginning."""
     what, found, place = str(error).rpartition(" (at line ")
     if not found:

@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +50,7 @@ from hitl.rigs.channels import FROM_KEYS, TO_KEYS, read_channel
 from hitl.rigs.pins import MOST_PULSES
 from hitl.rigs.rig import NODE, Channel, Rig, RigDevice
 from hitl.rigs.wires import read_wires
+from rtsim.core import toml
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.tag import to_ns
 
@@ -84,11 +84,9 @@ def load_rig(path: str | Path) -> Rig:
             f"{path}: the file is not UTF-8 text at byte {error.start}; give a rig file"
         ) from None
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        data = toml.loads(text)
+    except toml.TOMLDecodeError as error:
         raise InterfaceError(f"{path}: the file is not valid TOML: {error}") from None
-    except RecursionError:
-        raise InterfaceError(f"{path}: the values are nested too deeply for a rig file") from None
     return _Reader(path.resolve(), data, Lines(path, text)).rig()
 
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +32,7 @@ from numpy.typing import NDArray
 from hitl.interface import Field, Interface
 from hitl.stimuli.allowed import inputs_by_column, why_refused
 from hitl.stimuli.errors import StimuliError
+from rtsim.core import toml
 from rtsim.core.signals import Signals
 
 Table = NDArray[np.float64]
@@ -151,12 +151,12 @@ def load_stimuli(path: Path, interface: Interface | None = None) -> Stimuli:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise StimuliError(f"{path} has more than {MOST_BYTES} bytes, the limit of stimuli")
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = toml.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise StimuliError(
             f"{path}: {error.strerror}; give a file of stimuli, or write one: {MARK}"
         ) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (UnicodeDecodeError, toml.TOMLDecodeError) as error:
         raise StimuliError(f"{path} is not valid TOML: {error}") from None
     return _Reader(path, interface).stimuli(data)
 

@@ -20,11 +20,21 @@ import click
 
 from rtsim.cli.json_text import layout
 from rtsim.core.errors import RtsimError
-from rtsim.core.raised import in_words, interrupt, on_ctrl_c, own_frames
+from rtsim.core.raised import (
+    from_a_path,
+    from_the_machine,
+    in_words,
+    interrupt,
+    on_ctrl_c,
+    own_frames,
+)
 
 NO, FAILED, INTERRUPTED = 1, 2, 130
 _OUTCOMES = {0: "passed", NO: "failed"}
 """Outcome for each exit status; for any other exit status, the outcome is ``undecided``."""
+
+_MOST_TOLD = 8000
+"""Longest message, characters; a traceback of the user's code is shorter."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -132,13 +142,24 @@ def tell(kind: str, message: str, as_json: object, status: int = FAILED) -> None
 def explain(error: Exception) -> str:
     """Return the message for ``error``; it states whether rtsim or the user's code failed."""
     if isinstance(error, RtsimError):
-        return "\n".join([str(error), *getattr(error, "__notes__", [])])
+        return _shortened("\n".join([str(error), *getattr(error, "__notes__", [])]))
     hint = "RTSIM_TRACEBACK=1 shows the full stack"
+    if lack := from_the_machine(error):
+        return f"{lack}; {hint}"
     if own_frames(error):
         return f"your code raised {in_words(error)}; {hint}"
+    if wrong := from_a_path(error):
+        return f"{wrong}; {hint}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}:{frame.lineno}"
     return f"internal error: {type(error).__name__}: {error} ({where}); {hint}"
+
+
+def _shortened(message: str) -> str:
+    """Return ``message`` without the middle of a name or number of very many characters."""
+    if len(message) <= _MOST_TOLD:
+        return message
+    return f"{message[: _MOST_TOLD // 2]} ... {message[-_MOST_TOLD // 2 :]}"
 
 
 def seconds(ns: int) -> str:

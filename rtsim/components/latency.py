@@ -62,9 +62,12 @@ def draw(
 
 
 def _ns(seconds: float) -> int:
-    """Return ``seconds`` rounded to ns; raises :class:`LatencyError` if it is not finite."""
-    if not math.isfinite(seconds):
-        raise LatencyError(f"the latency model drew a delay of {seconds} s; check its parameters")
+    """Return ``seconds`` rounded to ns; raises :class:`LatencyError` if no time is so long."""
+    if not abs(seconds * NS_PER_S) < LONGEST_NS:
+        raise LatencyError(
+            f"the latency model drew a delay of {seconds} s; a delay must be finite and shorter "
+            f"than {LONGEST_NS // NS_PER_S:,} s (146 years); check the model's parameters"
+        )
     return round(seconds * NS_PER_S)
 
 

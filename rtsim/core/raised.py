@@ -7,6 +7,7 @@ it again with the name of the component and the time.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sysconfig
@@ -26,11 +27,13 @@ ENDING = tuple(
 NOT_FOR_PARTS = (SystemExit, GeneratorExit, KeyboardInterrupt)
 """Exceptions that ``except Exception`` does not catch."""
 
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
 _NOT_THE_USERS = (
     *(
         os.path.join(folder, "")
         for folder in (
-            os.path.dirname(os.path.dirname(__file__)),
+            _PACKAGE,
+            os.path.join(os.path.dirname(_PACKAGE), "hitl"),
             *map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")),
         )
     ),
@@ -45,6 +48,46 @@ def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith(_NOT_THE_USERS)
     ]
+
+
+_DISK = "free some space on the disk, or set RTSIM_CACHE_DIR and TMPDIR to folders on another disk"
+_FILES = "close other programs, or raise the limit, for example with: ulimit -n 1024"
+_LACKS = {
+    errno.ENOSPC: _DISK,
+    errno.EDQUOT: _DISK,
+    errno.EROFS: "give a folder that can be written, also with RTSIM_CACHE_DIR and TMPDIR",
+    errno.EMFILE: _FILES,
+    errno.ENFILE: _FILES,
+    errno.ENOMEM: "end other programs, or use a machine with more memory",
+    errno.EAGAIN: "end other programs, or raise the limit of processes: ulimit -u",
+    errno.EIO: "check the device",
+}
+"""What helps if the machine lacks something, by the number of the error."""
+_LONGEST_PATH = 100
+
+
+def from_the_machine(error: BaseException) -> str:
+    """Return what the machine lacks and what helps, if ``error`` is due to that; else nothing.
+
+    Neither rtsim nor the user's code is to blame for a full disk, whoever wrote to it.
+    """
+    if not isinstance(error, OSError) or error.errno not in _LACKS:
+        return ""
+    return f"{_of_the_system(error)}; {_LACKS[error.errno]}"
+
+
+def from_a_path(error: BaseException) -> str:
+    """Return the path that cannot be used, and why, if ``error`` is due to that; else nothing."""
+    if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
+        return ""
+    return f"{_of_the_system(error)}; check the path, its permissions, and what is there"
+
+
+def _of_the_system(error: OSError) -> str:
+    path = "" if error.filename is None else os.fsdecode(error.filename)
+    if len(path) > _LONGEST_PATH:
+        path = f"{path[:_LONGEST_PATH]}... ({len(path)} characters)"
+    return f"cannot use {path}: {error.strerror}" if path else f"the system says: {error.strerror}"
 
 
 def in_words(error: BaseException) -> str:

@@ -7,9 +7,12 @@ from fractions import Fraction
 
 from rtsim.core.errors import ScenarioError
 
+SLOWEST, FASTEST = Fraction(1, 10**6), Fraction(10**9)
+"""A frame of 1 h takes 114 years at the lowest rate, and times in ns have 64 bits."""
+
 
 def exact_rate(rate: float | Fraction) -> Fraction:
-    """Return ``rate`` exactly (0.1 is one tenth); ScenarioError unless it is finite and > 0."""
+    """Return ``rate`` exactly (0.1 is one tenth); ScenarioError if no clock can keep it."""
     if isinstance(rate, Fraction):
         exact = rate
     else:
@@ -18,6 +21,11 @@ def exact_rate(rate: float | Fraction) -> Fraction:
         raise ScenarioError(
             f"rate {rate} is not a finite number > 0; type --pace 1.0 for real time, "
             "or --pace max to run without waiting"
+        )
+    if not SLOWEST <= exact <= FASTEST:
+        raise ScenarioError(
+            f"rate {float(exact):g} is out of range; give a rate from {float(SLOWEST):g} to "
+            f"{float(FASTEST):g}, or --pace max to run without waiting"
         )
     return exact
 

@@ -31,6 +31,10 @@ from rtsim.timing.frames import NO_SAMPLE
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.tally import Tally
 
+_NOT_READY = (
+    "the gateway process, through which clients reach the run, ended before it was ready; its own "
+    "message is above, or it was killed"
+)
 MOST_RATE_HZ = 200.0
 MOST_AT_ONCE = 16_384
 """Number of bytes after which the loop stops reading commands until the next tag."""
@@ -240,7 +244,7 @@ class Gateway:
             self._pipe.wait(0.1)
             told = self._pipe.receive()
         if not any("ready" in message for message in told):
-            why = told[0].get("failed") if told else "the gateway process did not start"
+            why = told[0].get("failed") if told else _NOT_READY
             raise ScenarioError(str(why))
 
     def __exit__(self, *_: object) -> None:

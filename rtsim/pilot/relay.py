@@ -3,7 +3,7 @@
 The relay is a process beside the simulation. Like a viewer, it maps FILE, the shared memory of the
 run. The network traffic by ZeroMQ therefore takes no time of the loop and cannot block the loop.
 
-Foxglove's viewers are served by :mod:`rtsim.gateway.relay`, which forwards a stream of bytes and
+Foxglove's viewers are served by :mod:`rtsim.gateway.viewer_server`, which sends a stream and
 shares no code with this module.
 """
 

@@ -17,6 +17,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -117,12 +118,16 @@ class FileRecorder:
         self._latest_ns = self._flushed_ns = 0
         """Simulated time of the latest row that was handed over, and at the last flush."""
         self._claim = claim(self.path, overwrite)
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
-        self._socket, theirs = socket.socketpair()
-        with theirs:
-            self._process = start_writer(
-                self.path, theirs, self._stderr.fileno(), self._claim.handles
-            )
+        with ExitStack() as undo:
+            undo.callback(self._claim.give_back, nothing_there=True)
+            self._stderr = undo.enter_context(tempfile.TemporaryFile())
+            self._socket, theirs = socket.socketpair()
+            undo.callback(self._socket.close)
+            with theirs:
+                self._process = start_writer(
+                    self.path, theirs, self._stderr.fileno(), self._claim.handles
+                )
+            undo.pop_all()
         self._socket.setblocking(False)
         self._outbox = Outbox(self._socket, self._process.pid)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.file_hash import file_hash
-from rtsim.core.raised import from_outside, own_frames
+from rtsim.core.raised import from_outside, from_the_machine, own_frames
 from rtsim.scenario.beside import forget_beside, imports_beside
 from rtsim.scenario.scenario import Scenario
 
@@ -98,6 +98,8 @@ def users_code(whose: str) -> Iterator[None]:
     except BaseException as error:
         if from_outside(error):
             raise
+        if lack := from_the_machine(error):
+            raise ScenarioError(f"{whose} cannot be loaded: {lack}") from error
         frames = "".join(f"\n  {line}" for line in _shown(own_frames(error)))
         raise ScenarioError(f"{whose} raised {type(error).__name__}: {error}{frames}") from error
 

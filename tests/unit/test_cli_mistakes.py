@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -255,3 +256,91 @@ def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         env={**os.environ, "PYTHONPATH": root},
     )
+
+
+EXTREME = (
+    "0", "-1", "1e-320", "1e-12", "1e308", "-1e308", "1e400", "inf", "nan", "9223372036854775808",
+    "1" + 400 * "0", "1/0", "1e999999999", "", "x",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--pace {}", "--until {}", "--seed {}", "--checkpoint-every {}", "--checkpoint-at {}",
+     "--pace=10 --overrun=slip:{}", "--pace=10 --overrun=freeze:{}", "--set=controller.gain={}",
+     "--latency=fixed:{}", "--latency=uniform:0,{}", "--latency=gamma:2,{}"],
+)  # fmt: skip
+def test_extreme_numbers_are_no_internal_errors(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    until = [] if "until" in option else ["--until", "0.01"]
+    for number in EXTREME:
+        words = option.format(number).split(" ")
+        run = ["run", "unstable", "--plain", "--no-record", *until, *words]
+        done = CliRunner().invoke(main, run)
+        assert done.exception is None or isinstance(done.exception, SystemExit), number
+        assert "internal error" not in done.output, number
+        assert "your code" not in done.output, number
+
+
+def test_a_rate_that_no_clock_keeps_is_refused() -> None:
+    done = CliRunner().invoke(main, ["run", "unstable", "--plain", "--pace", "1e-12"])
+    assert done.exit_code == 2
+    assert "rate 1e-12 is out of range; give a rate from 1e-06 to 1e+09" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(errno.EMFILE, "Too many open files; close other programs, or raise the limit"),
+     (errno.ENOSPC, "No space left on device; free some space on the disk")],
+)  # fmt: skip
+@pytest.mark.parametrize("path", [None, "/a/file"])
+def test_what_the_machine_lacks_is_nobodys_fault(
+    number: int, said: str, path: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it happens while the user's file is loaded."""
+    monkeypatch.chdir(tmp_path)
+    raised = f"raise OSError({number}, {os.strerror(number)!r}, {path!r})\n"
+    Path("mine.py").write_text(raised)
+    loaded = CliRunner().invoke(main, ["run", "mine.py"])
+
+    def lacking(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr("rtsim.record.file.start_writer", lacking)
+    run = CliRunner().invoke(main, ["run", "unstable", "--plain", "-o", "a.mcap"])
+    for done in (loaded, run):
+        assert done.exit_code == 2
+        assert said in done.stderr
+        assert ("cannot use /a/file: " in done.stderr) is (path is not None)
+        assert "internal error" not in done.stderr
+        assert "your code" not in done.stderr
+    assert not Path("a.mcap").exists(), "a recording that was not begun leaves no file"
+
+
+def test_a_path_that_is_too_long_is_named_by_its_beginning() -> None:
+    done = CliRunner().invoke(main, ["run", 100_000 * "s" + ".py"])
+    assert done.exit_code == 2
+    assert "File name too long" in done.stderr
+    assert "(100003 characters)" in done.stderr
+    assert "internal error" not in done.stderr
+    assert len(done.stderr) < 1000
+
+
+def test_a_file_in_place_of_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = ["study", "start", "unstable", "--factor", "plant.stiffness=norm:2,0.1", "--runs=4",
+             "--until", "0.1", "--keep", "1.0", "--workers", "0", "-o", "s",
+             "--result", "peak=max_abs:plant.x"]  # fmt: skip
+    assert CliRunner().invoke(main, study).exit_code == 0
+    for one in Path("s/recordings").iterdir():
+        one.unlink()
+    Path("s/recordings").rmdir()
+    Path("s/recordings").touch()
+    done = CliRunner().invoke(main, ["study", "resume", "s"])
+    assert done.exit_code == 2
+    assert "cannot use s/recordings: File exists" in done.output
+    assert "internal error" not in done.output

@@ -57,7 +57,7 @@ ONE = HEAD + "[[stimulus]]\nsteps = [{ inputs = [1.0] }]\n"
         (ONE.replace("[1.0]", "[1.0, 2.0]"), "write a list of 1 numbers"),
         (ONE.replace("[1.0]", "[true]"), "inputs is \\[True\\]"),
         (ONE.replace("[1.0]", '["1"]'), "write a list of 1 numbers"),
-        (ONE.replace("[1.0]", f"[{10**400}]"), "write a list of 1 numbers"),
+        (ONE.replace("[1.0]", f"[{10**400}]"), "inputs is an integer of 1329 bits"),
         (ONE.replace("[1.0]", "[1.0], times = 0"), "times is 0; write a whole number >= 1"),
         (ONE.replace("[1.0]", "[1.0], times = 2000000"), "more than 1000000 steps"),
         (ONE.replace("[1.0]", "[1.0], time = 2"), "has no key 'time'; known: inputs, times"),

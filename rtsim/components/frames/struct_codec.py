@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any
 
 from rtsim.components.frames.contract import FrameError, check_identifiers
 from rtsim.components.frames.raw import RawType, integer
+from rtsim.core import toml
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import to_ns
@@ -193,7 +193,7 @@ def read_structs(path: Path, overflow: str = "error") -> dict[str, StructCodec]:
     if path.stat().st_size > MOST_FILE_BYTES:
         raise ScenarioError(f"{path} has more than {MOST_FILE_BYTES} bytes, too many for frames")
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = toml.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ScenarioError(f"{path} is not valid TOML: {error}") from None
     source = f"{path.name} sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"

@@ -9,12 +9,12 @@ add kinds by entry points of the group ``rtsim.tasks``.
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+from rtsim.core import toml
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.extension_point import ExtensionPoint
 from rtsim.core.tag import Period
@@ -165,8 +165,8 @@ def read_task(path: Path) -> Task:
     if len(raw) > MOST_BYTES:
         raise ScenarioError(f"task {path} has more than {MOST_BYTES} bytes; give a smaller file")
     try:
-        data = tomllib.loads(raw.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        data = toml.loads(raw.decode())
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ScenarioError(f"task {path} is not valid TOML: {error}") from None
     kind = data.pop("kind", None)
     if not isinstance(kind, str):

@@ -42,12 +42,12 @@ has no middle.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, overload
 
+from rtsim.core import toml
 from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signal, Signals
 from rtsim.pilot.devices import checked, presses, which
@@ -111,7 +111,7 @@ def read_mapping(path: Path, stick: Signals) -> DeviceMapping:
             raise MappingError(
                 f"{path} has more than {MOST_BYTES} bytes, which is too long for a mapping"
             )
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = toml.loads(path.read_text(encoding="utf-8"))
         return mapping_of(data, stick, str(path))
     except (OSError, ValueError) as error:  # a number of 5000 digits raises ValueError
         raise MappingError(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rtsim.core import toml
 from rtsim.core.signals import Signals
 from rtsim.pilot.devices.calibration import MeasuredAxis
 from rtsim.pilot.devices.mapping import COMMANDS, DeviceMapping, mapping_of
@@ -19,7 +19,7 @@ _ORDER = ("joystick", "gamepad", "buttons", "keyboard", "mouse")
 
 def own_tables(stick: Signals) -> dict[str, Any]:
     """Return the tables of rtsim's default mapping for the values that ``stick`` has."""
-    tables = tomllib.loads(OWN_MAPPING.read_text(encoding="utf-8"))
+    tables = toml.loads(OWN_MAPPING.read_text(encoding="utf-8"))
     return {name: table for name, table in tables.items() if name in (*stick.names, COMMANDS)}
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rtsim.core import toml
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.models.piloting.experiments.order import orders
 from rtsim.models.piloting.experiments.questions import Question
@@ -106,8 +106,8 @@ def read_experiment(path: Path) -> Experiment:
         raise ScenarioError(f"experiment {path} has more than {MOST_BYTES} bytes")
     try:
         text = raw.decode()
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        data = toml.loads(text)
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ScenarioError(f"experiment {path} is not valid TOML: {error}") from None
     return experiment_of(data, f"experiment {path.name}", text)
 

@@ -31,7 +31,7 @@ SOURCE_TEXTS = {
     ".properties", ".py", ".toml", ".txt", ".typed",
 }  # fmt: skip
 """Suffixes of files that a person can read and change; each other file needs a stated licence."""
-_PATIENCE_S = 300
+_PATIENCE_S = 600
 _BUILD = "import sys, setuptools.build_meta as b; getattr(b, 'build_' + sys.argv[1])(sys.argv[2])"
 
 

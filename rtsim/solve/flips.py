@@ -367,14 +367,16 @@ def find_flips(between: Any, look: Any, t: float, taken: float, last: bool) -> i
         for n in range(count):
             part, here = seen[0, n], seen[1, n]
             stood = stood and here == 0.0
-            ends = last and n == count - 1 and here == 0.0 and not stood
-            ends = ends and not turns_after(between, look, t, taken, i, side)
             since = NOWHERE
-            if here == 0.0 and signed[i] != 0.0 and directions[i] * side <= 0.0:
+            if here == 0.0 and signed[i] != 0.0:
                 if n == 0 and last_here == 0.0:
                     since = 0.0
                 elif last_here != 0.0:
                     since = stays_from(between, look, t, taken, i, n, count, before)
+            if since != NOWHERE and directions[i] * side > 0.0:  # it fires when it leaves zero
+                since, side, signed[i] = NOWHERE, -directions[i], 0.0
+            ends = last and n == count - 1 and here == 0.0 and not stood and signed[i] != 0.0
+            ends = ends and not turns_after(between, look, t, taken, i, side)
             if side == 0.0 and here != 0.0 and last_here == 0.0:
                 side = -here if jumps(between, look, t, taken, i, before, part) else 0.0
             if since != NOWHERE:

@@ -505,6 +505,28 @@ def test_a_ball_whose_guard_is_a_condition_bounces(solver: str, compile: bool) -
     assert times == pytest.approx([first, first * 2.6], abs=1e-7)
 
 
+@pytest.mark.parametrize("solver", ["rk4", "dp54", "rodas5p"])
+@pytest.mark.parametrize("step", ["1/10", "3"])
+def test_a_condition_that_ends_and_begins_within_one_advance_fires_in_its_direction(
+    step: str, solver: str
+) -> None:
+    """With a step of 3 s the whole run is one advance, of many internal steps of dp54."""
+
+    def beyond(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        outside = t < 0.8 or t > 2.3
+        g[0] = 1.0 if outside else 0.0
+        g[1] = 1.0 if outside else 0.0
+        g[2] = -1.0 if outside else 0.0
+
+    def quick(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+        dx[0] = 20.0 * math.cos(20.0 * t)
+
+    guards = (Guard("ends", -1), Guard("begins", 1), Guard("negative", -1))
+    scenario = watched(beyond, *guards, derivative=quick, solver=solver, step=step, until=3)
+    found = [(name, round(ns / MS)) for name, ns in crossed(flown(scenario)[0])]
+    assert found == [("ends", 800), ("begins", 2300), ("negative", 2300)]
+
+
 def test_two_conditions_fire_in_the_order_of_time() -> None:
     def both(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
         g[0] = 1.0 if t < 0.7 else 0.0

@@ -44,7 +44,7 @@ class Memoryless(Block):
         if len(known) < len(self.inputs):
             return {}
         kind: Kind = "event" if any(w.kind == "event" for w in known) else "signal"
-        return {"y": Wire(kind, known[0].size, self.unit_of(known))}
+        return {"y": Wire(kind, known[0].size if known else 1, self.unit_of(known))}
 
     def unit_of(self, wires: Sequence[Wire]) -> str:  # noqa: ARG002
         """Return the unit of the output."""
@@ -63,7 +63,7 @@ class Memoryless(Block):
 
         In ``text``, ``{i}`` follows each port name.
         """
-        text = each(wires[self.inputs[0].name].size, text)
+        text = each(wires[self.inputs[0].name].size if self.inputs else 1, text)
         on = tuple(p.name for p in self.inputs if wires[p.name].kind == "event")
         return Equations(when=(When(on, text),), **rest) if on else Equations(output=text, **rest)
 
@@ -158,9 +158,9 @@ class Product(Memoryless):
 class Expression(Memoryless):
     """A pure function of scalar inputs: ``y = function(a, b, …)``; the arguments name the inputs.
 
-    An argument ``t`` is the simulated time in s.  A jump within the function, as in
-    ``1 if a > 2 else 0``, creates no tag, and a solver does not locate it.  Use a LevelCrossing or
-    a Quantiser for a jump.
+    An argument ``t`` is the simulated time in s; a function of ``t`` alone is a source.  A jump
+    within the function, as in ``1 if a > 2 else 0``, creates no tag, and a solver does not locate
+    it.  Use a LevelCrossing or a Quantiser for a jump.
     """
 
     def __init__(self, function: Function, unit: str = units.ANY) -> None:
@@ -174,10 +174,10 @@ class Expression(Memoryless):
         self.arguments = code.co_varnames[: code.co_argcount]
         self.function, self.unit, self._name = function, unit, plain.__name__
         self.inputs = _inputs([a for a in self.arguments if a != "t"], 1)
-        if not self.inputs:
+        if not self.arguments:
             raise ScenarioError(
-                f"the function {self._name} of an Expression has no argument except t; add one "
-                "for each input"
+                f"the function {self._name} of an Expression has no argument; add one for each "
+                "input, or t for the time in s, or use a Constant"
             )
 
     @property

@@ -25,13 +25,13 @@ from rtsim.blocks.block import (
 )
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
-from rtsim.core.tag import Duration, Period, to_ns
+from rtsim.core.tag import Duration, Period, declared_ns
 from rtsim.equations.model import Guard, Timer
 
 
 def timer(period: Duration | Period, offset: Duration = 0) -> Timer:
     """Return a timer with exact ticks at ``offset + k * period`` s."""
-    return Timer(Period.of(period), to_ns(offset, "offset"))
+    return Timer(Period.of(period), declared_ns(offset, "offset"))
 
 
 @dataclass(frozen=True)

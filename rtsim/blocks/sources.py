@@ -11,7 +11,7 @@ from rtsim.blocks.block import Block, Equations, Numbers, Port, When, numbers, s
 from rtsim.blocks.block import Wires as _Wires
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
-from rtsim.core.tag import Duration, Period, to_ns
+from rtsim.core.tag import Duration, Period, declared_ns
 from rtsim.equations.model import Timer
 
 
@@ -78,7 +78,7 @@ class Step(Source):
 
     def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
         return _switched(
-            to_ns(self.time, "time of a step"),
+            declared_ns(self.time, "time of a step"),
             self.numbers(before=self.before, after=self.after),
             "y = after if on != 0.0 else before",
         )
@@ -98,7 +98,7 @@ class Ramp(Source):
         return f"ramp {self.slope:g}/s from {self.time} s"
 
     def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
-        begins = to_ns(self.time, "time of a ramp")
+        begins = declared_ns(self.time, "time of a ramp")
         slope = Signal("slope", units.times(self.unit, "s", -1), initial=self.slope)
         return _switched(
             begins,
@@ -155,8 +155,8 @@ class SquareClock(Source):
         return f"square {Period.of(self.period)}"
 
     def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
-        period, offset = Period.of(self.period), to_ns(self.offset, "offset")
-        width = round(period.ns / 2) if self.width is None else to_ns(self.width, "width")
+        period, offset = Period.of(self.period), declared_ns(self.offset, "offset")
+        width = round(period.ns / 2) if self.width is None else declared_ns(self.width, "width")
         if not 0 < width < period.ns:
             raise ScenarioError(
                 f"SquareClock: width {width / 1e9:g} s must be > 0 s and less than the period "
@@ -289,7 +289,7 @@ class EventClock(_Events):
         return f"each {Period.of(self.period)}"
 
     def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
-        return self.at("tick", Timer(Period.of(self.period), to_ns(self.offset, "offset")))
+        return self.at("tick", Timer(Period.of(self.period), declared_ns(self.offset, "offset")))
 
 
 @dataclass(frozen=True)
@@ -308,4 +308,4 @@ class EventAt(_Events):
         return f"{self.value:g} at {self.time} s"
 
     def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
-        return self.at("now", Timer(None, to_ns(self.time, "time of an event")))
+        return self.at("now", Timer(None, declared_ns(self.time, "time of an event")))

@@ -49,7 +49,7 @@ class TransportDelay(Block):
             raise ScenarioError(f"TransportDelay({delay!r}): give a delay > 0 s")
         number(initial, "TransportDelay(initial=")
         self.samples, self.initial, self.cubic = samples, initial, interpolation == "cubic"
-        self.unit, self.delay = unit, float(Fraction(Period.of(delay).ns) / NS_PER_S)
+        self.unit, self.delay = unit, float(Fraction(Period.of(delay, "delay").ns) / NS_PER_S)
         self._delay_ns = Period.of(delay).ns
         self.inputs = (Port("u", unit=unit),)
         self.outputs = (Port("y", unit=unit),)

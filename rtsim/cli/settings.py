@@ -33,7 +33,8 @@ compiling_options = (
     click.option(
         "--plain",
         is_flag=True,
-        help="Run models and controllers as plain Python, without compilation.",
+        help="Run models and controllers as plain Python, without compilation.  The last bits can "
+        "differ (docs/performance.md).",
     ),
     click.option("--checked", is_flag=True, help="Check every array index in compiled functions."),
     click.option(

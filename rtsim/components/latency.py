@@ -23,7 +23,7 @@ import numpy as np
 
 from rtsim.core.errors import LatencyError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
-from rtsim.core.tag import LONGEST_NS, NS_PER_S, Duration, to_ns
+from rtsim.core.tag import LONGEST_NS, NS_PER_S, Duration, declared_ns, to_ns
 
 
 class LatencyModel(Protocol):
@@ -72,7 +72,7 @@ def _ns(seconds: float) -> int:
 
 
 def _at_least_zero(what: str, value: Duration) -> int:
-    ns = to_ns(value, what)
+    ns = declared_ns(value, what)
     if ns < 0:
         raise ScenarioError(f"{what} = {value!r} s is negative; a latency must be >= 0")
     return ns

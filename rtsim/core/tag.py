@@ -85,6 +85,22 @@ def to_ns(value: Duration, what: str = "duration") -> int:
     return (2 * exact.numerator + exact.denominator) // (2 * exact.denominator)
 
 
+def declared_ns(value: Duration, what: str = "duration") -> int:
+    """Return a declared time or duration of ``value`` seconds as the nearest whole ns.
+
+    Raises :class:`ScenarioError` as :func:`exact_seconds` does, and if rounding would change the
+    value by more than one part in a thousand, as for 1.5 ns.
+    """
+    ns, exact = to_ns(value, what), exact_seconds(value, what) * NS_PER_S
+    if abs(ns - exact) * 1000 > abs(exact):
+        low = exact.numerator // exact.denominator
+        raise ScenarioError(
+            f"{what} {value!r} s is {float(exact):g} ns, but the time resolution is 1 ns; give "
+            + " or ".join(f"{n}e-9" if n else "0" for n in (low, low + 1))
+        )
+    return ns
+
+
 @dataclass(frozen=True)
 class Period:
     """A period of a rational number of nanoseconds, and its ticks.
@@ -106,13 +122,21 @@ class Period:
         object.__setattr__(self, "_ratio", (self.ns.numerator, self.ns.denominator))
 
     @classmethod
-    def of(cls, value: Duration | Period) -> Period:
-        """Return a period of ``value`` seconds; raises :class:`ScenarioError` unless it is > 0."""
+    def of(cls, value: Duration | Period, what: str = "period") -> Period:
+        """Return a period of ``value`` seconds; raises :class:`ScenarioError` if it is < 1 ns.
+
+        ``what`` names the value in the error.
+        """
         if isinstance(value, Period):
             return value
-        exact = exact_seconds(value, "period")
+        exact = exact_seconds(value, what)
         if exact <= 0:
-            raise ScenarioError(f"a period must be > 0 s, got {value!r}")
+            raise ScenarioError(f"a {what} must be > 0 s, got {value!r}")
+        if exact * NS_PER_S < 1:
+            raise ScenarioError(
+                f"a {what} of {float(exact * NS_PER_S):g} ns is shorter than the time resolution "
+                f"of 1 ns; give a {what} of at least 1e-9 s"
+            )
         return cls(exact * NS_PER_S)
 
     @property

@@ -8,7 +8,7 @@ that may never be committed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from rtsim.equations.declarations import Update as Update
 from rtsim.equations.delays import Delayed, fed, resolve
 from rtsim.equations.first_call import check
 from rtsim.equations.history import History
+from rtsim.equations.other_math import like_compiled_code
 from rtsim.equations.sparsity import Sparsity
 
 
@@ -248,7 +249,11 @@ def bind(
             return ABSENT
         what = f"{name} of model {model.name}"
         check_arguments(function, _ARGUMENTS[name], what)
-        return prepared(function, signature, what, compile)
+        if compile:
+            return prepared(function, signature, what, compile)
+        plain = getattr(function, "py_func", function)
+        alike = like_compiled_code(plain, in_place=signature != EQUATION)
+        return replace(Native.plain(alike, signature), py_func=plain)
 
     bound = BoundModel(
         model,

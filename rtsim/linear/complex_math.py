@@ -9,13 +9,13 @@ SIAM Review 40 (1998).
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Callable
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+
+from rtsim.equations.other_math import Names, Replacements
 
 Function = Callable[..., Any]
 
@@ -113,21 +113,12 @@ _BUILTIN = {
     "float": _float,
     "int": _int,
 }
-_OF_MATH = {id(getattr(math, name)): new for name, new in _MATH.items() if callable(new)}
 
 
-class _Module:
-    """A module in which some functions are replaced."""
-
-    def __init__(self, module: ModuleType, replaced: dict[str, Any], rest: bool) -> None:
-        self._module, self._replaced, self._rest = module, replaced, rest
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self._replaced:
-            return self._replaced[name]
-        if not self._rest:
-            raise TypeError(f"{self._module.__name__}.{name} has no complex form")
-        return getattr(self._module, name)
+REPLACEMENTS = Replacements(
+    {math: Names(_MATH, "math.{} has no complex form"), np: Names(_NUMPY)},
+    _BUILTIN,
+)
 
 
 def complex_form(function: Function) -> Function:
@@ -136,49 +127,4 @@ def complex_form(function: Function) -> Function:
     All functions of the user that ``function`` calls are copied too.  A call of the copy raises an
     exception of any kind if it uses a function without a complex form.
     """
-    copied: Function = _copy(getattr(function, "py_func", function), {})
-    return copied
-
-
-def _copy(function: Any, made: dict[int, Any]) -> Any:
-    if not isinstance(function, FunctionType):
-        return function
-    if id(function) in made:
-        return made[id(function)]
-    names: dict[str, Any] = dict(function.__globals__)
-    cells = tuple(CellType() for _ in function.__closure__ or ())
-    copied = FunctionType(
-        function.__code__, names, function.__name__, function.__defaults__, cells or None
-    )
-    copied.__kwdefaults__ = function.__kwdefaults__
-    made[id(function)] = copied
-    for cell, own in zip(cells, function.__closure__ or (), strict=True):
-        cell.cell_contents = _replacement(own.cell_contents, made)
-    for name in _names(function.__code__):
-        if name in names:
-            names[name] = _replacement(names[name], made)
-        elif name in _BUILTIN:
-            names[name] = _BUILTIN[name]
-    return copied
-
-
-def _replacement(value: Any, made: dict[int, Any]) -> Any:
-    """Return the form of a global name's ``value`` that accepts complex numbers."""
-    if value is math:
-        return _Module(math, _MATH, rest=False)
-    if value is np:
-        return _Module(np, _NUMPY, rest=True)
-    if isinstance(value, BuiltinFunctionType) and id(value) in _OF_MATH:
-        return _OF_MATH[id(value)]
-    if value is builtins.abs:
-        return _absolute
-    plain = getattr(value, "py_func", value)
-    if isinstance(plain, FunctionType):
-        return _copy(plain, made)
-    return value
-
-
-def _names(code: CodeType) -> set[str]:
-    """Return the global names that ``code`` and the functions inside it use."""
-    inner = (c for c in code.co_consts if isinstance(c, CodeType))
-    return set(code.co_names).union(*(_names(c) for c in inner))
+    return REPLACEMENTS.copy_of(function)

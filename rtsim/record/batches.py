@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
+from types import FunctionType
 from typing import IO, Any
 
 import mcap.writer
@@ -17,9 +18,6 @@ from numpy.typing import NDArray
 from zlib_ng import zlib_ng
 
 from rtsim.record.schema import TrackSpec
-
-# The checksums of Python's zlib took a quarter of the writing process's time (docs/decisions/154).
-mcap.writer.zlib = zlib_ng  # type: ignore[attr-defined]
 
 _HEAD = [
     ("opcode", "u1"),
@@ -181,3 +179,23 @@ class BatchWriter(Writer):
         for i, time in enumerate(words[:, 0].tolist()):
             data = payload[i * size : (i + 1) * size]
             self.add_message(channel, time, data, time, (first + i) & 0xFFFFFFFF)
+
+
+def _use_zlib_ng() -> None:
+    """Give :class:`BatchWriter` copies of mcap's methods that compute checksums with zlib-ng.
+
+    The checksums of Python's zlib took a quarter of the time of the writing process
+    (docs/decisions/154).  mcap's own module keeps Python's zlib, because the user's program may use
+    mcap too.
+    """
+    names = {**vars(mcap.writer), "zlib": zlib_ng}
+    for name, method in vars(Writer).items():
+        if isinstance(method, FunctionType) and "zlib" in method.__code__.co_names:
+            copied = FunctionType(
+                method.__code__, names, name, method.__defaults__, method.__closure__
+            )
+            copied.__kwdefaults__ = method.__kwdefaults__
+            setattr(BatchWriter, name, copied)
+
+
+_use_zlib_ng()

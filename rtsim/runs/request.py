@@ -10,7 +10,7 @@ from rtsim.components.controller import Controller
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.clock import Clock
 from rtsim.core.errors import CheckpointError, ScenarioError
-from rtsim.core.tag import Duration, Tag, to_ns
+from rtsim.core.tag import Duration, Tag, declared_ns
 from rtsim.core.version import __version__
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.taking import Taking
@@ -149,7 +149,7 @@ class RunRequest:
     @property
     def until_ns(self) -> int:
         """Return the end of the run in ns."""
-        return self.scenario.until_ns if self.until is None else to_ns(self.until, "until")
+        return self.scenario.until_ns if self.until is None else declared_ns(self.until, "until")
 
     @property
     def inputs(self) -> FedInputs:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
+
+import numpy as np
 
 from rtsim.components.latency import Fixed
 from rtsim.components.protocols import own_time, prompt
@@ -193,7 +195,10 @@ def loop(
     def ended(*_: object) -> None:
         executive.interrupt()
 
-    with scheduled(asked, getattr(recorder, "beside", ())) as granted, on_signals(ended):
+    compiled = all(plant.bound.compiled for plant in system.plants)
+    quiet = nullcontext() if compiled else np.errstate(all="ignore")  # compiled code never warns
+    beside = getattr(recorder, "beside", ())
+    with scheduled(asked, beside) as granted, on_signals(ended), quiet:
         if isinstance(clock, WallClock):
             clock.calibrate(pacer.frame_ns)
         began = stopwatch()

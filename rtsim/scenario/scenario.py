@@ -22,7 +22,7 @@ from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError
 from rtsim.core.old_names import OldName
 from rtsim.core.signals import Signals
-from rtsim.core.tag import Duration, Period, to_ns
+from rtsim.core.tag import Duration, Period, declared_ns
 from rtsim.discrete import Processes
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.reading import Given, all_different, gather
@@ -74,7 +74,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         limits: Sequence[str] = (),
     ) -> None:
         super().__init__(name)
-        self.until_ns = to_ns(until, "until")
+        self.until_ns = declared_ns(until, "until")
         if self.until_ns <= 0:
             raise ScenarioError(f"until is {until!r} s, but a run must last longer than 0 s")
         self.assumptions = tuple(assumptions)
@@ -122,14 +122,14 @@ class Scenario(NamedComponents, Presented, Drawn):
             name,
             PlantComponent(
                 model,
-                Period.of(step),
+                Period.of(step, "step"),
                 solver_named(solver),
                 dict(states or {}),
                 dict(inputs or {}),
                 dict(parameters or {}),
                 {**(discrete or {}), **(algebraic or {})},
                 None if update_period is None else Period.of(update_period),
-                to_ns(update_offset),
+                declared_ns(update_offset),
                 priority,
             ),
         )
@@ -164,7 +164,7 @@ class Scenario(NamedComponents, Presented, Drawn):
             ControllerComponent(
                 controller,
                 None if period is None else Period.of(period),
-                to_ns(offset),
+                declared_ns(offset),
                 priority,
                 dict(inputs or {}),
                 latency_model(compute, f"compute of {name}"),
@@ -228,7 +228,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         component = SensorComponent(
             dict(sources),
             Period.of(period),
-            to_ns(offset),
+            declared_ns(offset),
             priority,
             latency_model(transport, f"transport of {name}"),
         )
@@ -301,7 +301,7 @@ class Scenario(NamedComponents, Presented, Drawn):
 
     def at(self, time: Duration, target: str, value: object) -> None:
         """Change ``"component.name"``, a parameter or a source, to ``value`` at ``time`` s."""
-        ns = to_ns(time, "time of a change")
+        ns = declared_ns(time, "time of a change")
         if ns < 0:
             raise ScenarioError(
                 f"change of {target} at {time!r} s is before the start of the run; give a time >= 0"

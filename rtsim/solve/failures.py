@@ -67,7 +67,8 @@ def why_it_failed(
         most = "" if tolerance is None else f" (most_steps = {tolerance.most_steps})"
         said = f"{solver.name} took too many steps{most} for {name} {within}"
         rest = (
-            "no discontinuity, stiffness or pole was found there; if the solution varies as fast "
+            "no discontinuity, stiffness or pole was found in the next steps from there, which "
+            "does not exclude them; if the solution varies as fast "
         )
         rest += "as that, allow more steps (most_steps) or give the plant a shorter step"
     else:

@@ -1,7 +1,7 @@
 """Sums over vectors in two forms: loops in compiled code, numpy in plain Python.
 
-The results of the two forms differ by rounding.  In plain Python, loops over elements would take
-longer than the equations of the model.
+The two forms add in the same order, so their results are equal bit for bit.  In plain Python, loops
+over elements would take longer than the equations of the model.
 """
 
 from __future__ import annotations
@@ -22,15 +22,22 @@ def assign(into: Any, of: Any) -> None:
 
 def weighted(out: Any, h: float, row: Any, k: Any, count: int) -> None:
     """Write to ``out`` (n,) ``h`` times the sum of ``row[m] * k[m]`` over ``m < count``."""
-    np.dot(row[:count], k[:count], out)
+    _sum_of_rows(row, k, count, out)
     out *= h
 
 
 def moved(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
     """Write to ``out`` (n,) the sum of ``now`` (n,) and the result of :func:`weighted`."""
-    np.dot(row[:count], k[:count], out)
+    _sum_of_rows(row, k, count, out)
     out *= h
     out += now
+
+
+def _sum_of_rows(row: Any, k: Any, count: int, out: Any) -> None:
+    """Write to ``out`` (n,) the sum of ``row[m] * k[m]``, one row after the other."""
+    out[:] = 0.0
+    for m in range(count):
+        out += row[m] * k[m]
 
 
 def add_part(into: Any, start: int, factor: float, of: Any, begin: int, count: int) -> None:
@@ -59,7 +66,7 @@ def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float
     scale *= rtol
     scale += atol
     off = difference / scale
-    return math.sqrt(float(np.dot(off, off)) / len(off))
+    return math.sqrt(float(np.add.accumulate(off * off)[-1]) / len(off))  # in order, unlike a dot
 
 
 @when_compiling

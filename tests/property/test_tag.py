@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import (
     LONGEST_NS,
@@ -17,9 +18,11 @@ from rtsim.core.tag import (
     START,
     Period,
     Tag,
+    declared_ns,
     exact_seconds,
     to_ns,
 )
+from rtsim.scenario.scenario import Scenario
 
 tags = st.builds(Tag, st.integers(0, 10**18), st.integers(0, 1000))
 periods = st.fractions(min_value=1, max_value=10**12, max_denominator=10**6).map(Period)
@@ -115,6 +118,29 @@ def test_a_tag_begins_at_microstep_0_and_says_what_it_is() -> None:
 )  # fmt: skip
 def test_the_nearest_nanosecond_and_halves_go_up(value: object, ns: int) -> None:
     assert to_ns(value) == ns  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (1.5e-9, r"until 1.5e-09 s is 1.5 ns, but the time resolution is 1 ns; give 1e-9 or 2e-9"),
+        (1.6e-13, "is 0.00016 ns, .*; give 0 or 1e-9"),
+        ("1/30000000", r"is 33\.3333 ns, .*; give 33e-9 or 34e-9"),
+        (-0.4e-9, "give -1e-9 or 0"),
+    ],
+)
+def test_a_declared_time_that_is_no_whole_nanosecond_is_refused(value: object, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        declared_ns(value, "until")  # type: ignore[arg-type]
+
+
+def test_a_declared_time_is_rounded_by_less_than_a_thousandth() -> None:
+    assert [declared_ns(v) for v in (0, "1/3", 3e-7, 0.1 + 0.2, 1.0005e-6)] == [
+        0, 333_333_333, 300, 300_000_000, 1001,
+    ]  # fmt: skip
+    for make in (lambda: Scenario("s", until=1.5e-9), lambda: Fixed(0.3e-9)):
+        with pytest.raises(ScenarioError, match="time resolution is 1 ns"):
+            make()
 
 
 @given(st.fractions(-(10**6), 10**6, max_denominator=10**12))

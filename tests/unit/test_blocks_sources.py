@@ -15,6 +15,7 @@ from rtsim.blocks import (
     Constant,
     Diagram,
     Equations,
+    Expression,
     Integrator,
     Noise,
     Port,
@@ -277,3 +278,24 @@ def test_a_block_of_ones_own() -> None:
 def test_sources_refuse_what_cannot_be_meant(make: Callable[[], object]) -> None:
     with pytest.raises((ScenarioError, ModelError)):
         make()
+
+
+def damped(t: float) -> float:
+    return math.exp(-t) * math.sin(3.0 * t)
+
+
+@pytest.mark.parametrize("how", [{"compile": False}, {"compile": True}])
+def test_an_expression_of_time_alone_is_a_source(how: dict[str, bool]) -> None:
+    d = Diagram("d")
+    d.add("wave", Expression(damped, unit="m/s"))
+    d.add("x", Integrator(unit="m"), "wave")
+    d.output("wave", name="shown")
+    recording = flown(d, 1, **how)
+    assert recording["d.shown"].tolist() == [damped(t / 1e9) for t in recording.time("d").tolist()]
+    exact = (3.0 - math.exp(-1.0) * (math.sin(3.0) + 3.0 * math.cos(3.0))) / 10.0
+    assert recording["d.x"][-1] == pytest.approx(exact, abs=1e-8)
+
+
+def test_an_expression_needs_an_argument() -> None:
+    with pytest.raises(ScenarioError, match=r"has no argument; add one .* or use a Constant"):
+        Expression(lambda: 1.0)

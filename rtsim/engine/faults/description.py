@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Any
 
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
-from rtsim.core.tag import Period, to_ns
+from rtsim.core.tag import Period, declared_ns
 from rtsim.engine.faults.condition import Condition, parse_condition
 from rtsim.engine.faults.kind import WANTED, Fault, FaultError, FaultKind, passes
 from rtsim.engine.faults.kinds import COMMON, KINDS
@@ -142,7 +142,7 @@ class _Reader:
         try:
             if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
                 raise ScenarioError("not a number of seconds")
-            ns = to_ns(value, key)
+            ns = declared_ns(value, key)
         except (RtsimError, OverflowError, ValueError) as error:
             raise FaultError.of(
                 key, f"{key} = {_shown(value)} is not valid ({error}); {wanted}"

@@ -1,0 +1,179 @@
+"""Copies of functions that compute with other functions in place of those of ``math``.
+
+:func:`like_compiled_code` evaluates an equation as compiled code does where plain Python raises an
+error: a division by zero, a root of a negative number, and an overflow give inf or nan.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, wraps
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Replacements by name; ``refusal`` is the error for other names, or empty to allow them."""
+
+    replaced: Mapping[str, Any]
+    refusal: str = ""
+
+
+class _Module:
+    """A module in which some functions are replaced."""
+
+    def __init__(self, module: ModuleType, names: Names) -> None:
+        self._module, self._names = module, names
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._names.replaced:
+            return self._names.replaced[name]
+        if self._names.refusal:
+            raise TypeError(self._names.refusal.format(name))
+        return getattr(self._module, name)
+
+
+class Replacements:
+    """What is replaced in a copy: names of modules, and names of Python's builtin functions."""
+
+    def __init__(self, modules: Mapping[ModuleType, Names], builtin: Mapping[str, Any]) -> None:
+        self._modules = {id(module): _Module(module, names) for module, names in modules.items()}
+        self._builtin = builtin
+        self._functions = {
+            id(getattr(module, name)): new
+            for module, names in modules.items()
+            for name, new in names.replaced.items()
+            if isinstance(getattr(module, name, None), BuiltinFunctionType | np.ufunc)
+        }
+        self._functions |= {id(getattr(builtins, name)): new for name, new in builtin.items()}
+
+    def copy_of(self, function: Function) -> Function:
+        """Return a copy of ``function``; the functions of the user that it calls are copied too."""
+        copied: Function = self._copy(getattr(function, "py_func", function), {})
+        return copied
+
+    def _copy(self, function: Any, made: dict[int, Any]) -> Any:
+        if not isinstance(function, FunctionType):
+            return function
+        if id(function) in made:
+            return made[id(function)]
+        names: dict[str, Any] = dict(function.__globals__)
+        cells = tuple(CellType() for _ in function.__closure__ or ())
+        copied = FunctionType(
+            function.__code__, names, function.__name__, function.__defaults__, cells or None
+        )
+        copied.__kwdefaults__ = function.__kwdefaults__
+        made[id(function)] = copied
+        for cell, own in zip(cells, function.__closure__ or (), strict=True):
+            cell.cell_contents = self._replacement(own.cell_contents, made)
+        for name in _names(function.__code__):
+            if name in names:
+                names[name] = self._replacement(names[name], made)
+            elif name in self._builtin:
+                names[name] = self._builtin[name]
+        return copied
+
+    def _replacement(self, value: Any, made: dict[int, Any]) -> Any:
+        """Return what replaces the ``value`` of a global name."""
+        for known in (self._modules, self._functions):
+            if id(value) in known:
+                return known[id(value)]  # type: ignore[index]
+        plain = getattr(value, "py_func", value)
+        return self._copy(plain, made) if isinstance(plain, FunctionType) else value
+
+
+def _names(code: CodeType) -> set[str]:
+    """Return the global names that ``code`` and the functions inside it use."""
+    inner = (c for c in code.co_consts if isinstance(c, CodeType))
+    return set(code.co_names).union(*(_names(c) for c in inner))
+
+
+# -- compiled code ---------------------------------------------------------------------------------
+
+_NO_INTEGER = -(2**63)
+"""The integer that a processor gives for a float that has no integer value."""
+
+
+def _number(function: Function) -> Function:
+    """Return ``function`` with a result whose division by zero is inf or nan."""
+
+    def computed(*arguments: Any) -> Any:
+        try:
+            return np.float64(function(*arguments))
+        except (ArithmeticError, ValueError):
+            return np.float64(math.nan)
+
+    return computed
+
+
+def _whole(function: Function) -> Function:
+    def computed(x: Any = 0, *rest: Any) -> Any:
+        return function(x, *rest) if isinstance(x, str) or np.isfinite(x) else _NO_INTEGER
+
+    return computed
+
+
+def _log(x: Any, base: Any = None) -> Any:
+    return np.log(x) if base is None else np.log(x) / np.log(base)
+
+
+_SAME = {
+    "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atanh": "arctanh",
+    "cos": "cos", "cosh": "cosh", "exp": "exp", "expm1": "expm1", "fmod": "fmod", "log1p": "log1p",
+    "log2": "log2", "log10": "log10", "pow": "power", "sin": "sin", "sinh": "sinh",
+    "sqrt": "sqrt", "tan": "tan",
+}  # fmt: skip
+"""Functions of numpy that give inf or nan where those of ``math`` raise an error."""
+_WHOLE = {name: _whole(getattr(math, name)) for name in ("ceil", "floor", "trunc")}
+_MATH = {
+    name: _number(function)
+    for name, function in vars(math).items()
+    if isinstance(function, BuiltinFunctionType) and not name.startswith(("is", "_"))
+}
+_MATH |= {name: _number(getattr(np, known)) for name, known in _SAME.items()}
+_MATH |= {"log": _number(_log), **_WHOLE}
+_COMPILED = Replacements(
+    {math: Names(_MATH)},
+    {"float": _number(float), "int": _whole(int), "round": _whole(round)},
+)
+
+
+def like_compiled_code(function: Function, in_place: bool = False) -> Function:
+    """Return ``function``, with the results of compiled code where plain Python raises an error.
+
+    The function itself is called first, so a debugger can stop in it.  If it raises an arithmetic
+    error, or a :class:`ValueError` such as "math domain error", a copy is evaluated that gives inf
+    or nan.  The error is raised if the copy raises one too.  ``in_place``: the function changes its
+    vectors, which are put back before the copy is evaluated.
+    """
+    copied = cache(lambda: _COMPILED.copy_of(function))
+
+    @wraps(function)
+    def evaluated(*arguments: Any) -> Any:
+        before = [vector.copy() for vector in _vectors(arguments)] if in_place else ()
+        try:
+            return function(*arguments)
+        except (ArithmeticError, ValueError):
+            for vector, old in zip(_vectors(arguments), before, strict=False):
+                vector[:] = old
+            given = [np.float64(a) if type(a) is float else a for a in arguments]
+            try:
+                with np.errstate(all="ignore"):
+                    return copied()(*given)
+            except Exception:
+                pass
+            raise
+
+    return evaluated
+
+
+def _vectors(arguments: tuple[Any, ...]) -> list[Any]:
+    return [one for one in arguments if isinstance(one, np.ndarray)]

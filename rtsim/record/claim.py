@@ -79,7 +79,9 @@ def begun(path: Path) -> bool:
     """Return whether rtsim began to write the MCAP file ``path``, as its first record says."""
     with path.open("rb") as file:
         first = file.read(64)
-    return first.startswith(MAGIC) and LIBRARY.encode() in first
+    name = LIBRARY.encode()
+    texts = bytes(4) + len(name).to_bytes(4, "little") + name  # an empty profile, and the library
+    return first.startswith(MAGIC + b"\x01") and first[len(MAGIC) + 9 :].startswith(texts)
 
 
 def _refuse_to_overwrite(file: int, path: Path, overwrite: bool) -> None:

@@ -56,7 +56,8 @@ class Sources:
 
     def __init__(self, *references: str) -> None:
         """``references``: the scenario, and the file of the study if it is another one."""
-        files = [path for path in map(file_of, references) if path is not None]
+        found = (path for path in map(file_of, references) if path is not None)
+        files = [path for path in found if path.is_file()]  # loading says what is wrong with others
         self._home = files[0].resolve().parent if files else None
         self._modules = {one.resolve() for path in files for one in modules_of(path)}
         prefixes = (sys.prefix, sys.base_prefix, cache_folder(), *_own_folders(), *_SYSTEM)

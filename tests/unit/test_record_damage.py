@@ -154,5 +154,5 @@ def test_what_is_no_recording_is_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="not an MCAP recording"):
         Recording.open(tmp_path / "text.mcap")
     RecordingFile(tmp_path / "other.mcap").close()
-    with pytest.raises(RecordingError, match="an MCAP file that rtsim did not write"):
+    with pytest.raises(RecordingError, match="the run ended before its start was recorded"):
         Recording.open(tmp_path / "other.mcap")

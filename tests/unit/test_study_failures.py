@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from study_commands import parsed, rtsim
 
 from rtsim import Guard, Model, Scenario, Signals
 from rtsim.studies import MaxAbs, MonteCarlo, Search, Study, Table, start, summarise
 from rtsim.studies.folder import Folder
 from rtsim.studies.keeping import chosen
 from rtsim.studies.tally import Tally
-from tests.helpers.study_commands import parsed, rtsim
 
 
 def fall(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:
@@ -42,7 +42,7 @@ def scenario() -> Scenario:
 
 FILE = """
 from rtsim.studies import MaxAbs, Study, Table
-from tests.unit.test_study_failures import scenario
+from test_study_failures import scenario
 
 def study():
     return Study(

@@ -15,6 +15,8 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 from mcap.writer import Writer
+from study_commands import parsed, rtsim
+from study_samples import made_up, x_of
 
 from rtsim.core.errors import RecordingError, RtsimError
 from rtsim.record.claim import MAGIC
@@ -24,8 +26,6 @@ from rtsim.studies import Last, MonteCarlo, Study, resume, start, summarise
 from rtsim.studies import folder as folder_module
 from rtsim.studies.folder import Folder, StudyError, ranges, ranges_text
 from rtsim.studies.plan import Plan
-from tests.helpers.study_commands import parsed, rtsim
-from tests.helpers.study_samples import made_up, x_of
 
 STUDY = Study(
     factors={"plant.x": (0.5, 1.0)},

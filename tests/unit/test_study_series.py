@@ -236,7 +236,7 @@ def busy_machine() -> Scenario:
 
 
 FILE = """
-from tests.unit.test_study_series import busy_machine as scenario
+from test_study_series import busy_machine as scenario
 """
 
 

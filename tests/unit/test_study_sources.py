@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from study_commands import rtsim
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.read_files import reading, signature
@@ -21,7 +22,6 @@ from rtsim.studies.plan import Orders, find_study
 from rtsim.studies.running import begin, carry_out
 from rtsim.studies.sources import SourcesChanged, check_versions, versions
 from rtsim.studies.workers import Where
-from tests.helpers.study_commands import rtsim
 
 LAW = """
 from pathlib import Path

@@ -225,7 +225,9 @@ def test_workers_of_dask_survive_what_runs_do_to_them() -> None:
     rows = folder.table().to_pylist()
     states = ["ok", "ok", "lost", "ok", "timeout", "ok", "error", "ok", "ok"]
     assert [row["state"] for row in rows] == states
-    assert tally.counts() == {"ok": 6, "nan": 0, "error": 1, "timeout": 1, "lost": 1}
+    assert tally.counts() == {
+        "ok": 6, "nan": 0, "failed": 0, "error": 1, "timeout": 1, "lost": 1,
+    }  # fmt: skip
     assert [row["attempts"] for row in rows if row["state"] != "ok"] == [2, 2, 2]
     assert len({row["digest"] for row in rows if row["state"] == "ok"}) == 1
     assert seen[-1] == "9"

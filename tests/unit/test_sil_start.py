@@ -16,7 +16,6 @@ from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.comparison.on_boards import own_values
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
-from hitl.controllers.protocols import Restartable
 from hitl.controllers.rerunning import rerun_case
 from hitl.controllers.sil import SilController
 from hitl.interface import InterfaceError
@@ -277,8 +276,7 @@ def test_variables_of_the_unit_begin_anew_at_each_initialisation(
         '[outputs]\ny = {}\nseen = { c = "first", shape = [5] }\n'
         "[parameters]\nown = {}\n"
     )
-    running = (kind(path, {"own": 2.0})).fresh()
-    assert isinstance(running, Restartable)
+    running: SilController | InProcess = kind(path, {"own": 2.0}).fresh()
     try:
         for _ in range(3):
             running.send(Tag(0), np.array([7.0, 4.0, *np.full(4, 9.0)]))

@@ -146,7 +146,7 @@ def test_a_truncated_normal_draws_between_the_shares_of_its_ends() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_draw_that_is_no_number_is_refused(bad: float) -> None:
-    with pytest.raises(LatencyError, match=f"drew a delay of {bad} s; check its parameters"):
+    with pytest.raises(LatencyError, match=f"drew a delay of {bad} s; a delay must be finite"):
         drawn(Gamma(1.0, 1.0), bad)
 
 

@@ -97,7 +97,7 @@ def flushes(path: Path, wall_ms: int, simulated_s: float) -> int:
             sent.append(kind)
             put(kind, number, data)
 
-        recorder._put = noted  # type: ignore[method-assign]
+        recorder._put = noted  # type: ignore[method-assign,assignment]
         for i in range(1, 101):
             track.append(int(i * simulated_s * NS_PER_S), (), np.ones(1))
             recorder.pump(wait=True)

@@ -161,7 +161,9 @@ def test_browsers_are_told_when_and_why_the_run_ended(
     heard: list[bytes] = []
     with browser(PageAddress(int(port), token)) as one, suppress(ConnectionClosed):
         while True:
-            packed = bytes(one.recv(30))[16:]  # behind the sizes
+            data = one.recv(30)
+            assert isinstance(data, bytes)
+            packed = data[16:]  # behind the sizes
             heard.append(zstandard.ZstdDecompressor().decompress(packed))
     run.communicate(timeout=60)
     shown = [data for data in heard if said in data]

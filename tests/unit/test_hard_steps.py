@@ -123,7 +123,7 @@ def _error(
 JUMP, STIFF = "a discontinuity that is not a guard", "the equations are stiff"
 POLE, NO_FINDING = (
     "grows without bound",
-    "no discontinuity, stiffness or pole was found in the next steps",
+    "no discontinuity, stiffness or pole was found",
 )
 KINDS = (JUMP, STIFF, POLE, NO_FINDING)
 PLANTED: list[tuple[Any, str, str, str]] = [

@@ -85,7 +85,7 @@ class Replacements:
         """Return what replaces the ``value`` of a global name."""
         for known in (self._modules, self._functions):
             if id(value) in known:
-                return known[id(value)]  # type: ignore[index]
+                return known[id(value)]
         plain = getattr(value, "py_func", value)
         return self._copy(plain, made) if isinstance(plain, FunctionType) else value
 

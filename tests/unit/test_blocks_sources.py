@@ -284,13 +284,13 @@ def damped(t: float) -> float:
     return math.exp(-t) * math.sin(3.0 * t)
 
 
-@pytest.mark.parametrize("how", [{"compile": False}, {"compile": True}])
-def test_an_expression_of_time_alone_is_a_source(how: dict[str, bool]) -> None:
+@pytest.mark.parametrize("compile", [False, True])
+def test_an_expression_of_time_alone_is_a_source(compile: bool) -> None:
     d = Diagram("d")
     d.add("wave", Expression(damped, unit="m/s"))
     d.add("x", Integrator(unit="m"), "wave")
     d.output("wave", name="shown")
-    recording = flown(d, 1, **how)
+    recording = flown(d, 1, compile=compile)
     assert recording["d.shown"].tolist() == [damped(t / 1e9) for t in recording.time("d").tolist()]
     exact = (3.0 - math.exp(-1.0) * (math.sin(3.0) + 3.0 * math.cos(3.0))) / 10.0
     assert recording["d.x"][-1] == pytest.approx(exact, abs=1e-8)

@@ -60,7 +60,13 @@ class Sources:
         files = [path for path in found if path.is_file()]  # loading says what is wrong with others
         self._home = files[0].resolve().parent if files else None
         self._modules = {one.resolve() for path in files for one in modules_of(path)}
-        prefixes = (sys.prefix, sys.base_prefix, cache_folder(), *_own_folders(), *_SYSTEM)
+        prefixes: tuple[str | Path, ...] = (
+            sys.prefix,
+            sys.base_prefix,
+            cache_folder(),
+            *_own_folders(),
+            *_SYSTEM,
+        )
         self._left_out = tuple(Path(one).resolve() for one in prefixes)
 
     @contextmanager
@@ -81,7 +87,10 @@ class Sources:
     def _counts(self, path: Path) -> bool:
         if path in self._modules or _INSTALLED & set(path.parts) or path.suffix == ".pyc":
             return False
-        return path.is_file() and not any(one in path.parents for one in self._left_out)
+        home = self._home
+        around = home.parents if home is not None and home in path.parents else ()
+        out = (one in path.parents and one != home and one not in around for one in self._left_out)
+        return path.is_file() and not any(out)
 
     def _name(self, path: Path) -> str:
         """Return the path relative to the scenario's folder, so that the folder can be moved."""

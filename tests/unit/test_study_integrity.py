@@ -261,7 +261,7 @@ def test_a_recording_that_was_killed_before_its_start_is_not_called_foreign(tmp_
     for target, library in ((path, "rtsim"), (other, "other")):
         writer = Writer(str(target))
         writer.start(library=library)
-        writer.finish()
+        writer.finish()  # type: ignore[no-untyped-call]
     with pytest.raises(RecordingError, match="rtsim did not write"):
         Recording.open(other)
     with pytest.raises(RecordingError, match="the run ended before its start was recorded"):

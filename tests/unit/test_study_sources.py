@@ -16,6 +16,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.read_files import reading, signature
 from rtsim.scenario.trust import permitted
 from rtsim.studies import Folder, resume, start, summarise
+from rtsim.studies import sources as sources_module
 from rtsim.studies.batch import check_worker, run_batch
 from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Orders, find_study
@@ -142,6 +143,24 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     monkeypatch.setattr(Path, "read_text", changing)
     with pytest.raises(SourcesChanged, match=r"b.txt changed while"):
         start(file, "out")
+
+
+def test_a_project_below_a_folder_of_the_system_counts(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``/usr/src/app`` in a container."""
+    around = Path(file).resolve().parent.parent
+    monkeypatch.setattr(sources_module, "_SYSTEM", (str(around),))
+    monkeypatch.setattr(sources_module, "cache_folder", lambda: around / "nothing")
+    sources, found = sources_module.Sources(file), dict[str, str]()
+    outside = around / "outside.txt"
+    outside.write_text("")
+    with sources.watched(found):
+        Path("a.txt").read_text()
+        Path("gains.py").read_text()
+        outside.read_text()
+    assert list(found) == ["a.txt"]
+    assert tmp_path.exists()
 
 
 def test_a_row_of_another_study_is_refused(file: str) -> None:

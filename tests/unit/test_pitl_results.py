@@ -274,6 +274,19 @@ def test_an_exchange_longer_than_the_period_is_a_reservation_for_strict(
     assert not result.pairs[0].doubts
 
 
+def test_a_latency_longer_than_the_period_is_a_reservation_of_the_closed_loop(folder: Path) -> None:
+    slow, fine, stepped = (
+        climbed(folder, tolerances={"*": (10, 0)}, latency=latency, closed=closed)
+        for latency, closed in ((0.11, True), (0.1, True), (0.11, False))
+    )
+    assert slow.ok
+    (doubt,) = slow.doubts
+    assert doubt.startswith("controller: a latency of 0.11 s is longer than its period of 0.1 s")
+    assert slow.in_words.count(doubt) == 1
+    assert not fine.doubts
+    assert not stepped.doubts, "the open loop has no latency"
+
+
 @pytest.mark.parametrize(
     "pacing",
     [None, Timing(wall_ns=2 * 10**9), Timing(wall_ns=2 * 10**9, slips=3, slipped_ns=412_000_000)],

@@ -180,7 +180,7 @@ def pitl(
         check_faults(built, both.board, board)
 
     def met() -> None:
-        meet(both.board)
+        meet(both.board, built)
 
     result = climb(
         built,

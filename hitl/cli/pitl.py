@@ -129,7 +129,7 @@ def pitl(
         def met() -> None:
             """Report a board that is absent, or not the expected one, before the first run."""
             line.say(f"connecting to {url} …")
-            found = meet(both.board)
+            found = meet(both.board, loaded)
             line.close()
             if not as_json:
                 _print_met(url, both, found)

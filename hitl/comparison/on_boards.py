@@ -27,6 +27,7 @@ from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.faults.line_kinds import BoardFault
+from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 
 HOST, BOARD = "host C", "board"
@@ -177,18 +178,20 @@ def in_words(image: Firmware) -> str:
     )
 
 
-def meet(rung: Rung) -> dict[str, Met]:
+def meet(rung: Rung, scenario: Scenario) -> dict[str, Met]:
     """Connect to each board of ``rung`` once, to find an absent board before the first run.
 
-    Returns the identity and the time budget by controller.  Raises the error of the connection.
+    Returns the identity and the time budget by controller, at the period of ``scenario``.  Raises
+    the error of the connection.
     """
-    out = {}
+    out, periods = {}, scenario.of(ControllerComponent)
     for name, prototype in rung.controllers.items():
         assert isinstance(prototype, BoardController)
         controller = prototype.fresh()
         try:
             assert controller.board is not None
-            out[name] = Met(controller.board, controller.budget, controller.baud)
+            budget = controller.budget.every(periods[name].period)
+            out[name] = Met(controller.board, budget, controller.baud)
         finally:
             controller.close()
     return out

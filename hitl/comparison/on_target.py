@@ -57,7 +57,7 @@ class OnTarget:
         return cls(
             url=one.url,
             board=board,
-            budget=replace(one.budget, execution_ns=longest),
+            budget=replace(one.budget.every(period), execution_ns=longest),
             cycles=np.array(one.cycles, np.int64),
             execution=execution,
             exchange=exchange,

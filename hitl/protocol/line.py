@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hitl.boards.description import BoardDescription, Line
 from hitl.boards.known import DEFAULT_BOARD
@@ -11,7 +11,7 @@ from hitl.protocol.codec import Codec
 from hitl.protocol.framing import wire_size
 from hitl.protocol.messages import LAYOUTS, MessageKind
 from rtsim.core.errors import ScenarioError
-from rtsim.core.tag import NS_PER_S
+from rtsim.core.tag import NS_PER_S, Period
 
 BITS_PER_BYTE = 10
 """Bits on the line for each byte: 8 data bits, a start bit and a stop bit."""
@@ -165,6 +165,13 @@ class Budget:
             *sizes, request_ns, reply_ns, execution_ns, round(interface.period.ns),
             handling_ns(*sizes, baud, clock_hz, line),
         )  # fmt: skip
+
+    def every(self, period: Period | None) -> Budget:
+        """Return the budget of a controller that runs at ``period``; ``None`` changes nothing.
+
+        With ``any_period`` in the interface file, the scenario's period can be another one.
+        """
+        return self if period is None else replace(self, period_ns=round(period.ns))
 
     @property
     def exchange_ns(self) -> int:

@@ -73,6 +73,19 @@ def test_the_f16_flies_on_a_board_with_nothing_else_typed() -> None:
     assert "WCET" not in result.output
 
 
+def test_a_period_shorter_than_an_exchange_is_a_reservation_that_strict_refuses() -> None:
+    """The interface file has ``any_period``; the period that counts is the scenario's, of 1 ms."""
+    need("avr8js")
+    for strict, status in (((), 0), (("--strict",), 1)):
+        result = run("f16", "--set", "case=13.1", "--set", "rate=1000", "--until", 0.02, *strict)
+        assert result.exit_code == status, result.output
+        assert result.output.count("does not fit the period of 1.000 ms") == 2
+        verdict = result.output.splitlines()[-1]
+        assert "the board does what the host C does, in open and in closed loop; but " in verdict
+        assert "an exchange of autopilot with the board takes up to 3." in verdict
+        assert "longer than its period of 1 ms" in verdict
+
+
 def test_the_rate_of_a_pico_is_that_of_its_own_uart() -> None:
     need("rp2040js")
     result = run("unstable", "--board", "board:pico", "--until", 0.05, "--latency", 0.002)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -29,6 +30,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Period, Tag
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.markup import duration
+from rtsim.scenario.controller_component import ControllerComponent
 
 STEPS = 31
 
@@ -205,6 +207,84 @@ def test_whose_clock_an_exchange_is_of(folder: Path) -> None:
         told = target.to_json()["exchange"]
         assert told["clock"] == clock.split()[0]
         assert told["max_observed_ns"] == target.exchange.max
+
+
+def timed(
+    folder: Path, exchange_ns: int, period: Period | None = None, **how: bool | str
+) -> OnTarget:
+    """One step of 60 us; by hand, the frames take 1.5 ms at 500 kbit/s, the firmware 0.2 ms."""
+    prototype = FakeBoard(controller(), as_float, folder)
+    prototype.url, prototype.paced = str(how.get("url", "board:uno")), bool(how.get("paced"))
+    board = prototype.fresh()
+    board.budget = replace(board.budget, request_ns=900_000, reply_ns=600_000, handling_ns=200_000)
+    board.took_ns.append(60_000)
+    board.exchange_ns.append(exchange_ns)
+    target = OnTarget.of(board, period)
+    assert target is not None
+    return target
+
+
+@pytest.mark.parametrize(
+    ("period", "fits"),
+    [("0.00176", True), ("0.001759999", False), ("1/568", True), ("1/569", False), ("1/10", True)],
+)
+def test_an_exchange_of_the_longest_frames_has_to_fit_the_period_of_the_scenario(
+    folder: Path, period: str, fits: bool
+) -> None:
+    """The interface file's period of 0.1 s counts only where the scenario has none."""
+    target = timed(folder, 1_700_000, Period.of(period))
+    assert target.budget.holds is fits
+    assert (target.too_long("law") == "") is fits
+    assert not timed(folder, 1_700_000).too_long("law")
+
+
+def test_a_longer_exchange_counts_if_the_board_measured_it(folder: Path) -> None:
+    """In real time, and at a real board, waiting is no time of the exchange."""
+    period = Period.of("1/500")
+    said = timed(folder, 2_500_000, period).too_long("law")
+    assert said.startswith("an exchange of law with the board takes up to 2.5 ms, longer than its ")
+    assert "period of 2 ms" in said
+    assert timed(folder, 2_000_001, period).too_long("law")
+    assert not timed(folder, 2_000_000, period).too_long("law")
+    assert not timed(folder, 2_000_001, period, paced=True).too_long("law")
+    assert not timed(folder, 2_000_001, period, url="serial:///dev/ttyACM0").too_long("law")
+    fast = Period.of("1/1000")
+    for how in ({"paced": True}, {"url": "serial:///dev/ttyACM0"}):
+        assert "up to 1.76 ms" in timed(folder, 500_000, fast, **how).too_long("law")
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_an_exchange_longer_than_the_period_is_a_reservation_for_strict(
+    folder: Path, closed: bool
+) -> None:
+    """The exchange of 3.25 ms is four periods of 0.8 ms; the values agree."""
+    fast = scenario()
+    fast.of(ControllerComponent)["controller"].period = Period.of("1/1250")
+    rungs = [
+        Rung("host C", {"controller": Host(controller(), as_float)}),
+        Rung("board", {"controller": FakeBoard(controller(), as_float, folder)}),
+    ]
+    result = climb(fast, rungs, until=0.01, tolerances={"*": (1e-6, 1e-6)}, closed=closed)
+    assert result.ok
+    (doubt,) = result.doubts
+    assert doubt.startswith("an exchange of controller with the board takes up to 3.25")
+    assert "longer than its period of 800 us" in doubt
+    assert result.in_words.endswith(f"; but {doubt}")
+    assert doubt in result.pairs[-1].unexercised
+    assert not result.pairs[0].doubts
+
+
+def test_a_latency_longer_than_the_period_is_a_reservation_of_the_closed_loop(folder: Path) -> None:
+    slow, fine, stepped = (
+        climbed(folder, tolerances={"*": (10, 0)}, latency=latency, closed=closed)
+        for latency, closed in ((0.11, True), (0.1, True), (0.11, False))
+    )
+    assert slow.ok
+    (doubt,) = slow.doubts
+    assert doubt.startswith("controller: a latency of 0.11 s is longer than its period of 0.1 s")
+    assert slow.in_words.count(doubt) == 1
+    assert not fine.doubts
+    assert not stepped.doubts, "the open loop has no latency"
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,10 @@ def spoiled_by(run: LoopRun, targets: Mapping[str, OnTarget] | None = None) -> S
 
 
 def _failures(run: LoopRun) -> Iterator[Spoiled]:
-    """Yield the failures of the environment of the controllers, such as a killed process."""
+    """Yield what ended the run or a controller from outside: a killed process, a host held up."""
     pending = min(_pending(run), default=run.recording.end_ns)
-    if run.environment:
-        yield Spoiled(pending, run.error)
+    if run.environment or run.held_up:
+        yield Spoiled(pending, run.error, slow=run.held_up)
     for e in run.recording.events:
         if e.kind == _FAILED and failed_around(run.started.get(e.source)):
             yield Spoiled(min(pending, e.tag.ns), e.text, ended=not run.error)

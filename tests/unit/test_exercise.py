@@ -189,6 +189,15 @@ def test_an_error_around_a_controller_spoils_all_of_a_flight() -> None:
     assert spoiled_by(flown(error="it fell over")) is None
 
 
+def test_a_host_that_held_up_a_flight_spoils_its_end_also_if_an_answer_was_late() -> None:
+    one = flown(held_up=True, error="it woke late", paced=True)
+    assert spoiled_by(one) == Spoiled(one.recording.end_ns, "it woke late", slow=True)
+    both = flown(("Late", 45, "law", "late"), held_up=True, error="it woke late", paced=True)
+    found = spoiled_by(both)
+    assert found is not None
+    assert (found.slow, found.ended) == (True, True)
+
+
 def test_a_killed_process_spoils_a_flight_from_the_first_on() -> None:
     failed = ("Failed", 70, "law", "later"), ("Failed", 40, "law", "killed")
     assert spoiled_by(flown(*failed, started={"law": KILLED})) == Spoiled(40, "killed")

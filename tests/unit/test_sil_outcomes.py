@@ -136,6 +136,48 @@ def ends_from_outside(at: int) -> Callable[[int, Vector], Vector]:
     return change
 
 
+def overruns(step: int, y: Vector) -> Vector:
+    """Be stopped, as by ctrl-Z, between a request and its answer."""
+    if step == 6:
+        raise OverrunError("the loop woke 5170 ms late")
+    return y
+
+
+class LateAndMore(Late):
+    """Answers one request of the flight too late, and then does what ``flying`` says."""
+
+    def fresh(self) -> LateAndMore:
+        self.count += 1
+        out = LateAndMore(self.flying)
+        out.told = self.count < 2
+        if self.count > 1:
+            out.change = self.flying  # type: ignore[assignment]
+        return out
+
+
+@pytest.mark.parametrize("kind", [Fresh, LateAndMore])
+@pytest.mark.parametrize("wrong", [False, True])
+def test_an_overrun_between_a_request_and_its_answer_is_no_verdict(
+    kind: type[Fresh], wrong: bool
+) -> None:
+    """Also after an answer that was late; a difference before both is a failure."""
+
+    def change(step: int, y: Vector) -> Vector:
+        return overruns(step, y + 1.0 if wrong and step == 1 else y)
+
+    one = scenario()
+    one.component("controller").late = "hold"  # type: ignore[attr-defined]
+    result = back_to_back(one, {"controller": kind(change)}, until=1, pace=100, latency=0.09)
+    assert result.flight is not None
+    assert result.flight.candidate.end_ns > 600_000_000, "the plant goes on until the answer is due"
+    assert (result.flight.held_up, result.flight.late) == (True, int(kind is not Fresh))
+    assert "the loop woke 5170 ms late; end other programs" in result.flight.error
+    assert result.outcome is (Outcome.FAILED if wrong else Outcome.UNDECIDED)
+    if not wrong:
+        assert "this host was too slow to say whether the C does" in result.in_words
+        errors_alone(result)
+
+
 @pytest.mark.parametrize("pace", ["max", 100])
 @pytest.mark.parametrize("latency", [0.0, 0.03])
 def test_a_process_killed_between_a_request_and_its_answer_is_no_verdict(

@@ -144,6 +144,7 @@ def test_what_cannot_be_measured_is_said(motor: Path, monkeypatch: pytest.Monkey
     assert result.exit_code == 0
     assert "which branches of the C code ran was not measured: no probes here\n" in result.output
     assert "whether the stimuli of motor.stimuli.toml reach what they name was not" in result.output
+    assert "does not reach" not in result.output
     assert sil("test", *UP_TO_1_S, "--strict").exit_code == 1
     assert sil("test", *UP_TO_1_S, "--strict", "--no-stimuli").exit_code == 0
 

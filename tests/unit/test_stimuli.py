@@ -126,8 +126,20 @@ int s(int x, int i, int n, int k, double d, int z)
     return y + z - (int)sizeof(table[n]) - (&table[n] == table);
 }
 """
-"""Line 6 reads beyond its array, 8 shifts by 32 or more, 9 overflows, 10 divides by 0.0; the
-divisions of lines 11 and 12 are safe, and so are the indices of line 7."""
+"""Line 6 reads beyond its array, 8 shifts by 32 or more, 9 overflows, 10 divides by 0.0.
+
+The indices of line 7 and the divisions of lines 11 and 12 are safe.
+"""
+SAFE = """
+int s(int x, int i, int n, int k, double d, int z)
+{
+    static const int table[COUNT];
+    const int *p = table;
+    return ((2147383647 + k) & 1) + ((-2147383648 - k) & 1) + p[n & 7] + table[i / 25] + x / 3;
+}
+"""
+"""The sums reach both limits of an int and no more, and the index 8; the array behind
+a pointer has no known size."""
 RANGES = {"x": (0, 9), "i": (0, 200), "n": (0, 40), "k": (-100, 100000), "d": (0, 100), "z": (0, 9)}
 
 
@@ -168,6 +180,20 @@ def test_divisors_indices_shifts_and_overflows_are_searched(tmp_path: Path) -> N
     assert again.stimuli.text() == found.stimuli.text()
 
 
+@pytest.mark.parametrize(
+    ("count", "hazards"), [(9, ()), (8, ("s.c:6: table[i / 25] is out of bounds",))]
+)
+def test_what_reaches_its_limits_and_no_more_is_not_wrong(
+    tmp_path: Path, count: int, hazards: tuple[str, ...]
+) -> None:
+    made = hazardous(tmp_path)
+    (tmp_path / "s.c").write_text(SAFE.replace("COUNT", str(count)))
+    found = generate(build(made.interface.path), Limits(runs=4000, steps=3))
+    assert found.hazards == hazards
+    # Two sums inside and four between the terms, and one index; a literal divisor is never 0.
+    assert found.to_json()["hazards_searched"] == 7
+
+
 def test_an_expression_that_probes_cannot_read_leaves_the_branches_measured(
     tmp_path: Path,
 ) -> None:
@@ -178,6 +204,7 @@ def test_an_expression_that_probes_cannot_read_leaves_the_branches_measured(
     source.write_text(source.read_text() + more + "int t(int x)\n{ return x > 1 ? 1 : 2; }\n")
     found = generate(build(made.interface.path), Limits(runs=20, steps=3))
     assert len(found.branches) == 2
+    assert found.edges[1] == 2, "comparisons still have distances"
     assert "divisors, indices, shifts and sums: not measured" in found.in_words
     assert found.to_json()["hazards_searched"] is None
 

@@ -91,11 +91,18 @@ def test_an_exception_a_divisor_and_an_index_become_stimuli(found: Generated) ->
     assert "reg.cpp:27: s.table[a / 100] is out of bounds" in found.hazards
 
 
+ONCE = """struct Once { Once() {} Once(const Once&) = delete; bool operator==(int) const; };
+bool Once::operator==(int x) const { return x > 2; }
+bool once() { Once o; return o == 3 ? true : false; }
+"""
+"""An object that cannot be copied, so a probe has to refer to it."""
+
+
 def test_operands_that_no_probe_can_bind_leave_the_branches_measured(tmp_path: Path) -> None:
     stream = SOURCE.replace("#include <string>", "#include <sstream>").replace(
         "std::string who", "std::ostringstream o; o << std::hex << std::endl; std::string who"
     )
-    with program(build(reg(tmp_path, stream))) as made:
+    with program(build(reg(tmp_path, stream + ONCE))) as made:
         assert made.distances
         assert not made.hazards
         assert len(made.found.branches) > 15

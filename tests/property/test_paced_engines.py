@@ -166,7 +166,7 @@ def test_compiled_code_waits_at_every_rate(rate: float) -> None:
 
 
 def test_a_rate_with_too_many_digits_says_so() -> None:
-    pacer = Pacer(LentClock(1e-200))
+    pacer = Pacer(LentClock(1.2345678901234567e-06))
     assert unpaceable(pacer, 1).endswith("of more than 18 digits; give a rate with fewer digits")
 
 

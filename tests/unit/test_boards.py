@@ -44,6 +44,7 @@ PINS, FLASHER = MEGA.require_pins(), cast(Flasher, MEGA.flasher)
 OF_THE_UNO = re.compile(
     r"hitl/boards/((uno|nano|mega|avr|known)\.py|avr8js/.*|simavr/.*)|firmware/uno/.*|firmware/README\.md"
     r"|firmware/(tests|examples)/.*|hitl/rigs/(illumination|pendulum)/.*"
+    r"|hitl/firmware/images/NOTICE\.md"
     r"|firmware/bus/.*_avr\.c|firmware/io_node/io_node_mega\.(c|toml)"
     # the bytes of these two are those of the images
     r"|firmware/src/rtsim/board\.h|firmware/io_node/io_node\.h"

@@ -122,7 +122,7 @@ def test_a_command_reads_back_from_its_text() -> None:
 
 def test_what_comes_after_the_end_is_refused_with_the_reason() -> None:
     flown = Flown(scenario(), {})
-    with pytest.raises(CommandError, match="the run ended at"):
+    with pytest.raises(CommandError, match="the run reached its end at"):
         flown.give({"kind": "mark", "text": "too late"})
 
 

@@ -111,7 +111,7 @@ def check(seed: int) -> list[Leg]:
     assert [leg.reason for leg in plain] == [leg.reason for leg in legs]
     for one, other in zip(plain, legs, strict=True):
         assert same(one.recording, other.recording) == "None", "mistakes leave no trace"
-    with pytest.raises(CommandError, match=r"the run ended at \d"):
+    with pytest.raises(CommandError, match=r"the run was ended by the command quit at \d"):
         Flown.give(legs[-1], {"kind": "set", "target": "f16.cg", "value": 0.3})
     assert sum(len(leg.events) for leg in legs) > 100
     assert sum(leg.certificate.overruns["compute"] for leg in legs) == 0

@@ -186,7 +186,11 @@ def test_one_signal_ends_a_paused_run(
     clock: Callable[[], Clock], told: Told, paused: float, number: int
 ) -> None:
     inbox = Signalled(number, told)
-    result = simulate(ramp(step=0.1), until=10.0, pace=1.0, clock=clock(), inbox=inbox)
+    before = signal.signal(number, signal.SIG_DFL)  # nohup ignores SIGHUP, and so would the run
+    try:
+        result = simulate(ramp(step=0.1), until=10.0, pace=1.0, clock=clock(), inbox=inbox)
+    finally:
+        signal.signal(number, before)
     assert (result.reason, inbox.waits) == ("interrupted", 1)
     assert result.ended.ns == pytest.approx(paused * NS_PER_S, abs=NS_PER_S // 10)
     assert result.certificate.holds == 1

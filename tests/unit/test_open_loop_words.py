@@ -149,7 +149,7 @@ def test_one_that_starts_otherwise_fails_at_the_first_step_that_differs(wrong: i
     stand.wrong = wrong
     found = driven(stand).again()
     assert found is not None
-    assert found.problem == (
+    assert found.problem.startswith(
         f"after a second initialisation, a is {wrong + 2.0!r} at step {wrong} "
         f"({'0 s' if not wrong else f'0.{wrong} s'}); after the first it was {wrong + 1.0!r} on "
         "the same inputs: initialize does not reset everything that a run changes"
@@ -192,7 +192,9 @@ def test_one_that_dies_the_second_time_fails_or_leaves_it_open(environment: bool
         assert (both.error, both.environment) == ("step 3 (0.3 s): no memory", True)
     else:
         assert found is not None
-        assert found.problem == "the C code fails when it is initialised a second time: no memory"
+        expected = "the C code fails when it is initialised a second time: no memory"
+        assert found.problem.startswith(expected)
+        assert "initialize_once = true" in found.problem
         assert both.error == ""
 
 

@@ -85,7 +85,7 @@ def test_a_function_that_calls_itself_prints_no_thousand_lines(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("command", "text"),
     [
-        ("sil check", "the values are nested too deeply for an interface file"),
+        ("sil check", "tables or lists are nested too deeply"),
         ("run ball --faults", "not valid TOML: tables or lists are nested too deeply"),
     ],
 )

@@ -241,7 +241,12 @@ def test_who_ended_a_worker(name: str, outcome: Outcome, link: str, good: Build)
     Signalled.count = 0
     controller = Signalled(good, silence=0.2, link=link)
     controller.number = signal.Signals[name]
-    result = back_to_back(scenario(latency=0.03), {"controller": controller}, until=1)
+    # a program in the background of a shell ignores SIGQUIT, and so would the worker
+    ignored = signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    try:
+        result = back_to_back(scenario(latency=0.03), {"controller": controller}, until=1)
+    finally:
+        signal.signal(signal.SIGQUIT, ignored)
     assert result.open["controller"].ok
     assert result.outcome is outcome
     assert result.flight is not None

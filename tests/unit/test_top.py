@@ -198,7 +198,9 @@ def test_however_it_ends_the_terminal_is_left_as_it_was(going: Going, how: str) 
             terminal.press("\x03")
         else:
             terminal.press("qy\r")
-        terminal.until("the run has ended|the run ended" if how == "the end" else "closed this")
+        terminal.until(
+            "the run reached its end|the run was ended by" if how == "the end" else "closed this"
+        )
         assert terminal.process.wait(20) == 0
         terminal.read(0.5)
         assert terminal.as_it_was

@@ -148,8 +148,6 @@ OTHERS = ["dop853", "radau", "lsoda", "bdf"]
     [
         *[(name, solver) for name in MODELS for solver in (*ADAPTIVE, *OTHERS)],
         *[("pendulum", solver) for solver in FIXED],
-        ("tank", "euler"),
-        ("tank", "abm4"),
     ],
 )
 def test_plain_and_compiled_runs_are_equal_bit_for_bit(name: str, solver: str) -> None:
@@ -157,13 +155,20 @@ def test_plain_and_compiled_runs_are_equal_bit_for_bit(name: str, solver: str) -
     assert plain.digest() == native.digest()
 
 
-def test_a_state_that_is_not_a_number_is_named_as_in_compiled_code() -> None:
+@pytest.mark.parametrize(
+    ("solver", "nan"),
+    [
+        ("rk4", r"state h of plant .* became nan between 1\.8"),
+        # the end of the step is a number, and the polynomial through its derivative is not
+        ("euler", r"guard empty of plant .* is nan between 1\.5"),
+        ("abm4", r"guard empty of plant .* is nan between 1\.8"),
+    ],
+)
+def test_a_state_that_is_not_a_number_is_named_as_in_compiled_code(solver: str, nan: str) -> None:
     said = []
     for compile in (False, True):
-        with pytest.raises(
-            ModelError, match=r"state h of plant .* became nan between 1\.8"
-        ) as found:
-            recorded("tank", "rk4", compile=compile)
+        with pytest.raises(ModelError, match=nan) as found:
+            recorded("tank", solver, compile=compile)
         said.append(str(found.value))
     assert said[0] == said[1]
 

@@ -103,6 +103,11 @@ class Plant:
         self.sources = ports
         self.reads_plants = any(name in plants for name in ports)
 
+    @property
+    def behind(self) -> bool:
+        """True if a port that the inputs read has changed since this plant last read it."""
+        return self.stale and bool(self.sources)
+
     def propagate(self, limit_ns: int) -> None:
         """Take a provisional step to the next grid point, ``limit_ns``, or the next guard event."""
         target = self._grid_ns if self._grid_ns < limit_ns else limit_ns

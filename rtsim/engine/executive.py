@@ -96,12 +96,14 @@ class Executive:
         latch = None if self.handler is None else self.handler.latch
         self._instant = Microsteps(system, self._trace, pacer.clock, pacer.anchor, pacer.lap, latch)
         self._run_instant: Callable[[int, bool], None] = self._instant.run
+        self._sample: Callable[[int], None] = self._instant.sample
         for plant in system.plants:
             plant.begin_run(self._meanwhile)
         self._guarded = any(plant.watch is not None for plant in system.plants)
         if system.faults is not None:
             system.faults.record(self._trace.event)
             self._run_instant = system.faults.telling(self._instant.run)
+            self._sample = system.faults.telling(self._instant.sample)
 
         # Loading machine code can lose a Ctrl-C: not between the start of the recording and the
         # first tag.  A viewer gets each step, so it needs single steps.
@@ -153,8 +155,8 @@ class Executive:
             fires = self._commit(ns)
             if ns == discrete or looks or system.postponed or fires:
                 self._run_instant(ns, ns == discrete)
-            elif coupled:
-                self._instant.refresh(Tag(ns))
+            elif coupled or self._instant.behind:
+                self._sample(ns)
             paced = clock.paced  # a command can change the pacing
             if paced:
                 trace.frame(system.ns, pacer.log.last)

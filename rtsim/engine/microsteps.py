@@ -93,6 +93,8 @@ class Microsteps:
         """Why the run counts as failed, by the terminal guard that fired."""
         self.told: list[Event] = []
         """The events with values that guards told, at most :data:`MOST_TOLD`."""
+        self.behind = True
+        """True if a plant may have to read a message that arrived between two of its tags."""
         self._triggered: set[str] = set()
         """Names of tasks that a message of this microstep triggers."""
         self._set_off_next: set[str] = set()
@@ -115,7 +117,26 @@ class Microsteps:
         self._apply_changes(tag, system.take_changes(ns))
         if self._commands is not None and (told := self._commands(tag)):
             self._apply_changes(tag, told)
-        discrete = discrete or system.bus.next_ns <= ns  # a command can send a message
+        # A command can send a message.
+        self._repeat(tag, discrete or system.bus.next_ns <= ns)
+
+    def sample(self, ns: int) -> None:
+        """Let the plants at ``ns`` read their inputs, where nothing else is due.
+
+        If the samples move a guard across zero, it fires in the next microstep.
+        """
+        self._refresh(Tag(ns))
+        if self._fires(ns):
+            self._repeat(Tag(ns, 1), discrete=False)
+        elif self.behind:
+            self.behind = any(p.behind for p in self._system.plants)
+
+    def _fires(self, ns: int) -> bool:
+        return self._guarded and any(p.ns == ns and p.fires for p in self._system.plants)
+
+    def _repeat(self, tag: Tag, discrete: bool) -> None:
+        """Run microsteps from ``tag`` on until nothing is due at this time."""
+        system, ns = self._system, tag.ns
         while True:
             if self._guarded:
                 self._fire(tag)
@@ -123,14 +144,16 @@ class Microsteps:
                 self._react(tag)
             if self._writes:
                 self._apply_writes()
-            self.refresh(tag)
+            self._refresh(tag)
             if self._happened:
                 self._tell()
                 discrete = True
-            fires = self._guarded and any(p.ns == ns and p.fires for p in system.plants)
-            if not fires and not (discrete and (self._set_off_next or system.bus.next_ns <= ns)):
+            if not self._fires(ns) and not (
+                discrete and (self._set_off_next or system.bus.next_ns <= ns)
+            ):
                 if system.bus.next_transmission_ns <= ns:
                     self._transmit(ns)
+                self.behind = any(p.behind for p in system.plants)
                 return
             tag = Tag(ns, tag.step + 1)
             if tag.step > MAX_MICROSTEPS:
@@ -286,7 +309,7 @@ class Microsteps:
         for plant in self._readers.get(port, ()):
             plant.stale = True
 
-    def refresh(self, tag: Tag) -> None:
+    def _refresh(self, tag: Tag) -> None:
         """Let the plants at this tag read their inputs, and record x+ of the plants that changed.
 
         All plants read before any plant changes, so that the order of plants does not matter.

@@ -35,7 +35,7 @@ FAR = 2**63 - 1
     SAVED_WORDS, SAVED_WORDS_LENGTH,  # copies of the words from CHANGING on
     CHANGING,
     CHANGED, CHANGED_LENGTH,  # the words from CHANGING on, as a vector
-    COUPLED,  # 1 if a plant reads another plant
+    COUPLED,  # 1 if a plant reads another plant, or has not read a message yet
     PACE, PACE_LENGTH,  # the words of a paced run, below; a length of 0 if the run is not paced
     TIMING,  # the track of the frames' timing
     LAST,  # 1 if the tag at LIMIT is the last one of the run, and is run too

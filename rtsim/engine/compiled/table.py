@@ -197,7 +197,7 @@ class Table:
         self._point(at.PAYLOADS, self.payloads.reshape(-1))
         self._point(at.CHANGED, w[self.changing :])
         self._point(at.SAVED_WORDS, self.saved_words)
-        w[at.CHANGING], w[at.COUPLED] = self.changing, any(p.reads_plants for p in system.plants)
+        w[at.CHANGING] = self.changing
         if self.frames is not None:
             self._point(at.PACE, self.frames.words)
             w[at.TIMING] = len(self.tracks) - 1

@@ -55,6 +55,7 @@ def copy_in(table: Table, flight: Sequence[Message]) -> None:
     system, w, state = table.system, table.w, table.changing
     w[state : state + at.HEADER_STATE] = 0
     w[state + at.NOW] = system.ns
+    w[at.COUPLED] = any(p.reads_plants or (p.behind and p.ns < system.ns) for p in system.plants)
     for row, plant in zip(table.plants, system.plants, strict=True):
         s = row.state
         w[s + at.S_NS], w[s + at.S_K] = plant.position

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from rtsim.components.plant import Plant
 from rtsim.components.tasks import Environment
@@ -19,6 +19,8 @@ from rtsim.engine.faults.kind import Fault, FaultError
 from rtsim.engine.faults.present import EventSink, Present
 from rtsim.record.event import Event
 from rtsim.record.fault_marks import FAULT_IDLE
+
+_More = ParamSpec("_More")
 
 FIRST = -(2**62)
 """Priority of fault tasks, which run before all readers."""
@@ -142,16 +144,18 @@ class Schedule:
         if self.loop is not None:
             self.idle |= {fault.name: UNPACED for fault in self.loop.late}
 
-    def telling(self, run: Callable[[int, bool], None]) -> Callable[[int, bool], None]:
+    def telling(
+        self, run: Callable[Concatenate[int, _More], None]
+    ) -> Callable[Concatenate[int, _More], None]:
         """Return a function that tells all faults the present time and then calls ``run``."""
 
-        def told(ns: int, discrete: bool) -> None:
+        def told(ns: int, /, *more: _More.args, **named: _More.kwargs) -> None:
             first, self.present.ns = self.present.ns < 0, ns
             if self._fed is not None:
                 self._say_again(ns)
             elif first:
                 self._say_idle(ns)
-            run(ns, discrete)
+            run(ns, *more, **named)
 
         return told
 

@@ -10,7 +10,14 @@ from typing import Any
 
 from rtsim.blocks.block import Equations, InputDelay
 from rtsim.blocks.flat import Flat, FlatBlock
-from rtsim.blocks.text import Element, Statement, expression, plain_values, statements
+from rtsim.blocks.text import (
+    Element,
+    Statement,
+    check_form,
+    expression,
+    plain_values,
+    statements,
+)
 from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signal
 from rtsim.equations.model import Guard, Timer
@@ -79,15 +86,23 @@ class PlacedBlock:
 
         ``kinds`` maps each output to ``"signal"`` or ``"event"``.  Without this check, a misspelt
         target becomes a local variable of the generated function, and its value is lost.
+        Raises :class:`ModelError` for a statement that equations cannot contain, and for a
+        declared name that looks like one of a temporary.
         """
         eq, ports = self.equations, {port.name for port in self.flat.block.inputs}
         signals = {name for name, kind in kinds.items() if kind == "signal"}
         events = kinds.keys() - signals
         states, memory = ({s.name for s in names} for names in (eq.states, eq.memory))
         known = {"t", *self.flat.sources, *self.places, *eq.delays, *eq.functions, *signals}
+        guards = {guard.name for guard in eq.guards}
+        for name in sorted({*kinds, *self.flat.sources, *self.places, *eq.delays, *guards}):
+            if name.startswith("_"):
+                raise ModelError(
+                    f"block {self.flat.path} ({self.flat.block.label}) declares {name!r}; names "
+                    f"with _ are temporaries of the equations: declare {name.lstrip('_')!r}"
+                )
         self._check_text("output", eq.output, signals, known - self._rates())
         self._check_text("rate", eq.rate, self._rates(), known)
-        guards = {guard.name for guard in eq.guards}
         self._check_text("guard", eq.guard, guards, known | guards)
         changed, seen = states | memory | events, (known - self._rates()) | events
         inputs = ports & self.flat.sources.keys()
@@ -119,6 +134,12 @@ class PlacedBlock:
 
     def _check_text(self, where: str, text: str, targets: set[str], known: set[str]) -> None:
         own: set[str] = set()
+        try:
+            for statement in statements(text):
+                check_form(statement, branches=where.startswith("When("))
+        except ModelError as error:
+            block = f"block {self.flat.path} ({self.flat.block.label})"
+            raise ModelError(f"{where} of {block}: {error}") from error
         for statement in statements(text):
             for name in sorted(statement.targets):
                 if name not in targets and not name.startswith("_"):

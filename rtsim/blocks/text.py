@@ -40,8 +40,9 @@ def _examined(tree: ast.stmt) -> Statement:
     reads: set[str] = set()
     stored: set[int] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            assert isinstance(node.value, ast.Name)
+        if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Store):
+            continue
+        if isinstance(node.value, ast.Name):  # check_form refuses others
             sets.add(node.value.id)
             stored.add(id(node.value))
     for node in ast.walk(tree):
@@ -55,6 +56,40 @@ def _examined(tree: ast.stmt) -> Statement:
             if isinstance(place, ast.Name) and (place.id[0] == "_" or place.id == "rates"):
                 sets.add(place.id)
     return Statement(tree, frozenset(sets), frozenset(reads), targets)
+
+
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Pass, ast.Assert, ast.Raise)
+_BRANCHES = (ast.If, ast.For, ast.While, ast.Break, ast.Continue)
+
+
+def check_form(statement: Statement, branches: bool) -> None:
+    """Raise :class:`ModelError` for a statement that equations cannot contain.
+
+    Equations consist of assignments and calls and, if ``branches`` are allowed, of ``if``, ``for``
+    and ``while``.  All other statements bind names, or leave the generated function.
+    """
+    for node in ast.walk(statement.tree):
+        problem = ""
+        if isinstance(node, ast.stmt) and not isinstance(node, (*_SIMPLE, *_BRANCHES)):
+            problem = "only assignments, calls, if, for and while are allowed"
+        elif isinstance(node, _BRANCHES) and not branches:
+            problem = "a branch is not allowed here; write NAME = A if CONDITION else B"
+        elif isinstance(node, ast.Expr) and not isinstance(node.value, ast.Call):
+            problem = "the statement has no effect; an assignment is NAME = VALUE, with one ="
+        elif isinstance(node, ast.Lambda):
+            problem = "lambda is not allowed; give the function as functions={...}"
+        elif _is_foreign_target(node):
+            problem = "the target is no signal; write NAME = VALUE or NAME[0] = VALUE"
+        if problem:
+            line = ast.unparse(node).partition("\n")[0]
+            raise ModelError(f"cannot use {line!r}: {problem}")
+
+
+def _is_foreign_target(node: ast.AST) -> bool:
+    """Return whether ``node`` is assigned to, but is neither a name nor an element of one."""
+    if not isinstance(node, ast.Attribute | ast.Subscript) or not isinstance(node.ctx, ast.Store):
+        return False
+    return isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name)
 
 
 def needed_for(names: Iterable[str], of: Sequence[Statement]) -> tuple[list[Statement], set[str]]:

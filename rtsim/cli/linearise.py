@@ -159,6 +159,8 @@ def _loop(one: Any) -> tuple[str, ...]:
     else:
         gain = f"{_number(margins.gain_low)} to {_number(margins.gain_high)}"
         phase = f"{margins.phase_deg:.2f} deg" if math.isfinite(margins.phase) else "none"
+        if margins.searched_above and math.isinf(margins.phase):
+            phase = f"none above {margins.searched_above:.3g} rad/s"
     delay, at = "-", "-"
     if one.delay_problem:
         delay = one.delay_problem

@@ -17,6 +17,12 @@ from rtsim.record import notebook
 _POINTS = 4000
 _NEAR = np.array([0.9, 0.97, 0.99, 0.997, 1.0, 1.003, 1.01, 1.03, 1.1])
 _WIDE = 1e4
+_FURTHER = 500
+"""The number of frequencies below the grid if the gain still changes there."""
+_EXACT = 1e-13
+"""Frequency, as a share of the scale, above which rounding is small beside one pole at 0."""
+_RISES = 1e-3
+"""Change of log(gain) per decade below which the gain counts as constant."""
 _NEUTRAL = 1e-7
 """Growth (1/s, or per period) below which a pole counts as neutral: rounding moves it."""
 
@@ -35,6 +41,8 @@ class Margins:
       :meth:`Loop.delay_margin` is the delay of the held signal itself.
     - ``crossover``: the frequency (rad/s) at which ``delay`` is taken.  It is infinite for a
       continuous loop whose gain does not fall below 1 at high frequencies: it bears no delay.
+    - ``searched_above``: the frequency (rad/s) at which the search for crossings of the gain ended
+      while the gain still tended to 1 towards lower frequencies; 0 if the search was complete.
     """
 
     stable: bool
@@ -43,6 +51,7 @@ class Margins:
     phase: float
     delay: float
     crossover: float
+    searched_above: float = 0.0
 
     @property
     def phase_deg(self) -> float:
@@ -56,6 +65,8 @@ class Margins:
             "phase [deg]": self.phase_deg, "delay [s]": self.delay,
             "crossover [rad/s]": self.crossover,
         }  # fmt: skip
+        if self.searched_above:
+            facts["crossings searched above [rad/s]"] = self.searched_above
         return notebook.shown("Margins", facts)
 
 
@@ -66,6 +77,8 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
     return ratio L of textbooks.  The system of :func:`rtsim.linear.open_loop` needs +1, because it
     keeps the sign of the signal.  Crossings are searched at frequencies from 1/10,000 of the
     smallest to 10,000 times the largest frequency of a pole or zero, up to half the sample rate.
+    Crossings of the gain are also searched beyond, until the gain has its value at frequency 0 or
+    infinity, or until rounding could cause a crossing (``searched_above``).
     Poles and crossings below ``slow`` (rad/s) are disregarded.
     Raises :class:`ScenarioError` for a loop with several inputs or outputs.
     """
@@ -76,10 +89,12 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
         )
     if not _closed(loop, feedback, slow):
         return Margins(False, *(math.nan,) * 5)
-    omega = frequencies(loop)
-    omega = omega[omega >= slow]
+    grid = frequencies(loop)
+    grid = grid[grid >= slow]
+    omega, above = _beyond(loop, grid, slow)
     values = return_ratio(loop, omega, feedback)
-    low, high = _gain_margins(loop, omega, values, feedback, slow)
+    near = np.isin(omega, grid)
+    low, high = _gain_margins(loop, grid, values[near], feedback, slow)
     phase, delay, at = math.inf, math.inf, math.nan
     for crossing, angle in _phases(loop, omega, values, feedback):
         phase = min(phase, abs(angle))
@@ -88,7 +103,7 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
             delay, at = lag, crossing
     if loop.period is None and abs(loop.d[0, 0] * feedback) >= 1.0:
         delay, at = 0.0, math.inf
-    return Margins(True, low, high, phase, delay, at)
+    return Margins(True, low, high, phase, delay, at, above)
 
 
 def delay_after(
@@ -97,12 +112,13 @@ def delay_after(
     """Return the first delay beyond ``after`` (s) at which a pole is on the boundary.
 
     The delay acts as on a band-limited signal.  The second value is the frequency of the pole,
-    rad/s.  Both are infinite if the gain of the loop crosses 1 at no frequency: no delay then
-    makes a stable loop unstable.
+    rad/s.  The first value is infinite if the gain of the loop crosses 1 at no frequency that was
+    searched.  The second one is then :attr:`Margins.searched_above`; if that is 0, no delay makes a
+    stable loop unstable.
     """
     omega = frequencies(loop)
-    omega = omega[omega >= slow]
-    found = [(math.inf, math.inf)]
+    omega, above = _beyond(loop, omega[omega >= slow], slow)
+    found = [(math.inf, above)]
     for crossing, angle in _phases(loop, omega, return_ratio(loop, omega, feedback), feedback):
         turns = math.ceil((after * crossing - angle % (2.0 * math.pi)) / (2.0 * math.pi))
         lag = (angle % (2.0 * math.pi) + 2.0 * math.pi * max(0, turns)) / crossing
@@ -116,6 +132,44 @@ def _phases(
     """Yield the frequencies (rad/s) at which the gain crosses 1, and the phase margin there."""
     for crossing in _crossings(loop, omega, np.log(np.abs(values) + 1e-300), feedback, _log_gain):
         yield crossing, float(np.angle(-return_ratio(loop, np.array([crossing]), feedback)[0]))
+
+
+def _gains(loop: StateSpace, omega: Vector) -> Vector:
+    """Return the natural logarithm (k,) of the gain at ``omega`` (k,) in rad/s."""
+    gains: Vector = np.log(np.abs(loop.response(omega)[:, 0, 0]) + 1e-300)
+    return gains
+
+
+def _beyond(loop: StateSpace, omega: Vector, slow: float) -> tuple[Vector, float]:
+    """Return ``omega`` (rad/s) extended to where the gain can still cross 1, and where that ended.
+
+    Towards high frequencies the gain of a continuous loop becomes that of D.  Towards low ones it
+    keeps changing only if poles or zeros are at 0, or are too slow for the grid.  The second value
+    is :attr:`Margins.searched_above`.
+    """
+    if not omega.size:
+        return omega, 0.0
+    least, direct = float(omega[0]), abs(float(loop.d[0, 0]))
+    scale = omega[-1] if loop.period is not None else omega[-1] / _WIDE
+    while loop.period is None and direct != 1.0 and omega[-1] < 1e100:
+        if (_gains(loop, omega[-1:])[0] >= 0.0) == (direct > 1.0):
+            break
+        omega = np.append(omega, 10.0 * omega[-1])
+    # Poles that cancel zeros leave a residue of rounding, which grows by w^-1 for each pole.
+    poles = sum(1 + (p.value.imag != 0.0) for p in loop.poles if p.frequency < least)
+    zeros = any(f < least for f in _zero_frequencies(loop))
+    end = float(scale) * _EXACT ** (1.0 / max(1, poles))
+    if slow:
+        return omega, 0.0
+    if end < least and (poles or zeros or _tends_to_one(loop, least)):
+        omega = np.concatenate((np.geomspace(end, least, _FURTHER, endpoint=False), omega))
+    return omega, float(omega[0]) if _tends_to_one(loop, omega[0]) else 0.0
+
+
+def _tends_to_one(loop: StateSpace, omega: float) -> bool:
+    """Return whether the gain tends to 1 from ``omega`` (rad/s) towards lower frequencies."""
+    here, above = _gains(loop, np.array([omega, 10.0 * omega]))
+    return bool(here - above > _RISES if here < 0.0 else above - here > _RISES)
 
 
 def return_ratio(loop: StateSpace, omega: Vector, feedback: float = -1.0) -> NDArray[np.complex128]:
@@ -216,6 +270,6 @@ def _crossings(
     found = []
     for i in changes:
         low, high = float(omega[i]), float(omega[i + 1])
-        if at(low) * at(high) < 0.0:
+        if at(low) * at(high) <= 0.0:  # 0 exactly at a frequency of the grid
             found.append(float(brentq(at, low, high, xtol=1e-14 * high, rtol=1e-13)))
     return found

@@ -136,7 +136,9 @@ class Loop:
     ) -> tuple[DelayMargin | None, float]:
         """Return :meth:`delay_margin`, and the delay (s) up to which the search went.
 
-        The second value is infinite if the loop is stable at each delay: its gain stays below 1.
+        The second value is infinite if the loop is stable at each delay: its gain is 1 nowhere.
+        It is finite if the gain may be 1 at a frequency too low for the search
+        (:attr:`Margins.searched_above`).
         """
         step = self.period.seconds
         limit = _PERIODS * step if longest is None else longest
@@ -164,7 +166,7 @@ class Loop:
         while True:
             expected, frequency = delay_after(self.system, expected, feedback=1.0, slow=slow)
             if math.isinf(expected):
-                return None, math.inf
+                return None, stable if frequency else math.inf
             if expected > _MOST_PERIODS * step:
                 return DelayMargin(expected, 1j * frequency), expected
             before, expected = max(stable, expected - step), expected + step

@@ -46,6 +46,7 @@ class LoopReport:
             "stable": None if m is None else m.stable,
             "gain_margin": None if m is None else [m.gain_low, m.gain_high],
             "phase_margin_deg": None if m is None else m.phase_deg,
+            "crossings_searched_above": None if m is None else m.searched_above or None,
             "delay_margin": None if self.delay is None else self.delay.seconds,
             "delay_frequency": None if self.delay is None else self.delay.frequency,
             "delay_margin_approximate": self.approximate,
@@ -198,5 +199,7 @@ def _report(loop: Loop, slow: float) -> LoopReport:
         delay, searched = loop.searched_delay_margin(slow=slow)
     except ModelError:
         return LoopReport(loop.start, loop.period, system, found, None, 0.0, "unstable")
-    problem = "none: gain < 1" if math.isinf(searched) else ""
+    problem = ""
+    if math.isinf(searched):
+        problem = f"none: gain < 1 above {slow:g} rad/s" if slow else "none: gain < 1"
     return LoopReport(loop.start, loop.period, system, found, delay, searched, problem)

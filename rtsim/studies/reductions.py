@@ -163,29 +163,32 @@ def _added(so_far: float, v: Vector) -> float:
 
 
 class _Integral(Running):
-    """The integral over time; between two rows the value is linear, or that of the first row."""
+    """The integral over time; between two rows the signal is linear, or has its first value.
 
-    def __init__(self, of: Callable[[Vector], Vector], average: bool) -> None:
-        self._of, self._average = of, average
-        self._sum, self._begin, self._t, self._y = 0.0, math.nan, math.nan, math.nan
+    ``between`` returns the exact average of the integrand over pieces on which the signal is
+    linear, from the values (n,) at the beginning and (n,) at the end of each piece.
+    """
+
+    def __init__(self, between: Callable[[Vector, Vector], Vector], average: bool) -> None:
+        self._between, self._average = between, average
+        self._sum, self._begin, self._t, self._v = 0.0, math.nan, math.nan, math.nan
 
     def take(self, t: Vector, v: Vector) -> None:
-        y = self._of(v)
         if math.isnan(self._begin):
             self._begin = float(t[0])
         else:
-            t, y = np.concatenate(([self._t], t)), np.concatenate(([self._y], y))
-        steps = (y[:-1] if self.held else 0.5 * (y[1:] + y[:-1])) * np.diff(t)
+            t, v = np.concatenate(([self._t], t)), np.concatenate(([self._v], v))
+        steps = self._between(v[:-1], v[:-1] if self.held else v[1:]) * np.diff(t)
         self._sum = _added(self._sum, steps)
-        self._t, self._y = float(t[-1]), float(y[-1])
+        self._t, self._v = float(t[-1]), float(v[-1])
 
     def value(self) -> float:
         lasted = self._t - self._begin
-        if math.isnan(lasted) or math.isnan(self._y):  # the last held value adds nothing
+        if math.isnan(lasted) or math.isnan(self._v):  # the last held value adds nothing
             return math.nan
         if not self._average:
             return self._sum
-        return self._sum / lasted if lasted else self._y
+        return self._sum / lasted if lasted else self._v
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,7 @@ class Mean(Reduction):
     name: ClassVar[str] = "mean"
 
     def begin(self) -> Running:
-        return _Integral(lambda v: v, average=True)
+        return _Integral(lambda a, b: 0.5 * (a + b), average=True)
 
 
 class _Rows(Running):
@@ -228,14 +231,32 @@ class MeanOfRows(Reduction):
 
 @dataclass(frozen=True)
 class IntegralSquaredError(Reduction):
-    """The integral over time of (signal - ``target``)^2."""
+    """The integral over time of (signal - ``target``)^2.
+
+    It is exact for the signal between its rows: linear for a plant, held for a message.
+    """
 
     name: ClassVar[str] = "ise"
 
     target: float = 0.0
 
     def begin(self) -> Running:
-        return _Integral(lambda v: (v - self.target) ** 2, average=False)
+        return _Integral(self._squared, average=False)
+
+    def _squared(self, first: Vector, last: Vector) -> Vector:
+        a, b = first - self.target, last - self.target
+        average: Vector = (a**2 + b**2 + (a + b) ** 2) / 6.0
+        return average
+
+
+def _crossed(t: Vector, d: Vector) -> float:
+    """Return when the line through the first two values ``d`` (n,) at ``t`` (n,), in s, is 0.
+
+    The first value is not 0, and the second one has not its sign.  From an infinite value the line
+    is a jump at the second time.
+    """
+    share = float(d[0] / (d[0] - d[1])) if math.isfinite(d[0]) else 1.0
+    return float(t[0] + share * (t[1] - t[0]))
 
 
 class _Crossing(Running):
@@ -260,8 +281,7 @@ class _Crossing(Running):
             self._found, self._ended = math.nan, True
         elif k < len(hit):
             self._ended = True
-            share = 1.0 if self.held else d[k] / (d[k] - d[k + 1])
-            self._found = float(t[k] + share * (t[k + 1] - t[k]))
+            self._found = float(t[k + 1]) if self.held else _crossed(t[k:], d[k:])
         self._t, self._v = float(t[-1]), float(v[-1])
 
     def value(self) -> float:
@@ -293,28 +313,36 @@ class FirstCrossing(Reduction):
 class _Settling(Running):
     def __init__(self, target: float, band: float, after: float) -> None:
         self._target, self._band, self._after = target, band, after
-        self._since, self._taken, self._bad = math.inf, False, False
+        self._since, self._t, self._v, self._bad = math.nan, math.nan, math.nan, False
 
     def take(self, t: Vector, v: Vector) -> None:
-        self._taken = True
         self._bad = self._bad or bool(np.isnan(v).any())
+        if math.isnan(self._t):
+            self._since = float(t[0])
+        else:
+            t, v = np.concatenate(([self._t], t)), np.concatenate(([self._v], v))
         outside = np.flatnonzero(~(np.abs(v - self._target) <= self._band))
         if outside.size:
-            last = int(outside[-1])
-            self._since = float(t[last + 1]) if last + 1 < len(t) else math.inf
-        elif math.isinf(self._since):
-            self._since = float(t[0])
+            k = int(outside[-1])
+            self._since = self._entry(t[k:], v[k:]) if k + 1 < len(t) else math.inf
+        self._t, self._v = float(t[-1]), float(v[-1])
+
+    def _entry(self, t: Vector, v: Vector) -> float:
+        """Return when the signal enters the band, between a row outside and the next one inside."""
+        side = math.copysign(1.0, v[0] - self._target)
+        beyond = side * (v[:2] - self._target) - self._band
+        return float(t[1]) if self.held else _crossed(t, beyond)
 
     def value(self) -> float:
-        return self._since - self._after if self._taken and not self._bad else math.nan
+        return math.nan if self._bad else self._since - self._after
 
 
 @dataclass(frozen=True)
 class SettlingTime(Reduction):
     """The time (s) from ``after`` until the signal stays within ``band`` of ``target``.
 
-    It is the time of the first row from which all rows are inside; infinite if the last row is
-    outside, and NaN if a row is NaN.
+    A signal of a plant is linear between two rows, so it enters the band between them; a message
+    enters it when it arrives.  Infinite if the last value is outside, and NaN if a value is NaN.
     """
 
     name: ClassVar[str] = "settling_time"

@@ -18,8 +18,9 @@ SIZES = (0, 8, 64)
 def check_latency(model: LatencyModel, draws: int = 200) -> None:
     """Assert the contract of :class:`rtsim.components.latency.LatencyModel`.
 
-    The checks use copies of ``model``, as runs do.  A model may keep state; two copies must then
-    draw the same delays, and so must a copy that is restored from a checkpoint.
+    The checks use copies of ``model``, as runs do, and take ``draws`` delays of each size.  A model
+    may keep state; all copies must then draw the same delays, and so must a copy that is restored
+    from a checkpoint.
     """
     assert isinstance(model.ordered, bool), "ordered must be True or False"
     assert " at 0x" not in repr(model), (
@@ -27,14 +28,23 @@ def check_latency(model: LatencyModel, draws: int = 200) -> None:
         "make the class a dataclass, or define __repr__"
     )
     first, position = _drawn(model, draws)
-    again, other = _drawn(model, draws)
-    assert first == again, (
-        "delays() must depend only on the random stream, the size, and attributes of the model: "
-        "two runs with a copy of the model each drew different delays"
-    )
-    assert str(position) == str(other), "delays() must draw only from the stream that it is given"
+    # State outside the object may be periodic, and every pass takes equally many draws.  The single
+    # draws move the beginning of a pass to a number without a common divisor, in all and by size.
+    for moved in (None, *SIZES):
+        if moved is not None:
+            _drawn(model, 1, (moved,))
+        again, other = _drawn(model, draws)
+        assert first == again, (
+            "delays() must depend only on the random stream, the size, and attributes of the "
+            "model: two runs with a copy of the model each drew different delays; keep state in "
+            "attributes that __init__ sets, not in the class or the module"
+        )
+        assert str(position) == str(other), (
+            "delays() must draw only from the stream that it is given"
+        )
     if not any(not_saved(model)):
-        resumed, _ = _drawn(model, draws, resumed=True)
+        # Half way much state has gathered; after one draw even periodic state has changed.
+        resumed, _ = _drawn(model, draws, resumed=(1, draws // 2))
         assert first == resumed, (
             "a copy that was restored from a checkpoint drew different delays; save() must include "
             "all state of the model"
@@ -42,14 +52,17 @@ def check_latency(model: LatencyModel, draws: int = 200) -> None:
 
 
 def _drawn(
-    model: LatencyModel, draws: int, resumed: bool = False
+    model: LatencyModel, draws: int, sizes: tuple[int, ...] = SIZES, resumed: tuple[int, ...] = ()
 ) -> tuple[list[tuple[int, ...]], object]:
-    """Return the delays of one run, and the position of its stream; ``resumed``: half way."""
+    """Return the delays of one run, and the position of its stream.
+
+    At the draws ``resumed`` of each size, another copy continues from a checkpoint.
+    """
     own, stream = for_one_run(model, "the check"), RandomStreams(11).stream("x")
     out: list[tuple[int, ...]] = []
-    for size in SIZES:
+    for size in sizes:
         for k in range(draws):
-            if resumed and k == draws // 2:
+            if k in resumed:
                 saved, own = latency_state(own), for_one_run(model, "the check")
                 put_latency_back(own, saved)
             delays = own.delays(stream, size)

@@ -266,6 +266,55 @@ def test_equations_use_only_names_that_the_block_declares(
         counted(**equations).model()
 
 
+FORMS: list[tuple[dict[str, Any], str]] = [
+    (
+        {"do": "count == count + 1"},
+        r"\.do of block b \(Written\): cannot use 'count == count \+ 1'",
+    ),
+    ({"rest": "count == 0"}, r"\.rest of block b .*with one ="),
+    ({"then": "count == 0"}, r"\.then of block b .*with one ="),
+    ({"do": "if t > 1:\n    count == 2"}, "cannot use 'count == 2': the statement has no effect"),
+    ({"do": "count"}, "no effect"),
+    ({"do": "def cuont():\n    pass"}, r"cannot use 'def cuont\(\):': only assignments"),
+    ({"do": "class cuont:\n    pass"}, "only assignments"),
+    ({"do": "import math as cuont"}, "only assignments"),
+    ({"do": "from math import pi as cuont"}, "only assignments"),
+    ({"do": "match count:\n    case cuont:\n        pass"}, "only assignments"),
+    ({"do": "with count as cuont:\n    pass"}, "only assignments"),
+    ({"do": "try:\n    pass\nexcept KeyError as cuont:\n    pass"}, "only assignments"),
+    ({"do": "if t > 1:\n    import math as cuont"}, "only assignments"),
+    ({"do": "count = 1.0\nreturn"}, "cannot use 'return'"),
+    ({"do": "global cuont"}, "only assignments"),
+    ({"do": "del count"}, "only assignments"),
+    ({"do": "count = (lambda cuont: 1.0)(2.0)"}, "lambda is not allowed"),
+    ({"do": "math.pi = 3.0"}, "the target is no signal"),
+    ({"do": "count[0][0] = 3.0"}, "the target is no signal"),
+    ({"do": "count = (cuont := 1.0)"}, "unknown target 'cuont'"),
+    ({"do": "count = = 1.0"}, r"\.do of block b \(Written\): cannot read the equation"),
+    ({"output": "if count > 3: y = count"}, r"output of block b .*NAME = A if CONDITION else"),
+    ({"output": "for _i in range(2):\n    y = count"}, "output of block b .*branch is not allowed"),
+    ({"output": "y == count"}, "output of block b .*no effect"),
+    ({**STATE, "rate": "if s > 0: d_s = 1.0"}, "rate of block b .*branch is not allowed"),
+    ({**STATE, "guards": (Guard("low", -1),), "guard": "if s > 0: low = s"}, "guard of block b"),
+    ({"memory": Signals("_count"), "output": "y = _count"}, "block b .*declares '_count'.*'count'"),
+    ({**STATE, "states": Signals("s = 1", "_v"), "rate": "d_s = 1.0"}, "declares '_v'"),
+    ({"parameters": Signals("_k")}, "declares '_k'"),
+    ({**STATE, "guards": (Guard("_low", -1),), "guard": "_low = s"}, "declares '_low'"),
+]
+
+
+@pytest.mark.parametrize(("equations", "words"), FORMS)
+def test_a_statement_that_would_be_lost_names_its_block_and_field(
+    equations: dict[str, Any], words: str
+) -> None:
+    texts = {name: equations[name] for name in ("do", "rest", "then") if name in equations}
+    others = {name: value for name, value in equations.items() if name not in texts}
+    if texts:
+        others["when"] = (When(("u",), **{"do": "count = count + 1", **texts}),)
+    with pytest.raises((ModelError, UnknownName), match=words):
+        counted(**others).model()
+
+
 @pytest.mark.parametrize(
     ("output", "words"),
     [

@@ -234,6 +234,63 @@ def test_the_check_finds_state_outside_the_object_and_state_that_is_not_saved() 
         check_latency(Forgetful())
 
 
+@dataclass
+class SharedCount:
+    """Loses each message whose number in a list of the class is divisible by ``every``."""
+
+    every: int
+    of_size: int | None = None
+    """The size whose messages are counted; ``None``: all."""
+    ordered: bool = field(default=True, init=False)
+    recent: ClassVar[list[int]] = []
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+        if self.of_size in (None, size_bytes):
+            self.recent.append(size_bytes)
+            return () if len(self.recent) % self.every == 0 else (2_000_000,)
+        return (2_000_000,)
+
+
+@pytest.mark.parametrize("of_size", [None, 0, 8, 64])
+@pytest.mark.parametrize(("draws", "every"), [
+    (200, 2), (200, 3), (200, 4), (200, 7), (200, 100), (200, 200), (99, 9), (99, 33),
+])  # fmt: skip
+def test_the_check_finds_state_of_the_class_with_any_period(
+    every: int, of_size: int | None, draws: int
+) -> None:
+    SharedCount.recent.clear()
+    with pytest.raises(AssertionError, match="two runs with a copy of the model each drew"):
+        check_latency(SharedCount(every, of_size), draws)
+
+
+class NeverCounted:
+    """Loses each message with a number divisible by ``every``; a checkpoint forgets the number."""
+
+    ordered = True
+
+    def __init__(self, every: int) -> None:
+        self.every, self.sent = every, 0
+
+    def __repr__(self) -> str:
+        return f"NeverCounted({self.every})"
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+        self.sent += 1
+        return () if self.sent % self.every == 0 else (2_000_000,)
+
+    def save(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        pass
+
+
+@pytest.mark.parametrize("every", [2, 3, 4, 7, 50, 100])
+def test_the_check_finds_periodic_state_that_a_checkpoint_forgets(every: int) -> None:
+    with pytest.raises(AssertionError, match=r"save\(\) must include all state"):
+        check_latency(NeverCounted(every))
+
+
 class Summing:
     """A controller with memory and without ``fresh()``."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rtsim import Fixed, Gamma, Model, PythonController, Scenario, Signal, Signals
+from rtsim import Fixed, Gamma, Model, PythonController, Scenario, Signal, Signals, linear
 from rtsim.blocks import Diagram, Integrator, StateSpace, TransportDelay, ZeroOrderHold
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.core.signals import Vector
@@ -256,6 +256,78 @@ def test_a_loop_with_a_small_gain_bears_each_delay_and_a_search_that_ends_says_w
     ended, searched = open_loop(lagging(0.05, 1.2), "law").searched_delay_margin(longest=2.0)
     assert ended is None
     assert 1.8 < searched <= 2.0
+
+
+def integrates(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = u[0]
+
+
+def integrating(gain: float) -> Scenario:
+    """An integrator sampled each 0.02 s: its gain crosses 1 at ``gain`` rad/s, at -90 deg."""
+    out = lagging(0.02, gain)
+    out.components["lag"].model = Model(  # type: ignore[attr-defined]
+        "lag", Signals("x = 1"), integrates, inputs=Signals("u")
+    )
+    return out
+
+
+@pytest.mark.parametrize("gain", [0.5, 1e-2, 1e-3, 1e-5, 1e-9])
+def test_a_crossover_far_below_the_sample_rate_is_found(gain: float) -> None:
+    loop = open_loop(integrating(gain), "law.y")
+    found = margins(loop.system, feedback=1.0)
+    assert found.crossover == pytest.approx(gain, rel=1e-4)
+    assert found.phase_deg == pytest.approx(90.0, abs=0.5)
+    assert found.searched_above == 0.0
+    delay = loop.delay_margin()
+    assert delay is not None
+    assert delay.seconds == pytest.approx(np.pi / 2 / gain, abs=0.011, rel=1e-4)
+
+
+def test_a_search_for_a_crossover_that_ends_before_it_says_where() -> None:
+    loop = open_loop(integrating(1e-13), "law.y")
+    found = margins(loop.system, feedback=1.0)
+    assert found.phase == np.inf
+    assert 1e-13 < found.searched_above < 1e-9
+    margin, searched = loop.searched_delay_margin()
+    assert margin is None
+    assert 1.0 < searched < 1.3  # the search step by step: 60 periods
+
+
+@pytest.mark.parametrize(
+    ("loop", "crossover", "phase"),
+    [
+        (linear.StateSpace(0, 1, 1e-8), 1e-8, 90.0),
+        (linear.StateSpace(-1e-11, 1, 1e-10), np.sqrt(99) * 1e-11, 95.74),
+        (linear.StateSpace(0, 1, 1e10), 1e10, 90.0),
+        (linear.StateSpace(-1, 1, 1e9, 0.5), 1e9 / np.sqrt(0.75), 120.0),
+        (linear.StateSpace(-1, 1, -1e6, 1e6), np.inf, 90.0),
+        (linear.StateSpace([[0, 1], [0, 0]], [0, 1], [1e-8, 1e-2]), 1e-2, 90.0),
+        (linear.StateSpace([[0, 1], [0, 0]], [0, 1], [1e-10, 2e-5]), 2.0582e-5, 76.35),
+    ],
+)
+def test_a_crossover_beyond_the_grid_is_found(
+    loop: linear.StateSpace, crossover: float, phase: float
+) -> None:
+    """The loop with an infinite crossover crosses 1 at 1e-6 rad/s; its gain then stays above."""
+    found = margins(loop)
+    assert found.crossover == pytest.approx(crossover, rel=1e-3)
+    assert found.phase_deg == pytest.approx(phase, abs=0.1)
+    assert found.searched_above == 0.0
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        linear.StateSpace(-1, 1, 0.5),
+        linear.StateSpace(-1e-10, 1, 5e-11),
+        linear.StateSpace([[0, 0], [0, -1]], [0, 1], [1, 0.5]),
+        linear.StateSpace([[0, 1, 0], [0, 0, 0], [0, 0, -1]], [0, 0, 1], [1, 1, 0.5]),
+    ],
+)
+def test_a_gain_that_stays_below_1_has_no_crossover(loop: linear.StateSpace) -> None:
+    """The last two loops contain integrators that the input does not reach."""
+    found = margins(loop)
+    assert (found.phase, found.delay, found.searched_above) == (np.inf, np.inf, 0.0)
 
 
 def test_states_have_names_and_units() -> None:

@@ -86,10 +86,25 @@ def test_a_delay_margin_that_is_not_found_says_how_far_the_search_went(tmp_path:
     assert long["delay_searched"] is None
     small = loops("--set", "gain=0.9")["law.y"]
     assert (small["delay_margin"], small["delay_problem"]) == (None, "none: gain < 1")
+    above = loops("--set", "gain=0.9", "--slow", "0.1")["law.y"]
+    assert above["delay_problem"] == "none: gain < 1 above 0.1 rad/s"
     several = called(path, "--plant", "lag", "--from", "law", "--set", "gain=1.05")
     assert "none found up to 1.1" in several.output
     several_json = loops("--from", "law", "--set", "gain=1.05")["law"]
     assert several_json["delay_searched"] == pytest.approx(1.15, abs=0.06)
+
+
+def test_a_crossover_that_is_too_slow_for_the_search_is_not_called_none(tmp_path: Path) -> None:
+    path = tmp_path / "drift.py"
+    path.write_text(SLOW.replace("-x[0] + u[0]", "u[0]"))
+    slow = called(path, "--plant", "lag", "--set", "gain=1e-5")
+    assert "157079622" in slow.output  # ms: pi / 2 / gain, less half a period
+    hidden = called(path, "--plant", "lag", "--set", "gain=1e-13")
+    assert "none above 1.57e-11 rad/s" in hidden.output
+    assert "none found up to 1.15368 s" in hidden.output
+    assert "gain < 1" not in hidden.output
+    found = json.loads(called(path, "--plant", "lag", "--set", "gain=1e-13", "--json").stdout)
+    assert found["loops"][0]["crossings_searched_above"] == pytest.approx(1.57e-11, rel=1e-2)
 
 
 def test_a_plant_whose_loops_have_no_linear_model_still_has_poles(tmp_path: Path) -> None:

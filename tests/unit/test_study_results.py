@@ -66,12 +66,12 @@ def reduced(reduction: Reduction, t: Any = T, v: Any = V, track: str = "plant") 
         (Mean("plant.x"), (1.0 + 0.5 + 2.1 + 1.1) / 4.0),
         (MeanOfRows("plant.x"), 6.2 / 6.0),
         (MeanOfRows("plant.x", after=2.5), 1.1),
-        (IntegralSquaredError("plant.x", target=1.0), 1.0 + 2.5 + 2.02 + 0.02),
+        (IntegralSquaredError("plant.x", target=1.0), (1.0 + 3.0 + 4.44 + 0.04) / 3.0),
         (FirstCrossing("plant.x", level=1.0), 0.5),
         (FirstCrossing("plant.x", level=1.0, direction=-1), 1.0 + 1.0 / 3.0),
         (FirstCrossing("plant.x", level=9.0), math.inf),
-        (SettlingTime("plant.x", target=1.0, band=0.25), 3.0),
-        (SettlingTime("plant.x", target=1.0, band=0.25, after=1.0), 2.0),
+        (SettlingTime("plant.x", target=1.0, band=0.25), 2.0 + 1.75 / 1.8),
+        (SettlingTime("plant.x", target=1.0, band=0.25, after=1.0), 1.0 + 1.75 / 1.8),
         (SettlingTime("plant.x", target=0.0, band=0.25), math.inf),
         (SettlingTime("plant.x", target=0.0, band=9.0), 0.0),
         (Overshoot("plant.x", target=1.0), 2.0),
@@ -92,6 +92,7 @@ def test_each_reduction_of_a_known_signal(reduction: Reduction, wanted: float) -
         (IntegralSquaredError("plant.x", target=1.0), 1.0 + 1.0 + 4.0 + 0.04),
         (FirstCrossing("plant.x", level=1.0), 1.0),
         (FirstCrossing("plant.x", level=1.0, direction=-1), 2.0),
+        (SettlingTime("plant.x", target=1.0, band=0.25), 3.0),
         (MeanOfRows("plant.x"), 6.2 / 6.0),
     ],
     ids=repr,
@@ -102,6 +103,30 @@ def test_a_message_holds_its_value_until_the_next(reduction: Reduction, wanted: 
     v[-1] = math.nan
     if not isinstance(reduction, FirstCrossing):
         assert math.isnan(reduced(reduction, v=v, track="messages/plant"))
+
+
+@pytest.mark.parametrize(
+    ("times", "values", "reduction", "wanted"),
+    [
+        ([0, 1, 2], [-1, 0, 1], IntegralSquaredError("plant.x"), 2 / 3),
+        ([0, 2], [-1, 1], IntegralSquaredError("plant.x"), 2 / 3),
+        ([0, 3], [0, 3], IntegralSquaredError("plant.x", target=1), 3.0),
+        ([0, 2], [-1, 1], IntegralSquaredError("plant.x", after=0.5, before=1.5), 1 / 12),
+        ([0, 0, 2], [9, 2, 2], IntegralSquaredError("plant.x"), 8.0),
+        ([0, 0.5, 1, 1.2], [1, 0.5, 0, -0.2], SettlingTime("plant.x", band=0.25), 0.75),
+        ([0, 0.5, 1, 1.2], [-1, -0.5, 0, 0.2], SettlingTime("plant.x", band=0.25), 0.75),
+        ([0, 1, 1, 2], [3, 3, 0, 0], SettlingTime("plant.x", band=0.25), 1.0),
+        ([0, 1, 2], [2, -2, 0], SettlingTime("plant.x", band=0.5), 1.75),
+        ([0, 1, 2], [2, 0, 0], SettlingTime("plant.x", band=0), 1.0),
+        ([0, 1, 2], [math.inf, 0, 0], SettlingTime("plant.x", band=1), 1.0),
+        ([0, 1, 2], [math.inf, 0, 0], FirstCrossing("plant.x", level=1), 1.0),
+    ],
+    ids=repr,
+)
+def test_a_signal_of_a_plant_is_linear_between_its_rows(
+    times: list[float], values: list[float], reduction: Reduction, wanted: float
+) -> None:
+    assert reduced(reduction, times, values) == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,10 @@ from hitl.building.reading import (
     Read,
     headers_of,
     included,
+    libraries_of,
     linked_by,
     named_by,
     run_linker,
-    searched_by,
     unknown,
 )
 from hitl.building.sketch_text import cpp_text
@@ -212,6 +212,9 @@ class _Job:
         """Return the sources, every header that they or the unit include, and the flags' files."""
         inside = (work, work.resolve())
         read = Read(set(self.interface.sources), named_by(self.users, self.here))
+        read.libraries = libraries_of(self.users, self.here)
+        read.unknown = self.toolchain.script() or self.linker.script()
+        read.note(self.text, self.interface.path)
         for source in (work / UNIT, *self.interface.sources):
             cpp = self._is_cpp(source) if source.name != UNIT else self.cpp
             how = ["-x", "c++"] if cpp else []
@@ -226,7 +229,7 @@ class _Job:
 
     def _snapshot(self, read: Read) -> store.Snapshot:
         folders = [*(s.parent for s in self.interface.sources), *headers_of(self.users, self.here)]
-        return read.snapshot(folders, list(searched_by(self.users, self.here, ("-L",))))
+        return read.snapshot(folders, [self.here])
 
     def _add_linked(self, read: Read, work: Path) -> None:
         """Add what the linker has read, or why it is not known, to ``read``."""

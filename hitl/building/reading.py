@@ -1,12 +1,13 @@
 """Find what compiler and linker read, so that a stored build is used only while that is unchanged.
 
 The tools themselves report it: the compiler by ``-M``, the linker by ``--dependency-file``.  A flag
-that names a file counts as well.  If a flag or a source may read more than that, nobody knows when
-the build is out of date.  Such a build is never used twice.
+that names a file counts as well.  If a flag, a source or a compiler that is a script may read more
+than that, nobody knows when the build is out of date.  Such a build is never used twice.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -36,8 +37,12 @@ _LIST = re.compile(r"search starts here:(.*?)End of search list", re.S)
 _NOT_THERE = re.compile(r'^ignoring nonexistent directory "(.*)"$', re.M)
 _HAS = re.compile(
     r"__has_(?:include|embed)(?:_next)?\s*\(\s*(?:[\"<]([^\">\n]+)[\">]|([A-Za-z_]\w*))"
+    r"|#[ \t]*define[ \t]+(\w+)[ \t]+__has_(?:include|embed)(?:_next)?\b(?!\s*\()"
 )
-_BY_ASSEMBLER = re.compile(r"\.incbin\b|[\s\"]\.include\b")
+_BY_ASSEMBLER = re.compile(r"(?:\\\w+|(?<![\w)\]]))\.(?:incbin|include)\b", re.I)
+"""A directive of an assembler, also behind an escape such as ``\\t``; no member of a struct."""
+_JOINED = re.compile(r"\\\n|\"\s*\"")
+"""What C removes between two parts of a line, and between two parts of a text."""
 _THIN = b"!<thin>\n"
 REPORT = ".linked"
 """Suffix of a linker's list of files, in the folder in which a build is made."""
@@ -53,44 +58,48 @@ class Read:
     """Objects, libraries and scripts, and the files that flags name."""
     folders: list[Path] = field(default_factory=list)
     """Folders in which headers are searched, also those that do not exist yet."""
+    libraries: list[Path] = field(default_factory=list)
+    """Folders that flags or the environment give for libraries, also those that do not exist."""
     unknown: str = ""
     """Why the tools may have read more than this; "" if they have not."""
 
-    def snapshot(self, users: Sequence[Path], libraries: Sequence[Path] = ()) -> store.Snapshot:
+    def snapshot(self, users: Sequence[Path], here: Sequence[Path] = ()) -> store.Snapshot:
         """Return the hashes of the files, and the paths at which a new file would replace one.
 
-        ``users`` are the folders of the user's own headers, and ``libraries`` those of libraries.
+        ``users`` are the folders of the user's own headers, and ``here`` those in which the linker
+        runs: it looks there first for what a linker script names.
         """
         folders = list(dict.fromkeys([*users, *self.folders]))
-        tested = {folder / name for name in self._tested(users) for folder in folders}
-        rivals = {*store.rivals(self.files, folders, users), *tested, *self._hiding(libraries)}
+        places = {*folders, *(path.parent for path in self.files)}
+        tested = {place / name for name in self._tested() for place in places}
+        searched = store.rivals(self.linked, [*here, *self.libraries], self.libraries)
+        rivals = {*store.rivals(self.files, folders, users), *tested, *searched}
+        for path in rivals:
+            if path.suffix in store.PRECOMPILED and path.exists():
+                self.unknown = f"the compiler may read {path} in place of a header"
         present = {path for path in self.files if path.is_file()}
         linked = {path for path in self.linked if path.is_file()} - present
-        return store.Snapshot.of(present, rivals - present - linked, linked, self.unknown)
+        absent = rivals - present - linked
+        return store.Snapshot.of(present, absent, linked, self.unknown, self.libraries)
 
-    def _tested(self, users: Sequence[Path]) -> Iterator[str]:
-        """Yield the headers for which ``__has_include`` looks, in files in the folders ``users``.
-
-        Notes as unknown what the preprocessor or the assembler reads without a report.
-        """
+    def _tested(self) -> Iterator[str]:
+        """Yield the headers for which ``__has_include`` looks in the files."""
         for path in self.files:
-            if not any(path.is_relative_to(folder) for folder in users):
-                continue
             text = _text_of(path)
-            for name, macro in _HAS.findall(text):
-                if name:
-                    yield name
-                elif macro:
-                    self.unknown = f"{path} has __has_include({macro})"
-            if _BY_ASSEMBLER.search(text):
-                self.unknown = f"the assembler includes a file in {path}"
+            self.note(text, path)
+            yield from (name for name, *_ in _HAS.findall(text.replace("\\\n", "")) if name)
 
-    def _hiding(self, folders: Sequence[Path]) -> Iterator[Path]:
-        """Yield the libraries that the linker would find in ``folders`` before one it has read."""
-        for path in self.linked:
-            found = re.match(r"(lib.+?)\.(?:so|a|dylib)\b", path.name)
-            if found:
-                yield from (f / f"{found[1]}{s}" for f in folders for s in (".so", ".a", ".dylib"))
+    def note(self, text: str, source: Path | str) -> None:
+        """Note as unknown what preprocessor or assembler read without a report for ``text``.
+
+        ``source`` is the place of the text.
+        """
+        text = _JOINED.sub("", text)
+        for name, macro, other in _HAS.findall(text):
+            if not name:
+                self.unknown = f"{source} has __has_include({macro or other})"
+        if _BY_ASSEMBLER.search(text):
+            self.unknown = f"the assembler includes a file in {source}"
 
 
 def included(
@@ -164,6 +173,17 @@ def searched_by(flags: Sequence[str], here: Path, options: Sequence[str]) -> Ite
                 break
 
 
+def libraries_of(flags: Sequence[str], here: Path) -> list[Path]:
+    """Return the folders of libraries that ``flags`` and ``$LIBRARY_PATH`` give.
+
+    Relative folders begin at ``here``.
+    """
+    parts = [part for flag in flags for part in (flag.split(",")[1:] if "," in flag else [flag])]
+    given = os.environ.get("LIBRARY_PATH", "").split(os.pathsep)
+    found = searched_by(parts, here, ("-L", "--library-path="))
+    return list(dict.fromkeys([*found, *(here / name for name in given if name)]))
+
+
 def headers_of(flags: Sequence[str], here: Path) -> list[Path]:
     """Return the folders of headers that ``flags`` give."""
     return list(searched_by(flags, here, _SEARCHED))
@@ -186,6 +206,8 @@ def unknown(flags: Sequence[str], read: Iterable[Path], reported: bool) -> str:
             return f"{flag} may read files"
         if not reported and _LINKS.fullmatch(flag):
             return f"the linker does not report what it reads because of {flag}"
+        if _BY_ASSEMBLER.search(flag):
+            return f"{flag} makes the assembler include a file"
     for path in read:
         with path.open("rb") as file:
             if file.read(len(_THIN)) == _THIN:

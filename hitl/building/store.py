@@ -30,6 +30,8 @@ _ABANDONED_S = 3600
 _UNUSED_S, _ONCE_S = 30 * 86_400, 7 * 86_400
 _ONCE = "-once-"
 """Part of the name of a build that is used only by the command that made it."""
+PRECOMPILED = (".gch", ".pch")
+"""Suffixes of precompiled headers, which stand beside the header."""
 _SUFFIXES = 3
 """Most path components that an ``#include`` of a header outside the user's folders may have."""
 
@@ -47,30 +49,36 @@ class Snapshot:
     """The files that the linker has read, or that flags name."""
     unknown: str = ""
     """Why the tools may have read other files as well; "" if they have not."""
+    listed: dict[str, str] = field(default_factory=dict)
+    """Folders of libraries, with the hash of the names in them."""
 
     @classmethod
     def of(
         cls, files: Iterable[Path], rivals: Iterable[Path] = (), linked: Iterable[Path] = (),
-        unknown: str = "",
+        unknown: str = "", listed: Iterable[Path] = (),
     ) -> Snapshot:  # fmt: skip
         """Return a snapshot of ``files`` and ``linked`` as they are now.
 
         ``rivals`` are the paths at which no file may exist; a path is left out if it exists now.
+        ``listed`` are folders in which no name may appear or go.
         """
         absent = sorted(str(p) for p in set(rivals) if not p.exists())
         compiled, others = ({str(p): hash_of(p) for p in sorted(set(s))} for s in (files, linked))
-        return cls(compiled, tuple(absent), others, unknown)
+        names = {str(folder): _names_of(folder) for folder in sorted(set(listed))}
+        return cls(compiled, tuple(absent), others, unknown, names)
 
     def folder(self, stem: str) -> Path:
         """Return the folder of the build; a build that must not be used again has its own."""
-        digest = hashlib.sha256(json.dumps([self.files, self.linked]).encode()).hexdigest()[:12]
+        known = [self.files, self.linked, self.absent, self.listed]
+        digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:12]
         once = f"{_ONCE}{secrets.token_hex(6)}" if self.unknown else ""
         return root() / f"{stem}-{digest}{once}"
 
     def holds(self) -> bool:
-        """Return True if all files are unchanged and no file exists at the absent paths."""
+        """Return True if files and listed folders are unchanged and the absent paths stay so."""
         known = [*self.files.items(), *self.linked.items()]
         same = all(hash_of(path) == contents for path, contents in known)
+        same = same and all(_names_of(path) == names for path, names in self.listed.items())
         return same and not any(map(os.path.exists, self.absent))
 
 
@@ -80,16 +88,20 @@ def rivals(
     """Yield the paths in ``folders`` at which a new file would replace one of ``headers``.
 
     A header in the folders ``users`` may be included by any part of its path, and a header of the
-    system by its path in a searched folder.
+    system by its path in a searched folder.  The folder of each header is searched as well, for the
+    headers that it includes.  gcc reads a precompiled NAME.gch in place of NAME, clang NAME.pch.
     """
+    headers = list(headers)
+    places = list(dict.fromkeys([*folders, *(header.parent for header in headers)]))
     for header in headers:
         within = [folder for folder in folders if header.is_relative_to(folder)]
         names = {header.relative_to(folder) for folder in within}
         if not within or any(header.is_relative_to(folder) for folder in users):
             parts = header.parts
             names |= {Path(*parts[-k:]) for k in range(1, min(_SUFFIXES, len(parts) - 1) + 1)}
-            yield header.with_name(f"{header.name}.gch")  # gcc reads it in place of the header
-        for folder in folders:
+            yield from (Path(f"{header}{suffix}") for suffix in PRECOMPILED)
+            names |= {name.with_name(f"{name.name}.gch") for name in names}
+        for folder in places:
             yield from (path for name in names if (path := folder / name) != header)
 
 
@@ -160,7 +172,7 @@ def _read(manifest: Path) -> Snapshot | None:
     try:
         data = json.loads(manifest.read_text(encoding="utf-8"))
         found = Snapshot(dict(data["files"]), tuple(data["absent"]), dict(data["linked"]))
-        return replace(found, unknown=str(data["unknown"]))
+        return replace(found, unknown=str(data["unknown"]), listed=dict(data["listed"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -170,6 +182,14 @@ def hash_of(path: str | Path) -> str:
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _names_of(folder: str | Path) -> str:
+    """Return the SHA-256 of the names in a folder; "" if the folder cannot be read."""
+    try:
+        return hashlib.sha256("\0".join(sorted(os.listdir(folder))).encode()).hexdigest()
     except OSError:
         return ""
 

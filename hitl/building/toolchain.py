@@ -39,6 +39,10 @@ _ENVIRONMENT = (
 """Environment variables that compilers and linkers read in addition to their arguments."""
 _PARTS = ("cc1", "cc1plus", "as", "ld", "collect2")
 """The programs that gcc starts."""
+_PROGRAMS = (
+    b"\x7fELF", b"MZ", b"\xfe\xed\xfa", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba",
+)  # fmt: skip
+"""First bytes of programs of ELF, PE and Mach-O; the latter in either order or with parts."""
 _AS_OTHERS = ("-fno-sanitize=undefined", "-mcpu=baseline")
 """Options that make zig behave like gcc and clang.
 
@@ -118,11 +122,24 @@ class Toolchain:
 
     def identity(self) -> list[object]:
         """Return all properties of the compiler that change its output for equal arguments."""
-        environment = {n: os.environ.get(n) for n in _ENVIRONMENT}
-        found = [path for word in self.command if (path := shutil.which(word))]
+        programs = [_file(path) for path in self._programs()]
+        return [self.command, self.version, _environment(), programs]
+
+    def script(self) -> str:
+        """Return that a part of the compiler is a script, which may read anything; "" if none is.
+
+        The other parts are programs of the operating system: of ELF, Mach-O or PE.
+        """
+        scripts = (p for p in self._programs() if not _is_program(p))
+        return next((f"{path} is a script, which may read other files" for path in scripts), "")
+
+    def _programs(self) -> list[str]:
+        """Return the files that the command names, and the programs that the compiler starts."""
+        found = [path for word in self.command if (path := shutil.which(word) or _a_file(word))]
         if self.family != "zig":  # its parts have the version of its package
-            found += _parts(self.command, os.environ.get("PATH"), json.dumps(environment))
-        return [self.command, self.version, environment, [_file(path) for path in found]]
+            variables = json.dumps(_environment())
+            found += _parts(self.command, os.environ.get("PATH"), variables)
+        return found
 
     def _done(self, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         for patience in _PATIENCES_OF_ZIG if self.family == "zig" else (_PATIENCE_S,):
@@ -279,6 +296,21 @@ def _parts(command: tuple[str, ...], path: str | None, environment: str) -> list
             )  # fmt: skip
             out += [found] if (found := shutil.which(done.stdout.strip())) else []
     return out
+
+
+def _environment() -> dict[str, str | None]:
+    return {name: os.environ.get(name) for name in _ENVIRONMENT}
+
+
+def _a_file(word: str) -> str:
+    """Return ``word`` if it is the path of a file, such as a script for an interpreter; else ""."""
+    return word if os.path.isfile(word) else ""
+
+
+def _is_program(path: str) -> bool:
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read(4).startswith(_PROGRAMS)
+    return False
 
 
 def _file(path: str) -> list[object]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from hitl.boards import BoardError
 from hitl.boards.description import BoardDescription
 from hitl.building import store
-from hitl.building.reading import REPORT, Read, linked_by, named_by, rules_of, unknown
+from hitl.building.reading import REPORT, Read, libraries_of, linked_by, named_by, rules_of, unknown
 from hitl.building.toolchain import CompilerOutput, Toolchain, in_package, named
 
 _TOOLS = ("gcc", "g++", "gcc-ar")
@@ -74,8 +74,9 @@ class Tools:
         reports = list(work.glob(f"*{REPORT}"))
         linked = {p for report in reports for p in linked_by(report, work)} | named_by(flags, work)
         outside = [{p for p in some if work not in p.parents} for some in (files, linked)]
-        why = unknown(flags, outside[1], bool(reports))
-        return Read(outside[0], outside[1], [self.core] if self.how.core else [], why)
+        why = self.gcc.script() or unknown(flags, outside[1], bool(reports))
+        core, libraries = [self.core] if self.how.core else [], libraries_of(flags, work)
+        return Read(outside[0], outside[1], core, libraries, why)
 
     def run(self, tool: str, *arguments: str | Path, folder: Path) -> CompilerOutput:
         """Run the program of the board's compiler that ``tool`` names, such as gcc."""

@@ -219,6 +219,79 @@ def _write_double(folder: Path, value: float) -> None:
     (folder / "by.bin").write_bytes(struct.pack("<d", value))
 
 
+def _assembled_by(written: str) -> Files:
+    """Return what makes the assembler include ``by.s`` by the directive ``written`` in a text."""
+
+    def prepare(folder: Path) -> None:
+        _calls_offset(folder, "-Wa,-I.")
+        edit(folder / "gain.toml", ', "-Wa,-I."', "")
+        text = written.replace("FILE", (folder / "by.s").as_posix())
+        source = (
+            f'__asm__(".pushsection .rodata\\n"\n"{text}\\n.popsection");\n'
+            'extern const double raw_by[] __attribute__((visibility("hidden")));\n'
+            "double offset(void) { return raw_by[0]; }\n"
+        )
+        (folder / "gain.c").write_text(source + (folder / "gain.c").read_text())
+        _assembly(0.5)(folder)
+
+    return prepare
+
+
+def _assembly(value: float) -> Files:
+    return _write("by.s", f".balign 8\nraw_by: .double {value}\n")
+
+
+def _header_of_a_header(folder: Path) -> None:
+    _adds_a_macro(folder, "-Iinc")
+    edit(folder / "gain.c", '#include "gain.h"', '#include "gain.h"\n#include "sub/a.h"')
+    _write("sub/a.h", '#include "by.h"\n')(folder)
+    _write("inc/by.h", "#define BY 0.5\n")(folder)
+
+
+def _aliased_test(folder: Path) -> None:
+    _tested_header(folder)
+    edit(folder / "gain.c", "#if __has_include(", "#define HAS __has_include\n#if HAS(")
+
+
+def _continued_test(folder: Path) -> None:
+    _tested_header(folder)
+    edit(folder / "gain.c", "#if __has_include(", "#if __has_include \\\n(")
+
+
+def _archive_in(name: str, value: float) -> Files:
+    def make(folder: Path) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        made = _object(folder, "extra", value)
+        ar = [sys.executable, "-m", "ziglang", "ar", "rc", name, made.name]
+        subprocess.run(ar, check=True, cwd=folder)
+        made.unlink()
+
+    return make
+
+
+def _archive_by_its_name(folder: Path) -> None:
+    (folder / "l1").mkdir()
+    _calls_offset(folder, "-Ll1", "-Ll2")
+    edit(folder / "gain.toml", "libraries = []", 'libraries = [":gain.a"]')
+    _archive_in("l2/gain.a", 0.5)(folder)
+
+
+def _object_in(name: str, value: float) -> Files:
+    def make(folder: Path) -> None:
+        made = _object(folder, "extra", value)
+        (folder / name).parent.mkdir(exist_ok=True)
+        made.rename(folder / name)
+
+    return make
+
+
+def _script_as_library(folder: Path) -> None:
+    _calls_offset(folder, "-Ll1", "-Ll2")
+    edit(folder / "gain.toml", "libraries = []", 'libraries = ["real"]')
+    _write("l1/libreal.so", "INPUT(real.o)\n")(folder)
+    _object_in("l2/real.o", 0.5)(folder)
+
+
 def _write(name: str, text: str) -> Files:
     def change(folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -256,11 +329,42 @@ READ: dict[str, tuple[Files, Files]] = {
         lambda folder: _by_in_header(folder, "-iquote", "later"), _write("later/by/by.h", BY)
     ),
     "a header for which __has_include looks": (_tested_header, _write("more/site.h", BY)),
+    "a header for which an alias of __has_include looks": (
+        _aliased_test, _write("more/site.h", BY)
+    ),
+    "a header for which __has_include looks over two lines": (
+        _continued_test, _write("more/site.h", BY)
+    ),
     "a file that the assembler includes": (_assembled, lambda folder: _write_double(folder, 0.75)),
+    **{
+        f"a file that the assembler includes by {text}": (_assembled_by(text), _assembly(0.75))
+        for text in (
+            '\\t.include \\"FILE\\"', "\\n.include \\\"FILE\\\"", ';.include \\"FILE\\"',
+            '.inc" "lude \\"FILE\\"', '.INCLUDE \\"FILE\\"', '\\x20.include \\"FILE\\"',
+        )
+    },
+    "a header in the folder of the header that includes it": (
+        _header_of_a_header, _write("sub/by.h", BY)
+    ),
+    "an archive by its name in an earlier folder": (
+        _archive_by_its_name, _archive_in("l1/gain.a", 0.75)
+    ),
+    "an object of a linker script in an earlier folder": (
+        _script_as_library, _object_in("l1/real.o", 0.75)
+    ),
+    "an object of a linker script in the folder of the linker": (
+        _script_as_library, _object_in("real.o", 0.75)
+    ),
 }  # fmt: skip
 
 
-NOT_BY_ZIG = ("an object in the flags", "an object that a linker script names")
+NOT_BY_ZIG = (
+    "an object in the flags", "an object that a linker script names",
+    "an archive by its name in an earlier folder",
+    "an object of a linker script in an earlier folder",
+    "an object of a linker script in the folder of the linker",
+    "a file that the assembler includes by .INCLUDE \\\"FILE\\\"",
+)  # fmt: skip
 """Forms of flags that the compiler of ziglang refuses."""
 
 
@@ -303,6 +407,82 @@ def test_a_header_in_a_folder_of_the_environment_is_seen(
     (tmp_path / "site").mkdir()
     (tmp_path / "site/ar.h").write_text("#undef GAIN\n#define GAIN 3.0\n")
     assert answer(build(project)) == 3.0
+
+
+@pytest.mark.parametrize("tested", [True, False])
+def test_a_header_of_the_environment_is_searched_for_what_it_reads(
+    tested: bool, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CPATH", str(tmp_path / "site"))
+    edit(project.parent / "gain.c", '#include "gain.h"', '#include "gain.h"\n#include <ar.h>')
+    _adds_a_macro(project.parent)
+    (tmp_path / "site").mkdir()
+    more = tmp_path / "site" / ("opt.h" if tested else "by.s")
+    if tested:
+        text = '#if __has_include("opt.h")\n#include "opt.h"\n#else\n#define BY 0.5\n#endif\n'
+    else:
+        more.write_text(".set raw_by, 1\n")
+        text = f'__asm__(".include \\"{more}\\"\\n");\n#define BY 0.5\n'
+    (tmp_path / "site/ar.h").write_text(text)
+    first = build(project)
+    assert answer(first) == 2.5
+    more.write_text("#define BY 0.75\n" if tested else ".set raw_by, 2\n")
+    second = build(project)
+    assert second.folder != first.folder
+    assert answer(second) == (2.75 if tested else 2.5)
+
+
+@pytest.mark.parametrize("reads", ["$BY_FLAGS", "$(cat flags.txt)"])
+def test_a_compiler_that_is_a_script_is_asked_in_each_command(
+    reads: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may read variables and files, which nobody reports."""
+    compiler, cc = tmp_path / "mycc", shlex.join(find_toolchain().command)
+    reads = reads.replace("flags.txt", str(tmp_path / "flags.txt"))
+    compiler.write_text(f'#!/bin/sh\nexec {cc} {reads} "$@"\n')
+    compiler.chmod(0o755)
+    (tmp_path / "flags.txt").write_text("")
+    _adds_a_macro(project.parent)
+    monkeypatch.setenv("CC", str(compiler))
+    for by in (0.5, 0.75):
+        monkeypatch.setenv("BY_FLAGS", f"-DBY={by}")
+        (tmp_path / "flags.txt").write_text(f"-DBY={by}" if "cat" in reads else "")
+        assert answer(build(project)) == 2.0 + by
+
+
+def test_a_compiler_that_an_interpreter_runs_is_a_script(tmp_path: Path) -> None:
+    assert not find_toolchain().script()
+    (tmp_path / "cc.py").write_text("")
+    found = Toolchain((sys.executable, str(tmp_path / "cc.py")), "cc 1.0").script()
+    assert found == f"{tmp_path / 'cc.py'} is a script, which may read other files"
+
+
+@c_parts.with_gcc
+def test_a_library_in_an_earlier_folder_of_the_environment_is_seen(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project.parent
+    monkeypatch.setenv("LIBRARY_PATH", f"{folder / 'l1'}:{folder / 'l2'}")
+    _archive_by_its_name(folder)
+    edit(project, ', "-Ll1", "-Ll2"', "")
+    assert answer(build(project)) == 2.5
+    _archive_in("l1/gain.a", 0.75)(folder)
+    assert answer(build(project)) == 2.75
+
+
+def test_a_file_that_hides_nothing_makes_one_build_more(
+    project: Path, toolchain: Toolchain
+) -> None:
+    first = build(project, toolchain=toolchain)
+    _write("more/gain.h.gch/empty", "")(project.parent)
+    (project.parent / "more/gain.h.gch/empty").unlink()
+    (project.parent / "more/gain.h.gch").rmdir()
+    assert build(project, toolchain=toolchain) == first
+    _write("more/more/gain.h", "")(project.parent)
+    second = build(project, toolchain=toolchain)
+    runs = Counting.runs
+    assert build(project, toolchain=toolchain) == second
+    assert Counting.runs == runs
 
 
 def test_a_compiler_that_is_replaced_under_its_version_makes_another_build(

@@ -311,8 +311,8 @@ def test_a_design_of_your_own_is_one_class_and_one_registration(own_design: type
 
 def test_a_plan_of_another_format_is_refused() -> None:
     plan = plan_of(MonteCarlo(5))
-    with pytest.raises(ScenarioError, match="has the format 2"):
-        Plan.of_text(replace(plan, format=2).to_text(), "plan.json")
+    with pytest.raises(ScenarioError, match="has the format 1"):
+        Plan.of_text(replace(plan, format=1).to_text(), "plan.json")
     with pytest.raises(ScenarioError, match="is not the plan of a study"):
         Plan.of_text("{", "plan.json")
     with pytest.raises(ScenarioError, match="has no run 5"):

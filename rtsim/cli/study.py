@@ -33,7 +33,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs import MonteCarlo, Search
 from rtsim.studies.folder import Folder, ranges_text
 from rtsim.studies.running import begin, carry_out
-from rtsim.studies.summary import summarise
+from rtsim.studies.summary import Summary, summarise
 from rtsim.studies.workers import Where
 
 _folder = click.argument("folder", type=click.Path(path_type=Path))
@@ -235,7 +235,8 @@ def _show(
     folder: Folder, strict: bool, as_json: bool, of: str | None = None, digest: bool = False
 ) -> None:
     """Print the results of a study, and exit with its status."""
-    found = {"folder": str(folder.path), **summarise(folder)}
+    summary = summarise(folder)
+    found = {"folder": str(folder.path), **summary}
     indices: Any = None
     pairs: Any = {}
     if of is not None:
@@ -247,7 +248,7 @@ def _show(
         more: dict[str, Any] = {} if indices is None else {"sensitivity": indices}
         if pairs:
             more["interactions"] = [{"factors": list(two), **one} for two, one in pairs.items()]
-        show_result({**found, **more, **_outcome(found, status)}, status, why)
+        show_result({**found, **more, "outcome": _name(summary)}, status, why)
     else:
         print_study(folder, found)
         if "search" in found:
@@ -260,22 +261,6 @@ def _show(
         if why is not None:
             click.echo(why)
     sys.exit(status)
-
-
-def _outcome(found: dict[str, Any], status: int) -> dict[str, str]:
-    """Return the outcome: what the requirements say, and else what the status says.
-
-    It is failed if a run misses a requirement or ended at a guard that declares a failure, with or
-    without ``--strict``.  It is not passed if no run was compared with a requirement, nor after a
-    search, which proves nothing.
-    """
-    required = found["requirements"].values()
-    if found["failures"] or any(one["passed"] < one["count"] for one in required):
-        return {"outcome": "failed"}
-    if status:
-        return {}  # the status decides
-    nothing = "search" in found or not any(one["count"] for one in required)
-    return {"outcome": "undecided" if nothing else "passed"}
 
 
 @study.command()
@@ -306,15 +291,20 @@ def report(folder: Path, output: Path | None, strict: bool, as_json: bool) -> No
     check_page(target)
     from rtsim.studies.report.page import write_report
 
-    found = {"folder": str(folder), **write_report(opened, target)}
+    summary = write_report(opened, target)
+    found = {"folder": str(folder), **summary}
     status, why = _status(found, strict)
     if as_json:
-        show_result({**found, "report": str(target), **_outcome(found, status)}, status, why)
+        show_result({**found, "report": str(target), "outcome": _name(summary)}, status, why)
     else:
         click.echo(f"report: {target}")
         if why is not None:
             click.echo(why)
     sys.exit(status)
+
+
+def _name(summary: Summary) -> str:
+    return summary.outcome.name.lower()
 
 
 def _status(found: dict[str, Any], strict: bool) -> tuple[int, str | None]:

@@ -8,8 +8,23 @@ from contextlib import contextmanager, suppress
 from importlib import invalidate_caches
 from pathlib import Path
 
+from rtsim.core.read_files import Signature, signature
+
 _found: set[str] = set()
 """Names of the modules that Python finds only in the folder of the file."""
+
+_imported: dict[Path, dict[str, tuple[Path, Signature | None]]] = {}
+"""For each file that was loaded: the modules whose import it caused, as :func:`imported_by`."""
+
+
+def imported_by(path: Path) -> dict[Path, Signature | None]:
+    """Return the files of modules that the file ``path`` imported and that Python still holds.
+
+    Python reads such a file once, so a later load of ``path`` does not open it again.  Each has
+    its signature at the time of the import.
+    """
+    found = _imported.get(path.resolve(), {})
+    return dict(one for name, one in found.items() if name in sys.modules)
 
 
 def forget_beside() -> None:
@@ -40,7 +55,12 @@ def imports_beside(path: Path | None) -> Iterator[None]:
     finally:
         with suppress(ValueError):
             sys.path.remove(folder)
-        _found.update(name for name in sys.modules.keys() - before if _is_beside(name))
+        new = sys.modules.keys() - before
+        imported = _imported.setdefault(path.resolve(), {})
+        for name in new:
+            if file := getattr(sys.modules.get(name), "__file__", None):
+                imported[name] = Path(file), signature(file)
+        _found.update(name for name in new if _is_beside(name))
 
 
 def _is_beside(name: str) -> bool:

@@ -298,15 +298,23 @@ class Folder:
         """
         arrow = pyarrow()
         points = len(self.plan.job.grid)
-        for results in self._files():
-            path = self.path / HISTORIES / results.name
-            if not path.exists():
-                continue
-            remedy = "delete this file, and the histories of its runs are left out"
-            table = self._part(path, ["run", signal], remedy)
+        for table in self._stored_histories(signal):
             table = table.filter(arrow.compute.is_valid(table[signal]))
             lists = table[signal].combine_chunks()
             yield np.asarray(table["run"]), np.asarray(lists.flatten()).reshape(-1, points)
+
+    def check_histories(self) -> None:
+        """Raise :class:`StudyError` if a file of histories is not as it was written."""
+        for signal in self.plan.job.histories:
+            for _ in self._stored_histories(signal):
+                pass
+
+    def _stored_histories(self, signal: str) -> Iterator[Any]:
+        for results in self._files():
+            path = self.path / HISTORIES / results.name
+            if path.exists():
+                remedy = "delete this file, and the histories of its runs are left out"
+                yield self._part(path, ["run", signal], remedy)
 
     def table(self, *columns: str) -> Any:
         """Return the results so far as a pyarrow table, in the order of the runs.

@@ -79,7 +79,7 @@ class Runner:
         """
         self.job = job
         self._prepares = prepared
-        self._sources = Sources(job.scenario, job.study)
+        self._sources = Sources(job.scenario, job.study, data=job.data)
         self._files: dict[str, str] = {}
         """The files that were read when the modules were loaded, with their hashes."""
         with self._sources.watched(self._files):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -85,6 +86,14 @@ def _hash(reference: str) -> str | None:
         ) from None
 
 
+def _declared(data: Sequence[str], study: Path | None, scenario: Path | None) -> list[str]:
+    """Return paths relative to the folder of ``study`` as relative to that of ``scenario``."""
+    base = Path.cwd() if study is None else study.resolve().parent
+    if scenario is not None:
+        base = Path(os.path.relpath(base, scenario.resolve().parent))
+    return [str(base / one) for one in data]
+
+
 @dataclass(frozen=True)
 class Job:
     """What a worker must know of a study: the scenario and the results, but not the design."""
@@ -108,6 +117,8 @@ class Job:
     """Versions on which the results depend; every worker must have them."""
     study_sha256: str | None = None
     """Hash of the file of ``study``; ``None`` if there is none."""
+    data: list[str] = field(default_factory=list)
+    """Declared files and folders, relative to the folder of the scenario's file if it has one."""
 
     def to_text(self) -> str:
         """Return the job as JSON text."""
@@ -225,6 +236,7 @@ class Plan:
             until=None if study.until is None else str(study.until),
             limit=study.limit,
             histories=list(study.histories),
+            data=_declared(study.data, path, file_of(scenario)),
             study_sha256=_hash(where) if where else None,
         )
         space = study.space
@@ -240,12 +252,19 @@ class Plan:
 
     def to_text(self) -> str:
         """Return the plan as JSON text, with its digest."""
-        return json.dumps({**asdict(self), "digest": self.digest}, indent=1)
+        return json.dumps({**self._plain, "digest": self.digest}, indent=1)
+
+    @property
+    def _plain(self) -> dict[str, Any]:
+        plain = asdict(self)
+        if not self.job.data:  # plans of earlier versions do not have the key
+            del plain["job"]["data"]
+        return plain
 
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the whole plan, as 64 hex digits; each file of results contains it."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self._plain, sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def of_text(cls, text: str, source: str | Path) -> Plan:

@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.file_hash import modules_of, tree_hash
 from rtsim.core.read_files import Signature, reading, signature
 from rtsim.record.fingerprint import fingerprint
+from rtsim.scenario.beside import imported_by
 from rtsim.scenario.loading import file_of
 
 _VERSIONS = ("rtsim", "python", "numpy", "scipy", "numba", "llvmlite")
@@ -49,16 +50,22 @@ def check_versions(wanted: Mapping[str, str]) -> None:
 
 
 class Sources:
-    """The files that the runs of one scenario read, other than Python modules that it imports.
+    """The files that the runs of one scenario read, and the data files that its study declares.
 
-    Files of the system, of installed packages and of rtsim are left out, and so are caches.
+    Files of the system, of installed packages and of rtsim are left out, and so are caches, and the
+    modules that :func:`modules_of` finds, whose hash is that of the scenario.
     """
 
-    def __init__(self, *references: str) -> None:
-        """``references``: the scenario, and the file of the study if it is another one."""
+    def __init__(self, *references: str, data: Sequence[str] = ()) -> None:
+        """``references``: the scenario, and the file of the study if it is another one.
+
+        ``data``: declared files and folders, relative to the scenario's folder.
+        """
         found = (path for path in map(file_of, references) if path is not None)
         files = [path for path in found if path.is_file()]  # loading says what is wrong with others
+        self._files = files
         self._home = files[0].resolve().parent if files else None
+        self._data = [(self._home or Path()) / one for one in data]
         self._modules = {one.resolve() for path in files for one in modules_of(path)}
         prefixes: tuple[str | Path, ...] = (
             sys.prefix,
@@ -75,27 +82,50 @@ class Sources:
 
         Raises :class:`SourcesChanged` if a file changed since it was read.
         """
+        declared = [(path, _content(path)) for path in self._data]
         with reading() as found:
             yield
-        for path, before in found.items():
-            source = _source_of(path.resolve())
+        for path, digest in declared:
+            if _content(path) != digest:
+                raise SourcesChanged(f"{path} changed during a run; start a new study")
+            self._add(into, path, digest)
+        imported: dict[Path, Signature | None] = {}
+        for file in self._files:
+            imported |= imported_by(file)
+        for path, before in (imported | found).items():
+            source = _source_of(path)
             if self._counts(source):
-                name, digest = self._name(source), _hash(source, before if source == path else None)
-                if into.setdefault(name, digest) != digest:
-                    raise SourcesChanged(f"{path} changed while the study ran; start a new study")
+                self._add(into, source, _hash(source, before if source == path else None))
+
+    def _add(self, into: dict[str, str], path: Path, digest: str) -> None:
+        if into.setdefault(self._name(path), digest) != digest:
+            raise SourcesChanged(f"{path} changed while the study ran; start a new study")
 
     def _counts(self, path: Path) -> bool:
-        if path in self._modules or _INSTALLED & set(path.parts) or path.suffix == ".pyc":
+        home, inside, real = self._home, self._inside(path), path.resolve()
+        if real in self._modules or _INSTALLED & set(real.parts) or path.suffix == ".pyc":
             return False
-        home = self._home
-        around = home.parents if home is not None and home in path.parents else ()
-        out = (one in path.parents and one != home and one not in around for one in self._left_out)
+        if home is not None and inside is not None:
+            real = home / inside  # a link in the folder counts, wherever it leads
+        around = home.parents if home is not None and inside is not None else ()
+        out = (one in real.parents and one != home and one not in around for one in self._left_out)
         return path.is_file() and not any(out)
+
+    def _inside(self, path: Path) -> Path | None:
+        """Return the path relative to the scenario's folder; ``None`` if it is not in it.
+
+        Links inside the folder keep their names, so that a link which is switched to another file
+        is noticed.
+        """
+        if self._home is None:
+            return None
+        parents = (one for one in path.parents if one.resolve() == self._home)
+        return next((path.relative_to(one) for one in parents), None)
 
     def _name(self, path: Path) -> str:
         """Return the path relative to the scenario's folder, so that the folder can be moved."""
-        inside = self._home is not None and self._home in path.parents
-        return path.relative_to(self._home).as_posix() if inside and self._home else str(path)
+        inside = self._inside(path)
+        return str(path) if inside is None else inside.as_posix()
 
 
 def text_of_files(files: Mapping[str, str]) -> str:
@@ -118,6 +148,19 @@ def _source_of(path: Path) -> Path:
     if path.suffix != ".pyc" or path.parent.name != "__pycache__":
         return path
     return Path(importlib.util.source_from_cache(str(path)))
+
+
+def _content(path: Path) -> str:
+    """Return the hash of a declared file, or of the names and contents of all files in a folder."""
+    if not path.is_dir():
+        if signature(path) is None:
+            raise SourcesChanged(
+                f"the study declares the data {path}, but there is no such file; restore it, or "
+                "correct data= in study()"
+            )
+        return _hash(path, None)
+    files = sorted(one for one in path.rglob("*") if signature(one) is not None)
+    return digest_of([[one.relative_to(path).as_posix(), _hash(one, None)] for one in files])
 
 
 def _hash(path: Path, before: Signature | None) -> str:

@@ -73,6 +73,9 @@ class Study:
     for each run; ``rtsim study report`` draws them."""
     stop: Stop | str | None = None
     """When to stop before the last run of the design."""
+    data: Sequence[str] = ()
+    """Files and folders on which the runs depend and whose reading rtsim does not see, such as a
+    Parquet file; relative to the file of the study (docs/studies.md)."""
     scenario: str = ""
     """Name or file of the scenario; default: the function ``scenario`` of the same file."""
 
@@ -95,6 +98,8 @@ class Study:
                 )
         if isinstance(self.histories, str):
             raise ScenarioError(f"histories is {self.histories!r}; give a list of signals")
+        if isinstance(self.data, str):
+            raise ScenarioError(f"data is {self.data!r}; give a list of files")
         for signal in self.histories:
             _ = Column(signal)
         self.sampled.check(self.space)

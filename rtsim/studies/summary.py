@@ -8,17 +8,48 @@ from typing import Any
 
 import numpy as np
 
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.studies.designs.base import Columns, Marks
 from rtsim.studies.folder import Folder, ranges
 from rtsim.studies.looks import needed
 from rtsim.studies.measures import margin_name
 from rtsim.studies.plan import Plan
-from rtsim.studies.rows import FAILED, STATES, decided, guard_of
+from rtsim.studies.rows import ERROR, FAILED, LOST, NAN, STATES, TIMEOUT, decided, guard_of
 
 
-def summarise(folder: Folder) -> dict[str, Any]:
-    """Return the results of a study as plain data.
+class Summary(Judged, dict[str, Any]):
+    """The results of a study as plain data, whose truth value is the outcome of the study.
+
+    The outcome is failed if a run misses a requirement, ended at a guard that declares a failure,
+    raised an error or has a result that is not a number.  It is undecided if runs are missing or
+    were lost, if no run was compared with a requirement, and after a search, which proves nothing.
+    """
+
+    def _judge(self) -> Outcome:
+        required, states = self["requirements"].values(), self["states"]
+        missed = any(one["passed"] < one["count"] for one in required)
+        if self["failures"] or missed or states[ERROR] or states[NAN]:
+            return Outcome.FAILED
+        incomplete = self["rows"] < self["runs"] or states[TIMEOUT] or states[LOST]
+        compared = any(one["count"] for one in required) and "search" not in self
+        return Outcome.UNDECIDED if incomplete or not compared else Outcome.PASSED
+
+    @property
+    def in_words(self) -> str:
+        """The outcome, and how many runs pass each requirement."""
+        met = [
+            f"{one['requirement']}: {one['passed']} of {one['count']} runs pass"
+            for one in self["requirements"].values()
+        ]
+        ended = f"{self['rows']} of {self['runs']} runs have ended"
+        return f"the study is {self._judge().name.lower()}: {'; '.join([ended, *met])}"
+
+
+def summarise(folder: Folder) -> Summary:
+    """Return the results of a study as plain data, with an outcome.
+
+    Raises :class:`StudyError` if a file of the folder is not as it was written.
 
     ``runs`` and ``rows`` count the runs that the study needs and the runs that have a row;
     ``missing`` has the runs without a row, as ranges.  ``digest`` is that of the whole study.
@@ -29,6 +60,7 @@ def summarise(folder: Folder) -> dict[str, Any]:
     search has ended; it is empty if the search goes on.
     """
     plan = folder.plan
+    folder.check_histories()
     columns = folder.columns()
     states = columns["state"]
     compared = decided(states)
@@ -55,7 +87,7 @@ def summarise(folder: Folder) -> dict[str, Any]:
         out["alternatives"] = alternatives
     if not plan.sampled.planned:
         out["ended"] = folder.ended.why
-    return {**out, **plan.sampled.figures(plan.space, columns)}
+    return Summary({**out, **plan.sampled.figures(plan.space, columns)})
 
 
 def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:

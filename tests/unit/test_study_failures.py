@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import pytest
 from study_commands import parsed, rtsim
 
 from rtsim import Guard, Model, Scenario, Signals
+from rtsim.core.errors import Undecided
+from rtsim.core.outcome import Outcome
 from rtsim.studies import MaxAbs, MonteCarlo, Search, Study, Table, start, summarise
 from rtsim.studies.folder import Folder
 from rtsim.studies.keeping import chosen
+from rtsim.studies.summary import Summary
 from rtsim.studies.tally import Tally
 
 
@@ -124,3 +128,50 @@ def test_a_guard_without_a_failure_is_a_normal_end(file: str) -> None:
     assert (row["state"], row["reason"], row["peak"]) == ("nan", "terminal", 5.0)
     assert "the run ended at 3 s, but its window begins at 4 s" in row["cause"]
     assert summarise(Folder.open(Path("out")))["requirements"]["late"]["passed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("requirements", "nets", "outcome", "words"),
+    [
+        (["peak < 100"], [2.0, 3.0], Outcome.PASSED, "peak <= 100: 2 of 2 runs pass"),
+        (["peak < 1"], [2.0, 3.0], Outcome.FAILED, "peak <= 1: 0 of 2 runs pass"),
+        (["peak < 100"], [2.0, -1.0], Outcome.FAILED, "peak <= 100: 1 of 2 runs pass"),
+        ([], [2.0, -1.0], Outcome.FAILED, "2 of 2 runs have ended"),
+        ([], [2.0, 3.0], Outcome.UNDECIDED, "2 of 2 runs have ended"),
+    ],
+)
+def test_the_truth_value_of_a_summary_is_the_outcome_of_the_study(
+    file: str, requirements: list[str], nets: list[float], outcome: Outcome, words: str
+) -> None:
+    study = Study(
+        design=Table({"body.net": nets}), results={"peak": MaxAbs("body.h")},
+        requirements=requirements,
+    )  # fmt: skip
+    found = summarise(start(file, "out", study))
+    assert found.outcome is outcome
+    assert outcome.name.lower() in found.in_words
+    assert words in found.in_words
+    if outcome is Outcome.UNDECIDED:
+        with pytest.raises(Undecided, match=words):
+            bool(found)
+    else:
+        assert bool(found) is (outcome is Outcome.PASSED)
+    assert json.loads(json.dumps(found)) == found  # still plain data
+    assert parsed(rtsim("show", "out", "--json"))["outcome"] == outcome.name.lower()
+
+
+def test_a_study_with_missing_runs_is_undecided_and_one_with_errors_has_failed(file: str) -> None:
+    study = Study(
+        design=Table({"body.net": [2.0, 3.0]}), results={"peak": MaxAbs("body.h")},
+        requirements=["peak < 100"],
+    )  # fmt: skip
+    found = summarise(start(file, "out", study))
+    for key, value, outcome in (
+        ("rows", 1, Outcome.UNDECIDED),
+        ("states", {**found["states"], "lost": 1}, Outcome.UNDECIDED),
+        ("states", {**found["states"], "timeout": 1}, Outcome.UNDECIDED),
+        ("states", {**found["states"], "error": 1}, Outcome.FAILED),
+        ("states", {**found["states"], "nan": 1}, Outcome.FAILED),
+        ("search", {}, Outcome.UNDECIDED),
+    ):
+        assert Summary({**found, key: value}).outcome is outcome

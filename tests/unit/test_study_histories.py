@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -202,6 +204,23 @@ def test_a_damaged_file_is_named() -> None:
         stored(folder, "plant.x")
     path.unlink()
     assert stored(folder, "plant.x") == {}
+
+
+@pytest.mark.parametrize("command", ["show", "report", "resume"])
+def test_every_command_refuses_a_file_of_histories_that_was_edited(command: str) -> None:
+    start("unstable", "out", STUDY)
+    (path,) = Path("out/histories").iterdir()
+    table = pyarrow.parquet.read_table(path)
+    values = [[0.0] * POINTS for _ in range(5)]
+    at = table.schema.get_field_index("plant.x")
+    edited = table.set_column(at, "plant.x", pyarrow.array(values))
+    pyarrow.parquet.write_table(edited.replace_schema_metadata(table.schema.metadata), path)
+    done = CliRunner().invoke(main, ["study", command, "out"])
+    assert done.exit_code == 2
+    assert "the checksum of its column plant.x is wrong" in done.output
+    assert "delete this file" in done.output
+    path.unlink()
+    assert CliRunner().invoke(main, ["study", command, "out"]).exit_code == 0
 
 
 def test_what_a_run_does_not_have_is_named() -> None:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sqlite3
+import subprocess
+import sys
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from study_commands import rtsim
 
@@ -19,7 +26,7 @@ from rtsim.studies import Folder, resume, start, summarise
 from rtsim.studies import sources as sources_module
 from rtsim.studies.batch import check_worker, run_batch
 from rtsim.studies.one_run import Runner
-from rtsim.studies.plan import Orders, find_study
+from rtsim.studies.plan import Orders, Plan, find_study
 from rtsim.studies.running import begin, carry_out
 from rtsim.studies.sources import SourcesChanged, check_versions, versions
 from rtsim.studies.workers import Where
@@ -205,3 +212,166 @@ def test_only_files_that_this_thread_reads_are_collected(tmp_path: Path) -> None
     assert found == {tmp_path / "read": signature(tmp_path / "read")}
     assert list(inner) == [tmp_path / "other"]
     assert signature(tmp_path) is None
+
+
+READER = """
+import ctypes, importlib, sqlite3, sys
+from pathlib import Path
+import pyarrow.parquet as pq
+from rtsim import PythonController, Scenario, Signals
+from rtsim.models.unstable import UNSTABLE
+from rtsim.studies import Last, Replications, Study
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "lib"))
+LOADED = importlib.import_module("gain_" + "helper") if {loaded} else None
+
+def law(t, u, s, p, y):
+    y[0] = p[0]
+
+def scenario():
+    out = Scenario("law", until=0.3)
+    out.plant("plant", UNSTABLE, step=0.05, inputs={{"force": "c.force"}})
+    c = PythonController(law, Signals("x"), Signals("force"), parameters=Signals("bias"))
+    out.controller("c", c, period=0.1, inputs={{"x": "plant.x"}})
+    out.set("c.bias", float({value}))
+    return out
+
+def study():
+    return Study(design=Replications(3), results={{"x": Last("plant.x")}}, data={data})
+"""
+
+
+@pytest.fixture
+def alone(empty_project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder whose modules and path Python forgets afterwards."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield empty_project
+    sys.modules.pop("gain_helper", None)
+
+
+def put_library(value: float) -> None:
+    Path("g.c").write_text(f"double g(void) {{ return {value}; }}")
+    subprocess.run(["gcc", "-shared", "-fPIC", "g.c", "-o", f"g{value}.so"], check=True)
+    Path(f"g{value}.so").replace("g.so")
+
+
+def put_database(value: float) -> None:
+    Path("g.db").unlink(missing_ok=True)
+    base = sqlite3.connect("g.db")
+    base.execute("create table t(g)")
+    base.execute("insert into t values(?)", [value])
+    base.commit()
+    base.close()
+
+
+def put_link(value: float) -> None:
+    Path(f"v{value}").mkdir()
+    Path(f"v{value}/g.txt").write_text(str(value))
+    Path("cur").unlink(missing_ok=True)
+    Path("cur").symlink_to(f"v{value}")
+
+
+def put_table(value: float) -> None:
+    pq.write_table(pa.table({"g": [value]}), "g.parquet")
+
+
+def put_folder(value: float) -> None:
+    for k in range(int(value)):
+        Path(f"d/deep/{k}.txt").parent.mkdir(parents=True, exist_ok=True)
+        Path(f"d/deep/{k}.txt").write_text("")
+
+
+def put_helper(value: float) -> None:
+    Path("lib").mkdir(exist_ok=True)
+    Path("lib/gain_helper.py").write_text(f"def gain():\n    return {value}\n")
+
+
+DATABASE = "sqlite3.connect({}, uri=True).execute('select g from t').fetchone()[0]"
+LIBRARY = "ctypes.CFUNCTYPE(ctypes.c_double)(('g', ctypes.CDLL(str(HERE / 'g.so'))))()"
+
+
+@pytest.mark.parametrize(
+    ("put", "value", "data", "named"),
+    [
+        pytest.param(
+            put_library, LIBRARY, (), "g.so", id="a library of ctypes",
+            marks=pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
+        ),
+        pytest.param(put_database, DATABASE.format("HERE / 'g.db'"), (), "g.db", id="sqlite"),
+        pytest.param(
+            put_database, DATABASE.format("f'file:{HERE}/g.db?mode=ro'"), (), "g.db",
+            id="sqlite by a URI",
+        ),
+        pytest.param(put_link, "(HERE / 'cur/g.txt').read_text()", (), "cur/g.txt", id="a link"),
+        pytest.param(
+            put_table, "pq.read_table(str(HERE / 'g.parquet'))['g'][0].as_py()",
+            ("g.parquet",), "g.parquet", id="a declared table",
+        ),
+        pytest.param(put_folder, "len(list(HERE.glob('d/*/*')))", ("d",), "d", id="a folder"),
+        pytest.param(put_helper, "LOADED.gain()", (), "lib/gain_helper.py", id="importlib"),
+    ],
+)  # fmt: skip
+def test_a_study_is_not_continued_with_other_data(
+    alone: Path, put: Callable[[float], None],
+    value: str, data: tuple[str, ...], named: str,
+) -> None:  # fmt: skip
+    text = READER.format(value=value, data=data, loaded=put is put_helper)
+    (alone / "law.py").write_text(text)
+    put(1.0)
+    found = find_study("law.py")
+    assert found is not None
+    folder = begin("law.py", found, Path("out"))
+    runner = Runner(folder.plan.job, checked=True)
+    rows = [runner.row(Orders(folder.plan)[k]) for k in (0, 1)]
+    assert [list(json.loads(row.sources)) for row in rows] == [[named], [named]]
+    for row in rows:
+        folder.add(row)
+    folder.write()
+    put(2.0)
+    sys.modules.pop("gain_helper", None)  # as in the process of a later command
+    with pytest.raises(ScenarioError, match=f"{named} is not the file that earlier runs"):
+        resume("out")
+    assert folder.table().num_rows == 2
+
+
+def test_an_edit_of_a_module_that_python_holds_already_is_refused(
+    alone: Path,
+) -> None:
+    text = READER.format(value="LOADED.gain()", data=(), loaded=True)
+    (alone / "law.py").write_text(text)
+    put_helper(1.0)
+    found = find_study("law.py")
+    assert found is not None
+    put_helper(22.0)
+    with pytest.raises(SourcesChanged, match=r"gain_helper.py changed"):
+        begin("law.py", found, Path("out"))
+
+
+def test_a_database_that_a_run_changes_is_no_source(tmp_path: Path) -> None:
+    with reading() as found:
+        for _ in range(2):
+            base = sqlite3.connect(tmp_path / "log.db")
+            base.execute("create table if not exists t(x)")
+            base.execute("insert into t values(1)")
+            base.commit()
+            base.close()
+    assert not found
+
+
+def test_declared_data_is_relative_to_the_file_of_the_study(file: str, empty_project: Path) -> None:
+    found = find_study(file)
+    assert found is not None
+    Path("sub").mkdir()
+    Path("sub/st.py").write_text("")
+    given = replace(found, data=["a.txt", str(empty_project / "b.txt")], scenario=str(Path(file)))
+    data = Plan.of(given, "sub/st.py").job.data
+    assert data == ["sub/a.txt", str(empty_project / "b.txt")]
+    with pytest.raises(ScenarioError, match=r"declares the data .*nothing.txt"):
+        begin(file, replace(found, data=["nothing.txt"]), Path("out"))
+    assert not Path("out").exists()
+    with pytest.raises(ScenarioError, match="give a list of files"):
+        replace(found, data="a.txt")
+    plan = Plan.of(replace(found, data=["a.txt"]), file)
+    assert Plan.of_text(plan.to_text(), "plan.json").job.data == ["a.txt"]
+    assert '"data"' not in Plan.of(found, file).to_text()  # as plans before this key

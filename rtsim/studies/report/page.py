@@ -17,13 +17,14 @@ from rtsim.studies.report.lead import figure_of, head, name_of, result
 from rtsim.studies.report.numbers import convergence, fans, infinite, quantiles_of
 from rtsim.studies.report.ranking import ranked
 from rtsim.studies.report.runs import Runs, Worst, numbers
+from rtsim.studies.summary import Summary
 from rtsim.studies.worst_case import command, shown, worst_case
 
 WORST, LINES, PANELS, CAUSES = 10, 5, 24, 20
 """The largest numbers of worst runs, of runs in a fan, of scatter plots and of causes."""
 
 
-def write_report(folder: Folder, path: str | Path) -> dict[str, Any]:
+def write_report(folder: Folder, path: str | Path) -> Summary:
     """Write the page about the study in ``folder`` to ``path``; return what ``summarise`` returns.
 
     Raises :class:`StudyError` if a file cannot be read or the page cannot be written.

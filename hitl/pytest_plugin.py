@@ -3,7 +3,8 @@
 
 ``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`.  Files
 are relative to the test file; steps that fail are saved below ``tmp_path``.  A test fails if it
-never asks for the outcome of a comparison, or of a run of ``plant`` that did not pass.  Every run
+never asks for the outcome of a comparison, or of a run of ``plant`` that did not pass; a function
+kept until after its test raises an error.  Every run
 of pytest in the environment loads this module, so it imports other modules only when a fixture is
 used.
 """
@@ -11,10 +12,10 @@ used.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -94,16 +95,22 @@ def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[.
     folder = request.path.parent
     made: list[PlantFixture] = []
 
-    def declared(scenario: Reference, /, **settings: object) -> PlantFixture:
-        made.append(PlantFixture(scenario, settings, cases=tmp_path / CASES, folder=folder))
-        return made[-1]
-
     def doubtful() -> list[tuple[str, Judged]]:
         """Return the runs that did not pass; an error of a run was raised by ``fly``."""
         runs = [run for one in made for run in one.outcomes]
         return [("plant", run) for run in runs if run.ending.failed or not run.ending.complete]
 
-    yield from _watched(request, declared, doubtful)
+    with ExitStack() as stack:
+
+        def declared(scenario: Reference, /, **settings: object) -> PlantFixture:
+            one = PlantFixture(scenario, settings, cases=tmp_path / CASES, folder=folder)
+            made.append(one)
+            # A kept object must not fly in another test, which would not look at its outcome.
+            fly = stack.enter_context(_until_the_end(request, one.fly))
+            one.fly = fly  # type: ignore[method-assign]
+            return one
+
+        yield from _watched(request, declared, doubtful)
 
 
 @pytest.fixture
@@ -179,15 +186,39 @@ def _reporting(
     yield from _watched(request, held, lambda: results)
 
 
-_Fixture = TypeVar("_Fixture")
-
-
 def _watched(
     request: pytest.FixtureRequest,
-    fixture: _Fixture,
+    fixture: Callable[..., Any],
     check: Callable[[], list[tuple[str, Judged]]],
-) -> Iterator[_Fixture]:
-    """Give ``fixture``; the test, or at the latest its end, fails for an outcome unasked for."""
+) -> Iterator[Callable[..., Any]]:
+    """Give ``fixture``; the test, or at the latest its end, fails for an outcome unasked for.
+
+    After the test nothing would look at a result, so ``fixture`` then raises an error.
+    """
     request.node.stash.setdefault(_CHECKS, []).append(check)
-    yield fixture
+    with _until_the_end(request, fixture) as given:
+        yield given
     _refuse_unseen(request.node)
+
+
+@contextmanager
+def _until_the_end(
+    request: pytest.FixtureRequest, fixture: Callable[..., Any]
+) -> Iterator[Callable[..., Any]]:
+    """Give a function that does what ``fixture`` does, until the end of the test."""
+    name, test, ended = request.fixturename, request.node.nodeid, False
+
+    def given(*arguments: Any, **options: Any) -> Any:
+        if ended:
+            from rtsim.core.errors import ScenarioError
+
+            raise ScenarioError(
+                f"{name} belongs to {test}, which has ended; a test needs its own: "
+                f"def test(…, {name})"
+            )
+        return fixture(*arguments, **options)
+
+    try:
+        yield given
+    finally:
+        ended = True

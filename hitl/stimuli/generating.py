@@ -91,6 +91,8 @@ class Generated:
     """What a stimulus shows the C code to do wrong, in words: ``a / b divides by 0``."""
     searched: int | None = 0
     """Number of divisors, indices, shifts and sums that were searched; ``None`` without probes."""
+    all_runs: int = 0
+    """``runs`` and the sequences of the search for what can go wrong."""
 
     @property
     def complete(self) -> bool:
@@ -120,7 +122,11 @@ class Generated:
         if not self.searched:
             return ""
         found = len(self.hazards)
-        return f"; {found} of {self.searched} divisors, indices, shifts and sums can go wrong"
+        were = "was" if found == 1 else "were"
+        return (
+            f"; {found} of {self.searched} divisors, indices, shifts and sums {were} found to go "
+            f"wrong in {self.all_runs} runs"
+        )
 
     @property
     def _but(self) -> str:
@@ -138,6 +144,7 @@ class Generated:
             "complete": self.complete,
             "hazards": list(self.hazards),
             "hazards_searched": self.searched,
+            "hazards_searched_in_runs": self.all_runs,
             "open": [
                 {
                     "file": str(one.branch.file), "line": one.branch.line, "way": one.branch.way,
@@ -200,6 +207,7 @@ def generate(
             in_full = _searched(search, limits, goes_on, observe)
             runs = runner.runs
             in_full = in_full and search.go_on_to_hazards(limits.runs // _SHARE, goes_on)
+            all_runs = runner.runs
             kept = _shortened(search, ranges, begun)
             failing = _failing(search, ranges)
             again = runner.run([trial.table for trial, _ in kept])
@@ -238,6 +246,7 @@ def generate(
         unstable=tuple(goals[g] for g in np.flatnonzero(wanted & ~reached)),
         hazards=tuple(dict.fromkeys(wrong)),
         searched=met if made.hazards else None,
+        all_runs=all_runs,
     )
 
 

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hitl.stimuli.syntax import (
+    SUMS,
     at_compile_time,
     bare,
     brief,
     conditions,
     depth_of,
     functions,
+    has_effects,
     hazards,
     labels,
     literal,
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
 _MARKER = re.compile(rb'^#(?:line)? (\d+) "((?:[^"\\]|\\.)*)"')
 _COMPARISONS = {"<": 0, "<=": 1, ">": 2, ">=": 3, "==": 4, "!=": 5}
 """The codes of comparisons in ``rtsim_probes.h``."""
+
+
+_RESULTS = {"+": 0, "-": 1, "*": 2, "/": 3, "%": 3}
+"""The codes of operations in ``rtsim_probes.h``."""
 
 
 HAZARDS = ("divides by 0", "is out of bounds", "shifts too far", "overflows")
@@ -283,19 +289,16 @@ class _OneText:
     def _hazard(self, node: Node) -> None:
         """Probe what ``node`` must not do; each operand is evaluated once, and keeps its type."""
         operator, left, right = operands_of(node)
-        if operator in ("/", "%"):
-            at = self._hazard_number(node, HAZARDS[0])
-            self._checked(right, f"rtsim_divisor({at}u, RTSIM_NUMBER({{v}}))")
+        if operator in _RESULTS:
+            self._result(node, operator, left, right)
         elif operator == "[]":
             at = self._hazard_number(node, HAZARDS[1])
             count = f"RTSIM_COUNT({self._of(left)})"
             self._checked(right, f"rtsim_below({at}u, RTSIM_NUMBER({{v}}), {count})")
-        elif operator in ("<<", ">>"):
+        else:
             at = self._hazard_number(node, HAZARDS[2])
             bits = f"RTSIM_WIDTH({self._of(left)})"
             self._checked(right, f"rtsim_below({at}u, RTSIM_NUMBER({{v}}), {bits})")
-        else:
-            self._sum(node, self._hazard_number(node, HAZARDS[3]), operator, left, right)
 
     def _hazard_number(self, node: Node, what: str) -> int:
         place = self.lines.place(node)
@@ -313,18 +316,39 @@ class _OneText:
         after = f"){self._value}; {call.format(v=v)}; {v}; }}))"
         self._around(operand, depth_of(operand) - 0.5, before, after)
 
-    def _sum(self, node: Node, at: int, operator: str, left: Node, right: Node) -> None:
-        """Report how far a sum, a difference or a product of integers is from its limits."""
-        depth = depth_of(node) + 0.25
-        self._serial += 1
-        a, b = f"rtsim_a{self._serial}", f"rtsim_b{self._serial}"
-        first = f"(__extension__ ({{ {self._bound} {a} = ("
-        last = (
-            f"){self._value}; rtsim_sum({at}u, {'+-*'.index(operator)}, "
-            f"RTSIM_BITS({a} {operator} {b}), "
-            f"RTSIM_NUMBER({a}), RTSIM_NUMBER({b})); {a} {operator} {b}; }}))"
-        )
-        self._between(left, right, depth, first, f"){self._value}; {self._bound} {b} = (", last)
+    def _result(self, node: Node, operator: str, left: Node, right: Node) -> None:
+        """Report how far a result of integers is from its limits, and a divisor from 0."""
+        divides = operator not in SUMS
+        calls = []
+        if divides:
+            at = self._hazard_number(node, HAZARDS[0])
+            calls = [f"rtsim_divisor({at}u, RTSIM_KNOWN({{b}}), RTSIM_NUMBER({{b}}))"]
+        assigned = node.type in ("assignment_expression", "update_expression")
+        if not (assigned and has_effects(left)):
+            # Without a name of its own, what is assigned to is read once more.
+            at = self._hazard_number(node, HAZARDS[3])
+            calls.append(f"RTSIM_SUM({at}u, {_RESULTS[operator]}, {operator}, {{a}}, {{b}})")
+        if not calls:
+            return
+        call = "; ".join(calls)
+        if node.type == "update_expression":  # ++a stays an lvalue in C++
+            call = call.format(a=f"({self._of(left)})", b="1")
+            self._around(node, depth_of(node), f"({call}, ", ")")
+        elif node.type == "unary_expression":
+            self._checked(right, call.format(a="0", b="{v}"))
+        elif assigned:
+            self._checked(right, call.replace("{a}", f"({self._of(left)})").replace("{b}", "{v}"))
+        else:
+            self._serial += 1
+            a, b = f"rtsim_a{self._serial}", f"rtsim_b{self._serial}"
+            self._between(
+                left,
+                right,
+                depth_of(node) + 0.25,
+                f"(__extension__ ({{ {self._bound} {a} = (",
+                f"){self._value}; {self._bound} {b} = (",
+                f"){self._value}; {call.format(a=a, b=b)}; {a} {operator} {b}; }}))",
+            )
 
     def _between(
         self, left: Node, right: Node, depth: float, first: str, middle: str, last: str

@@ -90,7 +90,8 @@ class _Job:
         machine = [flag for flag in self.interface.flags if flag.startswith(MACHINE)]
         own = [*OWN, f"-I{SUPPORT}", *of_any_dialect(self.users), *EXACT, "-w"]
         how = CPP if self.cpp else (*C, *ENTRY_POINTS)
-        objects.append(self._compiled([*own, *how], unit, self.cpp))
+        # The unit calls its own copies of inline functions and classes of the user's headers.
+        objects.append(self._probed(instrumenter, [*own, *how], unit, "unit", self.cpp))
         for source in self.arduino:
             objects.append(self._compiled([*own, *CPP], source, cpp=True))
         objects.append(self._compiled([*OWN, *C, *machine], self.work / "table.c"))
@@ -102,8 +103,6 @@ class _Job:
 
     def _object(self, instrumenter: Instrumenter, source: Path, number: int) -> Path:
         cpp = self.cpp and is_cpp(source)
-        suffix = "cpp" if cpp else "c"
-        plain, probed = self.work / f"{number}.i", self.work / f"probed-{number}.{suffix}"
         flags = [_OPTIMISED, *self.users]
         read = source
         if is_sketch(source):
@@ -111,11 +110,26 @@ class _Job:
             text = source.read_text(encoding="utf-8", errors="surrogateescape")
             read.write_text(cpp_text(text, str(source)), "utf-8", "surrogateescape")
         where = (f"-iquote{source.parent}", "-x", "c++") if cpp else ()
-        self._run(*flags, *where, "-E", read, "-o", plain, cpp=cpp)
-        text_with = instrumenter.instrument(plain.read_bytes(), self.here, cpp)
-        probed.write_bytes(self.header + text_with)
-        flags = flags if cpp else [*of_any_dialect(flags), "-std=gnu11"]
-        return self._compiled([*ALWAYS, *flags, "-w"], probed, cpp)
+        how = flags if cpp else [*of_any_dialect(flags), "-std=gnu11"]
+        how = [*ALWAYS, *how, "-w"]
+        return self._probed(instrumenter, how, read, str(number), cpp, [*flags, *where])
+
+    def _probed(
+        self,
+        instrumenter: Instrumenter,
+        flags: list[str],
+        source: Path,
+        name: str,
+        cpp: bool,
+        before: list[str] | None = None,
+    ) -> Path:
+        """Compile ``source`` with probes; ``before`` are the preprocessor's flags, if others."""
+        plain = self.work / f"{name}.i"
+        probed = self.work / f"probed-{name}.{'cpp' if cpp else 'c'}"
+        self._run(*(before or flags), "-E", source, "-o", plain, cpp=cpp)
+        text = instrumenter.instrument(plain.read_bytes(), self.here, cpp)
+        probed.write_bytes(self.header + text)
+        return self._compiled(flags, probed, cpp)
 
     def _compiled(self, flags: list[str], source: Path, cpp: bool = False) -> Path:
         into = self.work / f"{source.stem}.o"

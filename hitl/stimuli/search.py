@@ -69,6 +69,8 @@ class Search:
         """For each goal the least distance, and both sides of the comparison there."""
         self._nearest: list[list[Trial]] = [[] for _ in range(runner.goals)]
         self._turn = 0
+        self._aimed = 0
+        """Rounds that had one goal; it chooses the next, so that each has its turn."""
         self._goals: frozenset[int] = frozenset()
         """The goals of this part of the search."""
         self._idle = 0
@@ -99,19 +101,25 @@ class Search:
         count = self.runner.branches
         branches = [b for b in range(count) if b not in self.hazards]
         return self._go_on(branches, most, goes_on) and self._go_on(
-            [count + b for b in branches], most, goes_on, patient=False
+            [count + b for b in branches], most, goes_on, _PATIENCE
         )
 
     def go_on_to_hazards(self, most: int, goes_on: Callable[[], bool] = lambda: True) -> bool:
         """Search for the hazards with ``most`` sequences more, until it makes no progress."""
-        return self._go_on(self.hazards, self.runner.runs + most, goes_on, patient=False)
+        # The rounds are shared by all hazards, and most hazards cannot happen.
+        patience = _PATIENCE * max(1, len(self._waiting(self.hazards)))
+        return self._go_on(self.hazards, self.runner.runs + most, goes_on, patience)
 
     def _go_on(
-        self, goals: list[int], most: int, goes_on: Callable[[], bool], patient: bool = True
+        self,
+        goals: list[int],
+        most: int,
+        goes_on: Callable[[], bool],
+        patience: int | None = None,
     ) -> bool:
         self._idle, self._goals = 0, frozenset(goals)
         while not self.hits[goals].all() and self.runner.runs < most:
-            if not patient and (self._idle >= _PATIENCE or not self._waiting(goals)):
+            if patience is not None and (self._idle >= patience or not self._waiting(goals)):
                 break
             if not goes_on():
                 return False
@@ -128,7 +136,8 @@ class Search:
         if not waiting or self._turn % 8 == 7:  # now and then from anywhere
             target, parents = -1, self.corpus or [t for some in self._nearest for t in some]
         else:
-            target = waiting[self._turn % len(waiting)]
+            target = waiting[self._aimed % len(waiting)]
+            self._aimed += 1
             parents = self._nearest[target]
         self._turn += 1
         tables: list[Table] = []

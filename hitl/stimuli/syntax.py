@@ -31,6 +31,12 @@ _LITERALS = {
     "number_literal", "char_literal", "true", "false", "null", "sizeof_expression",
     "type_descriptor", "alignof_expression", "nullptr",
 }  # fmt: skip
+SUMS = ("+", "-", "*")
+"""Operators whose results can be outside of their type."""
+_EFFECTS = {
+    "assignment_expression", "update_expression", "call_expression", "compound_statement",
+    "co_await_expression", "new_expression", "delete_expression",
+}  # fmt: skip
 MOST_TEXT = 100
 """Longest text of a condition in a message, characters."""
 
@@ -149,14 +155,22 @@ def _hazardous(node: Node) -> bool:
             return address.type != "&" and not literal(right)  # &a[n] is one past the end
     if operator in ("/", "%", "<<", ">>", "[]"):
         return not literal(right)
-    return operator in ("+", "-", "*") and not (literal(left) and literal(right))
+    if node.type == "assignment_expression" and right.type == "initializer_list":
+        return False
+    return operator in SUMS and not (literal(left) and literal(right))
 
 
 def operands_of(node: Node) -> tuple[str, Node, Node]:
     """Return the operator of an expression with two operands and both; "" for other nodes.
 
-    The operator of ``a[i]`` is ``[]``, and that of ``a /= b`` is ``/``.
+    The operator of ``a[i]`` is ``[]``, and that of ``a /= b`` is ``/``.  The only operand of
+    ``-a``, ``++a`` and ``a--`` counts as both.
     """
+    only = node.child_by_field_name("argument")
+    if node.type in ("unary_expression", "update_expression") and only is not None:
+        operator = node.child_by_field_name("operator")
+        kind = "" if operator is None else operator.type
+        return (kind[0] if kind in ("-", "++", "--") else ""), only, only
     names = ("argument", "index") if node.type == "subscript_expression" else ("left", "right")
     left, right = (node.child_by_field_name(name) for name in names)
     indices = node.child_by_field_name("indices")  # of C++
@@ -168,9 +182,14 @@ def operands_of(node: Node) -> tuple[str, Node, Node]:
         return "[]", left, right
     if node.type == "assignment_expression":
         operator = node.child_by_field_name("operator")
-        known = operator is not None and operator.type in ("/=", "%=", "<<=", ">>=")
-        return (operator.type[:-1] if known and operator is not None else ""), left, right
+        kind = "" if operator is None else operator.type
+        return (kind[:-1] if kind[:-1] in (*SUMS, "/", "%", "<<", ">>") else ""), left, right
     return operator_of(node), left, right
+
+
+def has_effects(node: Node) -> bool:
+    """Return True if it can matter how often the expression is evaluated."""
+    return any(one.type in _EFFECTS for one in walk(node))
 
 
 def _leaves(node: Node) -> Iterator[Node]:

@@ -259,6 +259,32 @@ def test_a_run_that_ended_at_a_declared_failure_fails_its_test(repository: Path)
     assert "it fell" in told
 
 
+KEPT = """\
+KEPT = {}
+
+def test_keeps(back_to_back, plant):
+    KEPT.update(compare=back_to_back, plant=plant, ball=plant("fell.py"))
+
+def test_compares():
+    KEPT["compare"]("scenario.py", {"controller": "motor.toml"}, until=0.1)
+
+def test_flies():
+    KEPT["plant"]("fell.py").fly()
+
+def test_flies_again():
+    KEPT["ball"].fly()
+"""
+
+
+def test_a_fixture_that_another_test_kept_is_refused(repository: Path) -> None:
+    (repository / "fell.py").write_text(FELL)
+    (repository / "test_kept.py").write_text(KEPT)
+    told = pytest_in(repository, "-q", "-rA", "test_kept.py").stdout
+    assert states(told, "PASSED") == {"keeps"}, told
+    assert "back_to_back belongs to test_kept.py::test_keeps, which has ended" in told
+    assert "plant belongs to test_kept.py::test_keeps" in told
+
+
 def test_a_crash_names_its_case(repository: Path, tmp_path: Path) -> None:
     change(repository / "motor.c", "real error =", "*(volatile int *)0 = 0;\n    real error =")
     told = pytest_in(repository, "-q", "-k", "limited", f"--basetemp={tmp_path / 'base'}")

@@ -194,6 +194,118 @@ def test_what_reaches_its_limits_and_no_more_is_not_wrong(
     assert found.to_json()["hazards_searched"] == 7
 
 
+RESULTS = """
+struct bits { int few : 5; int all : 31; };
+int s(int x, int i, int n, int k, double d, int z)
+{
+    static int large = 2147483600, table[3];
+    struct bits b = {x, 1};
+    int *p = table, y = large;
+    y += i;
+    y = -2147483647;
+    y -= x;
+    y = k;
+    y *= 70000;
+    int up = 2147483647 - i, down = -2147483647 - 1 + i;
+    up++;
+    --down;
+    int least = -2147483647 - 1 + i;
+    y = -least;
+    y = least / (n - 1 - i - 1);
+    y = least % (n - 1 - i - 1);
+    least /= n - 1 - i - 1;
+    b.few += x; p += 1; p++; d += k; d++; ++b.few; b.all *= 2; *p++ += z; z -= x;
+    unsigned u = (unsigned)k; u *= 70000u; u++; d = -d;
+    return y + (int)u + b.few;
+}
+"""
+"""Lines 8, 10, 12, 14, 15 and 17 overflow.  Lines 18 to 20 do if ``i`` is 0 and ``n`` is 1."""
+
+
+def test_assignments_steps_signs_and_quotients_overflow(tmp_path: Path) -> None:
+    made = hazardous(tmp_path)
+    (tmp_path / "s.c").write_text(RESULTS)
+    found = generate(build(made.interface.path), Limits(runs=8000, steps=3))
+    over = {text for text in found.hazards if text.endswith("overflows")}
+    expected = {
+        "s.c:8: y += i overflows",
+        "s.c:10: y -= x overflows",
+        "s.c:12: y *= 70000 overflows",
+        "s.c:14: up++ overflows",
+        "s.c:15: --down overflows",
+        "s.c:17: -least overflows",
+    }
+    assert expected <= over
+    # The processor ends the program at one of the quotients; the compiler drops unused ones.
+    (quotient,) = over - expected
+    assert quotient.partition(": ")[2] in (
+        "least / (n - 1 - i - 1) overflows",
+        "least % (n - 1 - i - 1) overflows",
+    )
+
+
+MANY = """
+int s(int x, int i, int n, int k, double d, int z)
+{
+    int a = 7 / (x * x + 1), b = 7 / (i * i + 2), c = 7 / (n * n + 3);
+    return a + b + c + z / (k - 31337);
+}
+"""
+"""Three divisors that are never 0, and one that is 0 at one value of 100101."""
+
+
+@pytest.mark.parametrize("never", [True, False])
+def test_what_cannot_happen_does_not_end_the_search(tmp_path: Path, never: bool) -> None:
+    made = hazardous(tmp_path)
+    text = MANY if never else MANY.replace("(x * x + 1)", "9").replace("(i * i + 2)", "9")
+    (tmp_path / "s.c").write_text(text)
+    found = generate(build(made.interface.path), Limits(runs=4000, steps=3))
+    assert found.hazards == ("s.c:5: z / (k - 31337) divides by 0",)
+    assert f"was found to go wrong in {found.all_runs} runs" in found.in_words
+    assert found.to_json()["hazards_searched_in_runs"] == found.all_runs > found.runs
+
+
+INLINE = """#include <stdint.h>
+static inline int32_t ramp(int32_t a)
+{
+    static const int32_t table[10] = {0};
+    return a > 3000 ? 1 : table[a / 250];
+}
+"""
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_functions_of_a_header_are_measured_where_the_unit_calls_them(
+    tmp_path: Path, language: str
+) -> None:
+    suffix = "c" if language == "c" else "cpp"
+    step = "ramp(a)" if language == "c" else "r.of(a)"
+    text = INLINE if language == "c" else INLINE + "struct R { int of(int a) { return ramp(a); } };"
+    (tmp_path / "ramp.h").write_text(text + "\n")
+    (tmp_path / f"ramp.{suffix}").write_text('#include "ramp.h"\n')
+    objects = "" if language == "c" else 'objects = ["R r"]\n'
+    (tmp_path / "ramp.toml").write_text(
+        f'name = "ramp"\nperiod = "1/10"\nlanguage = "{language}"\nsources = ["ramp.{suffix}"]\n'
+        f'headers = ["ramp.h"]\n[code]\n{objects}step = "y = {step}"\n'
+        '[inputs]\na = { type = "int32", low = 0, high = 5000 }\n'
+        '[outputs]\ny = { type = "int32" }\n'
+    )
+    found = generate(build(tmp_path / "ramp.toml"), Limits(runs=1000, steps=2))
+    assert [one.in_words for one in found.branches] == [
+        "ramp.h:5: a > 3000 is true",
+        "ramp.h:5: a > 3000 is false",
+    ]
+    assert found.reached.all()
+    assert found.hazards == ("ramp.h:5: table[a / 250] is out of bounds",)
+
+
+def test_a_complex_divisor_is_not_said_to_be_0(tmp_path: Path) -> None:
+    made = hazardous(tmp_path)
+    source = "int s(int x, int i, int n, int k, double d, int z)\n{\n    _Complex double c = 1.0;\n"
+    (tmp_path / "s.c").write_text(source + "    c = d / c;\n    return c == 1.0 ? x : k;\n}\n")
+    assert generate(build(made.interface.path), Limits(runs=50, steps=1)).hazards == ()
+
+
 def test_an_expression_that_probes_cannot_read_leaves_the_branches_measured(
     tmp_path: Path,
 ) -> None:

@@ -98,6 +98,37 @@ bool once() { Once o; return o == 3 ? true : false; }
 """An object that cannot be copied, so a probe has to refer to it."""
 
 
+CLASSES = """
+#include <atomic>
+#include <string>
+#include <utility>
+struct Unit { int v; Unit operator/(Unit o) const { return {v + o.v}; } };
+struct Held {
+    int v = 0; Held() = default; Held(const Held&) = delete;
+    Held& operator+=(int x) { v += x; return *this; }
+    Held& operator++() { ++v; return *this; }
+};
+int more(int x)
+{
+    std::atomic<int> a{0}; std::string s; Held h; int n = 2147483647 - x; volatile int w = x;
+    a += x; a++; s += "abc"; s += {'a', 'b'}; h += x; (++h).v = 3; w++; w -= 2;
+    for (auto it = s.begin(); it != s.end(); ++it) *it += 1;
+    (++n) = 3;
+    return (Unit{x} / Unit{0}).v + a + h.v;
+}
+"""
+
+
+def test_operators_of_classes_are_called_as_often_as_without_probes(tmp_path: Path) -> None:
+    source = CLASSES + SOURCE.replace("if (a == 4) throw", "if (more(a + 9) > 1 << 30) throw")
+    made = build(reg(tmp_path, source))
+    with program(made) as compiled:
+        assert compiled.hazards
+    found = generate(made, Limits(runs=500, steps=2))
+    assert [text for text in found.hazards if "overflows" in text] == ["reg.cpp:16: ++n overflows"]
+    assert not [text for text in found.hazards if "Unit" in text]
+
+
 def test_operands_that_no_probe_can_bind_leave_the_branches_measured(tmp_path: Path) -> None:
     stream = SOURCE.replace("#include <string>", "#include <sstream>").replace(
         "std::string who", "std::ostringstream o; o << std::hex << std::endl; std::string who"

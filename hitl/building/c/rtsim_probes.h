@@ -14,9 +14,10 @@ int rtsim_probe(unsigned id, int outcome);
 int rtsim_compare(unsigned id, int comparison, int outcome, double a, double b, int whole);
 void rtsim_case(unsigned id, int taken, double distance);
 
-/* Hazards: a divisor that is 0, an index or a shift outside of [0, count), a sum outside of its type.  A
- * count of 0 is not known, and 0 bits are no signed integer. */
-void rtsim_divisor(unsigned id, double divisor);
+/* Hazards: a divisor that is 0, an index or a shift outside of [0, count), a sum, a difference, a product
+ * or a quotient (operation 0 to 3) outside of its type.  A divisor that is no number is not `known`, nor is
+ * a count of 0, and 0 bits are no signed integer. */
+void rtsim_divisor(unsigned id, int known, double divisor);
 void rtsim_below(unsigned id, double value, double count);
 void rtsim_sum(unsigned id, int operation, int bits, double a, double b);
 #ifdef __cplusplus
@@ -51,14 +52,30 @@ RTSIM_TYPE(double, 0, 0, double)
 RTSIM_TYPE(long double, 0, 0, long double)
 template <bool number> struct rtsim_as { template <class T> static double of(const T &x) { return (double)x; } };
 template <> struct rtsim_as<false> { template <class T> static double of(const T &) { return 0.0; } };
-template <class T> struct rtsim_array { enum { count = 0 }; };
-template <class T, unsigned long n> struct rtsim_array<T (&)[n]> { enum { count = n }; };
+template <class T> struct rtsim_extent { enum { count = 0 }; };
+template <class T, unsigned long n> struct rtsim_extent<T (&)[n]> { enum { count = n }; };
 template <class T> inline double rtsim_number_of(const T &x) { return rtsim_as<rtsim_type<T>::number>::of(x); }
+template <bool numbers> struct rtsim_result {
+    template <class A, class B> static void report(unsigned id, int operation, const A &a, const B &b)
+    {
+        rtsim_sum(id, operation, rtsim_type<decltype(a + b)>::bits, (double)a, (double)b);
+    }
+};
+template <> struct rtsim_result<false> {
+    template <class A, class B> static void report(unsigned, int, const A &, const B &) {}
+};
+/* Enumerations and classes have no width: their operators can be functions. */
+template <class A, class B> inline void rtsim_sum_of(unsigned id, int operation, const A &a, const B &b)
+{
+    rtsim_result<(rtsim_type<A>::width > 0 && rtsim_type<B>::width > 0)>::report(id, operation, a, b);
+}
+#define RTSIM_SUM(id, operation, operator, a, b) rtsim_sum_of(id, operation, a, b)
 #define RTSIM_NUMBER(x) rtsim_number_of(x)
+#define RTSIM_KNOWN(x) (rtsim_type<decltype((x))>::number)
 #define RTSIM_WHOLE(x) (rtsim_type<decltype((x))>::whole)
 #define RTSIM_BITS(x) (rtsim_type<decltype((x))>::bits)
 #define RTSIM_WIDTH(x) (rtsim_type<decltype((x))>::width)
-#define RTSIM_COUNT(a) (rtsim_array<decltype((a))>::count)
+#define RTSIM_COUNT(a) (rtsim_extent<decltype((a))>::count)
 #else
 static inline __attribute__((unused)) double rtsim_number(int n, double x)
 {
@@ -71,14 +88,15 @@ static inline __attribute__((unused)) double rtsim_no_number(int n, ...)
     return 0.0;
 }
 
+#define RTSIM_IF_NUMBER(x, yes, no)                                                           \
+    _Generic((x), _Bool: yes, char: yes, signed char: yes, unsigned char: yes, short: yes,      \
+             unsigned short: yes, int: yes, unsigned: yes, long: yes, unsigned long: yes,       \
+             long long: yes, unsigned long long: yes, float: yes, double: yes,                  \
+             long double: yes, default: no)
+
 /* A number as a double; 0 for what has no distance, such as a pointer. */
-#define RTSIM_NUMBER(x)                                                                         \
-    _Generic((x), _Bool: rtsim_number, char: rtsim_number, signed char: rtsim_number,           \
-             unsigned char: rtsim_number, short: rtsim_number, unsigned short: rtsim_number,    \
-             int: rtsim_number, unsigned: rtsim_number, long: rtsim_number,                     \
-             unsigned long: rtsim_number, long long: rtsim_number,                              \
-             unsigned long long: rtsim_number, float: rtsim_number, double: rtsim_number,       \
-             long double: rtsim_number, default: rtsim_no_number)(0, (x))
+#define RTSIM_NUMBER(x) RTSIM_IF_NUMBER(x, rtsim_number, rtsim_no_number)(0, (x))
+#define RTSIM_KNOWN(x) RTSIM_IF_NUMBER(x, 1, 0)
 
 /* 1 for a number that is not floating-point. */
 #define RTSIM_WHOLE(x) _Generic((x), float: 0, double: 0, long double: 0, default: 1)
@@ -86,6 +104,10 @@ static inline __attribute__((unused)) double rtsim_no_number(int n, ...)
 /* The bits of a signed integer without its sign; 0 for other types. */
 #define RTSIM_BITS(x) \
     _Generic((x), int: 8 * (int)sizeof(int) - 1, long: 8 * (int)sizeof(long) - 1, long long: 63, default: 0)
+
+/* `- 0` makes a value of a bit-field. */
+#define RTSIM_SUM(id, operation, operator, a, b) \
+    rtsim_sum(id, operation, RTSIM_BITS((a) operator (b)), RTSIM_NUMBER((a) - 0), RTSIM_NUMBER((b) - 0))
 
 /* The bits of a shifted value. */
 #define RTSIM_WIDTH(x) (8.0 * sizeof((x) + 0))

@@ -97,9 +97,9 @@ void rtsim_case(unsigned id, int taken, double distance)
     nearer(id, taken ? 0.0 : positive(fabs(distance)), distance, 0.0);
 }
 
-void rtsim_divisor(unsigned id, double divisor)
+void rtsim_divisor(unsigned id, int known, double divisor)
 {
-    nearer(id, fabs(divisor), divisor, 0.0);
+    if (known) nearer(id, fabs(divisor), divisor, 0.0);
 }
 
 void rtsim_below(unsigned id, double value, double count)
@@ -114,8 +114,12 @@ void rtsim_below(unsigned id, double value, double count)
 void rtsim_sum(unsigned id, int operation, int bits, double a, double b)
 {
     if (bits == 0) return;
-    const double x = operation == 0 ? a + b : operation == 1 ? a - b : a * b;
     const double limit = bits == 63 ? 0x1.0000000000001p63 : ldexp(1.0, bits);
+    if (operation == 3) { /* only the least number, divided by -1 */
+        nearer(id, (a + limit) + fabs(b + 1.0), a, -limit);
+        return;
+    }
+    const double x = operation == 0 ? a + b : operation == 1 ? a - b : a * b;
     const double left = x < 0.0 ? x + limit + 1.0 : limit - x;
     nearer(id, left > 0.0 ? left : 0.0, x, x < 0.0 ? -limit : limit);
 }

@@ -362,6 +362,7 @@ def find_flips(between: Any, look: Any, t: float, taken: float, last: bool) -> i
     for i in range(m):
         flips[WHERE, i], flips[LEVEL, i], flips[STAYS, i] = NOWHERE, 0.0, 0.0
         side, before, left_at = sides[i], 0.0, known[LEFT_AT, i]
+        flips[SIDE, i] = side
         last_here = sign(rows[0, i])
         count, stood = visits(between, look, t, taken, i), rows[0, i] == 0.0
         for n in range(count):

@@ -44,11 +44,13 @@ from rtsim.solve.look import (
     LAYOUT,
     LEFT_AT,
     LEVEL,
+    NOWHERE,
     POINTS,
     SIDE,
     SIDE_BEFORE,
     SIGN,
     TAKEN,
+    WHERE,
     WHOLE,
 )
 from rtsim.solve.resident import AT as STEP_AT
@@ -69,8 +71,13 @@ def conclude(look: Any, ns: int, offset: int, late: float) -> None:
     flips, fired = matrix_at(look, AT.flips), vector_at(look, AT.fired)
     z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
     call_equation(look[AT.guard], ns / NS_PER_S - late, vector_at(look, AT.out), z, u, p, g)
+    directions = vector_at(look, AT.directions)
     for i in range(g.size):
-        there[SIGN, i], there[LATE, i] = sign(g[i]), late
+        # A guard that crossed unseen between the points fires at this tag, not only when it ends.
+        now, unseen = sign(g[i]), flips[WHERE, i] == NOWHERE and left_at[i] == 0.0
+        if unseen and now * flips[SIDE, i] < 0.0 and directions[i] * now >= 0.0:
+            fired[i], flips[SIDE, i] = 1.0, now
+        there[SIGN, i], there[LATE, i] = now, late
         there[CAME_TO, i], there[SIDE_BEFORE, i] = 0.0, sign(g[i])
         if g[i] == 0.0 and fired[i] != 0.0:
             there[CAME_TO, i] = flips[SIDE, i]

@@ -208,7 +208,7 @@ def locate(
         ns = first_ns(retake, words, look, from_ns, done, first, low, high, guess, end_ns)
         if ns > low:
             break
-        flips[WHERE, first] = NOWHERE
+        flips[WHERE, first], flips[SIDE, first] = NOWHERE, -flips[SIDE, first]
     margin = flips[WHERE, first] + _NEAR
     again = m > 1
     while again and ns - 1 > begin:  # the order of two guards on the dense output can be wrong

@@ -38,7 +38,7 @@ WHERE, FROM, SIDE, RATE, LEVEL, STAYS = range(6)
 
 - ``WHERE``: the fraction of the internal step at which the guard flips, or :data:`NOWHERE`.
 - ``FROM``: the last fraction before the flip at which the guard was evaluated.
-- ``SIDE``: the sign of the guard after the flip.
+- ``SIDE``: the sign of the guard after the flip; without a flip, at the beginning of the step.
 - ``RATE``: the slope of the guard at the flip (1/s).
 - ``LEVEL``: the value that the guard crosses: 0, or the value at which its reset left the guard.
 - ``STAYS``: 1 if the guard reaches exactly 0 at the flip and stays there for a while, else 0.  An

@@ -311,3 +311,35 @@ def test_what_cannot_be_meant() -> None:
         ModelError, match=r"reset of w .* set x to a value that is not finite at 0.6.*once crossed"
     ):
         simulate(watched(once, Guard("once"), reset=lost))
+
+
+@pytest.mark.parametrize("solver", ["rk4", "dp54", "radau"])
+@pytest.mark.parametrize("low", [0.0, -1.0])
+def test_a_short_condition_begins_at_the_tag_of_another_guard(low: float, solver: str) -> None:
+    """It holds for 3 ms between two points; ``whole`` puts a tag at its beginning."""
+
+    def short(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        holds = 0.317 < t < 0.320
+        g[0] = g[2] = 1.0 if holds else low
+        g[1] = (t - 0.317) * (0.320 - t)
+
+    guards = Guard("begins", +1), Guard("whole", +1), Guard("ends", -1)
+    model = Model("short", Signals("x"), clock, guards=guards, guard=short,
+                  discrete=Signals("a", "b", "c"), reset=count)  # fmt: skip
+    scenario = Scenario("short", until=1)
+    scenario.plant("s", model, step=1, solver=solver)
+    recording, _ = flown(scenario)
+    found = [e.source for e in recording.events if e.kind == "Crossed"]
+    assert found == ["s.begins", "s.whole", "s.ends"]
+
+
+def test_a_guard_that_crosses_later_against_its_direction_does_not_fire_at_an_earlier_tag() -> None:
+    def two(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0], g[1] = t - 0.2, t - 0.5
+
+    model = Model("two", Signals("x"), clock, guards=(Guard("early", +1), Guard("falls", -1)),
+                  guard=two, discrete=Signals("a", "b"), reset=count)  # fmt: skip
+    scenario = Scenario("two", until=1)
+    scenario.plant("s", model, step=1)
+    recording, _ = flown(scenario)
+    assert [e.source for e in recording.events if e.kind == "Crossed"] == ["s.early"]

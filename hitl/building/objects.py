@@ -27,7 +27,8 @@ class CppObject:
     dimensions: str
     """``[2]`` of an array; "" of another object."""
     arguments: str
-    """What the object is constructed from, with its brackets: ``(&input, 2.0)``."""
+    """What the object is constructed from, with its brackets: ``(&input, 2.0)``; ``()`` if nothing.
+    """
     line: int
 
 
@@ -54,7 +55,9 @@ def declared(objects: list[CppObject]) -> Iterator[tuple[int, str]]:
     for each in objects:
         yield each.line, f"  {each.type} {each.name}{each.dimensions};"
     yield 0, "  rtsim_objects()"
-    for k, each in enumerate(objects):
+    # Empty brackets would fill the members of a class without a constructor with zeros.
+    given = [each for each in objects if each.arguments != "()"]
+    for k, each in enumerate(given):
         yield each.line, f"  {',' if k else ':'} {each.name}{each.arguments}"
     yield 0, "  {}\n};"
     yield 0, "alignas(rtsim_objects) static unsigned char rtsim_memory[sizeof(rtsim_objects)];"
@@ -70,7 +73,7 @@ def declared(objects: list[CppObject]) -> Iterator[tuple[int, str]]:
         "  volatile unsigned char *const bytes = rtsim_memory; /* so that none is left out */\n"
         "  pattern = (unsigned char)~pattern;\n"
         "  for (unsigned long k = 0; k < sizeof rtsim_memory; k++) bytes[k] = pattern;\n"
-        "  new (rtsim_place{rtsim_memory}) rtsim_objects();\n  rtsim_constructed = true;\n}",
+        "  new (rtsim_place{rtsim_memory}) rtsim_objects;\n  rtsim_constructed = true;\n}",
     )
     yield (
         0,
@@ -87,6 +90,8 @@ def _parsed(text: str, line: int) -> CppObject | None:
         return None
     type = head[: found.start()].strip()
     array = found[2].strip()
+    if arguments[1:-1].isspace() and arguments[0] == "(":
+        arguments = "()"
     if not type or (array and arguments != "()"):
         return None
     return CppObject(type, found[1], array, arguments, line)

@@ -166,7 +166,7 @@ def named_by(flags: Iterable[str], here: Path) -> set[Path]:
 
 def searched_by(flags: Sequence[str], here: Path, options: Sequence[str]) -> Iterator[Path]:
     """Yield the folders that ``flags`` give to ``options``, joined or as the next argument."""
-    for flag, following in zip(flags, [*flags[1:], ""], strict=True):
+    for flag, following in zip(flags, [*flags, ""][1:], strict=True):
         for option in options:
             if flag.startswith(option):
                 yield (here / (flag[len(option) :] or following)).resolve()

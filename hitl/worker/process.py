@@ -33,10 +33,16 @@ LAST_WORDS_NS = 200_000_000
 _DYING_S = 0.1
 """Longest time from the closing of a worker's link to the end of its process, s."""
 _TAIL_BYTES = 65_536
-_SANITIZERS = {
-    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99",
+_OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99:malloc_fill_byte=254:"
+    "max_malloc_fill_size=1073741824",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "GLIBC_TUNABLES": "glibc.malloc.perturb=1:glibc.malloc.tcache_count=0",
 }
+"""Options of the sanitizers, and of glibc: new memory of the heap is filled with bytes of 0xFE.
+
+glibc fills with the inverse of ``perturb``, but not what its cache for each thread keeps.
+"""
 _PARENT = "RTSIM_PARENT"
 _LEAST_BYTES = 1024
 """Least size of the longest message over shared memory: there is room for a malformed message."""
@@ -173,8 +179,8 @@ def _let_go(process: subprocess.Popen[bytes] | None, link: Link, *files: IO[byte
 
 
 def _environment() -> dict[str, str]:
-    """Return the worker's environment; sanitizer options of the user override those of rtsim."""
-    asked = {k: ":".join(filter(None, (v, os.environ.get(k)))) for k, v in _SANITIZERS.items()}
+    """Return the worker's environment; options of the user override those of rtsim."""
+    asked = {k: ":".join(filter(None, (v, os.environ.get(k)))) for k, v in _OPTIONS.items()}
     return {**os.environ, **asked, _PARENT: str(os.getpid())}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import struct
 import sys
 from contextlib import closing
@@ -199,6 +200,54 @@ def test_a_member_without_a_value_is_found_in_each_build(
         assert abs(first) > 1e6
         assert running.restart()
         assert rows(running, [1.0])[0] != first
+    finally:
+        running.close()
+
+
+WITHOUT = {
+    "struct without a constructor": "struct Sum { int steps = 0; double sum;",
+    "defaulted constructor": "struct Sum { int steps = 0; double sum; Sum() = default;",
+    "no initialiser at all": "struct Sum { double sum; int steps;",
+    "base class": "struct Base { double sum; }; struct Sum : Base { int steps = 0;",
+    "heap": "struct Sum { int steps = 0; double &sum; Sum() : sum(*new double) {}",
+    "array of the heap": (
+        "struct Sum { int steps = 0; double &sum; Sum() : sum((new double[9000])[8000]) {}"
+    ),
+    "memory of the heap that was used before": (
+        "struct Sum { int steps = 0; double *used, &sum;"
+        " Sum() : used(fresh()), sum(*new double) {}"
+        " static double *fresh() { double *p = new double(0.0); delete p; return nullptr; }"
+    ),
+}
+ON_GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc fills the heap")
+
+
+@pytest.mark.parametrize("kind", ["plain", pytest.param("sanitize", marks=with_gcc)])
+@pytest.mark.parametrize(
+    "what", [pytest.param(w, marks=[ON_GLIBC] if "heap" in w else []) for w in WITHOUT]
+)
+def test_memory_that_no_constructor_sets_is_no_zero(what: str, kind: str, tmp_path: Path) -> None:
+    path = sums(tmp_path, "double")
+    text = f"{WITHOUT[what]} double step(double by) {{ steps++; return sum += by; }} }};\n"
+    (tmp_path / "sum.hpp").write_text(text)
+    running = SilController(path, kind=kind, cases=None).fresh()
+    try:
+        assert rows(running, [1.0])[0] < -1e300
+    finally:
+        running.close()
+
+
+@pytest.mark.parametrize("given", ["{}", " = Sum()", " = {}"])
+def test_an_object_with_empty_braces_begins_with_zeros(given: str, tmp_path: Path) -> None:
+    """The author has asked for a value; ``Sum counter`` and ``Sum counter()`` ask for none."""
+    path = sums(tmp_path, "double")
+    (tmp_path / "sum.hpp").write_text(
+        "struct Sum { double sum; double step(double by) { return sum += by; } };\n"
+    )
+    path.write_text(path.read_text().replace("Sum counter", f"Sum counter{given}"))
+    running = SilController(path, cases=None).fresh()
+    try:
+        assert rows(running, [1.0]) == [1.0]
     finally:
         running.close()
 

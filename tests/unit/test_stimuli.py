@@ -301,7 +301,8 @@ def test_functions_of_a_header_are_measured_where_the_unit_calls_them(
 
 def test_a_complex_divisor_is_not_said_to_be_0(tmp_path: Path) -> None:
     made = hazardous(tmp_path)
-    source = "int s(int x, int i, int n, int k, double d, int z)\n{\n    _Complex double c = 1.0;\n"
+    source = "typedef double _Complex cx;\n"
+    source += "int s(int x, int i, int n, int k, double d, int z)\n{\n    cx c = 1.0;\n"
     (tmp_path / "s.c").write_text(source + "    c = d / c;\n    return c == 1.0 ? x : k;\n}\n")
     assert generate(build(made.interface.path), Limits(runs=50, steps=1)).hazards == ()
 

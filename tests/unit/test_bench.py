@@ -125,6 +125,7 @@ def test_a_frame_has_two_messages_and_both_states() -> None:
     assert found == {"plant": 2 * 51, "messages/controller": 51, "messages/controller.inputs": 51}
 
 
+@pytest.mark.realtime
 def test_frames_of_the_compiled_engine_are_measured_by_batches() -> None:
     batches, whole = frame.compile_fast(3.0, recording=False)
     assert batches

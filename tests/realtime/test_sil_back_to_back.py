@@ -83,14 +83,17 @@ def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def group(leader: int) -> set[int]:
-    """The processes of a session, zombies too."""
+    """The processes of a session, also zombies, unless init has to reap them: those have ended.
+
+    ziglang leaves such zombies of its own helper processes after each build.
+    """
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if int(fields[3]) == leader:
+        if int(fields[3]) == leader and (fields[0], fields[1]) != ("Z", "1"):
             found.add(int(stat.parent.name))
     return found
 

@@ -2,11 +2,11 @@
 ``pitl`` and ``board``.  The option ``--board=URL`` sets the board of the last two fixtures.
 
 ``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`.  Files
-are relative to the test file; steps that fail are saved below ``tmp_path``.  A test fails if it
-never asks for the outcome of a comparison, or of a run of ``plant`` that did not pass; a function
-kept until after its test raises an error.  Every run
-of pytest in the environment loads this module, so it imports other modules only when a fixture is
-used.
+are relative to the test file; steps that fail are saved below ``tmp_path``.  A test fails
+in two cases: it never asks for the outcome of a comparison, or a run of ``plant`` did not pass and
+the test never asks for that run's outcome.  A fixture's function that is called after the end of
+its test raises an error.  Every run of pytest in the environment loads this module, so it imports
+other modules only when a fixture is used.
 """
 
 from __future__ import annotations

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,9 @@ WALL_CLOCKS = {"time", "datetime"}
 UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "multiprocessing"}
 """What unpickles, or sends pickles between processes."""
 UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
+
+
+parsed = functools.cache(ast.parse)
 
 
 def sources(*rooms: str) -> list[Path]:
@@ -34,16 +39,21 @@ def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.lineno, node.module.partition(".")[0]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "extra":
+            yield (
+                node.lineno,
+                ast.unparse(node.args[0]).removeprefix("f").strip("'").partition(".")[0],
+            )
 
 
 def wall_clocks(source: str) -> list[int]:
     """Lines by which a module could read a wall clock."""
-    return [line for line, module in imported(ast.parse(source)) if module in WALL_CLOCKS]
+    return [line for line, module in imported(parsed(source)) if module in WALL_CLOCKS]
 
 
 def unsafe(source: str) -> list[int]:
     """Lines that unpickle, or run text as code."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     lines = [line for line, module in imported(tree) if module in UNSAFE_MODULES]
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
@@ -55,7 +65,7 @@ def unsafe(source: str) -> list[int]:
 
 def sleeps(source: str) -> list[int]:
     """Lines that sleep, or hold a program that does, in tests without the mark for that."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     if any(isinstance(node, ast.Assign) and _marks(node) for node in tree.body):
         return []
     unmarked = [node for node in tree.body if not _is_realtime(node)]
@@ -103,28 +113,26 @@ def _sleeping(top: ast.stmt) -> Iterator[int]:
             yield node.lineno
 
 
-@pytest.mark.parametrize("path", sources("rtsim"), ids=lambda p: str(p.relative_to(ROOT)))
-def test_only_the_clock_reads_a_wall_clock(path: Path) -> None:
-    found = wall_clocks(path.read_text(encoding="utf-8"))
-    if path == ROOT / "rtsim/core/clock.py":
-        assert found, "rtsim/core/clock.py reads the wall clock; where has that gone?"
-    else:
-        assert not found, f"{path}:{found}: take a Clock, or rtsim.core.clock.stopwatch"
+def offenders(check: Callable[[str], list[int]], paths: list[Path]) -> dict[str, list[int]]:
+    """The lines that ``check`` finds, by file."""
+    found = {str(path.relative_to(ROOT)): check(path.read_text("utf-8")) for path in paths}
+    return {path: lines for path, lines in found.items() if lines}
 
 
-@pytest.mark.parametrize("path", sources(*SHIPPED), ids=lambda p: str(p.relative_to(ROOT)))
-def test_nothing_unpickles_and_no_text_becomes_code(path: Path) -> None:
-    found = unsafe(path.read_text(encoding="utf-8"))
-    if path == ROOT / "rtsim/blocks/source.py":
-        assert len(found) == 2, "exec(compile(...)) of equations that the program itself wrote"
-    else:
-        assert not found
+def test_only_the_clock_reads_a_wall_clock() -> None:
+    found = offenders(wall_clocks, sources("rtsim"))
+    assert list(found) == ["rtsim/core/clock.py"], "take a Clock, or rtsim.core.clock.stopwatch"
 
 
-@pytest.mark.parametrize("path", sources("tests"), ids=lambda p: str(p.relative_to(ROOT)))
-def test_tests_sleep_only_where_marked_realtime(path: Path) -> None:
-    found = sleeps(path.read_text(encoding="utf-8"))
-    assert path == Path(__file__) or not found, f"{path}:{found}: use rtsim.testing's clock"
+def test_nothing_unpickles_and_no_text_becomes_code() -> None:
+    found = offenders(unsafe, sources(*SHIPPED))
+    assert list(found) == ["rtsim/blocks/source.py"]
+    assert len(found["rtsim/blocks/source.py"]) == 2, "exec(compile(...)) of its own equations"
+
+
+def test_tests_sleep_only_where_marked_realtime() -> None:
+    others = [path for path in sources("tests") if path != Path(__file__)]
+    assert not offenders(sleeps, others), "use rtsim.testing's clock"
 
 
 def test_files_stay_short() -> None:
@@ -174,6 +182,59 @@ def test_marked_sleeps_pass(source: str) -> None:
     assert not sleeps(source)
 
 
+LIBRARIES: dict[str, list[str]] = tomllib.loads(
+    (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+)["tool"]["rtsim"]["libraries"]
+
+
+def strangers(module: str, source: str) -> list[str]:
+    """The libraries of the table that ``module`` imports although it is not listed there."""
+    return sorted(
+        {
+            library
+            for _, library in imported(parsed(source))
+            if library in LIBRARIES
+            and not any(f"{module}.".startswith(f"{owner}.") for owner in LIBRARIES[library])
+        }
+    )
+
+
+def test_a_library_is_imported_only_in_its_modules() -> None:
+    for path in sources("rtsim", "hitl"):
+        assert not strangers(_name(path), path.read_text(encoding="utf-8")), path
+
+
+def test_every_owner_of_a_library_imports_it() -> None:
+    used = {
+        (library, _name(path))
+        for path in sources("rtsim", "hitl")
+        for _, library in imported(parsed(path.read_text(encoding="utf-8")))
+    }
+    for library, owners in LIBRARIES.items():
+        for owner in owners:
+            assert any(
+                library == one and f"{module}.".startswith(f"{owner}.") for one, module in used
+            ), f"{owner} does not import {library}: take it from the table in pyproject.toml"
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "expected"),
+    [
+        ("rtsim.engine.executive", "from mcap.writer import Writer", ["mcap"]),
+        ("rtsim.runs.simulation", "def f():\n    import click", ["click"]),
+        ("rtsim.cli.run", "import click, zmq", ["zmq"]),
+        ("rtsim.recorder", "import lz4.frame", ["lz4"]),
+    ],
+)
+def test_a_planted_library_is_named(module: str, source: str, expected: list[str]) -> None:
+    assert strangers(module, source) == expected
+
+
 def contracts(folder: Path) -> subprocess.CompletedProcess[str]:
     """The import contracts of pyproject.toml, held against the packages in ``folder``."""
     program = "import sys, importlinter.cli as c; sys.exit(c.lint_imports(no_cache=True))"
@@ -200,8 +261,11 @@ def test_imports_point_one_way() -> None:
             "imports point one way",
         ),
         ("rtsim/components/bus.py", "import hitl", "hitl plugs into rtsim"),
-        ("rtsim/engine/executive.py", "from mcap.writer import Writer", "the file format is known"),
-        ("rtsim/runs/simulation.py", "import click", "the command line's library"),
+        (
+            "rtsim/solve/base.py",
+            "from rtsim.solve.adaptive import DP54",
+            "the modules of a package",
+        ),
         ("rtsim/testing/solvers.py", "import pytest", "what ships needs no test tool"),
         ("rtsim/stray.py", "", "imports point one way"),
     ],
@@ -217,4 +281,4 @@ def test_a_planted_import_breaks_its_contract(
     told = contracts(tmp_path)
     assert told.returncode == 1
     broken = [text for text in told.stdout.splitlines() if " BROKEN" in text]
-    assert [text.startswith(contract) for text in broken] == [True], told.stdout
+    assert any(text.startswith(contract) for text in broken), told.stdout

@@ -74,7 +74,7 @@ def test_an_installation_holds_what_rtsim_requires_and_no_extra() -> None:
 def test_saved_figures_are_shown_beside_new_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(house, "figures", lambda root: {"modules": 12.0})
+    monkeypatch.setattr(house, "figures", lambda _: {"modules": 12.0})
     kept = tmp_path / "before.json"
     kept.write_text(json.dumps({"modules": 12345}))
     told = CliRunner().invoke(house.main, ["--before", str(kept), "--test-seconds", "800"])

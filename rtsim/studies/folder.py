@@ -309,7 +309,7 @@ class Folder:
         """Return columns of a file of results as :meth:`_part` does."""
         if self._kept is None:
             return self._part(path, columns, remedy)
-        table = self._kept.get(path)
+        table: Any = self._kept.get(path)
         known = [] if table is None else table.column_names
         new = [name for name in columns if name not in known]
         if new:

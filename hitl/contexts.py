@@ -49,9 +49,9 @@ class _WithPage(Judged):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Call :meth:`assert_ok`, unless the body asked for the outcome or raised an error."""
+        """Call :meth:`assert_ok`, unless the body raised an error."""
         __tracebackhide__ = True
-        if kind is None and not self.looked:
+        if kind is None:
             self.assert_ok()
 
     @property

@@ -124,7 +124,8 @@ def plant(scenario: Reference, /, **settings: object) -> PlantFixture:
 class PlantFixture:
     """A scenario that starts anew with each run; it keeps the last recording, also of a failed run.
 
-    Files are relative to ``folder``; steps that fail are saved below ``cases``.
+    Files are relative to ``folder``; steps that fail are saved below ``cases``.  Each run first
+    calls ``before``, and does not begin if that raises an error.
     """
 
     def __init__(
@@ -134,8 +135,9 @@ class PlantFixture:
         *,
         cases: Path = CASES,
         folder: Path = HERE,
+        before: Callable[[], object] = lambda: None,
     ) -> None:
-        self._cases, self._folder = cases, folder
+        self._cases, self._folder, self._before = cases, folder, before
         self._reference, self._settings = beside(folder, scenario), dict(settings)
         self.scenario = made(self._reference, self._settings)
         """The scenario with its reference models."""
@@ -177,6 +179,7 @@ class PlantFixture:
         :meth:`Scenario.faults`.  ``build`` is the kind of build.  Errors of the run are raised; the
         recording up to the error is then in ``self.recording``.
         """
+        self._before()
         scenario = made(self._reference, self._settings)
         scenario.faults(*faults_beside(self._folder, faults))
         run_in_c = in_c(controllers or {}, build, self._cases, self._folder)

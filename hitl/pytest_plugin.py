@@ -12,7 +12,7 @@ other modules only when a fixture is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 CASES = "cases"
 _CHECKS = pytest.StashKey[list[Callable[[], "list[tuple[str, Judged]]"]]]()
-"""Functions that return the results of which a test must ask the outcome, each with its fixture."""
+"""Functions that return the results whose outcome nobody asked for, each with its fixture."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,8 +57,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _refuse_unseen(item: pytest.Item) -> None:
     """Fail if nobody asked for the outcome of a result; each result is reported once."""
-    found = [one for check in item.stash.get(_CHECKS, []) for one in check()]
-    unseen = [(name, result) for name, result in found if not result.looked]
+    unseen = [one for check in item.stash.get(_CHECKS, []) for one in check()]
     if unseen:
         outcomes = [(name, result.outcome.name.lower(), result) for name, result in unseen]
         told = [f"{name} is {outcome}: {result.in_words}" for name, outcome, result in outcomes]
@@ -98,19 +97,19 @@ def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[.
     def doubtful() -> list[tuple[str, Judged]]:
         """Return the runs that did not pass; an error of a run was raised by ``fly``."""
         runs = [run for one in made for run in one.outcomes]
-        return [("plant", run) for run in runs if run.ending.failed or not run.ending.complete]
+        return [("plant", run) for run in runs if not run.looked and not run.ok]
 
-    with ExitStack() as stack:
+    test = _Test(request)
 
-        def declared(scenario: Reference, /, **settings: object) -> PlantFixture:
-            one = PlantFixture(scenario, settings, cases=tmp_path / CASES, folder=folder)
-            made.append(one)
-            # A kept object must not fly in another test, which would not look at its outcome.
-            fly = stack.enter_context(_until_the_end(request, one.fly))
-            one.fly = fly  # type: ignore[method-assign]
-            return one
+    def declared(scenario: Reference, /, **settings: object) -> PlantFixture:
+        # A kept object must not fly in another test, which would not look at its outcome.
+        one = PlantFixture(
+            scenario, settings, cases=tmp_path / CASES, folder=folder, before=test.check
+        )
+        made.append(one)
+        return one
 
-        yield from _watched(request, declared, doubtful)
+    yield from _watched(test, declared, doubtful)
 
 
 @pytest.fixture
@@ -183,42 +182,46 @@ def _reporting(
         results.append((title, result))
         return result
 
-    yield from _watched(request, held, lambda: results)
+    def unseen() -> list[tuple[str, Judged]]:
+        return [(name, one) for name, one in results if not one.looked]
+
+    yield from _watched(_Test(request), held, unseen)
+
+
+class _Test:
+    """The test that uses a fixture; ``check`` raises an error once it has ended."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self.node = request.node
+        self._name = request.fixturename
+        self.ended = False
+
+    def check(self) -> None:
+        """Raise :class:`ScenarioError` if the test has ended."""
+        if self.ended:
+            from rtsim.core.errors import ScenarioError
+
+            raise ScenarioError(
+                f"{self._name} belongs to {self.node.nodeid}, which has ended; a test needs its "
+                f"own: def test(…, {self._name})"
+            )
 
 
 def _watched(
-    request: pytest.FixtureRequest,
-    fixture: Callable[..., Any],
-    check: Callable[[], list[tuple[str, Judged]]],
+    test: _Test, fixture: Callable[..., Any], check: Callable[[], list[tuple[str, Judged]]]
 ) -> Iterator[Callable[..., Any]]:
     """Give ``fixture``; the test, or at the latest its end, fails for an outcome unasked for.
 
     After the test nothing would look at a result, so ``fixture`` then raises an error.
     """
-    request.node.stash.setdefault(_CHECKS, []).append(check)
-    with _until_the_end(request, fixture) as given:
-        yield given
-    _refuse_unseen(request.node)
-
-
-@contextmanager
-def _until_the_end(
-    request: pytest.FixtureRequest, fixture: Callable[..., Any]
-) -> Iterator[Callable[..., Any]]:
-    """Give a function that does what ``fixture`` does, until the end of the test."""
-    name, test, ended = request.fixturename, request.node.nodeid, False
 
     def given(*arguments: Any, **options: Any) -> Any:
-        if ended:
-            from rtsim.core.errors import ScenarioError
-
-            raise ScenarioError(
-                f"{name} belongs to {test}, which has ended; a test needs its own: "
-                f"def test(…, {name})"
-            )
+        test.check()
         return fixture(*arguments, **options)
 
+    test.node.stash.setdefault(_CHECKS, []).append(check)
     try:
         yield given
     finally:
-        ended = True
+        test.ended = True
+    _refuse_unseen(test.node)

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from hitl.boards import wire
 from hitl.boards.contract import BoardError, BoardGone
-from hitl.worker.ending import WorkerEnding, from_outside
+from hitl.worker.ending import WorkerEnding
 from rtsim.core.clock import stopwatch
 
 _PATIENCE_S = 60.0
@@ -32,7 +32,7 @@ class EmulatorProcess:
     def __init__(self, command: Sequence[str | Path], name: str, patience: float = _PATIENCE_S):
         self._name, self._patience = name, patience
         self._failed: str | None = None
-        self._hung = False
+        self._hung = self._killed = False
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             self._process = subprocess.Popen(
@@ -140,7 +140,9 @@ class EmulatorProcess:
         if code is None:
             return "closed its end of the pipe"
         said = self._last_words()
-        words = WorkerEnding(code, "", "").in_words if code else "ended with exit status 0"
+        ending = WorkerEnding(code, "", "")
+        self._killed = ending.killed
+        words = ending.in_words if code else "ended with exit status 0"
         return words + (f"; it said:\n{said}" if said else "")
 
     def _last_words(self) -> str:
@@ -159,7 +161,7 @@ class EmulatorProcess:
         No program on the board can cause that, because the emulator runs it cycle by cycle.
         """
         text = self._failed or ""
-        return BoardGone(text) if self._hung or from_outside(text) else BoardError(text)
+        return BoardGone(text) if self._hung or self._killed else BoardError(text)
 
     def _end(self) -> None:
         self._closing.set()

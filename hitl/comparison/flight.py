@@ -88,7 +88,7 @@ class LoopComparison(Judged):
 
     def excuses(self, result: SignalResult) -> bool:
         """Return True if ``result`` fails because of the environment, not of the translation."""
-        if result.ok or not self._excused:
+        if not result.reason or not self._excused:
             return False
         since = self.candidate.end_ns if self.spoiled is None else self.spoiled.since_ns
         first = result.first_failed

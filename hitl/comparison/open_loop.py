@@ -86,7 +86,7 @@ class OpenLoop(Judged):
 
     def _judge(self) -> Outcome:
         """Failed if an answer or a check is wrong; undecided if the environment failed."""
-        differs = any(not s.ok and (s.step is None or s.step < self.answered) for s in self.signals)
+        differs = any(s.reason and (s.step is None or s.step < self.answered) for s in self.signals)
         if differs or any(check.problem for check in self.checks):
             return Outcome.FAILED
         if self.error:
@@ -107,11 +107,11 @@ class OpenLoop(Judged):
     @property
     def failures(self) -> list[OutputResult]:
         """The outputs that fail."""
-        return [s for s in self.signals if not s.ok]
+        return [s for s in self.signals if s.reason]
 
     def worst_first(self) -> list[OutputResult]:
         """Return the outputs: failures first, then the others by their share of the tolerance."""
-        return sorted(self.signals, key=lambda s: (s.ok, -s.share, -s.max_rel))
+        return sorted(self.signals, key=lambda s: (not s.reason, -s.share, -s.max_rel))
 
     def tag(self, step: int) -> Tag:
         """Return the tag of a step."""

@@ -229,7 +229,7 @@ def closed_cells(result: SignalResult) -> tuple[str, ...]:
 
 def verdict(result: OutputResult) -> str:
     """Return ``ok``, with a remark if there is one, or the first step that fails."""
-    if result.ok:
+    if not result.reason:
         return result.verdict
     if result.step is None or "step" in result.reason:
         return result.reason

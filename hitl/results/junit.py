@@ -61,7 +61,7 @@ def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, sever
         unanswered = loop.environment and signal.step == loop.answered
         if unanswered:
             suite.error(case, f"{name}.{signal.name}: {signal.reason}")
-        elif not signal.ok:
+        elif signal.reason:
             suite.failure(case, f"{name}.{signal.name}: {signal.reason}", _where(loop, signal))
         elif signal.remark:
             suite.remark(case, signal.remark)
@@ -183,7 +183,7 @@ def _closed(root: ET.Element, result: BackToBack, flight: LoopComparison, severa
         text = f"{_details(flight, signal)}\n{result.explanation}"
         if flight.excuses(signal):
             suite.error(case, f"{signal.name}: {signal.reason}\n{text}")
-        elif not signal.ok:
+        elif signal.reason:
             suite.failure(case, f"{signal.name}: {signal.reason}", text)
         elif signal.remark:
             suite.remark(case, signal.remark)

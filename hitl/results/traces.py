@@ -59,7 +59,7 @@ def loop_traces(
     """Return traces of at most ``most`` signals: failures, C outputs, large differences."""
     said = tuple(f"messages/{name}." for name in controllers)
     found = [r for flight in reversed(flights) for r in flight.comparison.worst_first()]
-    failed = {r.name for r in found if not r.ok}
+    failed = {r.name for r in found if r.reason}
     order = sorted(
         dict.fromkeys(r.name for r in found),
         key=lambda n: (n not in failed, not n.startswith(said) or ".inputs." in n),

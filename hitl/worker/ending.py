@@ -30,9 +30,11 @@ FROM_OUTSIDE = (
     "SIGUSR2",
     "SIGXCPU",
 )
-"""Signals that another program sends, so that the end of the process does not judge the C code."""
+"""Signals that another program sends, so that the end of the process does not judge the C code.
+
+The exit status does not tell who sent one: a process that sends it to itself is undecided too.
+"""
 _STOPPED = "was stopped from outside"
-_OUTSIDE = re.compile(rf"\bwas ended by (?:{'|'.join(FROM_OUTSIDE)})\b|\b{_STOPPED}\b")
 _REPORT = re.compile(r"^.*(?:ERROR: AddressSanitizer|runtime error: ).*", re.M)
 _AFTER_REPORT = re.compile(r"^Shadow bytes around", re.M)
 _LEFT = re.compile(r"^worker: the C called exit\(\) in its (\w+)\n?", re.M)
@@ -63,7 +65,7 @@ class WorkerEnding(Judged):
 
     @property
     def killed(self) -> bool:
-        """True if the process was ended from outside, for example for lack of memory."""
+        """True if a signal ended the process that comes from outside, as for lack of memory."""
         return self.stopped or (_name(self.code) in FROM_OUTSIDE and not self.unresponsive)
 
     @property
@@ -107,14 +109,6 @@ def _name(code: int) -> str:
         return signal.Signals(-code).name
     except ValueError:
         return f"signal {-code}"
-
-
-def from_outside(text: str) -> bool:
-    """Return True if ``text`` says that a process was ended or stopped from outside.
-
-    Only its first line counts, because the output of the process follows.
-    """
-    return bool(_OUTSIDE.search(text.partition("\n")[0]))
 
 
 class Stopped(ControllerError):

@@ -19,6 +19,8 @@ MAGIC = b"RTSM"
 VERSION = 1
 _HEADER = struct.Struct("<4sBBhiIQQqqqq")
 HEADER_BYTES = _HEADER.size
+FROM_ENVIRONMENT = 1
+"""Status of a FAULT that belongs to the environment of the C code, such as a killed process."""
 OF_ANOTHER_SIZE = 0x7FFF
 """Status of an answer to a message with a wrong number of values."""
 
@@ -47,8 +49,9 @@ class Heard:
     """A message from a worker.
 
     ``status`` is 0, or ``1 + i`` if element i did not fit its C type, or ``-(1 + i)`` if output i
-    has no exact float64.  ``began_ns`` is the start by the worker's monotonic clock, ``took_ns``
-    the execution time, ns.  In HELLO, ``began_ns`` is the process id.
+    has no exact float64; in FAULT it is :data:`FROM_ENVIRONMENT` or 0.  ``began_ns`` is the start
+    by the worker's monotonic clock, ``took_ns`` the execution time, ns.  In HELLO, ``began_ns`` is
+    the process id.
     """
 
     kind: WorkerMessageKind
@@ -101,11 +104,11 @@ _KINDS = {int(k): k for k in WorkerMessageKind}
 _MOST_WORDS = 2048
 
 
-def spoken(kind: WorkerMessageKind, schema: int = 0, text: str = "") -> bytes:
+def spoken(kind: WorkerMessageKind, schema: int = 0, text: str = "", status: int = 0) -> bytes:
     """Return the bytes of a message that has no values but may have a ``text``."""
     words = text.encode()[: 8 * _MOST_WORDS]
     words += bytes(-len(words) % 8)
-    head = (MAGIC, VERSION, kind, 0, 0, len(words) // 8, schema, 0, -1, 0, 0, 0)
+    head = (MAGIC, VERSION, kind, 0, status, len(words) // 8, schema, 0, -1, 0, 0, 0)
     return _HEADER.pack(*head) + words
 
 

@@ -8,9 +8,9 @@ import weakref
 import numpy as np
 
 from hitl.interface import Interface
-from hitl.worker.ending import WorkerEnding, from_outside
+from hitl.worker.ending import WorkerEnding
 from hitl.worker.link import WorkerLink
-from hitl.worker.messages import Heard, MalformedMessage, WorkerMessageKind
+from hitl.worker.messages import FROM_ENVIRONMENT, Heard, MalformedMessage, WorkerMessageKind
 from hitl.worker.peer import NOWHEN, Peer
 from hitl.worker.process import END_S
 from rtsim.core.clock import stopwatch
@@ -78,7 +78,7 @@ class RemoteWorker(Peer):
             heard = super().receive(until_ns)
             if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.FAULT:
                 fault = ControllerError(f"{self.link.endpoint}: {heard.text}")
-                fault.environment = from_outside(heard.text)
+                fault.environment = heard.status == FROM_ENVIRONMENT
                 raise fault
             if not isinstance(heard, Heard) or heard.kind is not WorkerMessageKind.PING:
                 return heard

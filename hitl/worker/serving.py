@@ -13,7 +13,7 @@ from collections.abc import Callable
 from hitl.building.build import Build
 from hitl.worker.ending import Died
 from hitl.worker.link import WorkerLink
-from hitl.worker.messages import Heard, WorkerMessageKind, parse, spoken
+from hitl.worker.messages import FROM_ENVIRONMENT, Heard, WorkerMessageKind, parse, spoken
 from hitl.worker.process import Worker
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
@@ -76,7 +76,7 @@ class Server:
         if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.STOP:
             self._stop(self._worker)
         elif not self._worker.link.send(data) and not self._worker.gone():
-            self._fault("the worker's queue of requests is full")
+            self._fault(ControllerError("the worker's queue of requests is full"))
 
     def _meet(self, who: bytes, schema: int) -> None:
         """Start a worker for a new client, or tell it that the server is busy."""
@@ -94,7 +94,7 @@ class Server:
         try:
             self._worker = Worker(self.build.interface, [self.build.program])
         except ControllerError as error:
-            self._fault(str(error))
+            self._fault(error)
             return
         self._say(f"run {self.runs + 1}: process {self._worker.pid}")
         self._tell(spoken(WorkerMessageKind.HELLO, self.build.interface.schema))
@@ -107,7 +107,7 @@ class Server:
         if worker.gone():
             while (data := worker.link.receive()) is not None:
                 self._tell(data)
-            self._fault(str(worker.why_gone()))
+            self._fault(worker.why_gone())
         elif stopwatch() - self._heard_ns > _QUIET_NS:
             self._heard_ns = stopwatch()
             self._tell(spoken(WorkerMessageKind.PING))
@@ -116,18 +116,21 @@ class Server:
         try:
             ending = worker.stop()
         except ControllerError as error:
-            self._fault(str(error))
+            self._fault(error)
             return
         if not ending.ok:
-            self._fault(str(Died(f"at its end, {worker.about}", ending)))
+            self._fault(Died(f"at its end, {worker.about}", ending))
             return
         self._tell(spoken(WorkerMessageKind.BYE))
         self._say(f"run {self.runs + 1}: ended")
         self._end()
 
-    def _fault(self, text: str) -> None:
-        self._tell(spoken(WorkerMessageKind.FAULT, self.build.interface.schema, text))
-        self._say(f"run {self.runs + 1}: {text}")
+    def _fault(self, error: ControllerError) -> None:
+        """Tell the client why its run ends, and whether that is the fault of the C code."""
+        status = FROM_ENVIRONMENT if error.environment else 0
+        schema = self.build.interface.schema
+        self._tell(spoken(WorkerMessageKind.FAULT, schema, str(error), status))
+        self._say(f"run {self.runs + 1}: {error}")
         self._end()
 
     def _tell(self, data: bytes) -> bool:

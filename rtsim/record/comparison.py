@@ -96,12 +96,12 @@ class Comparison(Judged):
 
     @property
     def failures(self) -> list[SignalResult]:
-        return [r for r in self.results if not r.ok]
+        return [r for r in self.results if r.reason]
 
     @property
     def agreed(self) -> list[SignalResult]:
         """Signals that pass and have rows that were compared."""
-        return [r for r in self.results if r.ok and r.rows]
+        return [r for r in self.results if r.rows and not r.reason]
 
     @property
     def empty(self) -> list[SignalResult]:
@@ -147,7 +147,7 @@ class Comparison(Judged):
 
     def worst_first(self) -> list[SignalResult]:
         """Results in order: failures first, then by decreasing relative difference."""
-        return sorted(self.results, key=lambda r: (r.ok, -r.max_rel, -r.max_abs))
+        return sorted(self.results, key=lambda r: (not r.reason, -r.max_rel, -r.max_abs))
 
 
 def compare(

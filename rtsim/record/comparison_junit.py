@@ -27,7 +27,7 @@ def comparison_junit(
             stamps.setdefault(track, []).append(signal)
             continue
         case = suite.case(f"compare.{track}" if track else "compare", column)
-        if not signal.ok:
+        if signal.reason:
             suite.failure(case, f"{signal.name}: {signal.reason}", _details(signal))
         elif signal.empty:
             suite.skipped(case, f"{signal.name} has no rows to compare")
@@ -35,7 +35,7 @@ def comparison_junit(
             suite.remark(case, signal.remark)
     for track, found in stamps.items():
         case = suite.case(f"compare.{track}", "(times and stamps)")
-        failed = [one for one in found if not one.ok]
+        failed = [one for one in found if one.reason]
         if failed:
             text = "\n\n".join(map(_details, failed))
             suite.failure(case, f"{failed[0].name}: {failed[0].reason}", text)

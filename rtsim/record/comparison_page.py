@@ -67,7 +67,7 @@ def _scrolled(results: list[SignalResult]) -> str:
 def _folded(results: list[SignalResult]) -> str:
     if not results:
         return ""
-    failed = sum(not one.ok for one in results)
+    failed = sum(bool(one.reason) for one in results)
     opened = " open" if failed else ""
     title = f"{failed} of {len(results)} fail"
     return f"<details{opened}><summary>{title}</summary>{_table(results)}</details>"

@@ -58,7 +58,7 @@ CELLS = ("signal", "unit", "rows", "largest difference", "relative", "first diff
 
 @dataclass(frozen=True)
 class SignalResult(Judged):
-    """The comparison of one signal; ``reason`` states why it fails."""
+    """The comparison of one signal; ``reason`` states why it fails, and is empty if it does not."""
 
     name: str
     unit: str = ""
@@ -88,11 +88,6 @@ class SignalResult(Judged):
         return Outcome.PASSED if self.rows else Outcome.UNDECIDED
 
     @property
-    def ok(self) -> bool:
-        """True if the signal did not fail; also true if it had no row to compare."""
-        return not self.reason
-
-    @property
     def in_words(self) -> str:
         """The signal and its verdict."""
         return f"{self.name}: {self.verdict}"
@@ -100,7 +95,7 @@ class SignalResult(Judged):
     @property
     def empty(self) -> bool:
         """True if there was no row to compare, so that the signal neither agrees nor differs."""
-        return self.ok and not self.rows
+        return not self.reason and not self.rows
 
     @property
     def verdict(self) -> str:
@@ -125,7 +120,8 @@ class SignalResult(Judged):
         return {
             "signal": self.name,
             "unit": self.unit,
-            "ok": self.ok,
+            "ok": self._judge() is Outcome.PASSED,
+            "outcome": self._judge().name.lower(),
             "stamp": self.stamp,
             "reason": self.reason,
             "remark": self.remark,

@@ -136,7 +136,8 @@ def _tolerances(recording: Recording, pace: Fraction) -> list[tuple[int, int]]:
     for event in commands:
         rate = json.loads(event.text)["rate"]
         rates += [] if rate == "max" else [(event.tag.ns, exact_rate(rate))]
-    found = [(ns, tolerance_ns(certificate.get("period_ns", 0), rate)) for ns, rate in rates]
+    period = certificate.get("period_ns", 0)
+    found = [(ns, tolerance_ns(period, Timeline(rate, 0).wall)) for ns, rate in rates]
     # a tolerance that was given, or of an older recording, does not follow the rate
     return found if found[-1][1] == at_the_end else [(-1, at_the_end)]
 

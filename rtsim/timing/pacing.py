@@ -48,13 +48,15 @@ _REHEARSED_NS = 40_000  # a rehearsal of a component begins only if more time is
 DEFAULT_TOLERANCE_NS = 1_000_000
 
 
-def tolerance_ns(period_ns: int, rate: Fraction) -> int:
-    """Return the tolerance [wall-clock ns] of a loop with this shortest period [simulated ns]."""
-    return _tenth(-(-period_ns * rate.denominator // rate.numerator))
+def tolerance_ns(period_ns: int, wall: Callable[[int], int], ns: int = 0) -> int:
+    """Return the tolerance [wall-clock ns] of a loop from simulated ``ns`` on.
 
-
-def _tenth(frame_ns: int) -> int:
-    return frame_ns // 10 if frame_ns else DEFAULT_TOLERANCE_NS
+    ``period_ns`` is its shortest period [simulated ns], 0 if it has none.  ``wall`` maps simulated
+    ns to wall-clock ns at the rate of the loop, as :meth:`Clock.wall` does.
+    """
+    if period_ns == 0:
+        return DEFAULT_TOLERANCE_NS
+    return (wall(ns + period_ns) - wall(ns)) // 10
 
 
 class Pacer:
@@ -156,8 +158,8 @@ class Pacer:
 
     def _judge_at_rate(self, ns: int) -> None:
         """Set the tolerance for the rate at which the clock runs from simulated ``ns`` on."""
-        frame = self.clock.wall(ns + self.frame_ns) - self.clock.wall(ns)
-        self.tolerance_ns = _tenth(frame) if self._given_ns is None else self._given_ns
+        own = tolerance_ns(self.frame_ns, self.clock.wall, ns)
+        self.tolerance_ns = own if self._given_ns is None else self._given_ns
         """The greatest lateness of a tag that is not an overrun [wall-clock ns]."""
 
     def stop(self) -> None:

@@ -64,7 +64,7 @@ def test_a_planted_error_is_caught(error: str) -> None:
     out: list[Comparison] = []
     for case in ("11", "15"):
         recording = flown(case, *PLANTED[error].items())
-        out += [h for h in compare_with_nasa(recording) if not h.ok]
+        out += [h for h in compare_with_nasa(recording) if not h.within]
     assert out, f"{error} goes unnoticed"
 
 

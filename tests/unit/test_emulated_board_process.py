@@ -104,6 +104,19 @@ def test_one_that_dies_or_lies_is_named(then: str, said: str) -> None:
     board.close()
 
 
+@pytest.mark.parametrize(
+    ("then", "outside"),
+    [
+        ("put('E', b'it was ended by SIGKILL')", False),
+        ("import os; os.kill(os.getpid(), 9)", True),
+    ],
+)
+def test_what_an_emulator_reports_is_not_how_it_ended(then: str, outside: bool) -> None:
+    with pytest.raises(BoardError, match="was ended by SIGKILL") as told:
+        fake(then).advance(100)
+    assert isinstance(told.value, BoardGone) is told.value.environment is outside
+
+
 def test_the_fake_is_well_otherwise() -> None:
     board = fake("put('A', at + event(50, 0, 0, 65))")
     board.advance(100)

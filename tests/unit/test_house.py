@@ -282,3 +282,10 @@ def test_a_planted_import_breaks_its_contract(
     assert told.returncode == 1
     broken = [text for text in told.stdout.splitlines() if " BROKEN" in text]
     assert any(text.startswith(contract) for text in broken), told.stdout
+
+
+def test_every_decision_has_the_number_of_its_file_in_its_heading() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    assert len(pages) > 100
+    heads = {page.name: page.read_text(encoding="utf-8").partition("\n")[0] for page in pages}
+    assert [n for n, head in heads.items() if not head.startswith(f"# {n[:3]}: ")] == []

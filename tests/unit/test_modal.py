@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from rtsim.cli.main import main
 from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.checkpoint.kept import Ring
@@ -270,6 +273,59 @@ def test_a_level_beyond_zero_at_the_start_fires_at_the_start(
         assert [ms for ms, *_ in found] == [0, 2000, 6000, 8000]
     else:
         assert found == first
+
+
+FILE = """\
+from rtsim.equations.modal import Mode, Transition, modal
+from rtsim.core.signals import Signals
+from rtsim.scenario.scenario import Scenario
+
+def falls(t, x, z, u, p, dx):
+    dx[0] = -0.5
+
+def rises(t, x, z, u, p, dx):
+    dx[0] = 1.0
+
+def lower(t, x, z, u, p):
+    return x[0] - p[0]
+
+def upper(t, x, z, u, p):
+    return x[0] - p[0] - 2.0
+
+def scenario():
+    modes = [
+        Mode("off", falls, (Transition("cold", lower, "on", -1),)),
+        Mode("on", rises, (Transition("warm", upper, "off", +1),)),
+    ]
+    room = modal("room", Signals("T = 20"), modes, parameters=Signals("set = 19"))
+    out = Scenario("thermostat", until=9.5)
+    out.plant("room", room, step=1)
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "first"),
+    [
+        ((), [(2000, ON), (4000, OFF), (8000, ON)]),
+        (("--set", "room.set=25"), [(0, ON), (7000, OFF)]),
+        (("--set", "room.set=17"), [(6000, ON), (8000, OFF)]),
+        (("--set", "room.T=18"), [(0, ON), (3000, OFF), (7000, ON), (9000, OFF)]),
+    ],
+    ids=["as declared", "raised beyond its start", "lowered", "a state below it"],
+)
+def test_a_level_that_the_command_line_moves(
+    settings: tuple[str, ...],
+    first: list[tuple[int, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("thermostat.py").write_text(FILE, encoding="utf-8")
+    done = CliRunner().invoke(main, ["run", "thermostat.py", "-o", "run.mcap", *settings])
+    assert done.exit_code == 0, done.output
+    events = [e for e in Recording.open(Path("run.mcap")).events if e.kind == "Crossed"]
+    assert [(round(e.tag.ns / 1e6), e.text) for e in events] == first
 
 
 @pytest.mark.parametrize(

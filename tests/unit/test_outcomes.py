@@ -54,14 +54,27 @@ def attributes(one: ast.ClassDef) -> Iterator[str]:
             yield field.target.id
 
 
+def judged(found: list[ast.ClassDef]) -> set[str]:
+    """Return the names of the classes below ``Judged``."""
+    below = {"Judged"}
+    for _ in range(5):  # a class below a class below Judged
+        below |= {c.name for c in found if below & {ast.unparse(base) for base in c.bases}}
+    return below - {"Judged"}
+
+
 def test_every_class_with_an_outcome_has_it_as_its_truth_value() -> None:
     found = list(classes())
-    judged = {"Judged"}
-    for _ in range(5):  # a class below a class below Judged
-        judged |= {c.name for c in found if judged & {ast.unparse(base) for base in c.bases}}
-    assert {"Comparison", "Reported", "ReportedLadder", "RunResult", "OpenLoop"} <= judged
-    silent = {c.name for c in found if NAMES & set(attributes(c)) and c.name not in judged}
+    below = judged(found)
+    assert {"Comparison", "Reported", "ReportedLadder", "RunResult", "OpenLoop"} <= below
+    silent = {c.name for c in found if NAMES & set(attributes(c))} - below - {"Judged"}
     assert silent == NO_OUTCOME.keys()
+
+
+def test_only_the_base_class_answers_who_asks_for_an_outcome() -> None:
+    found = list(classes())
+    names = {"ok", "outcome", "looked", "assert_ok", "__bool__"}
+    own = {c.name: names & set(attributes(c)) for c in found if c.name in judged(found)}
+    assert {name: answers for name, answers in own.items() if answers} == {}
 
 
 def failed() -> Comparison:
@@ -94,6 +107,8 @@ def test_the_truth_value_of_a_comparison(part: Callable[[Comparison], Judged]) -
     for ask in (bool, Judged.assert_ok):
         with pytest.raises(Undecided, match="to compare"):
             ask(part(undecided()))
+    assert not part(undecided()).ok
+    assert not part(failed()).ok
 
 
 def test_of_two_runs() -> None:
@@ -126,8 +141,9 @@ def test_who_asked_for_an_outcome_is_known() -> None:
     for ask in asks:
         one = passed()
         assert not one.looked
-        _ = repr(one), one.in_words, one.to_json(), one.why
+        _ = repr(one), one.in_words, one.to_json(), one.why, one.worst_first(), one.agreed
         assert not one.looked
+        assert not one.results[0].looked
         ask(one)
         assert one.looked
     assert not Ladder(()).looked

@@ -10,9 +10,10 @@ from pacing_parts import MS, LaterClock, fly, make
 
 from rtsim.core.clock import Clock, VirtualClock, Wake
 from rtsim.core.errors import OverrunError
+from rtsim.core.timeline import Timeline
 from rtsim.testing import FakeClock
 from rtsim.timing.frame import NEXT, REST
-from rtsim.timing.pacing import Pacer
+from rtsim.timing.pacing import DEFAULT_TOLERANCE_NS, Pacer, tolerance_ns
 from rtsim.timing.policy import Abort, CatchUp, Freeze, Slip
 
 
@@ -254,6 +255,13 @@ def test_the_tolerance_is_a_tenth_of_the_frame_on_the_wall_clock(
         assert pacer.wait(period_ms * MS)
         assert pacer.tolerance_ns == tolerance_ns
         assert pacer.overruns == {"compute": 0, "wake": overruns}
+
+
+def test_only_a_loop_without_a_period_has_the_default_tolerance() -> None:
+    wall = Timeline(100, 0).wall
+    assert tolerance_ns(0, wall) == DEFAULT_TOLERANCE_NS
+    assert tolerance_ns(5, wall, 10) == 0, "this period takes less than 1 ns on the wall clock"
+    assert tolerance_ns(10_000, wall, 10) == 10
 
 
 def test_the_tolerance_follows_a_change_of_rate_also_during_a_pause() -> None:

@@ -95,9 +95,17 @@ def test_error_of_its_own(back_to_back):
 def test_expected(back_to_back):
     assert not back_to_back(*MOTOR)
 
+def test_expected_outcome(back_to_back):
+    assert back_to_back(*MOTOR).outcome.name == "FAILED"
+
+def test_with_a_read(back_to_back):
+    with back_to_back(*MOTOR) as result:
+        result.ok
+        print(result.outcome)
+
 def test_expected_with(back_to_back):
     with back_to_back(*MOTOR) as result:
-        assert not result.ok
+        assert not result
 """
 CONFTEST = """\
 import pytest
@@ -131,6 +139,17 @@ def scenario():
     return out
 """
 FALLS = """\
+import dataclasses
+import hitl.plants
+from rtsim.core.errors import RecordingError
+
+def test_lost(plant, monkeypatch):
+    def lost(*args, simulate=hitl.plants.simulate, **options):
+        return dataclasses.replace(simulate(*args, **options), lost=RecordingError("disk full"))
+
+    monkeypatch.setattr(hitl.plants, "simulate", lost)
+    plant("fell.py").fly(until=0.5)
+
 def test_no_look(plant):
     plant("fell.py").fly()
 
@@ -234,7 +253,7 @@ def test_no_form_of_a_test_passes_with_wrong_c(repository: Path) -> None:
     (repository / "test_unseen.py").write_text(UNSEEN)
     told = pytest_in(repository, "-q", "-rA", "test_unseen.py").stdout
     late = "in_the_end_of_a_fixture"  # pytest lists an error in the end beside the passed test
-    assert states(told, "PASSED") == {"expected", "expected_with", late}
+    assert states(told, "PASSED") == {"expected", "expected_outcome", late}
     assert states(told, "ERROR") == {late}
     assert "never asked for the outcome; type RESULT.assert_ok()" in told
     assert re.search(r"back to back is failed: motor: the C does not do", told)
@@ -245,7 +264,7 @@ def test_right_c_fails_too_if_no_test_looks(repository: Path) -> None:
     (repository / "conftest.py").write_text(CONFTEST)
     (repository / "test_unseen.py").write_text(UNSEEN)
     told = pytest_in(repository, "-q", "-rA", "test_unseen.py").stdout
-    passed = {"truth", "outcome", "ok", "with", "with_nothing"}
+    passed = {"truth", "outcome", "ok", "with", "with_nothing", "with_a_read"}
     assert states(told, "PASSED") == {*passed, "in_the_end_of_a_fixture"}
     assert states(told, "ERROR") == {"in_the_end_of_a_fixture"}
     assert "back to back is passed" in told
@@ -257,6 +276,7 @@ def test_a_run_that_ended_at_a_declared_failure_fails_its_test(repository: Path)
     told = pytest_in(repository, "-q", "-rA", "test_falls.py").stdout
     assert states(told, "PASSED") == {"expected", "before_it_falls"}, told
     assert "it fell" in told
+    assert "plant is undecided" in told
 
 
 KEPT = """\

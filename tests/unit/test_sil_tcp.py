@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sil_parts import alive, built, flown, loop, nothing_left
+from sil_parts import FAULTS, alive, built, flown, loop, nothing_left
 
 from hitl.building.build import Build
 from hitl.controllers.sil import SilController
@@ -120,6 +120,24 @@ def test_what_ended_it_there_is_told_here(fault: str, plain: Build, tmp_path: Pa
         assert "again: rtsim sil case " in str(error)
         _, error = flown(loop(controller, failure="hold"))
         assert error is None, "the next run has a fresh process"
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_whether_it_was_killed_there_does_not_depend_on_a_text(
+    killed: bool, plain: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C++ code can throw any text, and the first line of the error repeats it."""
+    with served(plain) as there:
+        controller = client(plain, there.endpoint, tmp_path).fresh()
+        if killed:
+            os.kill(int(there.said[0].rpartition(" ")[2]), signal.SIGKILL)
+        else:
+            thrown = ControllerError("the C++ code threw 'it was ended by SIGKILL' in its step")
+            monkeypatch.setattr("hitl.worker.process.Worker.why_gone", lambda _: thrown)
+        with pytest.raises(ControllerError, match="was ended by SIGKILL"):
+            stepped(controller, 1, 0.0 if killed else FAULTS.index("null"))
+        assert controller.environment is killed
+        controller.close()
 
 
 def test_an_endless_step_there_is_ended_there(plain: Build, tmp_path: Path) -> None:

@@ -162,4 +162,7 @@ def test_a_result_in_words(how: dict[str, Any], verdict: str, rows: str) -> None
     found = SignalResult("x", **how)
     assert (found.verdict, found.cells()[2]) == (verdict, rows)
     assert found.empty is (verdict == "nothing to compare")
+    outcome = "undecided" if found.empty else "passed" if verdict.startswith("ok") else "failed"
+    told = found.to_json()
+    assert (told["ok"], told["outcome"]) == (outcome == "passed", outcome)
     assert found.to_json()["rows_there"] == how.get("there", 0)

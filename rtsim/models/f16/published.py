@@ -52,12 +52,12 @@ class Comparison(Judged):
 
     def _judge(self) -> Outcome:
         """Failed beyond the allowed difference; undecided if the recording is too short."""
-        if not self.ok:
+        if not self.within:
             return Outcome.FAILED
         return Outcome.PASSED if self.enough else Outcome.UNDECIDED
 
     @property
-    def ok(self) -> bool:
+    def within(self) -> bool:
         """True if no difference is too large; also true of a recording that is too short."""
         return self.worst <= self.allowed
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import click
+from rtsim.cli.options import parse_settings
 
 from hitl.building.build import Build, build
 from hitl.cli.common import parse_controllers
@@ -20,10 +21,8 @@ from hitl.stimuli.errors import StimuliError
 from hitl.stimuli.file import MARK, beside
 from hitl.stimuli.generating import RUNS, STEPS, Generated, Limits, generate
 from hitl.stimuli.ranges import Table
-from rtsim.cli.common import NO, json_option, reports_errors, show_result
-from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
-from rtsim.cli.settings import parse_settings
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.compiling import announced

@@ -12,9 +12,9 @@ from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 
 from rtsim import Scenario
-from rtsim.models.dryden import dryden, scales
 from rtsim.models.f16.scenario import scenario as f16
 from rtsim.models.units import FT
+from rtsim.models.wind import dryden, scales
 from rtsim.testing.determinism import trace_of
 
 Array = NDArray[np.float64]

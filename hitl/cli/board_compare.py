@@ -11,7 +11,7 @@ from hitl.boards.known import BOARDS, board_named
 from hitl.comparison.of_boards import OfBoards, OnOneBoard, on_boards, random_inputs
 from hitl.interface import load_interface
 from rtsim.cli.common import json_option, reports_errors, show_result
-from rtsim.cli.tables import Column, console, print_table
+from rtsim.cli.terminal import Column, console, print_table
 
 COLUMNS = (
     Column("board"), Column("step, median", number=True), Column("step, max", number=True),

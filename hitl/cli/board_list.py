@@ -11,7 +11,7 @@ from hitl.firmware.compiling import NoTools
 from hitl.firmware.tools import Tools
 from hitl.protocol.line import offered
 from rtsim.cli.common import json_option, reports_errors, show_result
-from rtsim.cli.tables import Column, console, print_table
+from rtsim.cli.terminal import Column, console, print_table
 
 READY = "ready"
 

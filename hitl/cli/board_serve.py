@@ -17,8 +17,7 @@ from hitl.boards.paced import PacedBoard, Status
 from hitl.boards.urls import parse_url
 from hitl.cli.images import controller_option, firmware_option, image_for
 from hitl.protocol.line import BaudRate, nominal
-from rtsim.cli.common import reports_errors
-from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.common import reports_errors, sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
 from rtsim.core.clock import Wake
 

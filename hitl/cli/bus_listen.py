@@ -9,8 +9,7 @@ import click
 
 from hitl.buses.traffic import Layout, Traffic
 from hitl.buses.urls import open_frame_link, parse_frame_url
-from rtsim.cli.common import NO, json_option, reports_errors, show_result
-from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.components.frames import FrameError, read_frames
 from rtsim.components.frames.contract import hexadecimal
 from rtsim.core.clock import stopwatch

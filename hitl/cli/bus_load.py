@@ -9,9 +9,8 @@ import click
 
 from hitl.cli.bus_check import milliseconds
 from rtsim.cli.common import NO, json_option, reports_errors, show_result
-from rtsim.cli.completion import scenario_names, setting_names
-from rtsim.cli.settings import parse_settings
-from rtsim.cli.tables import Column, console, print_table
+from rtsim.cli.options import parse_settings, scenario_names, setting_names
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.can_analysis import PeriodicFrame, worst_latencies
 from rtsim.components.can_bus import CanFrame, arbitration
 from rtsim.components.frames.contract import hexadecimal

@@ -10,7 +10,7 @@ import click
 from hitl.building.build import FLAGS
 from hitl.cli.common import link_option
 from rtsim.cli.common import json_option, reports_errors, show_result
-from rtsim.cli.trust import trust_option
+from rtsim.cli.options import trust_option
 
 
 @click.command()

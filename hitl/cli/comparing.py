@@ -14,10 +14,10 @@ from hitl.comparison.back_to_back import BackToBack, Ladder, ProgressWatch
 from hitl.comparison.tolerances import one_after_the_other
 from hitl.results.files import check_result
 from rtsim.cli.common import NO, F
-from rtsim.cli.faults import faults_option
 from rtsim.cli.latency import latency_option
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import tolerances
+from rtsim.cli.summary import faults_option
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.record.verdict import Tolerance, tolerance_of

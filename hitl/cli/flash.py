@@ -23,8 +23,7 @@ from hitl.protocol.errors import SilentBoard
 from hitl.protocol.line import BaudRate
 from hitl.protocol.messages import HelloReply
 from hitl.testing.link_trial import meet
-from rtsim.cli.common import json_option, reports_errors, show_result
-from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.common import json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
 
 _BOOT_BAUD = DEFAULT_BOARD.flasher.baud if DEFAULT_BOARD.flasher else None

@@ -20,10 +20,9 @@ from hitl.stimuli.errors import StimuliError
 from hitl.stimuli.file import MARK, beside
 from hitl.stimuli.generating import RUNS, STEPS, Generated, Limits, generate
 from hitl.stimuli.ranges import Table
-from rtsim.cli.common import NO, json_option, reports_errors, show_result
-from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
+from rtsim.cli.options import parse_settings
 from rtsim.cli.progress import ProgressLine
-from rtsim.cli.settings import parse_settings
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.compiling import announced

@@ -19,7 +19,7 @@ from hitl.rigs.rig import Rig, RigBusFault
 from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.run_options import RunOptions, run_options
 from rtsim.cli.running import run_command
-from rtsim.cli.tables import Column, console, print_table
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.controller_task import LATE_POLICIES, ControllerTask
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName

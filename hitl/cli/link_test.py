@@ -25,8 +25,7 @@ from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
 from hitl.protocol.verdicts import of_board
 from hitl.testing.link_trial import LinkTrial, meet, try_link
-from rtsim.cli.common import NO, json_option, reports_errors, show_result
-from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
 from rtsim.core.clock import stopwatch
 

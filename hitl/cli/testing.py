@@ -30,14 +30,13 @@ from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
 from hitl.stimuli.errors import StimuliError
 from hitl.stimuli.file import Stimuli, stimuli_of
-from rtsim.cli.common import FAILED, json_option, reports_errors, show_result
-from rtsim.cli.faults import note_lines
-from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.common import FAILED, json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
+from rtsim.cli.options import parse_settings
 from rtsim.cli.progress import ProgressLine
-from rtsim.cli.segments import open_recorder
-from rtsim.cli.settings import parse_settings
-from rtsim.cli.tables import console
+from rtsim.cli.running import open_recorder
+from rtsim.cli.summary import note_lines
+from rtsim.cli.terminal import console
 from rtsim.core.errors import UnknownName
 from rtsim.equations.compiling import announced
 from rtsim.scenario.loading import load_scenario

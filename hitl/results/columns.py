@@ -10,7 +10,7 @@ from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
 from hitl.comparison.stimulated import Stimulated
 from hitl.comparison.verdict import BackToBack
-from rtsim.cli.tables import Column
+from rtsim.cli.terminal import Column
 from rtsim.core.outcome import Outcome
 from rtsim.record.verdict import SignalResult, short
 

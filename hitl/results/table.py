@@ -22,8 +22,8 @@ from hitl.results.columns import (
 from hitl.results.faults import faults_of, notes
 from hitl.results.target import bars, facts, last_of, targets_of
 from hitl.results.warnings import warnings_of
-from rtsim.cli.faults import COLUMNS as FAULT_COLUMNS
-from rtsim.cli.tables import Column, fitted
+from rtsim.cli.summary import COLUMNS as FAULT_COLUMNS
+from rtsim.cli.terminal import Column, fitted
 
 MOST = 12
 """Most closed-loop signals to show if all agree; twice as many if some fail."""

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from rtsim.blocks.algebra import Expression, Gain, Product, Quantiser, Saturation, Sum
 from rtsim.blocks.block import Block, Equations, InputDelay, Port, When, Wire
-from rtsim.blocks.continuous import Differential, Integrator
-from rtsim.blocks.control import PID, SampledPID
+from rtsim.blocks.continuous import Differential, Integrator, TransportDelay
 from rtsim.blocks.diagram import Diagram
 from rtsim.blocks.linear import StateSpace, TransferFunction
 from rtsim.blocks.sampled import (
+    PID,
     FirstOrderHold,
     LevelCrossing,
     PeriodicSampler,
+    SampledPID,
     Sampler,
     UnitDelay,
     ZeroOrderHold,
@@ -30,7 +31,6 @@ from rtsim.blocks.sources import (
     Step,
     Waveform,
 )
-from rtsim.blocks.transport import TransportDelay
 
 __all__ = [
     "PID",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rtsim.blocks import units
+from rtsim.blocks import block
 from rtsim.blocks.block import (
     BEGIN,
     Block,
@@ -48,7 +48,7 @@ class Memoryless(Block):
 
     def unit_of(self, wires: Sequence[Wire]) -> str:  # noqa: ARG002
         """Return the unit of the output."""
-        return units.ANY
+        return block.ANY
 
     def check(self, name: str, wires: Wires) -> None:
         sizes = {port.name: wires[port.name].size for port in self.inputs}
@@ -81,7 +81,7 @@ class Gain(Memoryless):
     """
 
     gain: float = 1.0
-    unit: str = units.ANY
+    unit: str = block.ANY
     inputs = _inputs(("u",))
 
     @property
@@ -89,7 +89,7 @@ class Gain(Memoryless):
         return f"× {self.gain:g}"
 
     def unit_of(self, wires: Sequence[Wire]) -> str:
-        return units.times(wires[0].unit, self.unit)
+        return block.times(wires[0].unit, self.unit)
 
     def equations(self, wires: Wires) -> Equations:
         parameters = Signals(Signal("gain", self.unit, initial=self.gain))
@@ -110,14 +110,14 @@ class Sum(Memoryless):
         return " ".join(self.signs)
 
     def unit_of(self, wires: Sequence[Wire]) -> str:
-        return next((w.unit for w in wires if w.unit != units.ANY), units.ANY)
+        return next((w.unit for w in wires if w.unit != block.ANY), block.ANY)
 
     def check(self, name: str, wires: Wires) -> None:
         super().check(name, wires)
         known = {p.name: wires[p.name].unit for p in self.inputs}
         wanted = self.unit_of([wires[p.name] for p in self.inputs])
         for port, unit in known.items():
-            if not units.same(unit, wanted):
+            if not block.same(unit, wanted):
                 raise ScenarioError(
                     f"{name} cannot add {wanted} and {unit} ({port}); wires do not convert units. "
                     "Put a Gain with the unit of the conversion before this input"
@@ -142,9 +142,9 @@ class Product(Memoryless):
         return " ".join(self.signs.replace("*", "×"))
 
     def unit_of(self, wires: Sequence[Wire]) -> str:
-        out = wires[0].unit if self.signs[0] == "*" else units.ANY
+        out = wires[0].unit if self.signs[0] == "*" else block.ANY
         for sign, wire in zip(self.signs[1:], wires[1:], strict=True):
-            out = units.times(out, wire.unit, 1 if sign == "*" else -1)
+            out = block.times(out, wire.unit, 1 if sign == "*" else -1)
         return out
 
     def equations(self, wires: Wires) -> Equations:
@@ -163,7 +163,7 @@ class Expression(Memoryless):
     it.  Use a LevelCrossing or a Quantiser for a jump.
     """
 
-    def __init__(self, function: Function, unit: str = units.ANY) -> None:
+    def __init__(self, function: Function, unit: str = block.ANY) -> None:
         plain = getattr(function, "py_func", function)
         if not inspect.isfunction(plain):
             raise ScenarioError(

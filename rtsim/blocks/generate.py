@@ -7,11 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rtsim.blocks.events import Events, Node
-from rtsim.blocks.flat import Flat, flatten
+from rtsim.blocks.flat import Flat, algebraic_loop, evaluation_order, find_loop, flatten, reachable
 from rtsim.blocks.layout import Layout, PlacedBlock
-from rtsim.blocks.loops import algebraic_loop, evaluation_order, find_loop, reachable
-from rtsim.blocks.source import FunctionBody, function, functions, module
-from rtsim.blocks.text import needed_for, plain_values, renamed, statements
+from rtsim.blocks.source import (
+    FunctionBody,
+    function,
+    functions,
+    module,
+    needed_for,
+    plain_values,
+    renamed,
+    statements,
+)
 from rtsim.blocks.wiring import WiredBlocks
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals

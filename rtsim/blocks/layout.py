@@ -10,7 +10,7 @@ from typing import Any
 
 from rtsim.blocks.block import Equations, InputDelay
 from rtsim.blocks.flat import Flat, FlatBlock
-from rtsim.blocks.text import (
+from rtsim.blocks.source import (
     Element,
     Statement,
     check_form,

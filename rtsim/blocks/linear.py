@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rtsim.blocks import units
+from rtsim.blocks import block
 from rtsim.blocks.block import (
     Block,
     Equations,
@@ -23,9 +23,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Period
 from rtsim.equations.model import Timer
-from rtsim.linear.foreign import is_foreign, is_fraction, period_of, polynomials
 from rtsim.linear.state_space import StateSpace as LinearSystem
-from rtsim.linear.state_space import matrix_of
+from rtsim.linear.state_space import is_foreign, is_fraction, matrix_of, period_of, polynomials
 
 
 class StateSpace(Block):
@@ -48,8 +47,8 @@ class StateSpace(Block):
         d: object = 0.0,
         *,
         initial: Sequence[float] | float = 0.0,
-        input_unit: str = units.ANY,
-        unit: str = units.ANY,
+        input_unit: str = block.ANY,
+        unit: str = block.ANY,
     ) -> None:
         self.system = _system(a, b, c, d)
         n, (rows, columns) = len(self.system.a), self.system.d.shape
@@ -131,7 +130,7 @@ def _system(a: object, b: object, c: object, d: object) -> LinearSystem:
 def _unit(signals: Signals, given: str) -> str:
     """Return ``given``, or the unit that all ``signals`` have."""
     found = {s.unit for s in signals}
-    return found.pop() if given == units.ANY and len(found) == 1 else given
+    return found.pop() if given == block.ANY and len(found) == 1 else given
 
 
 class TransferFunction(StateSpace):
@@ -149,8 +148,8 @@ class TransferFunction(StateSpace):
         numerator: Numbers | object,
         denominator: Numbers | None = None,
         *,
-        input_unit: str = units.ANY,
-        unit: str = units.ANY,
+        input_unit: str = block.ANY,
+        unit: str = block.ANY,
     ) -> None:
         period = None
         if denominator is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rtsim.blocks import units
+from rtsim.blocks import block
 from rtsim.blocks.block import Block, Equations, Numbers, Port, When, numbers, shape, start
 from rtsim.blocks.block import Wires as _Wires
 from rtsim.core.errors import ScenarioError
@@ -18,7 +18,7 @@ from rtsim.equations.model import Timer
 class Source(Block):
     """Base class of sources: one output ``y`` with one element."""
 
-    unit: str = units.ANY
+    unit: str = block.ANY
 
     @property
     def outputs(self) -> tuple[Port, ...]:  # type: ignore[override]
@@ -45,7 +45,7 @@ class Constant(Source):
     """A constant of one or several elements; the constant is a parameter of the model."""
 
     value: Numbers = 0.0
-    unit: str = units.ANY
+    unit: str = block.ANY
 
     @property
     def outputs(self) -> tuple[Port, ...]:  # type: ignore[override]
@@ -70,7 +70,7 @@ class Step(Source):
     time: Duration = 0
     before: float = 0.0
     after: float = 1.0
-    unit: str = units.ANY
+    unit: str = block.ANY
 
     @property
     def label(self) -> str:
@@ -91,7 +91,7 @@ class Ramp(Source):
     slope: float = 1.0
     time: Duration = 0
     initial: float = 0.0
-    unit: str = units.ANY
+    unit: str = block.ANY
 
     @property
     def label(self) -> str:
@@ -99,7 +99,7 @@ class Ramp(Source):
 
     def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
         begins = declared_ns(self.time, "time of a ramp")
-        slope = Signal("slope", units.times(self.unit, "s", -1), initial=self.slope)
+        slope = Signal("slope", block.times(self.unit, "s", -1), initial=self.slope)
         return _switched(
             begins,
             Signals(*self.numbers(initial=self.initial), slope),
@@ -118,7 +118,7 @@ class Sine(Source):
     frequency: float = 1.0
     phase: float = 0.0
     bias: float = 0.0
-    unit: str = units.ANY
+    unit: str = block.ANY
 
     @property
     def label(self) -> str:
@@ -148,7 +148,7 @@ class SquareClock(Source):
     high: float = 1.0
     offset: Duration = 0
     width: Duration | None = None
-    unit: str = units.ANY
+    unit: str = block.ANY
 
     @property
     def label(self) -> str:
@@ -183,7 +183,7 @@ class Waveform(Source):
         samples: Numbers,
         step: Duration | Period,
         interpolation: str = "linear",
-        unit: str = units.ANY,
+        unit: str = block.ANY,
     ) -> None:
         if interpolation not in ("linear", "hermite"):
             raise ScenarioError(
@@ -233,7 +233,7 @@ class Noise(Source):
     deviation: float = 1.0
     period: Duration | Period = 0.01
     mean: float = 0.0
-    unit: str = units.ANY
+    unit: str = block.ANY
 
     @property
     def label(self) -> str:
@@ -282,7 +282,7 @@ class EventClock(_Events):
     period: Duration | Period = 1
     offset: Duration = 0
     value: float = 1.0
-    unit: str = units.ANY
+    unit: str = block.ANY
 
     @property
     def label(self) -> str:
@@ -301,7 +301,7 @@ class EventAt(_Events):
 
     time: Duration = 0
     value: float = 1.0
-    unit: str = units.ANY
+    unit: str = block.ANY
 
     @property
     def label(self) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from rtsim.cli.commands import reader_gone
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.output import reader_gone
 from rtsim.cli.telemetry import telemetry_line
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.gateway.client import At, Run, connected, runs

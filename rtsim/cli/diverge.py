@@ -10,10 +10,10 @@ import click
 from rich.console import Console
 
 from rtsim.cli.common import json_option, reports_errors, show_result
+from rtsim.cli.options import trust_options
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import say_cut_off
-from rtsim.cli.tables import Column, console, print_table
-from rtsim.cli.trust import trust_options
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import to_ns
 from rtsim.record.ending import CUT_OFF

@@ -8,8 +8,8 @@ import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rtsim.cli.common import FAILED, json_option, reports_errors, with_outcome
-from rtsim.cli.json_text import layout
-from rtsim.cli.tables import console
+from rtsim.cli.common import _json_text as layout
+from rtsim.cli.terminal import console
 from rtsim.timing.doctor import examine
 from rtsim.timing.scheduling import SchedulingRequest
 

@@ -16,17 +16,22 @@ from rtsim.cli.common import INTERRUPTED, json_option, reports_errors, show_resu
 from rtsim.cli.fly import external_input_of, measured
 from rtsim.cli.run_options import FOR_A_PERSON, RunOptions
 from rtsim.cli.running import run_command
-from rtsim.cli.tables import Column, console, print_table
 from rtsim.cli.tasks import print_findings
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.cli.window import HERE, Viewable, Viewed, place_options
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.engine.trace import COMMAND
-from rtsim.models.piloting.experiments.folder import ExperimentFolder
-from rtsim.models.piloting.experiments.plan import Experiment, Trial, read_experiment
-from rtsim.models.piloting.experiments.questions import Answer, Question
-from rtsim.models.piloting.experiments.table import write_table
-from rtsim.models.piloting.flying import SCRIPT
+from rtsim.models.piloting.experiment import (
+    Answer,
+    Experiment,
+    ExperimentFolder,
+    Question,
+    Trial,
+    read_experiment,
+    write_table,
+)
 from rtsim.models.piloting.task import pinned, task_named
+from rtsim.models.piloting.task_setup import SCRIPT
 from rtsim.pilot.flights import FLOWN_AS, Flyable
 from rtsim.pilot.launching import Window
 from rtsim.record.reading import Recording

@@ -12,13 +12,20 @@ from typing import Any
 import click
 
 from rtsim.cli.common import json_option, reports_errors
-from rtsim.cli.flightgear import OutsideWindow, flightgear_options
 from rtsim.cli.run_options import RunOptions, person_options
 from rtsim.cli.running import run_command
-from rtsim.cli.tables import console
 from rtsim.cli.tasks import print_findings
-from rtsim.cli.window import HERE, Viewable, Viewed, place_options, quiet_option
-from rtsim.cli.window_figures import what_became_of
+from rtsim.cli.terminal import console
+from rtsim.cli.window import (
+    HERE,
+    OutsideWindow,
+    Viewable,
+    Viewed,
+    flightgear_options,
+    place_options,
+    quiet_option,
+    what_became_of,
+)
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.models.piloting.findings import Findings

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rtsim.cli.common import json_option, reports_errors, show_result
-from rtsim.cli.tables import console
+from rtsim.cli.terminal import console
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.engine.faults.reading import MOST_FAULTS

@@ -12,7 +12,7 @@ import click
 
 from rtsim.cli.common import json_option, reports_errors, seconds, show_result
 from rtsim.cli.progress import ProgressLine
-from rtsim.cli.tables import Column, console, print_table
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S, to_ns

@@ -11,10 +11,7 @@ from typing import Any
 
 import click
 
-from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors
-from rtsim.cli.discrete_outputs import outputs_at_end, print_outputs
-from rtsim.cli.flightgear import OutsideWindow, flightgear_options
 from rtsim.cli.latency import (
     Given,
     allowed,
@@ -24,12 +21,21 @@ from rtsim.cli.latency import (
     parse_latencies,
     print_latencies,
 )
-from rtsim.cli.run_options import FOR_A_PERSON, RunOptions, optional_run_options
+from rtsim.cli.options import trust_options
+from rtsim.cli.run_options import FOR_A_PERSON, GoingOn, RunOptions, optional_run_options
 from rtsim.cli.running import run_command
-from rtsim.cli.summary import RunSummary
-from rtsim.cli.trust import trust_options
-from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, typed, viewer
-from rtsim.cli.window_figures import told_of
+from rtsim.cli.summary import RunSummary, outputs_at_end, print_outputs
+from rtsim.cli.window import (
+    OutsideWindow,
+    Viewable,
+    Viewed,
+    flightgear_options,
+    place_options,
+    quiet_option,
+    told_of,
+    typed,
+    viewer,
+)
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window

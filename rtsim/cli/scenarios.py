@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.tables import Column, console, print_table
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.scenario.loading import find_maker, known_scenarios
 
 

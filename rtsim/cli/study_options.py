@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import F
-from rtsim.cli.completion import setting_names
-from rtsim.cli.settings import parse_settings
+from rtsim.cli.options import parse_settings, setting_names
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs import Design, MonteCarlo, design_of_text
 from rtsim.studies.plan import find_study

@@ -9,7 +9,7 @@ import click
 
 from rtsim.cli.common import json_option, reports_errors, show_json, show_result
 from rtsim.cli.recordings import say_cut_off
-from rtsim.cli.tables import Column, console, print_table
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.models.piloting.findings import Findings
 from rtsim.models.piloting.task import known_tasks, measure, task_named
 from rtsim.record.reading import Recording

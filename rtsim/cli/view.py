@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from rtsim.cli.common import reports_errors
-from rtsim.cli.keyboard import is_terminal
+from rtsim.cli.terminal import is_terminal
 from rtsim.cli.window import is_place, quiet_option, window_options
 from rtsim.core.errors import ScenarioError
 from rtsim.core.net.keys import CLIENT, Keys

@@ -11,14 +11,12 @@ from rtsim.core.face import face
 
 if TYPE_CHECKING:
     from rtsim.linear.crossings import Margins, margins
-    from rtsim.linear.linearising import linearise
-    from rtsim.linear.loops import Loop, open_loop
+    from rtsim.linear.linearising import Loop, linearise, open_loop
     from rtsim.linear.state_space import Pole, StateSpace
     from rtsim.linear.trimming import Trim, trim
 
 _HOMES = {
-    "rtsim.linear.linearising": ("linearise",),
-    "rtsim.linear.loops": ("Loop", "open_loop"),
+    "rtsim.linear.linearising": ("Loop", "linearise", "open_loop"),
     "rtsim.linear.crossings": ("Margins", "margins"),
     "rtsim.linear.state_space": ("Pole", "StateSpace"),
     "rtsim.linear.trimming": ("Trim", "trim"),

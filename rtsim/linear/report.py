@@ -12,8 +12,7 @@ from rtsim.core.tag import NS_PER_S, Duration, Period, to_ns
 from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.linear.crossings import Margins, margins
-from rtsim.linear.linearising import linear_plant
-from rtsim.linear.loops import DelayMargin, Loop, loop_of
+from rtsim.linear.linearising import DelayMargin, Loop, linear_plant, loop_of
 from rtsim.linear.points import plant_of, point_in, system_at
 from rtsim.linear.state_space import StateSpace
 from rtsim.scenario.scenario import Scenario

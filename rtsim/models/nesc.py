@@ -26,9 +26,9 @@ from rtsim.models.body import (
     air_flow,
     describe,
     drawn,
+    initial_state,
     normalise_attitude,
 )
-from rtsim.models.initial import initial_state
 from rtsim.models.units import DEG, FT, SLUG, SLUG_FT2
 from rtsim.models.wind import air_moves, air_velocity, describe_in_air, in_moving_air
 from rtsim.scenario.scenario import Scenario

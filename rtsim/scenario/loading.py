@@ -26,7 +26,7 @@ BUILT_IN = {
     "ball": "rtsim.models.ball:scenario",
     "fox-and-rabbit": "rtsim.models.chase:scenario",
     "f16": "rtsim.models.f16.scenario:scenario",
-    "f16-by-hand": "rtsim.models.f16.piloted:scenario",
+    "f16-by-hand": "rtsim.models.f16.piloted_scenario:scenario",
     "job-shop": "rtsim.models.job_shop:scenario",
     "life": "rtsim.models.life:scenario",
     "machine-shop": "rtsim.models.machine_shop:scenario",

@@ -9,7 +9,7 @@ import pygame
 from numpy.typing import NDArray
 
 from rtsim.core.signals import Signals
-from rtsim.models.f16.piloted import RUNWAY
+from rtsim.models.f16.piloted_scenario import RUNWAY
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.pacing import VideoFrames

@@ -10,17 +10,20 @@ from published import Columns
 
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Model
-from rtsim.models.f16.cases import F16Case
-from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
-from rtsim.models.f16.guidance import (
+from rtsim.models.f16.controller import (
     CIRCLE_PARAMETERS,
     COURSE_INPUTS,
     COURSE_PARAMETERS,
     GUIDANCE_INPUTS,
+    LAW_INPUTS,
+    LAW_OUTPUTS,
+    LAW_PARAMETERS,
     circle,
+    control_law,
     course,
 )
 from rtsim.models.f16.plant import F16
+from rtsim.models.f16.scenario import F16Case
 
 
 class Pilot:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from rtsim.linear import StateSpace, linearise
-from rtsim.models.f16.cases import case
 from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
 from rtsim.models.f16.plant import F16
+from rtsim.models.f16.scenario import case
 
 Matrix = NDArray[np.float64]
 COMMANDS = LAW_OUTPUTS.size

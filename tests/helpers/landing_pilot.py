@@ -10,8 +10,8 @@ import numpy as np
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel, bind
+from rtsim.models.f16.aircraft import FLOWN
 from rtsim.models.f16.by_wire import STICK
-from rtsim.models.f16.flown import FLOWN
 from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, along_runway, local
 from rtsim.models.units import DEG, KT
 from rtsim.record.memory_recorder import Recorder

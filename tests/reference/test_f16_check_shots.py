@@ -13,8 +13,8 @@ from rtsim.models.f16.aerodynamics import (
     NASA_SIDESLIP,
     NASA_SURFACES,
     coefficients,
+    thrust_lbf,
 )
-from rtsim.models.f16.propulsion import thrust_lbf
 
 SPAN_FT, CHORD_FT = 30.0, 11.32
 AERODYNAMIC = records("f16_aero_shots")

@@ -17,8 +17,8 @@ from published import Columns, trajectory
 
 from rtsim.core.signals import Vector
 from rtsim.models.body import accelerate, air_flow
-from rtsim.models.f16.cases import NAMES, SUBSONIC, case, trimmed
 from rtsim.models.f16.plant import F16, PARAMETERS, loads
+from rtsim.models.f16.scenario import NAMES, SUBSONIC, case, trimmed
 from rtsim.models.units import FT, KT
 
 # altitude ft, yaw, pitch, roll deg, airspeed ft/s

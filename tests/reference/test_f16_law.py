@@ -11,8 +11,15 @@ import pytest
 from published import groups, records
 
 from rtsim.core.signals import Vector
-from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
-from rtsim.models.f16.guidance import CIRCLE_PARAMETERS, circle, course
+from rtsim.models.f16.controller import (
+    CIRCLE_PARAMETERS,
+    LAW_INPUTS,
+    LAW_OUTPUTS,
+    LAW_PARAMETERS,
+    circle,
+    control_law,
+    course,
+)
 
 
 def surfaces(inputs: Vector, **parameters: float) -> Vector:

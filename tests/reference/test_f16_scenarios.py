@@ -13,8 +13,7 @@ from published import FIGURES
 
 from rtsim.cli import main as rtsim_command
 from rtsim.core.errors import RecordingError, UnknownName
-from rtsim.models.f16.published import Comparison, compare_with_nasa
-from rtsim.models.f16.trajectories import published_rows
+from rtsim.models.f16.published import Comparison, compare_with_nasa, published_rows
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of

@@ -23,8 +23,7 @@ from published import FIGURES
 
 from hitl.comparison.back_to_back import back_to_back
 from hitl.controllers.sil import SilController
-from rtsim.models.f16.published import compare_with_nasa
-from rtsim.models.f16.trajectories import published_rows
+from rtsim.models.f16.published import compare_with_nasa, published_rows
 from rtsim.record.comparison import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario

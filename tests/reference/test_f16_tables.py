@@ -14,15 +14,15 @@ import pytest
 from published import Table, tables
 
 from rtsim.models.f16.aerodynamics import (
+    _DATA,
     BOOK_SIDESLIP,
     BOOK_SURFACES,
     DEGREES_PER_RADIAN,
     NASA_SIDESLIP,
     NASA_SURFACES,
     coefficients,
+    thrust_lbf,
 )
-from rtsim.models.f16.data import _DATA
-from rtsim.models.f16.propulsion import thrust_lbf
 
 AERO, PROP, BOOK = (tables(f"f16_{name}_tables") for name in ("aero", "prop", "book"))
 NASA, PRINTED = (NASA_SIDESLIP, NASA_SURFACES), (BOOK_SIDESLIP, BOOK_SURFACES)

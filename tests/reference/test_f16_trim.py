@@ -14,9 +14,9 @@ import pytest
 
 from rtsim.core.errors import ModelError
 from rtsim.linear import linearise
-from rtsim.models.f16.cases import CONDITIONS, SUBSONIC, FlightCondition, case, trimmed
-from rtsim.models.f16.piloted import scenario as by_hand
+from rtsim.models.f16.piloted_scenario import scenario as by_hand
 from rtsim.models.f16.plant import F16
+from rtsim.models.f16.scenario import CONDITIONS, SUBSONIC, FlightCondition, case, trimmed
 from rtsim.models.f16.trim import Trim, bound_f16, trim
 from rtsim.models.units import FT
 

@@ -19,7 +19,7 @@ from rtsim.blocks import (
     Sum,
     TransferFunction,
     ZeroOrderHold,
-    units,
+    block,
 )
 from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
 
@@ -245,6 +245,6 @@ def test_sizes_have_a_kind_of_error() -> None:
     ],
 )
 def test_units_multiply(a: str, b: str, power: int, product: str) -> None:
-    assert units.times(a, b, power) == product
-    assert units.same("W", "J/s")
-    assert not units.same("deg", "rad")
+    assert block.times(a, b, power) == product
+    assert block.same("W", "J/s")
+    assert not block.same("deg", "rad")

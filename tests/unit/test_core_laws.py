@@ -19,8 +19,7 @@ from hitl.building.build import build
 from hitl.interface import load_interface
 from rtsim.components.controller import PythonController
 from rtsim.core.tag import Tag
-from rtsim.models.f16.cases import case
-from rtsim.models.f16.scenario import autopilot
+from rtsim.models.f16.scenario import autopilot, case
 from rtsim.models.pid import pid_controller
 from rtsim.models.unstable import controller as unstable_controller
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from rtsim.cli import main
-from rtsim.cli.json_text import layout
+from rtsim.cli.common import _json_text as layout
 from rtsim.core.errors import ScenarioError
 from rtsim.testing import FakeClock
 from rtsim.timing import doctor

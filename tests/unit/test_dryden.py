@@ -22,9 +22,8 @@ from rtsim import Scenario
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
 from rtsim.equations.compiling import plainly
-from rtsim.models import dryden as module
-from rtsim.models.dryden import DRYDEN_OUTPUTS, dryden, high_intensity, mean_wind, scales
-from rtsim.models.wind import AIR_INPUTS
+from rtsim.models import wind as module
+from rtsim.models.wind import AIR_INPUTS, DRYDEN_OUTPUTS, dryden, high_intensity, mean_wind, scales
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate

@@ -13,10 +13,14 @@ from click.testing import CliRunner
 
 from rtsim.cli.main import main
 from rtsim.core.errors import RecordingError, RtsimError, ScenarioError
-from rtsim.models.piloting.experiments.folder import ExperimentFolder
-from rtsim.models.piloting.experiments.order import orders, williams
-from rtsim.models.piloting.experiments.plan import experiment_of, read_experiment
-from rtsim.models.piloting.experiments.questions import Question
+from rtsim.models.piloting.experiment import (
+    ExperimentFolder,
+    Question,
+    experiment_of,
+    orders,
+    read_experiment,
+    williams,
+)
 
 FILE = """
 scenario = "tracking"

@@ -18,9 +18,9 @@ from rtsim.core.signals import Vector
 from rtsim.equations.earth import EARTH_RATE
 from rtsim.equations.model import Guard
 from rtsim.models.atmosphere import standard_atmosphere
-from rtsim.models.f16 import gear
+from rtsim.models.f16 import aircraft
 from rtsim.models.f16.aerodynamics import AREA
-from rtsim.models.f16.flown import FLOWN, drag_rise
+from rtsim.models.f16.aircraft import FLOWN, drag_rise
 from rtsim.models.f16.plant import STANDARD_GRAVITY
 from rtsim.models.f16.trim import bound_f16
 from rtsim.models.terrain import HIGHEST, along_runway, cover, ground_grid, local, terrain
@@ -87,9 +87,9 @@ def test_runway_and_approach_are_flat_and_the_grid_is_the_terrain() -> None:
 
 def test_each_leg_carries_its_share_at_rest() -> None:
     """The moments of the legs about the centre of mass are in balance."""
-    pitch, height = gear.resting(WEIGHT)
+    pitch, height = aircraft.resting(WEIGHT)
     plane = math.sin(pitch), 0.0, -math.cos(pitch), height
-    loads = gear.gear_loads(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, plane, True, 0.0, 0.0, 50.0)
+    loads = aircraft.gear_loads(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, plane, True, 0.0, 0.0, 50.0)
     fx, fy, fz, mx, my, mz, nose, main = loads
     assert math.hypot(fx, fz) == pytest.approx(WEIGHT, rel=1e-3)
     assert (fy, mx, mz) == pytest.approx((0.0, 0.0, 0.0), abs=1e-6)
@@ -112,13 +112,13 @@ def test_friction_is_that_of_its_source_and_against_the_motion(
     ahead: float, side: float, brake: float, wanted: tuple[float, float]
 ) -> None:
     """Coefficients of JSBSim's F-16: 0.02 rolling, 0.5 braked, 0.8 sideways."""
-    found = gear.tyre(ahead, side, 1000.0, 0.02, brake)
+    found = aircraft.tyre(ahead, side, 1000.0, 0.02, brake)
     assert (found[0] / 1000.0, found[1] / 1000.0) == pytest.approx(wanted, abs=2e-3)
 
 
 def test_the_friction_never_exceeds_the_grip() -> None:
     for ahead, side in ((10.0, 10.0), (80.0, 40.0), (0.1, 0.3)):
-        assert math.hypot(*gear.tyre(ahead, side, 1000.0, 0.1, 1.0)) <= 800.0 + 1e-9
+        assert math.hypot(*aircraft.tyre(ahead, side, 1000.0, 0.1, 1.0)) <= 800.0 + 1e-9
 
 
 def test_drag_rises_as_in_its_source() -> None:
@@ -249,13 +249,13 @@ def test_a_hard_landing_breaks_the_gear() -> None:
 def test_the_gear_bears_the_limit_of_its_specification(wheels: float, broken: bool) -> None:
     """10 ft/s is 3.05 m/s, the limit of MIL-A-8862; one leg alone, half the mass, lift = weight."""
     mass, most, pressed, speed = 0.5 * WEIGHT / STANDARD_GRAVITY * 0.76, 0.0, 0.0, wheels
-    k, c, h = float(gear._SPRING[1]), float(gear._DAMPER[1]), 1e-4
+    k, c, h = float(aircraft._SPRING[1]), float(aircraft._DAMPER[1]), 1e-4
     while speed > 0.0:
         speed -= h * (k * pressed + c * speed) / mass
         pressed += h * speed
         most = max(most, pressed)
     print(wheels, most)
-    assert (most > gear.STROKE) == broken
+    assert (most > aircraft.STROKE) == broken
 
 
 def test_wind_and_gusts_act_on_the_ground() -> None:

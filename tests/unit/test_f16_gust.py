@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rtsim.models.f16.dispersed import study
-from rtsim.models.f16.gust import gust_shape
+from rtsim.models.f16.plant import gust_shape
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario

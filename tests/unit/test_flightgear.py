@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli import main
-from rtsim.cli.flightgear import OutsideWindow
+from rtsim.cli.window import OutsideWindow
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signals
 from rtsim.models.body import drawn

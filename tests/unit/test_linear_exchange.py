@@ -19,8 +19,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Period
 from rtsim.linear import linearise, margins, open_loop
-from rtsim.models.f16.cases import case
 from rtsim.models.f16.plant import F16
+from rtsim.models.f16.scenario import case
 from rtsim.models.unstable import scenario as unstable
 from rtsim.testing.determinism import trace_of
 

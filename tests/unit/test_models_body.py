@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from rtsim.core.signals import Vector
 from rtsim.equations.earth import EARTH_RATE
 from rtsim.equations.model import bind
-from rtsim.models.body import BODY_OUTPUTS, BODY_STATES, direction_cosines, normalise_attitude
-from rtsim.models.initial import euler_matrix, initial_state, quaternion_of
+from rtsim.models.body import (
+    BODY_OUTPUTS,
+    BODY_STATES,
+    direction_cosines,
+    euler_matrix,
+    initial_state,
+    normalise_attitude,
+    quaternion_of,
+)
 from rtsim.models.nesc import BRICK, SPHERE
 from rtsim.solve.rk4 import RK4
 

@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtsim.core.errors import ModelError, UnknownName
-from rtsim.models.f16 import data
+from rtsim.models.f16 import aerodynamics
 from rtsim.models.f16.aerodynamics import (
     DEGREES_PER_RADIAN,
     NASA_SIDESLIP,
     NASA_SURFACES,
     coefficients,
     segment,
+    thrust_lbf,
 )
-from rtsim.models.f16.cases import NAMES, case
 from rtsim.models.f16.controller import FEEDBACK, LAW_OUTPUTS
 from rtsim.models.f16.plant import F16, PARAMETERS
-from rtsim.models.f16.propulsion import thrust_lbf
+from rtsim.models.f16.scenario import NAMES, case
 
 COMPILES = settings(deadline=None)  # the first call of a helper compiles it
 
@@ -34,19 +34,19 @@ def clean(
 
 
 def test_source_is_named() -> None:
-    assert "NASA/TM-2015-218675" in data.SOURCE
-    assert any(data.SOURCE in text for text in F16.assumptions)
+    assert "NASA/TM-2015-218675" in aerodynamics.SOURCE
+    assert any(aerodynamics.SOURCE in text for text in F16.assumptions)
 
 
 def test_table_over_other_axes_is_refused() -> None:
     with pytest.raises(ModelError, match="table cx has shape"):
-        data.table("aerodynamics", "cx", "alpha_deg", "elevator_deg")
+        aerodynamics.table("aerodynamics", "cx", "alpha_deg", "elevator_deg")
 
 
 def test_uneven_breakpoints_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(data._DATA["breakpoints"], "mach", [0.0, 0.2, 0.5])
+    monkeypatch.setitem(aerodynamics._DATA["breakpoints"], "mach", [0.0, 0.2, 0.5])
     with pytest.raises(ModelError, match="not evenly spaced"):
-        data.grid("mach")
+        aerodynamics.grid("mach")
 
 
 @pytest.mark.parametrize(

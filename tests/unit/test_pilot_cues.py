@@ -17,7 +17,7 @@ from pilot_parts import flight, watched
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.ball import scenario as ball
-from rtsim.models.f16.piloted import PULL_UP, PUSHED, STALL
+from rtsim.models.f16.piloted_scenario import PULL_UP, PUSHED, STALL
 from rtsim.pilot.cues import PULSE_NS, Cues, Shaker
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.scenes.cues import draw_cues

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from pilot_parts import flight
 
-from rtsim.cli.checkpoints import Wanted
-from rtsim.cli.run_options import RunOptions
-from rtsim.cli.segments import run_segments
+from rtsim.cli.run_options import RunOptions, Wanted
+from rtsim.cli.running import run_segments
 from rtsim.cli.summary import RunSummary
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import CheckpointError, RecordingError

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.ball import scenario as ball
-from rtsim.models.f16.piloted import SOUNDS
+from rtsim.models.f16.piloted_scenario import SOUNDS
 from rtsim.pilot.devices import horn
 from rtsim.pilot.devices.streaming import Stream
 from rtsim.pilot.launching import Window

@@ -104,7 +104,7 @@ class Dying(FileRecorder):
 def test_the_command_tells_and_exits_2(
     how: str, ended: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rtsim.cli.segments.FileRecorder", Dying)
+    monkeypatch.setattr("rtsim.cli.running.FileRecorder", Dying)
     monkeypatch.chdir(tmp_path)
     run = ["run", "unstable", "--plain", "-o", "a.mcap", "--force", "--on-recorder-death", how]
     done = CliRunner().invoke(main, run)

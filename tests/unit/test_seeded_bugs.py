@@ -23,9 +23,8 @@ from hitl.building.build import PLAIN, SANITIZE, build
 from hitl.comparison.open_loop import OpenLoop, open_loop
 from hitl.controllers.sil import SilController
 from rtsim.components.controller import PythonController
-from rtsim.models.f16.cases import case
 from rtsim.models.f16.controller import LAW_INPUTS, LAW_PARAMETERS
-from rtsim.models.f16.scenario import autopilot
+from rtsim.models.f16.scenario import autopilot, case
 from rtsim.models.pid import PID_INPUTS, pid_controller
 
 CORE = Path(__file__).resolve().parents[2] / "firmware" / "core"

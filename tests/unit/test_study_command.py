@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from study_commands import parsed, rtsim
 
 from rtsim.cli.main import main
-from rtsim.cli.study_progress import StudyLine
+from rtsim.cli.study import StudyLine
 from rtsim.studies.folder import Folder
 from rtsim.studies.plan import Ordered
 from rtsim.studies.pools import InProcess
@@ -242,14 +242,14 @@ def test_the_speed_is_that_of_the_last_runs(monkeypatch: pytest.MonkeyPatch) -> 
     pool = InProcess("")
     pool.about = "http://127.0.0.1:8787/status"
     for seconds, tally.new in ((60, 1), (60.2, 1), (65, 11), (70, 21), (80, 51), (90, 91)):
-        monkeypatch.setattr("rtsim.cli.study_progress.stopwatch", lambda s=seconds: int(s * 1e9))
+        monkeypatch.setattr("rtsim.cli.study.stopwatch", lambda s=seconds: int(s * 1e9))
         line.show(tally, pool)
     assert shown[0] == "dashboard: http://127.0.0.1:8787/status\n"
     speeds = [re.findall(r"(\S+) runs/s", text) for text in shown[1:]]
     assert speeds == [[], ["2"], ["2"], ["3"], ["4"]]
-    monkeypatch.setattr("rtsim.cli.study_progress._columns", lambda: 20)
+    monkeypatch.setattr("rtsim.cli.study._columns", lambda: 20)
     line.show(tally, pool)
-    monkeypatch.setattr("rtsim.cli.study_progress.stopwatch", lambda: int(91e9))
+    monkeypatch.setattr("rtsim.cli.study.stopwatch", lambda: int(91e9))
     line.show(tally, pool)
     assert shown[6:] == ["0 / 100 runs  3.64 "]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from study_commands import parsed, rtsim
 
-from rtsim.cli.study_progress import StudyLine
+from rtsim.cli.study import StudyLine
 from rtsim.studies.folder import Folder
 from rtsim.studies.plan import Ordered
 from rtsim.studies.progress import text_of
@@ -92,7 +92,7 @@ def test_recordings_that_are_kept_have_a_progress_line(monkeypatch: pytest.Monke
     shown: list[str] = []
     line, seconds = StudyLine(Folder.open(Path("out")), enabled=True), iter(range(9))
     monkeypatch.setattr(line, "_write", shown.append)
-    monkeypatch.setattr("rtsim.cli.study_progress.stopwatch", lambda: next(seconds) * 10**9)
+    monkeypatch.setattr("rtsim.cli.study.stopwatch", lambda: next(seconds) * 10**9)
     monkeypatch.setattr("rtsim.cli.study.StudyLine", lambda *_: line)
     rtsim("resume", "out", "--workers", "0")
     assert shown == [*(f"{done} / 4 recordings written" for done in range(4)), ""]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.common import sigterm_interrupts
 from rtsim.core.errors import ScenarioError, TrustError, UnknownName
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate

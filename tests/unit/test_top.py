@@ -15,8 +15,8 @@ import pytest
 from rich.console import Console
 from terminal_parts import Terminal
 
-from rtsim.cli.dashboard import Dashboard, histogram, sparkline
-from rtsim.cli.keyboard import split
+from rtsim.cli.terminal import split
+from rtsim.cli.top import Dashboard, histogram, sparkline
 from rtsim.gateway.client import Glance, StateTable, connect
 from rtsim.timing.tally import CLASSES
 

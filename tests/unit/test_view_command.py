@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from rtsim.cli import main
 from rtsim.cli.run_options import FOR_A_PERSON
-from rtsim.cli.window import HERE, Viewable, Viewed, safe_values
-from rtsim.cli.window_figures import told_of
+from rtsim.cli.window import HERE, Viewable, Viewed, safe_values, told_of
 from rtsim.core.net.sockets import keys_of
 from rtsim.gateway.registry import RUNS, VIEWED, RegisteredRun, enter, runs
 from rtsim.pilot.launching import Window

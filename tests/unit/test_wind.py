@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
 from rtsim.equations.model import Model, bind
-from rtsim.models.body import BODY_OUTPUTS
+from rtsim.models.body import BODY_OUTPUTS, euler_matrix, initial_state
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.trim import trim
-from rtsim.models.initial import euler_matrix, initial_state
 from rtsim.models.nesc import BRICK, SPHERE
 from rtsim.models.orbit import scenario as orbit
 from rtsim.models.wind import AIR_INPUTS, MOVING_AIR, in_moving_air

@@ -14,8 +14,8 @@ from rtsim.core.signals import Vector
 from rtsim.equations import earth
 from rtsim.models import atmosphere, units
 from rtsim.models.body import LOWEST_AIRSPEED
-from rtsim.models.f16 import aerodynamics, propulsion
-from rtsim.models.f16.data import grid, table
+from rtsim.models.f16 import aerodynamics
+from rtsim.models.f16.aerodynamics import grid, table
 
 FLAGS = ("-O2",)
 """What the bound is held against."""
@@ -124,7 +124,7 @@ def _constants() -> dict[str, float]:
         "G_OVER_R": atmosphere.STANDARD_GRAVITY / atmosphere.GAS_CONSTANT,
         "GAS_CONSTANT": atmosphere.GAS_CONSTANT,
         "HEAT_RATIO": atmosphere.HEAT_RATIO,
-        "MILITARY": propulsion._MILITARY,
+        "MILITARY": aerodynamics._MILITARY,
         "LOWEST_AIRSPEED": LOWEST_AIRSPEED,
         "DEGREES_PER_RADIAN": aerodynamics.DEGREES_PER_RADIAN,
         "AREA": aerodynamics.AREA,

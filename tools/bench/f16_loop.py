@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
-from rtsim.models.f16.cases import case
-from rtsim.models.f16.controller import LAW_INPUTS, LAW_PARAMETERS
-from rtsim.models.f16.guidance import COURSE_PARAMETERS
+from rtsim.models.f16.controller import COURSE_PARAMETERS, LAW_INPUTS, LAW_PARAMETERS
 from rtsim.models.f16.plant import F16
-from rtsim.models.f16.scenario import scenario
+from rtsim.models.f16.scenario import case, scenario
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from tools.bench.f16_c import FLAGS, compile_library

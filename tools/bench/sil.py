@@ -31,8 +31,8 @@ from rtsim.components.controller import Controller
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.models.f16.cases import case
 from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS
+from rtsim.models.f16.scenario import case
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 from tools.bench import sil_link

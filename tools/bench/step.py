@@ -23,8 +23,8 @@ from rtsim.core.signals import Vector
 from rtsim.equations.compiling import CHECKED, compiled
 from rtsim.equations.first_call import check as check_first
 from rtsim.equations.model import BoundModel, bind
-from rtsim.models.f16.cases import case
 from rtsim.models.f16.plant import F16
+from rtsim.models.f16.scenario import case
 from rtsim.models.f16.trim import bound_f16
 from rtsim.solve import solver_named
 from rtsim.solve.explicit import LAYOUT, explicit_arrays, explicit_step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rtsim.cli.tables import Column, console, print_table
+from rtsim.cli.terminal import Column, console, print_table
 
 _TABLE = (Column("point"), Column("what"), Column("found"), Column("verdict"))
 

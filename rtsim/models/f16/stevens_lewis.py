@@ -16,8 +16,7 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import BoundModel, Model, bind
 from rtsim.linear.trimming import trim
-from rtsim.models.f16.aerodynamics import BOOK_SIDESLIP, BOOK_SURFACES, coefficients
-from rtsim.models.f16.propulsion import thrust_lbf
+from rtsim.models.f16.aerodynamics import BOOK_SIDESLIP, BOOK_SURFACES, coefficients, thrust_lbf
 
 _AREA, _SPAN, _CHORD, _REFERENCE_CG = 300.0, 30.0, 11.32, 0.35
 _PER_MASS, _GRAVITY, _ENGINE = 1.57e-3, 32.17, 160.0

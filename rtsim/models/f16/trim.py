@@ -14,9 +14,8 @@ from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel, bind
 from rtsim.linear.points import Point
 from rtsim.linear.trimming import trim as find_trim
-from rtsim.models.body import direction_cosines
+from rtsim.models.body import direction_cosines, initial_state
 from rtsim.models.f16.plant import CONTROLS, F16
-from rtsim.models.initial import initial_state
 
 _cosines = getattr(direction_cosines, "py_func", direction_cosines)
 """The uncompiled Python function: compiling it in each process would take longer."""

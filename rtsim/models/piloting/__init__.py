@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from rtsim.models.piloting.findings import Findings, Row
     from rtsim.models.piloting.formation import Formation
     from rtsim.models.piloting.gates import Gates
-    from rtsim.models.piloting.link import link
-    from rtsim.models.piloting.pilot import PilotModel, pilot
+    from rtsim.models.piloting.pilot import PilotModel, link, pilot
     from rtsim.models.piloting.task import Task, add_task, measure, task_named
     from rtsim.models.piloting.tracking import Tracking
 
@@ -24,8 +23,7 @@ _HOMES = {
     "rtsim.models.piloting.findings": ("Findings", "Row"),
     "rtsim.models.piloting.formation": ("Formation",),
     "rtsim.models.piloting.gates": ("Gates",),
-    "rtsim.models.piloting.link": ("link",),
-    "rtsim.models.piloting.pilot": ("PilotModel", "pilot"),
+    "rtsim.models.piloting.pilot": ("PilotModel", "link", "pilot"),
     "rtsim.models.piloting.task": ("Task", "add_task", "measure", "task_named"),
     "rtsim.models.piloting.tracking": ("Tracking",),
 }

@@ -11,8 +11,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
+from rtsim.models.piloting.findings import check_keys, number
 from rtsim.models.piloting.place import PLACE_INPUTS, PLACE_NEEDS, along_across, place
-from rtsim.models.piloting.reading import check_keys, number
 
 if TYPE_CHECKING:
     from rtsim.models.piloting.findings import Findings
@@ -136,7 +136,7 @@ class Approach:
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
         """Return the measures of the plant ``name`` in ``recording``."""
-        from rtsim.models.piloting.flown import approach_flown
+        from rtsim.models.piloting.task_measures import approach_flown
 
         return approach_flown(recording, name)
 

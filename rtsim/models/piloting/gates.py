@@ -15,8 +15,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
+from rtsim.models.piloting.findings import check_keys, number, numbers
 from rtsim.models.piloting.place import PLACE_INPUTS, PLACE_NEEDS, place
-from rtsim.models.piloting.reading import check_keys, number, numbers
 
 if TYPE_CHECKING:
     from rtsim.models.piloting.findings import Findings
@@ -134,7 +134,7 @@ class Gates:
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
         """Return the measures of the plant ``name`` in ``recording``."""
-        from rtsim.models.piloting.flown import gates_flown
+        from rtsim.models.piloting.task_measures import gates_flown
 
         return gates_flown(recording, name)
 

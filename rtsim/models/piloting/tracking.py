@@ -23,7 +23,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
-from rtsim.models.piloting.reading import check_keys, number, numbers, texts
+from rtsim.models.piloting.findings import check_keys, number, numbers, texts
 
 if TYPE_CHECKING:
     from rtsim.models.piloting.findings import Findings
@@ -209,7 +209,7 @@ class Tracking:
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
         """Return the measures of the plant ``name`` in ``recording``."""
-        from rtsim.models.piloting.tracked import tracked
+        from rtsim.models.piloting.tracking_measures import tracked
 
         return tracked(recording, name)
 

@@ -1,7 +1,7 @@
 """Draws what helps to land: roll scale, slip ball, height above the ground, way to gate or runway.
 
 These figures need the signals of an aircraft near the ground, such as
-:data:`rtsim.models.f16.flown.FLOWN`; without them nothing is drawn.
+:data:`rtsim.models.f16.aircraft.FLOWN`; without them nothing is drawn.
 """
 
 from __future__ import annotations

@@ -235,6 +235,9 @@ def autopilot(chosen: F16Case) -> PythonController:
     )
 
 
+_check_case = case  # the parameter of scenario has the same name
+
+
 def scenario(
     case: str = "13.1",
     until: Duration = 0,
@@ -252,7 +255,7 @@ def scenario(
     the case.  Cases 11 and 12 have no controller.  ``turbulence`` is the probability of exceedance
     of the Dryden gusts of MIL-F-8785C: 1e-2 light, 1e-3 moderate, 1e-5 severe, 0 none.
     """
-    chosen = case(case)
+    chosen = _check_case(case)
     out = Scenario(
         f"f16 case {case}",
         until=until or chosen.duration,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rtsim.cli.common import json_option, reports_errors, show_result
-from rtsim.cli.options import parse_settings, scenario_names, setting_names
+from rtsim.cli.options import option, parse_settings, scenario_names
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.record.atomic_write import write_whole
@@ -21,22 +21,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("scenario", shell_complete=scenario_names)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set an argument of the scenario or a value of a component; repeatable.",
-    shell_complete=setting_names,
-)
-@click.option(
-    "-o",
+@option("--set")
+@option(
     "--output",
-    "path",
-    type=click.Path(path_type=Path),
     help="File to write: .svg, .dot (Graphviz) or .mmd (Mermaid).  [default: print Mermaid text]",
 )
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@option("--force")
 @json_option
 @reports_errors
 def draw(
@@ -84,23 +74,13 @@ def _drawing(scenario: str, settings: tuple[str, ...]) -> Drawing:
 
 @click.command()
 @click.argument("scenario", shell_complete=scenario_names)
-@click.option(
-    "-o",
+@option(
     "--output",
-    "path",
-    type=click.Path(path_type=Path),
     required=True,
     help="File to write: .xml for PlotJuggler, .json for Foxglove.",
 )
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set an argument of the scenario or a value of a component; repeatable.",
-    shell_complete=setting_names,
-)
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@option("--set")
+@option("--force")
 @reports_errors
 def layout(scenario: str, path: Path, settings: tuple[str, ...], force: bool) -> None:
     """Write a layout of PlotJuggler or Foxglove that shows the views of SCENARIO.
@@ -167,22 +147,12 @@ _LOOPS = (
     metavar="RAD/S",
     help="Disregard poles below this frequency in delay margins, such as a drifting position.",
 )
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set an argument of the scenario or a value of a component; repeatable.",
-    shell_complete=setting_names,
-)
-@click.option(
-    "-o",
+@option("--set")
+@option(
     "--output",
-    "path",
-    type=click.Path(path_type=Path),
     help="HTML page with Bode and Nichols plots to write.",
 )
-@click.option("--plain", is_flag=True, help="Run the equations as plain Python.")
+@option("--plain", help="Run the equations as plain Python.")
 @json_option
 @reports_errors
 def linearise(

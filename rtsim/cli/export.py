@@ -24,6 +24,7 @@ from rtsim.cli.common import (
     show_result,
     with_outcome,
 )
+from rtsim.cli.options import option
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.terminal import Column, console, print_long_table
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
@@ -66,7 +67,7 @@ _path = click.Path(path_type=Path)
     help="The value at an instant with two: after (plus) or before (minus) its discrete changes.",
 )
 @click.option("--own", is_flag=True, help="Leave a value empty where its component has no row.")
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@option("--force")
 @json_option
 @reports_errors
 def export(

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rtsim.cli.common import json_option, reports_errors, show_result, sigterm_interrupts
+from rtsim.cli.options import option
 from rtsim.cli.terminal import Read, is_terminal, keyboard
 from rtsim.core.clock import WallClock
 from rtsim.core.errors import RtsimError, ScenarioError
@@ -234,7 +235,7 @@ def joystick(
     default=Path("joystick.toml"), show_default=True, metavar="FILE.toml",
     help="Mapping file to write.",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Overwrite an existing mapping file.")
+@option("--force", help="Overwrite an existing mapping file.")
 @reports_errors
 def calibrate(scenario: str, path: Path, force: bool) -> None:
     """Measure the axes of a device and write a mapping file for 'rtsim fly --mapping FILE.toml'.

@@ -1,7 +1,8 @@
-"""Options that several commands share, with their parsers and shell completion."""
+"""Options that several commands share: one declaration each, with parsers and shell completion."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -11,46 +12,23 @@ from click.shell_completion import CompletionItem
 
 from rtsim.cli.common import F
 from rtsim.core.errors import ScenarioError
-from rtsim.engine.compiled.stretch import AUTO, ENGINES
-from rtsim.runs.request import RECORDER_DEATH
-from rtsim.scenario.trust import permitted
 
-recording_options = (
-    click.option(
-        "-o",
-        "--record",
-        "path",
-        type=click.Path(path_type=Path),
-        help="Recording to write.  [default: runs/NAME-NNN.mcap]",
-    ),
-    click.option("--no-record", is_flag=True, help="Write no recording."),
-    click.option("--force", is_flag=True, help="Overwrite an existing recording."),
-    click.option(
-        "--on-recorder-death",
-        type=click.Choice(RECORDER_DEATH),
-        default="continue",
-        show_default=True,
-        help="What to do if the recording fails during the run: continue the run, or end it.  The "
-        "exit status is 2 in both cases.",
-    ),
-)
-compiling_options = (
-    click.option(
-        "--plain",
-        is_flag=True,
-        help="Run models and controllers as plain Python, without compilation.  The last bits can "
-        "differ (docs/performance.md).",
-    ),
-    click.option("--checked", is_flag=True, help="Check every array index in compiled functions."),
-    click.option(
-        "--engine",
-        type=click.Choice(ENGINES),
-        default=AUTO,
-        show_default=True,
-        help="Engine that runs the scenario: compiled code, or the interpreter, which is slower "
-        "and helps with debugging.  Both give equal results.",
-    ),
-)
+
+def option(name: str, **changes: Any) -> Callable[[F], F]:
+    """Return the click option ``name`` as :data:`SHARED` declares it, with ``changes`` of it.
+
+    ``changes`` are attributes of the option, such as ``help`` for a command to which it means
+    something more specific.
+    """
+    flags, attributes = SHARED[name]
+    return click.option(*flags, **{**attributes, **changes})
+
+
+def with_options(command: Callable[..., Any], options: Iterable[Callable[[Any], Any]]) -> Any:
+    """Return ``command`` with ``options``, in the order in which its help lists them."""
+    for one in reversed(tuple(options)):
+        command = one(command)
+    return command
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
@@ -65,9 +43,6 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
             raise ScenarioError(f"--set {setting!r} has no '=' and value; write --set NAME=VALUE")
         out[name.strip()] = value.strip()
     return out
-
-
-# Shell completion of scenarios and of the names that ``--set`` takes.
 
 
 def scenario_names(
@@ -113,21 +88,99 @@ def setting_names(
     return [CompletionItem(f"{name}=") for name in names if name.startswith(incomplete)]
 
 
-# ``--scenario`` and ``--trust``: which code a recording or a checkpoint may run.
-
-_scenario = click.option(
-    "--scenario",
-    "instead",
-    metavar="FILE.py[:FUNCTION]",
-    default=None,
-    help="Run this scenario instead of the scenario that the recording or checkpoint names.",
-)
-_trust = click.option(
-    "--trust",
-    is_flag=True,
-    help="Run the code that the recording or checkpoint names, in whichever folder it is stored "
-    "(docs/trust.md).",
-)
+SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "--set": (
+        ("--set", "settings"),
+        {
+            "multiple": True,
+            "metavar": "NAME=VALUE",
+            "help": "Set an argument of the scenario (case=15) or a value of a component "
+            "(f16.cg=0.3); repeatable.",
+            "shell_complete": setting_names,
+        },
+    ),
+    "--seed": (
+        ("--seed",),
+        {"default": 0, "show_default": True, "help": "Seed of all random streams."},
+    ),
+    "--faults": (
+        ("--faults", "faults"),
+        {
+            "multiple": True,
+            "type": click.Path(path_type=Path),
+            "metavar": "FILE",
+            "help": "Fault file to apply to the run (docs/faults.md); repeatable.",
+        },
+    ),
+    "--until": (
+        ("--until",),
+        {
+            "default": None,
+            "help": "Simulated time at which the run ends, s.  [default: the end time of the "
+            "scenario]",
+        },
+    ),
+    "--pace": (
+        ("--pace",),
+        {
+            "default": "max",
+            "show_default": True,
+            "help": "Simulated seconds per second of wall-clock time (1.0 is real time), a "
+            "fraction such as 1/3, or max (as fast as possible).",
+        },
+    ),
+    "--record": (
+        ("-o", "--record", "path"),
+        {
+            "type": click.Path(path_type=Path),
+            "help": "Recording to write.  [default: runs/NAME-NNN.mcap]",
+        },
+    ),
+    "--output": (("-o", "--output", "path"), {"type": click.Path(path_type=Path)}),
+    "--force": (("--force",), {"is_flag": True, "help": "Overwrite an existing file."}),
+    "--plain": (
+        ("--plain",),
+        {
+            "is_flag": True,
+            "help": "Run models and controllers as plain Python, without compilation.  The last "
+            "bits can differ (docs/performance.md).",
+        },
+    ),
+    "--keys": (
+        ("--keys",),
+        {
+            "type": click.Path(path_type=Path),
+            "help": "Client key file, needed if RUN is tcp://HOST:PORT: the FILE.client that "
+            "'rtsim keys' wrote.",
+        },
+    ),
+    "--mapping": (
+        ("--mapping",),
+        {
+            "type": click.Path(path_type=Path, dir_okay=False),
+            "metavar": "FILE.toml",
+            "help": "TOML file that maps axes and keys to signals.  [default: rtsim's own mapping]",
+        },
+    ),
+    "--scenario": (
+        ("--scenario", "instead"),
+        {
+            "metavar": "FILE.py[:FUNCTION]",
+            "default": None,
+            "help": "Run this scenario instead of the scenario that the recording or checkpoint "
+            "names.",
+        },
+    ),
+    "--trust": (
+        ("--trust",),
+        {
+            "is_flag": True,
+            "help": "Run the code that the recording or checkpoint names, in whichever folder it "
+            "is stored (docs/trust.md).",
+        },
+    ),
+}
+"""The options that more than one command has: their flags, and the attributes of the option."""
 
 
 def trust_option(command: F) -> F:
@@ -135,11 +188,12 @@ def trust_option(command: F) -> F:
 
     @wraps(command)
     def asked(trust: bool, **options: Any) -> Any:
+        from rtsim.scenario.trust import permitted  # slow to load
+
         with permitted(everything=trust):
             return command(**options)
 
-    decorated: Any = _trust(asked)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(asked, [option("--trust")])  # type: ignore[no-any-return]
 
 
 def trust_options(command: F) -> F:
@@ -147,8 +201,9 @@ def trust_options(command: F) -> F:
 
     @wraps(command)
     def asked(instead: str | None, trust: bool, **options: Any) -> Any:
+        from rtsim.scenario.trust import permitted  # slow to load
+
         with permitted(instead, trust):
             return command(**options)
 
-    decorated: Any = _scenario(_trust(asked))
-    return decorated  # type: ignore[no-any-return]
+    return with_options(asked, [option("--scenario"), option("--trust")])  # type: ignore[no-any-return]

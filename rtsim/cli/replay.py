@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import json_option, reports_errors, seconds, show_result
-from rtsim.cli.options import trust_options
+from rtsim.cli.options import option, trust_options
 from rtsim.cli.recordings import print_signals
 from rtsim.cli.run_options import GoingOn, RunOptions
 from rtsim.cli.running import run_command
@@ -152,28 +152,21 @@ _AMPLIFIED = (
     help="Replay up to --to (or --from), then continue the run with live devices and external "
     "controllers.",
 )
-@click.option(
+@option(
     "--pace",
-    default="max",
-    show_default=True,
     help="With --then or --view: simulated seconds per second of wall-clock time, or max (as fast "
     "as possible).",
 )
-@click.option(
+@option(
     "--until",
-    default=None,
     help="With --then: end time of the continued run, s.  [default: the end of the recorded run]",
 )
-@click.option(
-    "-o",
+@option(
     "--record",
-    "path",
-    type=_path,
     help="With --then: recording to write for the continued run.  [default: runs/NAME-NNN.mcap]",
 )
-@click.option(
+@option(
     "--force",
-    is_flag=True,
     help="With --then: overwrite an existing recording, and continue even if the scenario changed.",
 )
 @json_option

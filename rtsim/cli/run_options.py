@@ -12,8 +12,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import F
-from rtsim.cli.options import compiling_options, recording_options, scenario_names, setting_names
-from rtsim.cli.summary import faults_option
+from rtsim.cli.options import option, scenario_names, with_options
 from rtsim.cli.telemetry import (
     check_telemetry,
     foxglove_option,
@@ -31,10 +30,11 @@ from rtsim.engine.checkpoint.kept import Files, path_beside
 from rtsim.engine.checkpoint.past import CheckpointHistory
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.engine.compiled.stretch import AUTO
+from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.gateway.web.address import check_installed
 from rtsim.runs.pace import MAX, Pace
+from rtsim.runs.request import RECORDER_DEATH
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import OWN_POLICIES, POLICIES, parse_policy
 from rtsim.timing.scheduling import SchedulingRequest
@@ -280,29 +280,36 @@ class RunOptions:
 
 
 _OPTIONS = (
-    click.option("--seed", default=0, show_default=True, help="Seed of all random streams."),
+    option("--seed"),
+    option("--set"),
+    option("--faults"),
+    option("--until"),
+    option("--record"),
+    click.option("--no-record", is_flag=True, help="Write no recording."),
+    option("--force", help="Overwrite an existing recording."),
     click.option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Set an argument of the scenario (case=15) or a value of a component (f16.cg=0.3); "
-        "repeatable.",
-        shell_complete=setting_names,
+        "--on-recorder-death",
+        type=click.Choice(RECORDER_DEATH),
+        default="continue",
+        show_default=True,
+        help="What to do if the recording fails during the run: continue the run, or end it.  The "
+        "exit status is 2 in both cases.",
     ),
-    faults_option,
-    click.option(
-        "--until",
-        default=None,
-        help="Simulated time at which the run ends, s.  [default: the end time of the scenario]",
-    ),
-    *recording_options,
     click.option(
         "--realtime",
         is_flag=True,
         help="Ask the system for SCHED_FIFO, locked memory and a CPU reserved for the loop.",
     ),
-    *compiling_options,
+    option("--plain"),
+    click.option("--checked", is_flag=True, help="Check every array index in compiled functions."),
+    click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default=AUTO,
+        show_default=True,
+        help="Engine that runs the scenario: compiled code, or the interpreter, which is slower "
+        "and helps with debugging.  Both give equal results.",
+    ),
     click.option(
         "--strict",
         is_flag=True,
@@ -365,13 +372,7 @@ def person_options(command: F) -> F:
 
 def _pacing(pace: str, overrun: str) -> tuple[Callable[[Any], Any], ...]:
     return (
-        click.option(
-            "--pace",
-            default=pace,
-            show_default=True,
-            help="Simulated seconds per second of wall-clock time (1.0 is real time), a fraction "
-            "such as 1/3, or max (as fast as possible).",
-        ),
+        option("--pace", default=pace),
         click.option(
             "--overrun",
             default=overrun,
@@ -394,7 +395,4 @@ def _with_options(
         options = RunOptions(**{name: given.pop(name) for name in names})
         return command(options=options, **given)
 
-    decorated: Any = packed
-    for option in reversed((argument, *_pacing(pace, overrun), *_OPTIONS)):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(packed, (argument, *_pacing(pace, overrun), *_OPTIONS))  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ from rtsim.cli.common import (
     show_result,
     sigterm_interrupts,
 )
-from rtsim.cli.options import trust_options
+from rtsim.cli.options import option, trust_options
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import check_page
 from rtsim.cli.run_options import FOR_A_PERSON
@@ -54,12 +54,10 @@ from rtsim.timing.scheduling import SchedulingRequest
 @click.command("run", cls=Viewable)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("number", type=int, metavar="K")
-@click.option("-o", "--record", "path", type=click.Path(path_type=Path), help="Recording to write.")
-@click.option("--force", is_flag=True, help="Overwrite an existing recording.")
-@click.option(
+@option("--record", help="Recording to write.")
+@option("--force", help="Overwrite an existing recording.")
+@option(
     "--pace",
-    default="max",
-    show_default=True,
     help="Simulated seconds per second of wall-clock time (1.0 is real time), or max.",
 )
 @json_option

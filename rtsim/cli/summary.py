@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 import click
@@ -92,16 +91,6 @@ def _unit(result: RunResult, event: Event, name: str) -> str:
     return ""
 
 
-# Option and output shared by the commands that run a scenario with faults.
-
-faults_option = click.option(
-    "--faults",
-    "faults",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Fault file to apply to the run (docs/faults.md); repeatable.",
-)
 COLUMNS = (
     Column("fault"),
     Column("kind"),

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rtsim.cli.common import json_option, reports_errors, show_json, sigterm_interrupts
+from rtsim.cli.options import option
 from rtsim.cli.terminal import is_terminal, keyboard
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S
@@ -249,12 +250,7 @@ _LEFT = "closed this screen; the run continues"
     help="Show only these signals: f16.alpha, 'f16.*'; repeatable.  [default: all]",
 )
 @click.option("--rate", default=8.0, show_default=True, help="Screen updates per second.")
-@click.option(
-    "--keys",
-    type=click.Path(path_type=Path),
-    help="Client key file, needed if RUN is tcp://HOST:PORT: the FILE.client that 'rtsim keys' "
-    "wrote.",
-)
+@option("--keys")
 @click.option("--once", is_flag=True, help="Print one screen and exit; needs no terminal.")
 @json_option
 @reports_errors

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rtsim.cli.common import reports_errors
+from rtsim.cli.options import option
 from rtsim.core.errors import ScenarioError
 from rtsim.gateway.registry import find
 from rtsim.gateway.web.address import OPTION, PORT, check_installed
@@ -24,12 +25,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("shown", metavar="[RUN|RECORDING.mcap]", default="")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the page.  [default: 8760]")
-@click.option(
-    "--keys",
-    type=click.Path(path_type=Path),
-    help="Client key file, needed if RUN is tcp://HOST:PORT: the FILE.client that 'rtsim keys' "
-    "wrote.",
-)
+@option("--keys")
 @click.option("--control", is_flag=True, help="Let browsers pause, step, tune and rewind the run.")
 @reports_errors
 def web(shown: str, port: int | None, keys: Path | None, control: bool) -> None:

@@ -17,6 +17,7 @@ import click
 import numpy as np
 
 from rtsim.cli.common import F
+from rtsim.cli.options import with_options
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.net.keys import CLIENT
@@ -97,10 +98,7 @@ def window_options(command: F) -> F:
         )
         return command(window=window, **options)
 
-    decorated: Any = packed
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(packed, _OPTIONS)  # type: ignore[no-any-return]
 
 
 def view_options(command: F) -> F:
@@ -175,10 +173,7 @@ def place_options(command: F, view: str = "") -> F:
             help="Key file for --view tcp://HOST:PORT, which 'rtsim keys' wrote for the run.",
         ),
     )
-    decorated: Any = window_options(placed)
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(window_options(placed), options)  # type: ignore[no-any-return]
 
 
 def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
@@ -450,10 +445,7 @@ def flightgear_options(command: F) -> F:
             help="Version of FlightGear's native protocol: 24 for FlightGear 2020.3.",
         ),
     )
-    decorated: Any = given
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(given, options)  # type: ignore[no-any-return]
 
 
 @dataclass

@@ -6,12 +6,12 @@ import sys
 
 import click
 import numpy as np
-from rtsim.cli.terminal import Column, console, print_table
 
 from hitl.boards.known import BOARDS, board_named
 from hitl.comparison.of_boards import OfBoards, OnOneBoard, on_boards, random_inputs
 from hitl.interface import load_interface
 from rtsim.cli.common import json_option, reports_errors, show_result
+from rtsim.cli.terminal import Column, console, print_table
 
 COLUMNS = (
     Column("board"), Column("step, median", number=True), Column("step, max", number=True),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from rtsim.cli.terminal import Column, console, print_table
 
 from hitl.boards.contract import BoardError
 from hitl.boards.description import BoardDescription, ranges
@@ -12,6 +11,7 @@ from hitl.firmware.compiling import NoTools
 from hitl.firmware.tools import Tools
 from hitl.protocol.line import offered
 from rtsim.cli.common import json_option, reports_errors, show_result
+from rtsim.cli.terminal import Column, console, print_table
 
 READY = "ready"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rtsim.cli.terminal import Column, console, print_table
 
 from rtsim.cli.common import NO, json_option, reports_errors, show_result
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.can_analysis import PeriodicFrame, worst_latencies
 from rtsim.components.can_bus import INTERMISSION, MOST_BYTES, CanBus
 from rtsim.components.frames import FrameCodec, read_frames

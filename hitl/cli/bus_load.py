@@ -6,11 +6,11 @@ from collections import defaultdict
 from typing import Any
 
 import click
-from rtsim.cli.options import parse_settings, scenario_names, setting_names
-from rtsim.cli.terminal import Column, console, print_table
 
 from hitl.cli.bus_check import milliseconds
 from rtsim.cli.common import NO, json_option, reports_errors, show_result
+from rtsim.cli.options import parse_settings, scenario_names, setting_names
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.can_analysis import PeriodicFrame, worst_latencies
 from rtsim.components.can_bus import CanFrame, arbitration
 from rtsim.components.frames.contract import hexadecimal

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import click
-from rtsim.cli.options import trust_option
 
 from hitl.building.build import FLAGS
 from hitl.cli.common import link_option
 from rtsim.cli.common import json_option, reports_errors, show_result
+from rtsim.cli.options import trust_option
 
 
 @click.command()

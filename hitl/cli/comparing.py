@@ -15,9 +15,9 @@ from hitl.comparison.tolerances import one_after_the_other
 from hitl.results.files import check_result
 from rtsim.cli.common import NO, F
 from rtsim.cli.latency import latency_option
+from rtsim.cli.options import option, with_options
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import tolerances
-from rtsim.cli.summary import faults_option
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.record.verdict import Tolerance, tolerance_of
@@ -100,16 +100,10 @@ class ComparisonOptions:
 
 _OPTIONS = (
     click.argument("scenario"),
-    click.option(
-        "--set", "settings", multiple=True, metavar="NAME=VALUE",
-        help="Set a parameter or an argument of the scenario: f16.cg=0.3, case=15.",
-    ),
-    faults_option,
-    click.option("--seed", default=0, show_default=True, help="Seed of every random stream."),
-    click.option(
-        "--until", default=None, metavar="S",
-        help="Simulated time at which the run ends, s.  [default: the end time of the scenario]",
-    ),
+    option("--set"),
+    option("--faults"),
+    option("--seed"),
+    option("--until"),
     latency_option,
     click.option(
         "--pace",
@@ -174,10 +168,7 @@ def comparison_options(command: F) -> F:
         asked = ComparisonOptions(**{name: options.pop(name) for name in names})
         return command(asked=asked, **options)
 
-    decorated: Any = packed
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(packed, _OPTIONS)  # type: ignore[no-any-return]
 
 
 def watch_of(line: ProgressLine) -> ProgressWatch:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rtsim.cli.terminal import Column, console, print_table
 
 from hitl.building.build import PLAIN
 from hitl.cli.common import (
@@ -36,6 +35,7 @@ from rtsim.cli.latency import (
 )
 from rtsim.cli.run_options import RunOptions, run_options
 from rtsim.cli.running import run_command
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES, ControllerTask
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError

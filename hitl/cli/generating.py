@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 import click
-from rtsim.cli.options import parse_settings
 
 from hitl.building.build import Build, build
 from hitl.cli.common import parse_controllers
@@ -22,6 +21,7 @@ from hitl.stimuli.file import MARK, beside
 from hitl.stimuli.generating import RUNS, STEPS, Generated, Limits, generate
 from hitl.stimuli.ranges import Table
 from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
+from rtsim.cli.options import parse_settings
 from rtsim.cli.progress import ProgressLine
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S

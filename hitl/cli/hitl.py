@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rtsim.cli.terminal import Column, console, print_table
 
 from hitl.cli.common import names_a_board
 from hitl.protocol.line import BaudRate
@@ -20,6 +19,7 @@ from hitl.rigs.rig import Rig, RigBusFault
 from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.run_options import RunOptions, run_options
 from rtsim.cli.running import run_command
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.controller_task import LATE_POLICIES, ControllerTask
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from rtsim.cli.options import parse_settings
-from rtsim.cli.terminal import console
 
 from hitl.boards.known import DEFAULT_URL
 from hitl.boards.urls import parse_url
@@ -24,8 +22,10 @@ from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
 from rtsim.cli.common import json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
+from rtsim.cli.options import parse_settings
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.running import open_recorder
+from rtsim.cli.terminal import console
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
 from rtsim.equations.compiling import announced
 from rtsim.runs.pace import MAX

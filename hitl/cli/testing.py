@@ -8,8 +8,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import click
-from rtsim.cli.options import parse_settings
-from rtsim.cli.terminal import console
 
 from hitl.building.build import COVERAGE
 from hitl.cli.common import (
@@ -34,9 +32,11 @@ from hitl.stimuli.errors import StimuliError
 from hitl.stimuli.file import Stimuli, stimuli_of
 from rtsim.cli.common import FAILED, json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
+from rtsim.cli.options import parse_settings
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.running import open_recorder
 from rtsim.cli.summary import note_lines
+from rtsim.cli.terminal import console
 from rtsim.core.errors import UnknownName
 from rtsim.equations.compiling import announced
 from rtsim.scenario.loading import load_scenario

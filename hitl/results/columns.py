@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rtsim.cli.terminal import Column
-
 from hitl.comparison.flight import LoopComparison
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
 from hitl.comparison.stimulated import Stimulated
 from hitl.comparison.verdict import BackToBack
+from rtsim.cli.terminal import Column
 from rtsim.core.outcome import Outcome
 from rtsim.record.verdict import SignalResult, short
 

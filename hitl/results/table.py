@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
-from rtsim.cli.terminal import Column, fitted
 
 from hitl.comparison.execution import Execution
 from hitl.comparison.flight import LoopComparison
@@ -24,6 +23,7 @@ from hitl.results.faults import faults_of, notes
 from hitl.results.target import bars, facts, last_of, targets_of
 from hitl.results.warnings import warnings_of
 from rtsim.cli.summary import COLUMNS as FAULT_COLUMNS
+from rtsim.cli.terminal import Column, fitted
 
 MOST = 12
 """Most closed-loop signals to show if all agree; twice as many if some fail."""

@@ -15,7 +15,13 @@ loops through it are found.
 
 from __future__ import annotations
 
-from rtsim.blocks.wiring import WiredBlocks
+from collections.abc import Iterator, Mapping
+
+from rtsim.blocks.block import Wire
+from rtsim.blocks.flat import Scope, flatten
+from rtsim.blocks.wiring import Place, WiredBlocks, WireEnd
+from rtsim.core.errors import ScenarioError
+from rtsim.core.graph import Edge, Graph, Group, Node
 from rtsim.equations.model import Model
 from rtsim.record.drawing import Drawing
 
@@ -38,7 +44,6 @@ class Diagram(WiredBlocks):
 
     def draw(self) -> Drawing:
         """Return a drawing of the diagram, which a notebook shows; its ``svg`` is a picture."""
-        from rtsim.blocks.drawing import graph
 
         return Drawing(graph(self))
 
@@ -52,3 +57,69 @@ class Diagram(WiredBlocks):
 
     def _repr_html_(self) -> str:
         return self.draw().html()
+
+
+# A diagram as a graph of boxes and arrows.
+
+
+def graph(diagram: WiredBlocks) -> Graph:
+    """Return the blocks, the inputs and the outputs of ``diagram``; event wires are dashed."""
+    outs = tuple(Node(f"out.{name}", (name,), oval=True) for name in diagram.shown)
+    edges = tuple(_edges(Scope(diagram), _carried(diagram)))
+    return Graph(diagram.name, (*_items(diagram, ""), *outs), edges)
+
+
+def _items(diagram: WiredBlocks, prefix: str) -> Iterator[Node | Group]:
+    for signal in diagram.signals:
+        text = signal.name if signal.unit == "1" else f"{signal.name} [{signal.unit}]"
+        yield Node(prefix + signal.name, (text,), oval=True)
+    for name, block in diagram.blocks.items():
+        path = prefix + name
+        if isinstance(block, WiredBlocks):
+            yield Group(path, name, tuple(_items(block, f"{path}.")))
+        else:
+            yield Node(path, (name, block.label))
+
+
+def _carried(diagram: WiredBlocks) -> Mapping[Place, Wire]:
+    """Return the wire of each output; the result is empty for an incomplete diagram."""
+    try:
+        return flatten(diagram).carried
+    except ScenarioError:
+        return {}
+
+
+def _start(scope: Scope, end: WireEnd) -> str:
+    """Return the node at which a wire begins: a block, possibly in a nested diagram."""
+    block, port = scope.diagram.source(end)
+    if not block:
+        return scope.prefix + port
+    inner = scope.diagram.blocks[block]
+    if isinstance(inner, WiredBlocks):
+        return _start(scope.inner(block), inner.shown[port])
+    return scope.prefix + block
+
+
+def _edges(scope: Scope, carried: Mapping[Place, Wire]) -> Iterator[Edge]:
+    def edge(end: WireEnd, target: str, label: str = "") -> Iterator[Edge]:
+        try:
+            place = scope.resolve(end)
+            start = _start(scope, end)
+        except ScenarioError:
+            return  # the output of the nested diagram has no source yet
+        event = place is not None and place in carried and carried[place].kind == "event"
+        yield Edge(start, target, (label,) if label else (), event, at_head=True)
+
+    for (name, port), end in scope.diagram.wires.items():
+        block = scope.diagram.blocks[name]
+        if isinstance(block, WiredBlocks):
+            yield from edge(end, f"{scope.prefix}{name}.{port}")
+        else:
+            label = port if len(block.inputs) > 1 else ""
+            yield from edge(end, scope.prefix + name, label)
+    if scope.outer is None:
+        for name, end in scope.diagram.shown.items():
+            yield from edge(end, f"out.{name}")
+    for name, block in scope.diagram.blocks.items():
+        if isinstance(block, WiredBlocks):
+            yield from _edges(scope.inner(name), carried)

@@ -1,4 +1,4 @@
-"""Blocks between signals and events: samplers, holds, unit delays, level crossings.
+"""Blocks between signals and events: samplers, holds, unit delays, level crossings, PID.
 
 A sampler reads its signal as x-, the value before the changes at that instant.  Blocks that are
 connected by events react at the same instant.  A hold converts an event to a signal, which has the
@@ -7,9 +7,10 @@ new value from x+ on.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from rtsim.blocks import units
+from rtsim.blocks import block
 from rtsim.blocks.block import (
     Block,
     Equations,
@@ -97,7 +98,7 @@ class LevelCrossing(Block):
             )
 
     def carries(self, wires: Wires) -> dict[str, Wire]:
-        return {"y": Wire("event", 1, wires["u"].unit if "u" in wires else units.ANY)}
+        return {"y": Wire("event", 1, wires["u"].unit if "u" in wires else block.ANY)}
 
     def equations(self, wires: Wires) -> Equations:
         return Equations(
@@ -113,7 +114,7 @@ class _Held(Block):
     """Base class of holds, whose input and output have as many elements as ``initial``."""
 
     initial: Numbers = 0.0
-    unit: str = units.ANY
+    unit: str = block.ANY
     period: Duration | Period | None = None
     offset: Duration = 0
 
@@ -197,7 +198,7 @@ class UnitDelay(Block):
     period: Duration | Period
     offset: Duration = 0
     initial: Numbers = 0.0
-    unit: str = units.ANY
+    unit: str = block.ANY
 
     @property
     def inputs(self) -> tuple[Port, ...]:  # type: ignore[override]
@@ -221,4 +222,91 @@ class UnitDelay(Block):
             timers={"tick": timer(self.period, self.offset)},
             when=(When(("tick",), give), When(("tick", "u") if events else ("tick",), take)),
             meets={"u": "tick"} if events else {},
+        )
+
+
+# PID controllers: continuous and sampled.
+
+
+@dataclass(frozen=True)
+class PID(Block):
+    """A PID controller: ``y = kp u + ki integral(u) + kd u'``, limited to ``low`` … ``high``.
+
+    ``u'`` is the derivative of ``u`` after a first-order filter with time constant ``1 / filter``
+    s.  While the output is limited, back-calculation with the gain ``tracking`` (1/s; default
+    ``ki / kp``) prevents integrator wind-up.
+    """
+
+    kp: float = 1.0
+    ki: float = 0.0
+    kd: float = 0.0
+    filter: float = 100.0
+    low: float = -math.inf
+    high: float = math.inf
+    tracking: float | None = None
+    inputs = (Port("u"),)
+    outputs = (Port("y"),)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.low < self.high and self.filter > 0):
+            raise ScenarioError(
+                f"PID(low={self.low:g}, high={self.high:g}, filter={self.filter:g}): "
+                "give low < high and filter > 0 (1/s)"
+            )
+
+    @property
+    def parameters(self) -> Signals:
+        given = self.tracking
+        if given is None:
+            given = self.ki / self.kp if self.kp else abs(self.ki)
+        return Signals(
+            *(Signal(n, initial=getattr(self, n)) for n in ("kp", "ki", "kd", "low", "high")),
+            Signal("filter", "1/s", initial=self.filter),
+            Signal("tracking", "1/s", initial=given),
+        )
+
+    def equations(self, wires: Wires) -> Equations:  # noqa: ARG002
+        wanted = "_v = kp * u + integral + kd * filter * (u - lagged)"
+        return Equations(
+            states=Signals("integral", "lagged"),
+            parameters=self.parameters,
+            output=f"{wanted}\ny = min(max(_v, low), high)",
+            rate=f"{wanted}\nd_integral = ki * u + tracking * (min(max(_v, low), high) - _v)\n"
+            "d_lagged = filter * (u - lagged)",
+        )
+
+
+@dataclass(frozen=True)
+class SampledPID(PID):
+    """A :class:`PID` that is computed every ``period`` s; its output is held in between.
+
+    The block reads ``u`` as x-. The integral uses the forward Euler method.  The filter of the
+    derivative uses backward Euler, which is stable for any period.
+    """
+
+    period: Duration | Period = 0.1
+    offset: Duration = 0
+
+    @property
+    def label(self) -> str:
+        return f"PID {Period.of(self.period)}"
+
+    def equations(self, wires: Wires) -> Equations:  # noqa: ARG002
+        h = Period.of(self.period).seconds
+        return Equations(
+            memory=Signals("held", "integral", "slope", "before"),
+            parameters=self.parameters,
+            output="y = held",
+            timers={"tick": timer(self.period, self.offset)},
+            when=(
+                When(
+                    ("tick",),
+                    f"slope = (slope + filter * (u - before)) / (1.0 + filter * {h!r})\n"
+                    "before = u\n"
+                    "_v = kp * u + integral + kd * slope\n"
+                    "held = min(max(_v, low), high)\n"
+                    f"integral = integral + {h!r} * (ki * u + tracking * (held - _v))",
+                ),
+            ),
         )

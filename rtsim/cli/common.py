@@ -6,19 +6,19 @@ met); 2 the command could not do its work; 130 interrupted.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from rtsim.cli.json_text import layout
 from rtsim.core.errors import RtsimError
 from rtsim.core.raised import (
     from_a_path,
@@ -26,8 +26,28 @@ from rtsim.core.raised import (
     in_words,
     interrupt,
     on_ctrl_c,
+    on_signals,
     own_frames,
 )
+
+# JSON text that is easy to read: one line for each key and for each row of numbers.
+
+
+def _json_text(data: Any, indent: str = "") -> str:
+    """Return ``data`` as strict JSON text, indented by ``indent``.
+
+    An object, or a list that contains lists or objects, takes one line for each entry; a list of
+    numbers takes one line.  Raises :class:`ValueError` for NaN and infinity.
+    """
+    deeper = indent + "  "
+    if isinstance(data, dict) and data:
+        lines = [f"{deeper}{json.dumps(str(k))}: {_json_text(v, deeper)}" for k, v in data.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if isinstance(data, list | tuple) and any(isinstance(v, dict | list | tuple) for v in data):
+        lines = [deeper + _json_text(v, deeper) for v in data]
+        return "[\n" + ",\n".join(lines) + f"\n{indent}]"
+    return json.dumps(data, allow_nan=False)
+
 
 NO, FAILED, INTERRUPTED = 1, 2, 130
 _OUTCOMES = {0: "passed", NO: "failed"}
@@ -43,7 +63,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON o
 
 def show_json(data: object) -> None:
     """Print strict JSON; numbers that are not finite become text ("nan", "inf")."""
-    click.echo(layout(_finite(data)))
+    click.echo(_json_text(_finite(data)))
 
 
 def show_result(data: Mapping[str, object], status: int = 0, why: str | None = None) -> None:
@@ -78,11 +98,11 @@ def show_json_rows(name: str, rows: Iterable[object], rest: Mapping[str, object]
     gap = ""
     click.echo(f'{{\n  "{name}": [', nl=False)
     for row in rows:
-        click.echo(f"{gap}\n{deeper}{layout(_finite(row), deeper)}", nl=False)
+        click.echo(f"{gap}\n{deeper}{_json_text(_finite(row), deeper)}", nl=False)
         gap = ","
     click.echo("\n  ]" if gap else "]", nl=False)
     for key, value in rest.items():
-        click.echo(f',\n  "{key}": {layout(_finite(value), "  ")}', nl=False)
+        click.echo(f',\n  "{key}": {_json_text(_finite(value), "  ")}', nl=False)
     click.echo("\n}")
 
 
@@ -167,3 +187,14 @@ def seconds(ns: int) -> str:
     sign, rest = ("-", -ns) if ns < 0 else ("", ns)
     decimals = f"{rest % 1_000_000_000:09d}".rstrip("0").ljust(3, "0")
     return f"{sign}{rest // 1_000_000_000}.{decimals}"
+
+
+# Ctrl-C, SIGTERM and SIGHUP end a run: the recording is completed, then the command ends.
+
+
+def sigterm_interrupts() -> AbstractContextManager[None]:
+    """Context in which Ctrl-C, SIGTERM and SIGHUP raise :class:`~rtsim.core.raised.Interrupted`.
+
+    The context must be entered in the main thread.
+    """
+    return on_signals(interrupt)

@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from rtsim.cli.commands import reader_gone
 from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.options import option
 from rtsim.cli.telemetry import telemetry_line
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.gateway.client import At, Run, connected, runs
@@ -28,9 +29,8 @@ _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
     help="Run that the command addresses: its process number, the beginning of its scenario's "
     "name, or tcp://HOST:PORT.  [default: the only run]",
 )
-@click.option(
+@option(
     "--keys",
-    type=click.Path(path_type=Path),
     help="Client key file, needed with --run tcp://HOST:PORT: the FILE.client that 'rtsim keys' "
     "wrote.",
 )

@@ -14,6 +14,7 @@ import click
 
 from rtsim.cli.common import INTERRUPTED, json_option, reports_errors, show_result
 from rtsim.cli.fly import external_input_of, measured
+from rtsim.cli.options import option
 from rtsim.cli.run_options import FOR_A_PERSON, RunOptions
 from rtsim.cli.running import run_command
 from rtsim.cli.tasks import print_findings
@@ -57,12 +58,7 @@ _path = click.Path(path_type=Path)
     metavar="N",
     help="Fly at most N trials, then stop.  [default: all that are left]",
 )
-@click.option(
-    "--mapping",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE.toml",
-    help="TOML file that maps axes and keys to signals, as for rtsim fly.",
-)
+@option("--mapping", help="TOML file that maps axes and keys to signals, as for rtsim fly.")
 @click.option(
     "--scripted",
     is_flag=True,
@@ -75,7 +71,7 @@ _path = click.Path(path_type=Path)
     metavar="PATH",
     help="Write one row for each finished trial: .csv or .parquet.",
 )
-@click.option("--force", is_flag=True, help="Overwrite an existing --table.")
+@option("--force", help="Overwrite an existing --table.")
 @json_option
 @reports_errors
 @partial(place_options, view=HERE)

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import json_option, reports_errors
+from rtsim.cli.options import option
 from rtsim.cli.run_options import RunOptions, person_options
 from rtsim.cli.running import run_command
 from rtsim.cli.tasks import print_findings
@@ -43,10 +44,8 @@ NO_TASK = "none"
 
 @click.command(cls=Viewable)
 @person_options
-@click.option(
+@option(
     "--mapping",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE.toml",
     help="TOML file that maps axes and keys to signals; 'rtsim joystick calibrate' writes such a "
     "file. [default: rtsim/pilot/devices/aircraft.toml]",
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from rtsim.cli.common import json_option, reports_errors, show_result
+from rtsim.cli.options import option
 from rtsim.cli.terminal import console
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.tag import NS_PER_S, to_ns
@@ -44,7 +45,7 @@ _path = click.Path(path_type=Path)
     metavar="T",
     help="Last simulated time of the overruns to reproduce, s.  [default: the recording's end]",
 )
-@click.option("--force", is_flag=True, help="Overwrite an existing fault file.")
+@option("--force", help="Overwrite an existing fault file.")
 @json_option
 @reports_errors
 def overrun_replay(

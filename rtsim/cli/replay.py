@@ -1,7 +1,8 @@
-"""``rtsim replay``: repeat a recorded run and check it, or take it over and continue it live."""
+"""``rtsim replay``: repeat a recorded run and check it, show it, or continue it live."""
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,20 +10,19 @@ from typing import Any
 
 import click
 
-from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, seconds, show_result
-from rtsim.cli.playback import watch
+from rtsim.cli.options import option, trust_options
 from rtsim.cli.recordings import print_signals
-from rtsim.cli.run_options import RunOptions
+from rtsim.cli.run_options import GoingOn, RunOptions
 from rtsim.cli.running import run_command
-from rtsim.cli.tables import console
-from rtsim.cli.trust import trust_options
-from rtsim.cli.window import view_options
+from rtsim.cli.terminal import console
+from rtsim.cli.window import typed, view_options
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window
+from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
 from rtsim.record.comparison import Comparison
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.drift import SHARE, Growth, by_range, growth
@@ -34,6 +34,77 @@ from rtsim.record.repeated import ended_otherwise
 from rtsim.record.verdict import tolerance_of
 from rtsim.runs.replay import changed_since, fed_tracks, rerun, scenario_of
 from rtsim.runs.resume import moment, nearest
+
+# ``rtsim replay RUN --view``: show a recording in a window; nothing is simulated.
+
+
+def watch(
+    recorded: Recording, times: list[int | None], window: Window, pace: str, as_json: bool
+) -> None:
+    """Show ``recorded`` in a window and print a summary.
+
+    ``times`` are begin and end in ns (``None``: begin or end of the recording).  ``pace`` is the
+    rate; a negative rate plays backwards from the end.  Raises :class:`ScenarioError` for a rate or
+    a time out of range.
+    """
+    playback = Playback(recorded)
+    within = _within(playback, times, recorded.source)
+    rate = _rate(pace) if typed("pace") else 1.0
+    from rtsim.pilot.viewer.window import (
+        close_window,
+        open_window,
+    )  # SDL, which no other command needs
+
+    width, height = map(int, window.size.split("x"))
+    surface = open_window(
+        f"rtsim: {recorded.source}", window.headless, (width, height), window.full_screen
+    )
+    from rtsim.pilot.viewer.player import play
+
+    try:
+        frames = play(surface, playback, window, rate, within)
+    finally:
+        close_window()
+    result: dict[str, Any] = {
+        "recording": recorded.source,
+        "from_s": within[0] / 1e9,
+        "until_s": within[1] / 1e9,
+        "truncated": recorded.truncated,
+        "frames": frames,
+    }
+    if as_json:
+        show_result(result)
+        return
+    if recorded.truncated:
+        console().print(f"the recording was cut off: {recorded.truncated}", soft_wrap=True)
+    begin, end = map(seconds, within)
+    console().print(f"shown {begin} to {end} s of {recorded.source}: {frames} frames")
+
+
+def _within(playback: Playback, times: list[int | None], source: str) -> tuple[int, int]:
+    first, last = times
+    begin = playback.first_ns if first is None else max(first, playback.first_ns)
+    end = playback.end_ns if last is None else min(last, playback.end_ns)
+    if begin > end:
+        raise ScenarioError(
+            f"{source} covers {seconds(playback.first_ns)} to {seconds(playback.end_ns)} s; "
+            "give --from and --to within these times"
+        )
+    return begin, end
+
+
+def _rate(pace: str) -> float:
+    try:
+        rate = float(pace)
+    except ValueError:
+        rate = math.nan
+    if not LEAST_RATE <= abs(rate) <= MOST_RATE:
+        raise ScenarioError(
+            f"--pace {pace} does not work with --view; give a rate such as 1.0, 0.25 or -1 "
+            "(backwards)"
+        )
+    return rate
+
 
 _path = click.Path(path_type=Path)
 _BY_RANGE = (
@@ -81,28 +152,21 @@ _AMPLIFIED = (
     help="Replay up to --to (or --from), then continue the run with live devices and external "
     "controllers.",
 )
-@click.option(
+@option(
     "--pace",
-    default="max",
-    show_default=True,
     help="With --then or --view: simulated seconds per second of wall-clock time, or max (as fast "
     "as possible).",
 )
-@click.option(
+@option(
     "--until",
-    default=None,
     help="With --then: end time of the continued run, s.  [default: the end of the recorded run]",
 )
-@click.option(
-    "-o",
+@option(
     "--record",
-    "path",
-    type=_path,
     help="With --then: recording to write for the continued run.  [default: runs/NAME-NNN.mcap]",
 )
-@click.option(
+@option(
     "--force",
-    is_flag=True,
     help="With --then: overwrite an existing recording, and continue even if the scenario changed.",
 )
 @json_option

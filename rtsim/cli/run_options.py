@@ -1,21 +1,18 @@
-"""The options of all commands that run a scenario."""
+"""The options of commands that run a scenario, checkpoints included."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rtsim.cli.checkpoints import Wanted, at_option, every_option, rewind_option
 from rtsim.cli.common import F
-from rtsim.cli.completion import scenario_names, setting_names
-from rtsim.cli.faults import faults_option
-from rtsim.cli.settings import compiling_options, recording_options
+from rtsim.cli.options import option, scenario_names, with_options
 from rtsim.cli.telemetry import (
     check_telemetry,
     foxglove_option,
@@ -25,16 +22,145 @@ from rtsim.cli.telemetry import (
     told,
     unencrypted_option,
 )
-from rtsim.cli.web_page import web_option, web_page
-from rtsim.core.errors import ScenarioError
+from rtsim.cli.web import web_option, web_page
+from rtsim.core.errors import CheckpointError, ScenarioError
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.kept import Files, path_beside
+from rtsim.engine.checkpoint.past import CheckpointHistory
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.engine.compiled.stretch import AUTO
+from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.gateway.web.address import check_installed
 from rtsim.runs.pace import MAX, Pace
+from rtsim.runs.request import RECORDER_DEATH
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import OWN_POLICIES, POLICIES, parse_policy
 from rtsim.timing.scheduling import SchedulingRequest
+
+# Options and classes shared by the commands that save checkpoints or continue from one.
+
+every_option = click.option(
+    "--checkpoint-every",
+    metavar="S",
+    default=None,
+    help="Save a checkpoint next to the recording every S simulated seconds (docs/checkpoints.md).",
+)
+at_option = click.option(
+    "--checkpoint-at",
+    metavar="T",
+    multiple=True,
+    help="Save a checkpoint at the first tag at or after T simulated seconds; repeatable.",
+)
+
+
+rewind_option = click.option(
+    "--rewind",
+    metavar="S",
+    default=None,
+    help="Keep checkpoints of the last S simulated seconds in memory, so that 'rtsim ctl restore' "
+    "can go back to them; implies --control.",
+)
+
+
+VIEWED_S = "60"
+"""Simulated seconds that a run with a window keeps in memory, unless --rewind is given."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The requested checkpoints.  ``told``: commands may request more of them during the run."""
+
+    every: str | None
+    at: tuple[str, ...]
+    told: bool = False
+    rewind: str | None = None
+    """How many simulated seconds the checkpoints in memory cover."""
+    viewed: bool = False
+    """True if the run has a window, from which its user may go back even without ``--rewind``."""
+
+    def past(self, start: Checkpoint | None) -> CheckpointHistory:
+        """Return the checkpoints to which the run can go back."""
+        if self.viewed:
+            asked = self.rewind is not None
+            return CheckpointHistory(
+                self.rewind or VIEWED_S, start, first=True, if_savable=not asked
+            )
+        return CheckpointHistory(self.rewind, start)
+
+    def taking(
+        self, recording: Path | None, past: CheckpointHistory, start: Checkpoint | None
+    ) -> Taking | None:
+        """Return the object that saves checkpoints of the segment that continues from ``start``.
+
+        ``recording`` is the file of this segment.  Returns ``None`` if no checkpoint can be
+        requested.  Raises :class:`ScenarioError` for checkpoint files without a recording.
+        """
+        if recording is not None:
+            if self.every is None and not self.at and not self.told:
+                return None
+            files = Files(recording, start)
+            past.add(files)
+            return Taking(files, every=self.every, at=self.at, past=past)
+        if self.every is not None or self.at:
+            raise ScenarioError(
+                "checkpoints are stored next to a recording, but --no-record switches the "
+                "recording off; leave --no-record out"
+            )
+        return None if past.ring is None else Taking(None, past=past)
+
+
+def in_a_file(checkpoint: Checkpoint, recording: Path | None) -> Checkpoint:
+    """Save ``checkpoint`` next to ``recording``, so that the recording can name the file."""
+    if checkpoint.source != "memory" or recording is None:
+        return checkpoint
+    path = checkpoint.save(path_beside(recording, checkpoint.ns))
+    return replace(checkpoint, source=str(path))
+
+
+@dataclass(frozen=True)
+class GoingOn:
+    """A checkpoint and the scenario that continues from it."""
+
+    checkpoint: Checkpoint
+    scenario: Scenario
+
+    @classmethod
+    def open(cls, checkpoint: Checkpoint, force: bool) -> GoingOn:
+        """Load the scenario of ``checkpoint``.
+
+        Prints a note on stderr if the result may differ in the last bits on this machine.
+        """
+        from rtsim.record.fingerprint import differences, fingerprint
+        from rtsim.runs.resume import live_scenario
+
+        header = checkpoint.header
+        scenario = live_scenario(header, checkpoint.source, force)
+        for line in differences(header.get("fingerprint", {}), fingerprint()):
+            text = f"note: results may differ in the last bits: {line}"
+            click.secho(text, err=True, fg="yellow")
+        return cls(checkpoint, scenario)
+
+    @property
+    def reference(self) -> str:
+        """Name of the scenario to continue: from the checkpoint, or given with ``--scenario``."""
+        return str(self.scenario.origin["reference"])
+
+    def number(self, key: str) -> int:
+        """Return the saved run's value of ``key``: ``seed``, ``until`` (ns) or ``compile``."""
+        try:
+            return int(self.checkpoint.header[key])
+        except (KeyError, TypeError, ValueError):
+            raise CheckpointError(
+                f"the header of {self.checkpoint.source} has no valid {key!r}; the file was "
+                "written by another version of rtsim, or is damaged"
+            ) from None
+
+    def until(self, asked: str | None) -> str:
+        """Return the end of the run in s: ``asked``, or by default the end of the saved run."""
+        return f"{self.number('until')}/{NS_PER_S}" if asked is None else asked
+
 
 FOR_A_PERSON = "slip:100000"
 """Overrun policy of a run with a window.  After a stall the run continues without catching up.  On
@@ -154,29 +280,36 @@ class RunOptions:
 
 
 _OPTIONS = (
-    click.option("--seed", default=0, show_default=True, help="Seed of all random streams."),
+    option("--seed"),
+    option("--set"),
+    option("--faults"),
+    option("--until"),
+    option("--record"),
+    click.option("--no-record", is_flag=True, help="Write no recording."),
+    option("--force", help="Overwrite an existing recording."),
     click.option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Set an argument of the scenario (case=15) or a value of a component (f16.cg=0.3); "
-        "repeatable.",
-        shell_complete=setting_names,
+        "--on-recorder-death",
+        type=click.Choice(RECORDER_DEATH),
+        default="continue",
+        show_default=True,
+        help="What to do if the recording fails during the run: continue the run, or end it.  The "
+        "exit status is 2 in both cases.",
     ),
-    faults_option,
-    click.option(
-        "--until",
-        default=None,
-        help="Simulated time at which the run ends, s.  [default: the end time of the scenario]",
-    ),
-    *recording_options,
     click.option(
         "--realtime",
         is_flag=True,
         help="Ask the system for SCHED_FIFO, locked memory and a CPU reserved for the loop.",
     ),
-    *compiling_options,
+    option("--plain"),
+    click.option("--checked", is_flag=True, help="Check every array index in compiled functions."),
+    click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default=AUTO,
+        show_default=True,
+        help="Engine that runs the scenario: compiled code, or the interpreter, which is slower "
+        "and helps with debugging.  Both give equal results.",
+    ),
     click.option(
         "--strict",
         is_flag=True,
@@ -239,13 +372,7 @@ def person_options(command: F) -> F:
 
 def _pacing(pace: str, overrun: str) -> tuple[Callable[[Any], Any], ...]:
     return (
-        click.option(
-            "--pace",
-            default=pace,
-            show_default=True,
-            help="Simulated seconds per second of wall-clock time (1.0 is real time), a fraction "
-            "such as 1/3, or max (as fast as possible).",
-        ),
+        option("--pace", default=pace),
         click.option(
             "--overrun",
             default=overrun,
@@ -268,7 +395,4 @@ def _with_options(
         options = RunOptions(**{name: given.pop(name) for name in names})
         return command(options=options, **given)
 
-    decorated: Any = packed
-    for option in reversed((argument, *_pacing(pace, overrun), *_OPTIONS)):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(packed, (argument, *_pacing(pace, overrun), *_OPTIONS))  # type: ignore[no-any-return]

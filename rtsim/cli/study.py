@@ -1,35 +1,343 @@
-"""``rtsim study``: many runs of one scenario, on every core or on a Dask cluster."""
+"""``rtsim study``: run a study, show its results, and repeat one of its runs."""
 
 from __future__ import annotations
 
+import math
+import os
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rtsim.cli.common import json_option, reports_errors, show_result
-from rtsim.cli.interrupts import sigterm_interrupts
-from rtsim.cli.recordings import check_page
-from rtsim.cli.study_again import run_again
-from rtsim.cli.study_options import Composed, composing_options, search_options, where_options
-from rtsim.cli.study_progress import StudyLine
-from rtsim.cli.study_tables import (
-    print_interactions,
-    print_search,
-    print_sensitivity,
-    print_study,
+from rtsim.cli.common import (
+    FAILED,
+    INTERRUPTED,
+    NO,
+    json_option,
+    reports_errors,
+    show_result,
+    sigterm_interrupts,
 )
-from rtsim.cli.trust import trust_options
+from rtsim.cli.options import option, trust_options
+from rtsim.cli.progress import ProgressLine
+from rtsim.cli.recordings import check_page
+from rtsim.cli.run_options import FOR_A_PERSON
+from rtsim.cli.study_options import Composed, composing_options, search_options, where_options
+from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, told_of, typed, viewer
+from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
+from rtsim.pilot.launching import Window
+from rtsim.runs.pace import Pace
+from rtsim.runs.request import Connections
+from rtsim.scenario.scenario import Scenario
 from rtsim.studies.designs import MonteCarlo, Search
 from rtsim.studies.folder import Folder
-from rtsim.studies.running import begin, carry_out
+from rtsim.studies.pools import Pool
+from rtsim.studies.progress import Speed, text_of
+from rtsim.studies.running import Repeated, begin, carry_out, recorded
 from rtsim.studies.summary import Summary, summarise
+from rtsim.studies.tally import Tally
+from rtsim.studies.texts import runs_of
 from rtsim.studies.workers import Where
+from rtsim.studies.worst_case import command, shown, worst_case
+from rtsim.timing.policy import parse_policy
+from rtsim.timing.scheduling import SchedulingRequest
+
+# ``rtsim study run``: one run of a study again, at any pace, with a window if wanted.
+
+
+@click.command("run", cls=Viewable)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("number", type=int, metavar="K")
+@option("--record", help="Recording to write.")
+@option("--force", help="Overwrite an existing recording.")
+@option(
+    "--pace",
+    help="Simulated seconds per second of wall-clock time (1.0 is real time), or max.",
+)
+@json_option
+@reports_errors
+@trust_options
+@place_options
+@quiet_option
+def run_again(
+    folder: Path,
+    number: int,
+    path: Path | None,
+    force: bool,
+    pace: str,
+    window: Window | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run number K of the study in FOLDER again, and compare its digest with the stored one.
+
+    --view shows the run in a window, with --pace 1 unless you give another pace. Neither changes
+    the digest.
+
+    \b
+    Examples:
+      rtsim study run tank-study 4711 -o run.mcap
+      rtsim study run tank-study 4711 --pace 1
+      rtsim study run tank-study 4711 --view
+
+    Exit status: 0 if the digests are equal; 1 if they differ, if the run ended at a guard that
+    declares a failure, or if it raised an error or has a result that is not a number; 2 if nothing
+    is compared; 130 if the run was ended before its end.
+    """
+    viewed = viewer(window, quiet)
+    line = ProgressLine(f"run {number}", sys.stderr.isatty() and not as_json)
+    found = recorded(
+        Folder.open(folder), number, path, pace=_pace(pace, window), overwrite=force,
+        live=_watched(viewed, line),
+    )  # fmt: skip
+    figures = None if viewed is None else viewed.figures(found.row.reason)
+    status, why = _replay_status(found)
+    if as_json:
+        data = {**found.row.columns(), "stored": found.stored, "equal": found.equal}
+        more = {} if figures is None else {"view": figures}
+        recording = None if path is None else str(path)
+        show_result({**data, "recording": recording, **more}, status, why)
+    else:
+        _print(found, path, why)
+        for text in () if figures is None else told_of(figures):
+            click.echo(text)
+    sys.exit(status)
+
+
+def _pace(pace: str, window: Window | None) -> Pace:
+    """Return the pace as typed; with a window, time that is lost in a stall is not caught up."""
+    if window is None:
+        return Pace.of(pace)
+    here = window.served is None
+    asked = SchedulingRequest.watched() if here else SchedulingRequest()
+    given = pace if typed("pace") else "1.0"
+    return Pace.of(given, policy=parse_policy(FOR_A_PERSON), scheduling=asked)
+
+
+def _watched(
+    viewed: Viewed | None, line: ProgressLine
+) -> Callable[[Scenario], AbstractContextManager[Connections]]:
+    @contextmanager
+    def shown(scenario: Scenario) -> Iterator[Connections]:
+        with sigterm_interrupts(), closing(line):
+            if viewed is None:
+                yield Connections(observe=line.show)
+                return
+            with viewed.watch(scenario, None) as (pictures, inbox):
+                yield Connections(pictures, line.show, inbox)
+
+    return shown
+
+
+def _replay_status(found: Repeated) -> tuple[int, str | None]:
+    """Return the exit status, and why it is not 0."""
+    row, run = found.row, found.row.order.run
+    if found.undecided:
+        return (INTERRUPTED if row.reason == "quit" else FAILED), found.undecided
+    if not found.equal:
+        return NO, f"run {run} differs: digest {row.digest}, but stored {found.stored}"
+    if not row.complete:
+        return NO, f"run {run} has the state {row.state}, as in the study: {row.cause}"
+    return 0, None
+
+
+def _print(found: Repeated, path: Path | None, why: str | None) -> None:
+    row = found.row
+    values: dict[str, Any] = {**row.order.factors, **row.values}
+    for name, value in values.items():
+        click.echo(f"{name} = {value if isinstance(value, str) else f'{value:.6g}'}")
+    if row.cause and not found.equal:
+        click.echo(f"{row.state}: {row.cause}")
+    if found.equal:
+        click.echo(f"run {row.order.run}: the digest equals the stored one")
+    if why is not None:
+        click.echo(why)
+    if path is not None:
+        click.echo(f"recording: {path}")
+
+
+# The progress line of a study.
+
+_EVERY_NS = 500_000_000
+
+
+class StudyLine:
+    """One line on the terminal that is written again twice per second.
+
+    The address of the dashboard gets a line of its own, which stays.
+    """
+
+    def __init__(self, folder: Folder, enabled: bool) -> None:
+        self._folder, self._enabled = folder, enabled
+        self._speed = Speed()
+        self._next = 0
+        self._told, self._keeps = "", False
+
+    def show(self, tally: Tally, pool: Pool) -> None:
+        """Write the line, if it is time to."""
+        now = stopwatch()
+        if not self._enabled or now < self._next:
+            return
+        self._next = now + _EVERY_NS
+        if pool.about != self._told:
+            self._told = pool.about
+            self._write(f"dashboard: {pool.about}\n")
+        self._write_cut(text_of(tally, self._speed.of(now, tally.new)))
+
+    def keeping(self, done: int, wanted: int) -> None:
+        """Write how many of the ``wanted`` recordings are there, if it is time to."""
+        now, first = stopwatch(), not self._keeps
+        self._keeps = True
+        if self._enabled and (first or now >= self._next):
+            self._next = now + _EVERY_NS
+            self._write_cut(f"{done} / {wanted} recordings written")
+
+    def close(self) -> None:
+        """Remove the line."""
+        if self._enabled:
+            self._write("")
+
+    def _write_cut(self, text: str) -> None:
+        """Write as much as fits; a line that wraps could not be written again."""
+        self._write(text[: _columns() - 1])
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # a terminal that is gone
+            sys.stderr.write(f"\r{text}\x1b[K")
+            sys.stderr.flush()
+
+
+def _columns() -> int:
+    """Return the width of the terminal in characters; 80 if it is unknown."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+# The results of a study as text.
+
+
+def print_study(folder: Folder, found: dict[str, Any]) -> None:
+    """Print counts, estimates and pass rates of a study."""
+    states = ", ".join(f"{many} {state}" for state, many in found["states"].items() if many)
+    click.echo(f"{found['rows']} of {found['runs']} runs ({found['design']}): {states or 'none'}")
+    for name, one in found["results"].items():
+        click.echo(f"  {name}: {_estimate(one)}{_extremes(one)}")
+    for name, one in found["requirements"].items():
+        text = f"  {one['requirement']}: {_met(one)}"
+        click.echo(text if name == one["result"] else f"{text} [{name}]")
+    design = folder.plan.sampled
+    if design.planned and not design.random and _has_intervals(found):
+        click.echo(
+            f"  the design {design.name} chooses its runs together; intervals hold only for "
+            "independent runs"
+        )
+    stop = folder.plan.stopping
+    if stop is not None:
+        click.echo(f"  {stop.stated}")
+    for name, rows in found.get("alternatives", {}).items():
+        for row in rows:
+            difference = row.get("difference")
+            less = "" if difference is None else f"; difference {_estimate(difference)}"
+            click.echo(f"  {name} at {row['value']}: {_estimate(row)}{less}")
+    for guard, one in found["failures"].items():
+        many = runs_of(one["runs"])
+        click.echo(f"  failed at {guard}: {many}, first run {one['first_run']}: {one['failure']}")
+    for state, row in _examples(folder, found):
+        click.echo(f"  {state}: run {row['run']}: {row['cause']}")
+    click.echo(f"folder: {folder.path}")
+
+
+def print_search(folder: Folder, found: dict[str, Any]) -> None:
+    """Print the worst run of a search, its factors, and how to repeat it."""
+    one = worst_case(folder, found)
+    click.echo(f"search of {found['search']['requirement']}: {one.ended}")
+    for line in one.counts:
+        click.echo(f"  {line}")
+    if one.run is not None:
+        click.echo(f"  {one.worst}:")
+        for name, value in one.factors.items():
+            click.echo(f"    {name} = {shown(value)}")
+        click.echo(f"  repeat it: {command(folder, one.run, 'worst.mcap')}")
+
+
+def print_sensitivity(result: str, indices: dict[str, dict[str, float]]) -> None:
+    """Print the indices of each factor on one line."""
+    click.echo(f"sensitivity of {result}")
+    for name, one in indices.items():
+        texts = []
+        for key, value in one.items():
+            half = one.get(f"{key}_half")
+            if not key.endswith("_half"):
+                less = "" if half is None else f" ± {half:.2g}"
+                texts.append(f"{_WORDS.get(key, key)} {value:.4g}{less}")
+        click.echo(f"  {name}: {', '.join(texts)}")
+
+
+_WORDS = {"first": "first order", "mu_star": "mu*"}
+"""What indices are called in the literature."""
+
+
+def print_interactions(pairs: dict[tuple[str, str], dict[str, float]]) -> None:
+    """Print the second-order index of each pair of factors on one line."""
+    for (one, other), index in pairs.items():
+        text = f"second order {index['second']:.3f} ± {index['second_half']:.3f}"
+        click.echo(f"  {one} and {other}: {text}")
+
+
+def _has_intervals(found: dict[str, Any]) -> bool:
+    """Return whether the summary has an interval of a mean or of a pass rate."""
+    return any("low" in one for kind in ("results", "requirements") for one in found[kind].values())
+
+
+def _met(one: dict[str, Any]) -> str:
+    """Return how many runs meet a requirement, and which run is the worst."""
+    text = f"{one['passed']} of {one['count']} runs pass"
+    if "share" in one:
+        text += f", {one['share']:.4g} ({one['low']:.4g} to {one['high']:.4g})"
+    if one["failed"]:
+        text += f", {one['failed']} failed"
+    if one["not_a_number"]:
+        text += f", {one['not_a_number']} not a number"
+    if one["without_result"]:
+        text += f", {runs_of(one['without_result'])} without a result"
+    if "worst_run" not in one:
+        return text
+    margin = one["worst_margin"]
+    worst = "none (not a number)" if math.isnan(margin) else f"{margin:.4g}"
+    return f"{text}; worst margin {worst} in run {one['worst_run']}"
+
+
+def _estimate(one: dict[str, Any]) -> str:
+    if "mean" not in one:
+        return "no estimate"
+    some = f" of {one['finite']} finite values" if one.get("not_finite") else ""
+    return f"mean {one['mean']:.5g} ({one['low']:.5g} to {one['high']:.5g}){some}"
+
+
+def _extremes(one: dict[str, Any]) -> str:
+    less = f", {one['not_finite']} not finite" if one["not_finite"] else ""
+    if "min" not in one:
+        return less
+    return f", from {one['min']:.5g} to {one['max']:.5g}{less}"
+
+
+def _examples(folder: Folder, found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the first run in each state without results, or with a NaN, with its cause."""
+    told = ("ok", "failed")
+    wanted = [state for state, many in found["states"].items() if many and state not in told]
+    if not wanted:
+        return []
+    rows = folder.table("run", "state", "cause").to_pylist()
+    return [(state, next(row for row in rows if row["state"] == state)) for state in wanted]
+
 
 _folder = click.argument("folder", type=click.Path(path_type=Path))
 _new_folder = click.option(

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import F
-from rtsim.cli.options import parse_settings, setting_names
+from rtsim.cli.options import option, parse_settings, with_options
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs import Design, MonteCarlo, design_of_text
 from rtsim.studies.plan import find_study
@@ -136,16 +136,14 @@ _COMPOSING = (
         "'NAME=peak<0.5'. It replaces the file's requirement of the same name, which is by default "
         "the name of the result; repeatable.",
     ),
-    click.option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Set a value that is equal in all runs; repeatable.",
-        shell_complete=setting_names,
+    option("--set", help="Set a value that is equal in all runs; repeatable."),
+    option(
+        "--seed",
+        type=int,
+        default=None,
+        help="Seed of the study.  [default: the study's own, or 0]",
     ),
-    click.option("--seed", type=int, help="Seed of the study.  [default: the study's own, or 0]"),
-    click.option("--until", help="End of each run, simulated s.  [default: the scenario's own]"),
+    option("--until", help="End of each run, simulated s.  [default: the scenario's own]"),
     click.option(
         "--limit",
         type=float,
@@ -189,10 +187,7 @@ def _composing(command: F, added: Sequence[Any]) -> F:
         own = {name: options.pop(name) for name in names if name in options}
         return command(composed=Composed(**own), **options)
 
-    decorated: Any = collected
-    for option in reversed(added):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(collected, added)  # type: ignore[no-any-return]
 
 
 _WHERE = (
@@ -228,7 +223,4 @@ def where_options(command: F) -> F:
             )
         return command(where=Where(workers, cluster, scheduler_file), **options)
 
-    decorated: Any = collected
-    for option in reversed(_WHERE):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(collected, _WHERE)  # type: ignore[no-any-return]

@@ -3,25 +3,141 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import click
 
 from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain, show_result
-from rtsim.cli.faults import faults_to_json, print_faults
-from rtsim.cli.strict import print_strict, strict_to_json
-from rtsim.cli.tables import console
 from rtsim.cli.telemetry import telemetry_line, telemetry_to_json
-from rtsim.cli.told import print_told, print_waiting, told_to_json
-from rtsim.cli.web_page import page_to_json
+from rtsim.cli.terminal import Column, console, print_table
+from rtsim.cli.web import page_to_json
 from rtsim.core.clock import age_ns
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.faults.schedule import Schedule
+from rtsim.engine.system import System
 from rtsim.gateway.web.launching import page_line
+from rtsim.record.event import Event
+from rtsim.record.fault_marks import notes
 from rtsim.runs.result import RunResult
+from rtsim.scenario.scenario import Scenario
+
+# ``--strict``: which runs end with exit status 1, and a note if timing could not be judged.
+
+_NO_TIMING = (
+    "note: --strict checked no timing: at --pace max no step waits for a clock, so nothing can be "
+    "late or overrun; give --pace 1.0 to check timing"
+)
+
+
+def print_strict(results: Iterable[RunResult]) -> None:
+    """Print a note if a segment did not follow the wall clock."""
+    if not all(result.certificate.paced for result in results):
+        click.echo(_NO_TIMING)
+
+
+def strict_to_json(result: RunResult) -> dict[str, Any]:
+    """Return the result of ``--strict`` for one segment as plain data."""
+    return {"strict": {"timing_measured": result.certificate.paced}}
+
+
+# What guards told during a run, such as a touchdown: as lines of the summary and as plain data.
+
+MOST_LINES = 20
+"""Greatest number of events that the summary prints; the recording has all of them."""
+
+
+def print_told(result: RunResult) -> None:
+    """Print one line for each event with values, with the units of the values."""
+    for event in result.told[:MOST_LINES]:
+        values = ", ".join(
+            f"{name} {value:.4g}{_unit(result, event, name)}"
+            for name, value in event.values.items()
+        )
+        click.echo(f"{event.source} at {event.tag.seconds:.3f} s: {values}")
+    more = len(result.told) - MOST_LINES
+    if more > 0:
+        click.echo(f"{more} more such events are in the recording")
+
+
+def print_waiting(result: RunResult) -> None:
+    """Print one line for each medium at which messages waited when the run ended."""
+    for medium, senders in result.waiting.items():
+        count, each = sum(senders.values()), ", ".join(f"{n} {c}" for n, c in senders.items())
+        behind = max(senders.values()) > 1
+        what = "1 message waited" if count == 1 else f"{count} messages waited"
+        click.echo(
+            f"{medium}: {what} at the end of the run and cannot be recorded: {each}"
+            + ("; rtsim bus load SCENARIO prints the load of a CAN bus" if behind else "")
+        )
+
+
+def told_to_json(result: RunResult) -> list[dict[str, Any]]:
+    """Return the events with values: guard, time (s) and values by name."""
+    return [
+        {"guard": event.source, "at_s": event.tag.seconds, "values": dict(event.values)}
+        for event in result.told
+    ]
+
+
+def _unit(result: RunResult, event: Event, name: str) -> str:
+    plant = event.source.partition(".")[0]
+    for one in result.system.plants:
+        if one.name == plant:
+            return f" {one.bound.model.discrete[name].unit}".rstrip()
+    return ""
+
+
+COLUMNS = (
+    Column("fault"),
+    Column("kind"),
+    Column("where", drop=1),
+    Column("activations", number=True),
+)
+
+
+def note_lines(scenario: Scenario) -> None:
+    """Print a note on stderr if the scenario has faults on a line to a board but uses no board."""
+    names = [f.name for f in scenario.declared_faults if f.kind.level == "line"]
+    if names:
+        text = (
+            "note: these faults act only on the line to a board, and no board is used here: "
+            + ", ".join(names)
+        )
+        click.secho(text, err=True, fg="yellow")
+
+
+def faults_to_json(schedule: Schedule | None) -> dict[str, Any]:
+    """Return the faults of a run as plain data by name; empty for a run without faults."""
+    if schedule is None:
+        return {}
+    counts = schedule.counts
+    return {
+        "faults": {
+            f.name: {
+                "kind": f.kind.name,
+                "where": f.where,
+                "activations": counts[f.name],
+                "idle": schedule.idle.get(f.name),
+            }
+            for f in schedule.faults
+        }
+    }
+
+
+def print_faults(schedule: Schedule | None) -> None:
+    """Print a table with the activations of each fault, and notes on faults that never acted."""
+    if schedule is None:
+        return
+    counts = schedule.counts
+    rows = [[f.name, f.kind.name, f.where, str(counts[f.name])] for f in schedule.faults]
+    out = console()
+    print_table(out, "Faults", COLUMNS, rows)
+    for note in notes(schedule.idle, [name for name, count in counts.items() if not count]):
+        out.print(note, style="yellow", highlight=False, soft_wrap=True, markup=False)
 
 
 class RequestedRun(Protocol):
@@ -200,3 +316,32 @@ def _print_files(result: RunResult) -> None:
     if result.checkpoints:
         many, last = len(result.checkpoints), result.checkpoints[-1]
         click.echo(f"checkpoints: {many}, the last in {last}")
+
+
+# The final outputs of discrete-event components, printed after the run.
+
+
+def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
+    """Return the final outputs by component and name: a number, or a list for an array."""
+    out: dict[str, dict[str, Any]] = {}
+    for task in system.tasks:
+        port = system.ports.get(task.name)
+        if not hasattr(task, "hear") or port is None or not len(port.signals):
+            continue  # a controller receives no messages
+        values = {s.name: port.value[port.signals.slice(s.name)].tolist() for s in port.signals}
+        out[task.name] = {
+            s.name: values[s.name] if s.shape else values[s.name][0] for s in port.signals
+        }
+    return out
+
+
+def print_outputs(system: System) -> None:
+    """Print a table with the final value of each output; print nothing if there are no outputs."""
+    rows = [
+        (part, name, " ".join(f"{v:g}" for v in (value if isinstance(value, list) else [value])))
+        for part, outputs in outputs_at_end(system).items()
+        for name, value in outputs.items()
+    ]
+    if rows:
+        columns = (Column("component"), Column("output"), Column("final value", fold=True))
+        print_table(console(), "Discrete events", columns, rows)

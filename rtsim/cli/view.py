@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from rtsim.cli.common import reports_errors
+from rtsim.cli.options import option
 from rtsim.cli.terminal import is_terminal
 from rtsim.cli.window import is_place, quiet_option, window_options
 from rtsim.core.errors import ScenarioError
@@ -23,19 +24,8 @@ from rtsim.timing.scheduling import SchedulingRequest, request
 
 @click.command()
 @click.argument("run", required=False, default="", metavar="[RUN]")
-@click.option(
-    "--keys",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help=f"Client key file, needed if RUN is tcp://HOST:PORT; 'rtsim keys' writes FILE{CLIENT} "
-    "with the run's keys.",
-)
-@click.option(
-    "--mapping",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE.toml",
-    help="TOML file that maps axes and keys to signals.  [default: rtsim's own mapping]",
-)
+@option("--keys", metavar="FILE")
+@option("--mapping")
 @click.option(
     "--view",
     "viewpoint",

@@ -1,28 +1,31 @@
-"""``rtsim web``: show a run in progress or a recording in the browser."""
+"""``rtsim web`` and ``--web``: a run or a recording on a page in the browser."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rtsim.cli.common import reports_errors
+from rtsim.cli.options import option
 from rtsim.core.errors import ScenarioError
 from rtsim.gateway.registry import find
-from rtsim.gateway.web.address import check_installed
+from rtsim.gateway.web.address import OPTION, PORT, check_installed
 from rtsim.gateway.web.launching import Order, WebPage
+
+if TYPE_CHECKING:
+    from rtsim.engine.commands.inbox import Inbox
+    from rtsim.gateway.loop import PipedInbox
 
 
 @click.command()
 @click.argument("shown", metavar="[RUN|RECORDING.mcap]", default="")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the page.  [default: 8760]")
-@click.option(
-    "--keys",
-    type=click.Path(path_type=Path),
-    help="Client key file, needed if RUN is tcp://HOST:PORT: the FILE.client that 'rtsim keys' "
-    "wrote.",
-)
+@option("--keys")
 @click.option("--control", is_flag=True, help="Let browsers pause, step, tune and rewind the run.")
 @reports_errors
 def web(shown: str, port: int | None, keys: Path | None, control: bool) -> None:
@@ -60,3 +63,62 @@ def _order(shown: str, keys: Path | None, control: bool) -> Order:
     if "://" not in shown:
         shown = str(find(shown).pid)
     return Order(run=shown, keys="" if keys is None else str(keys), control=control)
+
+
+# The option ``--web`` of commands that run a scenario, and the page beside the run.
+
+USUAL = 0
+"""Value of ``--web`` without a port: the usual port, or a free one."""
+_WAIT_S = 3600.0
+"""Time that a page waits for its run to begin; the end of the run's process ends it too."""
+
+
+def _port(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:  # noqa: ARG001
+    """Return the port; click may have read the scenario's name as the port."""
+    if value is None:
+        return None
+    if not value.isdecimal() or not 0 <= int(value) < 65536:
+        raise click.BadParameter(
+            f"{value!r} is not a port from 1 to 65535; write the scenario before {OPTION}"
+        )
+    return int(value)
+
+
+web_option = click.option(
+    OPTION,
+    "web",
+    default=None,
+    is_flag=False,
+    flag_value=str(USUAL),
+    metavar="[PORT]",
+    callback=_port,
+    help="Show the run on a page in the browser of this machine, at the address that is printed; "
+    f"add --control for pause, step and parameters.  Without PORT, use {PORT} or a free port.",
+)
+
+
+@contextmanager
+def web_page(port: int | None, control: bool, inbox: PipedInbox) -> Iterator[None]:
+    """Context with a page of this process' run; without one if ``port`` is ``None``."""
+    if port is None:
+        yield
+        return
+    page = WebPage(Order(run=str(os.getpid()), control=control, wait_s=_WAIT_S), port or None)
+    try:
+        with page:
+            for line in page.address.lines():
+                click.echo(line, err=True)
+            try:
+                yield
+            except BaseException as error:
+                page.over(inbox.closed or f"the run ended in an error: {error}")
+                raise
+            page.over(inbox.closed)
+    finally:
+        inbox.page = page.figures()
+
+
+def page_to_json(inbox: Inbox | None) -> dict[str, Any]:
+    """Return the figures of the page of a run; empty without a page."""
+    found: dict[str, Any] = getattr(inbox, "page", {})
+    return {"web": found} if found else {}

@@ -1,13 +1,14 @@
-"""Shared by all commands that open a window: its options, and the viewer process of a run."""
+"""The window of a run: options, the viewer process, FlightGear, and lines of the summary."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import click
 import numpy as np
 
 from rtsim.cli.common import F
+from rtsim.cli.options import with_options
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.net.keys import CLIENT
@@ -24,14 +26,17 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.executive import StatePublisher
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
-from rtsim.pilot.launching import RelayProcess, ViewerProcesses, Window
+from rtsim.pilot.flightgear.packet import VERSIONS, Packets
+from rtsim.pilot.flightgear.sender import Address
+from rtsim.pilot.launching import FlightGearProcess, RelayProcess, ViewerProcesses, Window
 from rtsim.pilot.viewpoints import is_viewpoint, read_viewpoint
+from rtsim.scenario.component import readable
 from rtsim.scenario.scenario import Scenario
-from rtsim.scenario.standard_components import ExternalInputComponent
+from rtsim.scenario.standard_components import ExternalInputComponent, PlantComponent
 
 if TYPE_CHECKING:
-    from rtsim.cli.flightgear import OutsideWindow
     from rtsim.pilot.loop import Cockpit
+
 
 HERE = "window"
 """Value of ``--view`` without an address."""
@@ -93,10 +98,7 @@ def window_options(command: F) -> F:
         )
         return command(window=window, **options)
 
-    decorated: Any = packed
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(packed, _OPTIONS)  # type: ignore[no-any-return]
 
 
 def view_options(command: F) -> F:
@@ -171,10 +173,7 @@ def place_options(command: F, view: str = "") -> F:
             help="Key file for --view tcp://HOST:PORT, which 'rtsim keys' wrote for the run.",
         ),
     )
-    decorated: Any = window_options(placed)
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(window_options(placed), options)  # type: ignore[no-any-return]
 
 
 def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
@@ -387,3 +386,100 @@ def _folder(frames: Path | None) -> Path | None:
     if not os.access(frames, os.W_OK | os.X_OK):
         raise ScenarioError(f"--frames {frames}: the folder is not writable; give another folder")
     return frames
+
+
+# What the summary of a run says about its window.
+
+
+def told_of(figures: dict[str, Any]) -> list[str]:
+    """Return the summary of a window: frames, and why it closed early if it did."""
+    lines = [f"window: {figures['frames']} frames, {figures['frames_dropped']} dropped"]
+    return [*lines, *what_became_of(figures)]
+
+
+def what_became_of(figures: dict[str, Any]) -> list[str]:
+    """Return lines on a window that was closed before the end, and on dropped messages."""
+    lines = []
+    if figures["window_lost"]:
+        lines.append("the window was closed before the end; the run continued without it")
+    if figures["ended_there"]:
+        lines.append("the run was ended from the window with Esc")
+    if figures["unattended"]:
+        lines.append(
+            "the run was paused, and no window was open for 60 s, so it was ended; "
+            "rtsim view opens another window on a run"
+        )
+    if figures["skipped"]:
+        lines.append(f"{figures['skipped']} malformed messages from other machines were dropped")
+    return lines
+
+
+# FlightGear as the outside window of a run: its options, and its process.
+
+
+def flightgear_options(command: F) -> F:
+    """Decorator: add the options of FlightGear, passed to ``command`` as ``outside``."""
+
+    @wraps(command)
+    def given(flightgear: str | None, flightgear_version: str, **options: Any) -> Any:
+        version = int(flightgear_version)
+        if flightgear is None:
+            if version != VERSIONS[0]:
+                raise ScenarioError("--flightgear-version works only with --flightgear HOST")
+            return command(outside=None, **options)
+        Packets(version)  # an error before the run if the package is missing
+        return command(outside=OutsideWindow(Address.of(flightgear), version), **options)
+
+    options = (
+        click.option(
+            "--flightgear",
+            metavar="HOST[:PORT]",
+            help="Show the outside view in FlightGear, which runs on HOST with "
+            "--fdm=null --native-fdm=socket,in,60,,5500,udp.",
+        ),
+        click.option(
+            "--flightgear-version",
+            type=click.Choice([str(version) for version in VERSIONS]),
+            default=str(VERSIONS[0]),
+            show_default=True,
+            help="Version of FlightGear's native protocol: 24 for FlightGear 2020.3.",
+        ),
+    )
+    return with_options(given, options)  # type: ignore[no-any-return]
+
+
+@dataclass
+class OutsideWindow:
+    """The FlightGear that shows a run, and the numbers of packets that were sent to it."""
+
+    address: Address
+    version: int
+    figures: dict[str, Any] | None = None
+    """Numbers of packets, known after the end; ``None`` if the process was killed."""
+
+    @contextmanager
+    def showing(self, scenario: Scenario, shared: Path) -> Iterator[None]:
+        """Context in which a process sends the run's states to FlightGear."""
+        from rtsim.pilot.flightgear.aircraft import outside_body
+
+        plants = {
+            name: readable(plant, scenario.components)
+            for name, plant in scenario.of(PlantComponent).items()
+        }
+        body = json.dumps(outside_body(scenario.bodies, plants, scenario.name).to_plain())
+        process = FlightGearProcess(shared, str(self.address), body, self.version)
+        with process:
+            yield
+        self.figures = process.figures
+
+    def told(self) -> str:
+        """Return one line for the summary of the run."""
+        if self.figures is None:
+            return f"FlightGear at {self.address}: the process that sends to it ended early"
+        lost = self.figures["lost"]
+        return f"FlightGear at {self.address}: {self.figures['sent']} packets sent" + (
+            f", {lost} could not be sent" if lost else ""
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"address": str(self.address), **(self.figures or {"ended_early": True})}

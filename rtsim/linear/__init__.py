@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from rtsim.linear.trimming import Trim, trim
 
 _HOMES = {
-    "rtsim.linear.linearising": ("linearise",),
-    "rtsim.linear.linearising": ("Loop", "open_loop"),
+    "rtsim.linear.linearising": ("Loop", "linearise", "open_loop"),
     "rtsim.linear.crossings": ("Margins", "margins"),
     "rtsim.linear.state_space": ("Pole", "StateSpace"),
     "rtsim.linear.trimming": ("Trim", "trim"),

@@ -1,20 +1,45 @@
-"""linearise: the linear model of a plant, a diagram, or an open loop of a scenario."""
+"""linearise and open_loop: linear models of a plant, a diagram, and the loops of a scenario."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rtsim.core.errors import ScenarioError
-from rtsim.core.tag import Duration
-from rtsim.equations.compiling import Compilation
+from rtsim.components.controller import PythonController
+from rtsim.components.controller_task import ControllerTask
+from rtsim.components.plant import Plant
+from rtsim.components.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
+from rtsim.core.errors import ModelError, ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import NS_PER_S, Duration, Period
+from rtsim.engine.system import System
+from rtsim.equations.compiling import Compilation, plainly
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import BoundModel, bind
-from rtsim.linear.plants import DISCRETE_HELD, plant_slopes
-from rtsim.linear.points import Point, model_of, plant_of, point_in, system_at
-from rtsim.linear.state_space import StateSpace
+from rtsim.linear.crossings import delay_after
+from rtsim.linear.derivatives import complex_form, jacobian
+from rtsim.linear.network import (
+    Changer,
+    LinearPlant,
+    LinearTask,
+    Network,
+    Sender,
+    common_period,
+    constant_delay,
+    links_of,
+    port_signals,
+)
+from rtsim.linear.plants import DISCRETE_HELD, columns_of, kink_notes, plant_slopes, split
+from rtsim.linear.points import Point, check_ordinary, model_of, plant_of, point_in, system_at
+from rtsim.linear.sampled_run import Cut, PeriodMatrices, over_a_period
+from rtsim.linear.state_space import Matrix, StateSpace
 from rtsim.linear.trimming import Trim
 from rtsim.scenario.scenario import Scenario
 
@@ -63,7 +88,6 @@ def linearise(
     if start:
         if plant:
             raise ScenarioError(f"give plant={plant!r} or start={start!r}, not both")
-        from rtsim.linear.loops import open_loop
 
         return open_loop(what, start, end, time=time, compile=compile).system
     if end:
@@ -107,3 +131,496 @@ def method_of(exact: int, variables: int) -> str:
     if not exact:
         return "central differences"
     return f"complex step for {exact} of {variables} variables, central differences for the others"
+
+
+# The linear network of a scenario at an operating point.
+
+_CHANGES = 1e-3
+"""Relative change of an update from period to period above which it is not time-invariant."""
+
+
+class Assembling:
+    """Makes the :class:`Network` of a system at its present time."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.notes: list[str] = []
+
+    def network(self) -> Network:
+        system = self.system
+        tasks = [made for task in system.tasks for made in self._task(task)]
+        plants = [self._plant(plant) for plant in system.plants]
+        if system.external_inputs:
+            names = ", ".join(one.name for one in system.external_inputs)
+            self.notes.append(f"external inputs are held constant: {names}")
+        steps = [p.step for p in plants if p.coupled]
+        periods = [t.period for t in tasks if t.period is not None]
+        return Network(
+            tuple(plants),
+            tuple(tasks),
+            port_signals(system),
+            tuple(dict.fromkeys(self.notes)),
+            (*periods, *steps),
+        )
+
+    def _plant(self, plant: Plant) -> LinearPlant:
+        model, at = plant.bound.model, point_in(self.system, plant.name)
+        check_ordinary(model)
+        slopes = plant_slopes(plant.bound, at)
+        self.notes += slopes.notes
+        if model.guards:
+            self.notes.append(f"guards and resets of {plant.name} are left out")
+        names = {p.name for p in self.system.plants}
+        read = any(plant.name in p.sources for p in self.system.plants)
+        links = links_of(plant.wiring, self.system.ports, model.inputs, plant.name)
+        coupled = read or any(link.port in names for link in links)
+        sizes = (model.states.size, model.discrete.size, model.inputs.size, model.outputs.size)
+        return LinearPlant(plant.name, sizes, slopes, links, plant.step, plant.signals, coupled)
+
+    def _task(self, task: Task) -> list[LinearTask]:
+        if isinstance(task, ControllerTask):
+            return [self._controller(task)]
+        if isinstance(task, SensorTask):
+            return [self._sensor(task)]
+        if isinstance(task, UpdateTask):
+            return [self._update(task)]
+        if isinstance(task, TimerTask):
+            return self._timers(task)
+        if isinstance(task, NoiseTask):
+            self.notes.append(f"noise is held constant: {task.name}")
+        else:
+            self.notes.append(f"{task.name} is held constant, because it has no linear model")
+        return []
+
+    # -- senders -------------------------------------------------------------------------------
+
+    def _controller(self, task: ControllerTask) -> Sender:
+        controller = task.controller
+        if not isinstance(controller, PythonController):
+            raise ModelError(
+                f"controller {task.name} is a {type(controller).__name__}, whose equations are "
+                "not known; analyse the scenario with its reference model, a PythonController"
+            )
+        before = [c.name for c in self.system.controllers if task.name in c.successors]
+        name, inputs = task.name, controller.inputs
+        task.wiring.gather()
+        u = np.array(task.wiring.into)
+        matrix = self._law(controller, u, name)
+        topic = self.system.bus.topics[name]
+        return Sender(
+            name, task.period, task.offset_ns, matrix, controller.memory, controller.outputs,
+            links_of(task.wiring, self.system.ports, inputs, name, before),
+            constant_delay(task.compute, 8 * inputs.size, f"the computation of {name}"),
+            constant_delay(topic.transport, topic.size_bytes, topic.link),
+            task.successors, self._triggers(name),
+        )  # fmt: skip
+
+    def _law(self, controller: PythonController, u: Vector, name: str) -> Matrix:
+        """Return the derivatives of (s', y) by (s, u) at the present inputs ``u``."""
+        t, p, k = self.system.ns / NS_PER_S, np.array(controller.p), controller.memory.size
+        r = controller.outputs.size
+        last = np.array(controller.save()["y"])
+
+        def evaluate(law: Any, vector: Any, kind: type) -> Any:
+            s: Any = vector[:k].copy()
+            y: Any = last.astype(kind)
+            with plainly():
+                law(t, vector[k:].copy(), s, p, y)
+            return np.concatenate((s, y))
+
+        plain = getattr(controller.law, "py_func", controller.law)
+        copied = complex_form(plain)
+        found = jacobian(
+            lambda v: evaluate(plain, v, float),
+            np.concatenate((controller.s, u)),
+            k + r,
+            lambda v: evaluate(copied, v, complex),
+        )
+        columns = (*controller.memory.columns, *controller.inputs.columns)
+        rows = (*(f"next {c}" for c in controller.memory.columns), *controller.outputs.columns)
+        self.notes += kink_notes(found, rows, columns, name)
+        return found.matrix
+
+    def _sensor(self, task: SensorTask) -> Sender:
+        topic = self.system.bus.topics[task.name]
+        wiring = task.wiring
+        return Sender(
+            task.name, task.period, task.offset_ns, np.eye(topic.signals.size), Signals(),
+            topic.signals, links_of(wiring, self.system.ports, topic.signals, task.name), 0,
+            constant_delay(topic.transport, topic.size_bytes, topic.link),
+            frozenset(), self._triggers(task.name),
+        )  # fmt: skip
+
+    def _triggers(self, topic: str) -> frozenset[str]:
+        return frozenset(self.system.triggers.get(topic, ()))
+
+    # -- updates and timers of models ----------------------------------------------------------
+
+    def _update(self, task: UpdateTask) -> Changer:
+        plant = task.plant
+        bound = plant.bound
+        assert task.period is not None
+
+        def change(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
+            bound.update.call(t, x, z, u, p)
+
+        matrix = self._change(plant, change, task.period)
+        return Changer(task.name, task.period, task.offset_ns, plant.name, matrix)
+
+    def _timers(self, task: TimerTask) -> list[LinearTask]:
+        plant = task.plant
+        timers = plant.bound.model.timers
+        out: list[LinearTask] = []
+        patterns: dict[tuple[Period, int], Vector] = {}
+        for i, timer in enumerate(timers):
+            if timer.draws:
+                self.notes.append(f"random values of {plant.name} are held constant")
+            if timer.period is not None:
+                due = patterns.setdefault((timer.period, timer.offset_ns), np.zeros(len(timers)))
+                due[i] = 1.0
+        if len(patterns) > 1:
+            raise ModelError(
+                f"the sampled blocks of {plant.name} have several periods or offsets; a linear "
+                "model needs the same period= and offset= for all"
+            )
+        for (period, offset_ns), due in patterns.items():
+
+            def change(
+                t: float, x: Vector, z: Vector, u: Vector, p: Vector, due: Vector = due
+            ) -> None:
+                plant.bound.tick.call(due, t, x, z, u, p)
+
+            matrix = self._change(plant, change, period)
+            out.append(Changer(task.name, period, offset_ns, plant.name, matrix))
+        return out
+
+    def _change(self, plant: Plant, change: Any, period: Period) -> Matrix:
+        """Return the derivatives of (x', z') by (x, z, u) at a tick."""
+        at = point_in(self.system, plant.name)
+        plant.read_wires()
+        if plant.wiring is not None:
+            at = Point(at.t, at.x, at.z, np.array(plant.wiring.into), at.p)
+        matrix, after = self._slopes(plant, change, at)
+        later = Point(at.t + period.seconds, at.x, after, at.u, at.p)
+        again, _ = self._slopes(plant, change, later)
+        here, there = (plant_slopes(plant.bound, point) for point in (at, _inside(later, period)))
+        for one, other in (
+            (matrix, again), (here.rate, there.rate), (here.output, there.output)
+        ):  # fmt: skip
+            size = max(float(np.abs(one).max(initial=0.0)), 1e-12)
+            if float(np.abs(one - other).max(initial=0.0)) > _CHANGES * size:
+                raise ModelError(
+                    f"the sampled equations of {plant.name} change from tick to tick (as those of "
+                    "a TransportDelay or a FirstOrderHold do), so they have no linear model with "
+                    "constant matrices; use a message with a latency for a delay"
+                )
+        return matrix
+
+    def _slopes(self, plant: Plant, change: Any, at: Point) -> tuple[Matrix, Vector]:
+        n, d = at.x.size, at.z.size
+
+        def evaluate(vector: Vector) -> Vector:
+            x, z, u = split(vector, at)
+            change(at.t, x, z, u, at.p)
+            return np.concatenate((x, z))
+
+        vector = np.concatenate((at.x, at.z, at.u))
+        found = jacobian(evaluate, vector, n + d)
+        rows = columns_of(plant.bound)[: n + d]
+        self.notes += kink_notes(found, rows, columns_of(plant.bound), plant.name)
+        return found.matrix, evaluate(vector)[n:]
+
+
+def _inside(at: Point, period: Period) -> Point:
+    """Return the point at a time between two ticks."""
+    return Point(at.t + 0.37 * period.seconds, at.x, at.z, at.u, at.p)
+
+
+# Open and closed loops of a scenario as sampled systems, and the delay margin of a loop.
+
+_NEUTRAL = 1e-7
+"""A pole that is outside the unit circle by less counts as neutral: rounding moves it."""
+_FINE, _FINE_PERIODS, _GROWTH = 8, 4, 1.1
+"""The search for a delay margin takes 8 steps per period over 4 periods, then longer ones."""
+_PERIODS = 60
+"""Common periods up to which a delay margin is searched step by step by default."""
+_MOST_PERIODS = 120
+"""From this number of common periods on, the frequency response gives the delay margin: the closed
+loop has a state for each message that is under way."""
+
+
+class DelayMargin(NamedTuple):
+    """The further delay (s) at which a loop becomes unstable, and the pole (1/s) that does."""
+
+    seconds: float
+    pole: complex
+
+    @property
+    def frequency(self) -> float:
+        """Return the frequency of the oscillation, rad/s."""
+        return abs(self.pole.imag)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of a scenario, cut at the signal ``start``.
+
+    The signal keeps its sign: the loop is closed by ``input = output``, and the return ratio of
+    textbooks, with negative feedback, is ``-system``.
+    """
+
+    network: Network
+    start: str
+    end: str
+    period: Period
+    """The common period of all tasks."""
+
+    @cached_property
+    def system(self) -> StateSpace:
+        """The open loop from ``start`` to ``end``.
+
+        The readers of ``start`` see the input instead of the signal.  If the signal is used several
+        times in a common period, each use is an input and an output of its own.  An ``end`` other
+        than ``start`` is sampled at the start of each period, before its instant.
+        """
+        port, rows = self._rows(self.start)
+        found = over_a_period(self.network, self.period, Cut(port, rows, open=True), self._end())
+        signals = self._labels(self.start)
+        uses = found.inputs.shape[1] // max(1, len(rows))
+        inputs = _repeated(signals, uses)
+        outputs = inputs if self.end == self.start else _repeated(self._labels(self.end), 1)
+        a, b, c, d, states = _pruned(found)
+        return StateSpace(
+            a, b, c, d, states, inputs, outputs, self.period,
+            name=f"{self.start} to {self.end}", method="sampled over one common period",
+            notes=self.network.notes,
+        )  # fmt: skip
+
+    @property
+    def scalar(self) -> bool:
+        """Return whether the open loop has one input and one output."""
+        return self.system.d.shape == (1, 1)
+
+    def closed_loop(self, delay: float = 0.0, gain: float = 1.0) -> StateSpace:
+        """Return the closed loop over a common period, without inputs or outputs.
+
+        ``delay`` (s) delays the signal further, and ``gain`` multiplies it.
+        """
+        found = self._closed(delay, gain)
+        names = Signals(*(Signal(*label) for label in found.labels))
+        n = len(found.state)
+        return StateSpace(
+            found.state, np.zeros((n, 0)), np.zeros((0, n)), np.zeros((0, 0)), names,
+            period=self.period, name=f"closed loop of {self.start}",
+        )  # fmt: skip
+
+    def _closed(self, delay: float, gain: float) -> PeriodMatrices:
+        port, rows = self._rows(self.start)
+        if delay and not self.delayable:
+            raise ScenarioError(
+                f"{self.start} is not sent as a message, so it cannot be delayed; cut the loop at "
+                f"an output of a controller or a sensor: {', '.join(self._senders)}"
+            )
+        extra = Fraction(round(delay * NS_PER_S * 1_000_000), 1_000_000)
+        return over_a_period(self.network, self.period, Cut(port, rows, False, gain, extra))
+
+    def poles(self, delay: float = 0.0, gain: float = 1.0) -> NDArray[np.complex128]:
+        """Return the poles of the closed loop in the plane of z."""
+        return np.linalg.eigvals(self._closed(delay, gain).state).astype(complex)
+
+    def delay_margin(
+        self, *, slow: float = 0.0, longest: float | None = None
+    ) -> DelayMargin | None:
+        """Return the further delay of the signal at which the closed loop becomes unstable.
+
+        The delay adds to the latency of the message; at each delay the closed loop is formed anew
+        and its eigenvalues are computed, so there is no approximation but that of the linear model.
+        Beyond 120 common periods the delay comes from the frequency response, which treats the
+        samples as a band-limited signal.  Poles with a frequency below ``slow`` (rad/s) are
+        disregarded.  Returns ``None`` if the loop is stable up to ``longest`` (s).  Without
+        ``longest``, ``None`` means that a loop with one signal is stable at each delay; loops with
+        several signals are searched up to 60 common periods (:meth:`searched_delay_margin`).
+        Raises :class:`ModelError` if the loop is unstable without further delay.
+        """
+        return self.searched_delay_margin(slow=slow, longest=longest)[0]
+
+    def searched_delay_margin(
+        self, *, slow: float = 0.0, longest: float | None = None
+    ) -> tuple[DelayMargin | None, float]:
+        """Return :meth:`delay_margin`, and the delay (s) up to which the search went.
+
+        The second value is infinite if the loop is stable at each delay: its gain is 1 nowhere.
+        It is finite if the gain may be 1 at a frequency too low for the search
+        (:attr:`Margins.searched_above`).
+        """
+        step = self.period.seconds
+        limit = _PERIODS * step if longest is None else longest
+
+        first, pole = self._worst(0.0, slow)
+        if first > _NEUTRAL / step:
+            raise ModelError(
+                f"the loop at {self.start} is unstable without further delay: a pole at "
+                f"{pole.real:.4g} {pole.imag:+.4g}i 1/s; if this slow mode does not matter, give "
+                f"slow= a frequency above {abs(pole):.3g} rad/s"
+            )
+        before, delay = 0.0, step / _FINE
+        while delay <= limit:
+            if self.growth(delay, slow) > _NEUTRAL / step:
+                return self._between(before, delay, slow), delay
+            before = delay
+            delay = delay + step / _FINE if delay < _FINE_PERIODS * step else delay * _GROWTH
+        if longest is not None or not self.scalar:
+            return None, before
+        return self._beyond(before, slow)
+
+    def _beyond(self, stable: float, slow: float) -> tuple[DelayMargin | None, float]:
+        """Return the delay margin beyond a delay (s) at which the loop is stable."""
+        step, expected = self.period.seconds, stable
+        while True:
+            expected, frequency = delay_after(self.system, expected, feedback=1.0, slow=slow)
+            if math.isinf(expected):
+                return None, stable if frequency else math.inf
+            if expected > _MOST_PERIODS * step:
+                return DelayMargin(expected, 1j * frequency), expected
+            before, expected = max(stable, expected - step), expected + step
+            if self.growth(expected, slow) > _NEUTRAL / step:
+                before = before if self.growth(before, slow) <= _NEUTRAL / step else stable
+                return self._between(before, expected, slow), expected
+
+    def _between(self, before: float, after: float, slow: float) -> DelayMargin:
+        margin = self._crossing(before, after, slow)
+        return DelayMargin(margin, self._worst(margin, slow)[1])
+
+    def _crossing(self, before: float, after: float, slow: float) -> float:
+        """Return the delay between two delays at which the growth rate becomes positive."""
+        from scipy.optimize import brentq  # slow to load
+
+        level = 0.0 if self.growth(before, slow) < 0.0 else _NEUTRAL / self.period.seconds
+
+        def above(delay: float) -> float:
+            return self.growth(delay, slow) - level
+
+        return float(brentq(above, before, after, xtol=1e-12, rtol=1e-12))
+
+    def growth(self, delay: float = 0.0, slow: float = 0.0) -> float:
+        """Return the growth rate (1/s) of the closed loop's fastest growing pole.
+
+        ``delay`` (s) delays the signal further; poles below ``slow`` (rad/s) are disregarded.
+        """
+        return self._worst(delay, slow)[0]
+
+    def _worst(self, delay: float, slow: float) -> tuple[float, complex]:
+        """Return the largest growth rate (1/s) of the poles above ``slow``, and its pole (1/s)."""
+        values = self.poles(delay)
+        rates = np.log(values[np.abs(values) > 1e-300]) / self.period.seconds
+        rates = rates[np.abs(rates) >= slow]
+        if not rates.size:
+            return -math.inf, complex(-math.inf)
+        worst = rates[int(np.argmax(rates.real))]
+        return float(worst.real), complex(worst.real, abs(worst.imag))
+
+    @property
+    def delayable(self) -> bool:
+        """Return whether the signal is sent as a message, so that it can be delayed further."""
+        return self.start.partition(".")[0] in self._senders
+
+    @property
+    def _senders(self) -> list[str]:
+        return [t.name for t in self.network.tasks if isinstance(t, Sender)]
+
+    def _rows(self, name: str) -> tuple[str, tuple[int, ...]]:
+        port, _, signal = name.partition(".")
+        signals = self.network.ports[port]
+        where = range(signals.size) if not signal else range(signals.size)[signals.slice(signal)]
+        return port, tuple(where)
+
+    def _end(self) -> tuple[str, tuple[int, ...]] | None:
+        return None if self.end == self.start else self._rows(self.end)
+
+    def _labels(self, name: str) -> list[Signal]:
+        port, rows = self._rows(name)
+        signals = self.network.ports[port]
+        units = [s.unit for s in signals for _ in s.columns]
+        return [Signal(f"{port}_{signals.columns[i]}", units[i]) for i in rows]
+
+
+def open_loop(
+    scenario: Scenario,
+    start: str,
+    end: str = "",
+    *,
+    time: Duration = 0,
+    compile: Compilation = True,
+) -> Loop:
+    """Return the loop of ``scenario`` that passes through the signal ``start``.
+
+    - ``start``: ``"component.signal"``, or ``"component"`` for all its signals.  Everything that
+      reads it sees the input of the open loop instead.
+    - ``end``: the signal that is the output of the open loop; default: ``start`` itself.
+    - ``time``: the operating point is that of a run at this time, s.
+
+    The result contains controllers with their sample periods and latencies, sensors, sampled
+    blocks and updates of models.  Random values and external inputs are held constant; guards,
+    declared changes and faults are left out.  Raises :class:`UnknownName` for unknown signals, and
+    :class:`ModelError` for a random latency or a component without a linear model.
+
+    Example:
+        open_loop(scenario, "controller.force").delay_margin()
+    """
+    return loop_of(system_at(scenario, time, compile=compile), start, end)
+
+
+def loop_of(system: System, start: str, end: str = "") -> Loop:
+    """Return the loop of a system at its present time; see :func:`open_loop`."""
+    network = Assembling(system).network()
+    for name in (start, end or start):
+        _check_signal(network, name)
+    if not network.times:
+        raise ScenarioError(
+            "the scenario samples nothing, so it has no sampled loop; linearise its plant instead"
+        )
+    loop = Loop(network, start, end or start, common_period(network.times))
+    if not end and not _is_computed(network, start):
+        raise ScenarioError(
+            f"{start} is a source, which no component computes; give end=, the output of the loop"
+        )
+    return loop
+
+
+def _is_computed(network: Network, name: str) -> bool:
+    port = name.partition(".")[0]
+    return port in {p.name for p in network.plants} | {t.name for t in network.tasks}
+
+
+def _check_signal(network: Network, name: str) -> None:
+    port, dot, signal = name.partition(".")
+    if port not in network.ports:
+        raise UnknownName("component", port, network.ports, "the loop")
+    if dot and signal not in network.ports[port]:
+        raise UnknownName("signal", signal, network.ports[port].names, port)
+
+
+def _repeated(signals: list[Signal], uses: int) -> Signals:
+    if uses <= 1:
+        return Signals(*signals)
+    return Signals(*(Signal(f"{s.name}_{i}", s.unit) for i in range(uses) for s in signals))
+
+
+def _pruned(
+    found: PeriodMatrices,
+) -> tuple[
+    NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], Signals
+]:
+    """Return the matrices without the states that affect nothing."""
+    kept = np.arange(len(found.state))
+    while True:
+        block = np.vstack((found.state[np.ix_(kept, kept)], found.output_state[:, kept]))
+        used = np.abs(block).max(axis=0, initial=0.0) > 0.0
+        if used.all():
+            break
+        kept = kept[used]
+    labels = Signals(*(Signal(*found.labels[i]) for i in kept))
+    return (
+        found.state[np.ix_(kept, kept)], found.inputs[kept],
+        found.output_state[:, kept], found.direct, labels,
+    )  # fmt: skip

@@ -7,7 +7,8 @@ exponential", IEEE Transactions on Automatic Control 23 (1978).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,15 +18,142 @@ from numpy.typing import ArrayLike, NDArray
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration, Period
-from rtsim.linear.foreign import (
-    is_foreign,
-    is_fraction,
-    labels_of,
-    period_of,
-    polynomials,
-)
-from rtsim.linear.notebook import shown_system
-from rtsim.linear.python_control import to_control
+from rtsim.record import notebook
+
+# Linear systems of other packages, which are recognised by their attributes.
+
+_LABEL = re.compile(r"(?P<name>.*?)(?: \[(?P<unit>[^\]]*)\])?\Z", re.S)
+
+
+def is_foreign(system: object) -> bool:
+    """Return whether ``system`` looks like a linear system of python-control or scipy.signal."""
+    return (
+        not isinstance(system, type)
+        and hasattr(system, "dt")
+        and (all(hasattr(system, name) for name in "ABCD") or is_fraction(system))
+    )
+
+
+def is_fraction(system: object) -> bool:
+    """Return whether ``system`` looks like a transfer function."""
+    return hasattr(system, "num") and hasattr(system, "den") and hasattr(system, "dt")
+
+
+def labels_of(system: Any, kind: str, default: Signals) -> Signals:
+    """Return signals with the names and units of labels such as ``"name [unit]"``.
+
+    ``kind`` is "state", "input" or "output".  ``default`` is returned if there are no labels.
+    """
+    labels = getattr(system, f"{kind}_labels", None)
+    if labels is None or len(labels) != default.size:
+        return default
+    signals = []
+    for label in labels:
+        match = _LABEL.match(str(label))
+        assert match is not None
+        name = re.sub(r"\W", "_", match["name"])
+        name = name if name and not name[0].isdigit() else f"_{name}"
+        signals.append(Signal(name, match["unit"] or "1"))
+    return Signals(*signals)
+
+
+def period_of(system: Any) -> Period | None:
+    """Return the sample period of ``system``; ``None`` if it is continuous in time."""
+    dt = system.dt
+    if dt is None or (dt is not True and dt == 0):
+        return None
+    if dt is True:
+        raise ScenarioError(
+            "the system is sampled, but has no sample period (dt=True); give its dt in s"
+        )
+    return Period.of(float(dt))
+
+
+def polynomials(system: Any) -> tuple[list[float], list[float]]:
+    """Return numerator and denominator of a transfer function with one input and one output."""
+    out: list[list[float]] = []
+    for name in ("num", "den"):
+        given = getattr(system, name)
+        while isinstance(given, list) or (isinstance(given, np.ndarray) and given.ndim > 1):
+            if len(given) != 1:
+                if not isinstance(given[0], list | np.ndarray):
+                    break
+                raise ScenarioError(
+                    "the transfer function has several inputs or outputs; convert it to a state "
+                    "space first: control.ss(system)"
+                )
+            given = given[0]
+        out.append([float(v) for v in np.atleast_1d(given)])
+    return out[0], out[1]
+
+
+# What a notebook shows of a linear system: its names, its poles, and small matrices.
+
+_MOST_COLUMNS = 12
+"""Greatest number of states and inputs together whose matrices are shown."""
+
+
+def shown_system(
+    name: str,
+    facts: Mapping[str, object],
+    poles: Sequence[tuple[complex, float, float]],
+    matrix: NDArray[np.float64],
+    rows: Sequence[str],
+    columns: Sequence[str],
+) -> str:
+    """Return a linear system as HTML.
+
+    ``poles``: value (rad/s), frequency (rad/s) and damping of each pole.  ``matrix``: [A B; C D],
+    with the names of its rows and of its columns.
+    """
+    seen = [[f"{value:.6g}", frequency, damping] for value, frequency, damping in poles]
+    head = ("pole", "frequency [rad/s]", "damping")
+    out = notebook.shown(name, facts, head, seen)
+    if len(columns) > _MOST_COLUMNS:
+        return out
+    return out + notebook.shown("", {}, ["", *columns], _rows(matrix, rows))
+
+
+def _rows(matrix: NDArray[np.float64], names: Sequence[str]) -> Iterator[list[object]]:
+    for name, row in zip(names, matrix, strict=True):
+        yield [name, *map(float, row)]
+
+
+# The only module that imports python-control (extra ``control``; docs/decisions/139).
+
+
+def to_control(
+    matrices: Sequence[NDArray[np.float64]],
+    signals: Sequence[Signals],
+    period: Period | None,
+    name: str,
+) -> Any:
+    """Return a ``StateSpace`` of python-control.
+
+    ``matrices`` are A, B, C and D; ``signals`` are states, inputs and outputs.
+    """
+    try:
+        import control
+    except ImportError as error:
+        raise ScenarioError(
+            "python-control is not installed; type: pip install 'rtsim[control]'"
+        ) from error
+    dt = 0 if period is None else period.seconds
+    states, inputs, outputs = map(_column_labels, signals)
+    names = {"name": name.replace(".", "_")} if name else {}
+    return control.StateSpace(
+        *matrices, dt, states=states, inputs=inputs, outputs=outputs,
+        remove_useless_states=False, **names,
+    )  # fmt: skip
+
+
+def _column_labels(signals: Signals) -> list[str]:
+    return [
+        column if signal.unit in ("", "1") else f"{column} [{signal.unit}]"
+        for signal in signals
+        for column in signal.columns
+    ]
+
 
 Matrix = NDArray[np.float64]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pygame
 from numpy.typing import NDArray
-from rtsim.models.f16.piloted_scenario import RUNWAY
 
 from rtsim.core.signals import Signals
+from rtsim.models.f16.piloted_scenario import RUNWAY
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.pacing import VideoFrames

@@ -6,11 +6,11 @@ import math
 from functools import cache
 
 import numpy as np
-from rtsim.models.f16.aircraft import FLOWN
 
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel, bind
+from rtsim.models.f16.aircraft import FLOWN
 from rtsim.models.f16.by_wire import STICK
 from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, along_runway, local
 from rtsim.models.units import DEG, KT

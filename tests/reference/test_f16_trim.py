@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rtsim.models.f16.piloted_scenario import scenario as by_hand
 
 from rtsim.core.errors import ModelError
 from rtsim.linear import linearise
+from rtsim.models.f16.piloted_scenario import scenario as by_hand
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.scenario import CONDITIONS, SUBSONIC, FlightCondition, case, trimmed
 from rtsim.models.f16.trim import Trim, bound_f16, trim

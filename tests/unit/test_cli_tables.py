@@ -6,9 +6,9 @@ import io
 
 import pytest
 from rich.console import Console
-from rtsim.cli.terminal import Column, console, print_table
 
 from rtsim.cli.recordings import print_comparison
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
 from rtsim.record.verdict import SignalResult

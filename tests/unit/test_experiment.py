@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+
+from rtsim.cli.main import main
+from rtsim.core.errors import RecordingError, RtsimError, ScenarioError
 from rtsim.models.piloting.experiment import (
     ExperimentFolder,
     Question,
@@ -18,9 +21,6 @@ from rtsim.models.piloting.experiment import (
     read_experiment,
     williams,
 )
-
-from rtsim.cli.main import main
-from rtsim.core.errors import RecordingError, RtsimError, ScenarioError
 
 FILE = """
 scenario = "tracking"

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from landing_pilot import Lands, Pilot, TakesOff, bound, piloted
 from pilot_parts import flight
-from rtsim.models.f16.aircraft import FLOWN, drag_rise
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
@@ -21,6 +20,7 @@ from rtsim.equations.model import Guard
 from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.f16 import aircraft
 from rtsim.models.f16.aerodynamics import AREA
+from rtsim.models.f16.aircraft import FLOWN, drag_rise
 from rtsim.models.f16.plant import STANDARD_GRAVITY
 from rtsim.models.f16.trim import bound_f16
 from rtsim.models.terrain import HIGHEST, along_runway, cover, ground_grid, local, terrain

@@ -13,11 +13,11 @@ import numpy as np
 import pygame
 import pytest
 from pilot_parts import flight, watched
-from rtsim.models.f16.piloted_scenario import PULL_UP, PUSHED, STALL
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.ball import scenario as ball
+from rtsim.models.f16.piloted_scenario import PULL_UP, PUSHED, STALL
 from rtsim.pilot.cues import PULSE_NS, Cues, Shaker
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.scenes.cues import draw_cues

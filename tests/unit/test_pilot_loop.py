@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from pilot_parts import flight, watched
-from rtsim.models.f16.aircraft import FLOWN
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals
@@ -20,6 +19,7 @@ from rtsim.engine.commands.commands import read_command
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import Native
+from rtsim.models.f16.aircraft import FLOWN
 from rtsim.models.orbit import scenario as orbit
 from rtsim.pilot import orders
 from rtsim.pilot.loop import Cockpit

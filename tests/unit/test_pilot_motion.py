@@ -8,10 +8,10 @@ import numpy as np
 import pygame
 import pytest
 from pilot_parts import flight, watched
-from rtsim.models.f16.aircraft import FLOWN as F16
-from rtsim.models.f16.piloted_scenario import RUNWAY
 
 from rtsim.core.signals import Vector
+from rtsim.models.f16.aircraft import FLOWN as F16
+from rtsim.models.f16.piloted_scenario import RUNWAY
 from rtsim.pilot.interpolation import StatePair
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.scenes.f16 import F16Scene

@@ -9,8 +9,8 @@ import numpy as np
 import pygame
 import pytest
 from pilot_parts import flight, watched
-from rtsim.models.f16.piloted_scenario import RUNWAY
 
+from rtsim.models.f16.piloted_scenario import RUNWAY
 from rtsim.models.orbit import scenario as orbit
 from rtsim.pilot.interpolation import Interpolation
 from rtsim.pilot.scenes import text

@@ -8,11 +8,11 @@ import numpy as np
 import pygame
 import pytest
 from pilot_parts import flight, watched
-from rtsim.models.f16.aircraft import FLOWN as F16
-from rtsim.models.f16.piloted_scenario import RUNWAY, scenario
 
 from rtsim.core.signals import Vector
 from rtsim.equations import earth
+from rtsim.models.f16.aircraft import FLOWN as F16
+from rtsim.models.f16.piloted_scenario import RUNWAY, scenario
 from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.scenes import flight as flat
 from rtsim.pilot.scenes.camera import Camera, axes_of, cut_lines, cut_polygon

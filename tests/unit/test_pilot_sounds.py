@@ -10,11 +10,11 @@ import numpy as np
 import pygame
 import pytest
 from numpy.typing import NDArray
-from rtsim.models.f16.piloted_scenario import SOUNDS
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.ball import scenario as ball
+from rtsim.models.f16.piloted_scenario import SOUNDS
 from rtsim.pilot.devices import horn
 from rtsim.pilot.devices.streaming import Stream
 from rtsim.pilot.launching import Window

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from rtsim.models.piloting.experiment import read_experiment
 
 from hitl.boards import BoardError
 from hitl.interface.file import load_interface
@@ -17,6 +16,7 @@ from rtsim.core import toml
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
 from rtsim.engine.faults.reading import read_faults
+from rtsim.models.piloting.experiment import read_experiment
 from rtsim.models.piloting.task import read_task
 from rtsim.pilot.devices.mapping import read_mapping
 

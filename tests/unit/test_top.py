@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rtsim.cli.terminal import split
 from terminal_parts import Terminal
 
+from rtsim.cli.terminal import split
 from rtsim.cli.top import Dashboard, histogram, sparkline
 from rtsim.gateway.client import Glance, StateTable, connect
 from rtsim.timing.tally import CLASSES

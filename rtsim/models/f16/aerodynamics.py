@@ -1,19 +1,63 @@
-"""Aerodynamic coefficients of the F-16 by linear interpolation in tables.
+"""Aerodynamic coefficients and thrust of the F-16 by linear interpolation in tables.
 
 Source: NASA's ``F16_aero.dml`` (see ``f16.json``).  Angles are in degrees.  Coefficients are in
 body axes about the reference point at 35 % of the mean chord.  Tables with the same axes are stored
 in one array, so that they share one index and one set of weights.
+
+Static thrust of the F-16's engine as a function of power, altitude and Mach number; no lag.
+
+Source: NASA's ``F16_prop.dml`` (see ``f16.json``): idle at 0 %, military at 50 %, maximum at 100 %.
 """
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rtsim.core.errors import ModelError
 from rtsim.equations.compiling import compiled
-from rtsim.models.f16.data import GEOMETRY, Table, grid, table
 from rtsim.models.units import FT
+
+# The published data of the F-16, read once from ``f16.json``, which names their source.
+
+Table = NDArray[np.float64]
+
+_FILE = Path(__file__).with_name("f16.json")
+_DATA: dict[str, Any] = json.loads(_FILE.read_text(encoding="utf-8"))
+
+SOURCE: str = _DATA["source"]
+GEOMETRY: dict[str, float] = _DATA["geometry"]
+INERTIA: dict[str, float] = _DATA["inertia"]
+
+
+def table(group: str, name: str, *over: str) -> Table:
+    """Return a table; raises :class:`ModelError` if its axes are not ``over``."""
+    entry = _DATA[group][name]
+    values = np.array(entry["values"], dtype=np.float64)
+    shape = tuple(len(_DATA["breakpoints"][axis]) for axis in over)
+    if tuple(entry["over"]) != over or values.shape != shape:
+        raise ModelError(
+            f"{_FILE.name}: table {name} has shape {values.shape} over {entry['over']}; "
+            f"expected shape {shape} over {list(over)}. Restore the original file"
+        )
+    return values
+
+
+def grid(axis: str) -> tuple[float, float, int]:
+    """Return the first breakpoint of ``axis``, 1 / spacing, and the index of its last segment."""
+    points = np.array(_DATA["breakpoints"][axis], dtype=np.float64)
+    steps = np.diff(points)
+    if not np.allclose(steps, steps[0], rtol=1e-12, atol=0.0):
+        raise ModelError(
+            f"{_FILE.name}: breakpoints {axis} are not evenly spaced; restore the original file"
+        )
+    return float(points[0]), float(1.0 / steps[0]), len(points) - 2
+
 
 AREA = GEOMETRY["area_ft2"] * FT * FT
 SPAN = GEOMETRY["span_ft"] * FT
@@ -127,4 +171,47 @@ def coefficients(
         cl + r_hat * _linear(t, j, 5, f) + p_hat * _linear(t, j, 6, f),
         cm + q_hat * _linear(t, j, 7, f),
         cn + r_hat * _linear(t, j, 8, f) + p_hat * _linear(t, j, 9, f),
+    )  # fmt: skip
+
+
+# Static thrust of the F-16's engine as a function of power, altitude and Mach number; no lag.
+
+_MACH_LOW, _MACH_PER, _MACH_LAST = grid("mach")
+_ALT_LOW, _ALT_PER, _ALT_LAST = grid("altitude_ft")
+_LEVELS = np.ascontiguousarray(
+    np.stack(
+        [
+            table("propulsion", name, "mach", "altitude_ft")
+            for name in ("idle_lbf", "military_lbf", "maximum_lbf")
+        ],
+        axis=-1,
+    )
+)
+_MILITARY = 50.0
+
+
+@compiled
+def thrust_lbf(power: float, altitude_ft: float, mach: float) -> float:
+    """Return the thrust in lbf at ``power`` in %.
+
+    ``altitude_ft`` and ``mach`` are clamped to the ends of the tables.
+    """
+    i, h = segment(mach, _MACH_LOW, _MACH_PER, _MACH_LAST, False)
+    j, f = segment(altitude_ft, _ALT_LOW, _ALT_PER, _ALT_LAST, False)
+    k = 0 if power < _MILITARY else 1
+    part = (power - k * _MILITARY) / _MILITARY
+    low = (1.0 - part) * (1.0 - h)
+    low_next = (1.0 - part) * h
+    high = part * (1.0 - h)
+    high_next = part * h
+    t = _LEVELS
+    return (  # type: ignore[no-any-return]
+        (1.0 - f) * (
+            low * t[i, j, k] + high * t[i, j, k + 1]
+            + low_next * t[i + 1, j, k] + high_next * t[i + 1, j, k + 1]
+        )
+        + f * (
+            low * t[i, j + 1, k] + high * t[i, j + 1, k + 1]
+            + low_next * t[i + 1, j + 1, k] + high_next * t[i + 1, j + 1, k + 1]
+        )
     )  # fmt: skip

@@ -23,8 +23,7 @@ _HOMES = {
     "rtsim.models.piloting.findings": ("Findings", "Row"),
     "rtsim.models.piloting.formation": ("Formation",),
     "rtsim.models.piloting.gates": ("Gates",),
-    "rtsim.models.piloting.pilot": ("link",),
-    "rtsim.models.piloting.pilot": ("PilotModel", "pilot"),
+    "rtsim.models.piloting.pilot": ("PilotModel", "link", "pilot"),
     "rtsim.models.piloting.task": ("Task", "add_task", "measure", "task_named"),
     "rtsim.models.piloting.tracking": ("Tracking",),
 }

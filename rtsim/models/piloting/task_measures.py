@@ -9,7 +9,7 @@ import numpy as np
 
 from rtsim.core.signals import Vector
 from rtsim.models.piloting.findings import Findings, Row, parameters_of
-from rtsim.models.piloting.tracked import latency_rows
+from rtsim.models.piloting.tracking_measures import latency_rows
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording

@@ -16,9 +16,17 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration, Period, exact_seconds
 from rtsim.equations.compiling import plainly
 from rtsim.models.atmosphere import standard_atmosphere
-from rtsim.models.body import drawn
-from rtsim.models.dryden import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden
-from rtsim.models.f16.aerodynamics import AREA
+from rtsim.models.body import drawn, initial_state
+from rtsim.models.f16.aerodynamics import AREA, thrust_lbf
+from rtsim.models.f16.aircraft import (
+    ACTUATORS,
+    FLOWN,
+    GEAR_DRAG,
+    STANDS,
+    TOUCHDOWN,
+    output,
+    resting,
+)
 from rtsim.models.f16.by_wire import (
     BY_WIRE_INPUTS,
     BY_WIRE_MEMORY,
@@ -28,19 +36,16 @@ from rtsim.models.f16.by_wire import (
     STICK,
     by_wire,
 )
-from rtsim.models.f16.flown import ACTUATORS, FLOWN, TOUCHDOWN, output
-from rtsim.models.f16.gear import GEAR_DRAG, STANDS, resting
 from rtsim.models.f16.plant import F16, STANDARD_GRAVITY
-from rtsim.models.f16.propulsion import thrust_lbf
 from rtsim.models.f16.stevens_lewis import throttle_for
 from rtsim.models.f16.trim import trim
-from rtsim.models.initial import initial_state
-from rtsim.models.piloting.flying import PERSON, Flying, Untouched, add_flying
 from rtsim.models.piloting.pilot import PilotModel
 from rtsim.models.piloting.place import along_across, place
 from rtsim.models.piloting.task import Task, task_named
+from rtsim.models.piloting.task_setup import PERSON, Flying, Untouched, add_flying
 from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, ground_grid
 from rtsim.models.units import DEG, FT, KT, LBF
+from rtsim.models.wind import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden
 from rtsim.scenario.ground import Ground
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue

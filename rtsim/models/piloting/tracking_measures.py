@@ -1,26 +1,218 @@
-"""The measures of a tracking task: error, crossover, phase margin, pilot, remnant, oscillations."""
+"""The measures of a tracking task, its charts, and marks of pilot-induced oscillation.
+
+Marks of pilot-induced oscillation: stretches in which error and stick swing against each other.
+
+The rule looks at consecutive extremes of the error, as ROVER does: D. G. Mitchell, A. J. Arencibia
+and S. Munoz, "Real-Time Detection of Pilot-Induced Oscillations", AIAA 2004-4700.  An extreme
+belongs to an oscillation if the half period before it and its swing are within limits, and the
+stick swings too.  The limit of the swing is the task's own: an error whose RMS is larger than that
+of the target, so that the pilot would do better without the stick.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rtsim.core.signals import Vector
-from rtsim.models.piloting.axis import TrackedAxis
-from rtsim.models.piloting.charts import axis_charts
 from rtsim.models.piloting.findings import Findings, Row, TaskError, parameters_of
 from rtsim.models.piloting.identification import (
+    DescribingFunctions,
+    PilotFit,
     describing_functions,
     fit_pilot,
+    unwrapped,
 )
-from rtsim.models.piloting.oscillation import oscillations
+from rtsim.record.charts import COMMAND, RESPONSE, Chart, Line
 from rtsim.record.table import signal_table
+from rtsim.record.thinning import thin
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
+
+
+# Marks of pilot-induced oscillation: stretches in which error and stick swing against each other.
+
+SLOWEST, FASTEST = 1.0, 15.0
+"""The frequencies of pilot-induced oscillations, rad/s."""
+HALF_PERIODS = 4
+"""Consecutive half periods after which a stretch is marked."""
+_STICK_SIGNAL = 0.1
+"""The swing of the stick that counts, as a share of its whole travel."""
+
+
+@dataclass(frozen=True)
+class Oscillation:
+    """A marked stretch: first and last time (s), mean frequency (rad/s), largest swing, and lag.
+
+    ``swing`` is peak to peak, in the unit of the error.  ``lag`` is the phase (deg) by which the
+    aircraft's answer follows the stick.
+    """
+
+    first: float
+    last: float
+    frequency: float
+    swing: float
+    lag: float
+
+    def to_plain(self) -> Mapping[str, Any]:
+        return {
+            "first_s": self.first, "last_s": self.last, "frequency_rad_s": self.frequency,
+            "swing": self.swing, "lag_deg": self.lag if math.isfinite(self.lag) else None,
+        }  # fmt: skip
+
+
+def oscillations(
+    time: Vector, error: Vector, stick: Vector, answer: Vector, swing: float, travel: float
+) -> list[Oscillation]:
+    """Return the marked stretches of signals (n,) at ``time`` (n,), s.
+
+    ``swing``: the least swing of the error, peak to peak; ``travel``: of the stick, end to end.
+    """
+    at = extremes(error, 0.5 * swing)
+    out, run = [], [at[0]] if len(at) else []
+    for before, now in pairwise(at):
+        half = time[now] - time[before]
+        moved = np.ptp(stick[before : now + 1]) if now > before else 0.0
+        good = (
+            math.pi / FASTEST <= half <= math.pi / SLOWEST
+            and abs(error[now] - error[before]) >= swing
+            and moved >= _STICK_SIGNAL * travel
+        )
+        if good:
+            run.append(now)
+            continue
+        out += _marked(run, time, error, stick, answer)
+        run = [now]
+    return out + _marked(run, time, error, stick, answer)
+
+
+def _marked(
+    run: list[int], time: Vector, error: Vector, stick: Vector, answer: Vector
+) -> list[Oscillation]:
+    """Return the stretch of the extremes ``run``, if they are enough half periods."""
+    if len(run) - 1 < HALF_PERIODS:
+        return []
+    first, last = run[0], run[-1] + 1
+    frequency = math.pi * (len(run) - 1) / (time[run[-1]] - time[run[0]])
+    swing = max(abs(error[b] - error[a]) for a, b in pairwise(run))
+    wave = np.exp(-1j * frequency * time[first:last])
+    c, m = (((v[first:last] - v[first:last].mean()) * wave).sum() for v in (stick, answer))
+    lag = math.degrees(-np.angle(m / c)) if abs(c) > 0.0 and abs(m) > 0.0 else math.nan
+    return [
+        Oscillation(float(time[run[0]]), float(time[run[-1]]), frequency, float(swing), lag % 360.0)
+    ]
+
+
+def extremes(values: Vector, least: float) -> list[int]:
+    """Return the indices of alternating extremes that differ from each other by ``least``."""
+    out: list[int] = []
+    if not len(values):
+        return out
+    low = high = 0
+    rising = 0
+    for i, value in enumerate(values.tolist()):
+        if value > values[high]:
+            high = i
+        if value < values[low]:
+            low = i
+        if rising >= 0 and values[high] - value >= least:
+            out.append(high)
+            rising, low = -1, i
+        elif rising <= 0 and value - values[low] >= least:
+            out.append(low)
+            rising, high = 1, i
+    return out
+
+
+# The measures of one axis of a tracking task.
+
+
+@dataclass(frozen=True)
+class TrackedAxis:
+    """The measures of one axis; ``found`` is ``None`` if the measured interval is incomplete."""
+
+    name: str
+    unit: str
+    rms_error: float
+    rms_target: float
+    rms_stick: float
+    found: DescribingFunctions | None
+    fit: PilotFit | None
+    marks: tuple[Oscillation, ...]
+    time: Vector
+    target: Vector
+    error: Vector
+    stick: Vector
+
+
+# The charts of a tracking task: error, target and stick over time, and the open loop.
+
+_STICK, _MARKED = 2, 3
+"""Numbers of colours of the stick and of marked stretches."""
+_HIGH = 300
+
+
+def axis_charts(axis: TrackedAxis) -> list[Chart]:
+    """Return target, error and stick of one axis over time, and the open loop over frequency."""
+    found = axis.found
+    loop = [] if found is None or not found.trusted.any() else [_gain(axis), _lag(axis)]
+    return [_error(axis), _stick(axis), *loop]
+
+
+def _error(axis: TrackedAxis) -> Chart:
+    target = axis.target - axis.target[0]
+    lines = [
+        Line("error", *thin(axis.time, axis.error), RESPONSE),
+        Line("target", *thin(axis.time, target), COMMAND),
+    ]
+    if axis.marks:
+        spans = [(m.first, m.last, m.last) for m in axis.marks]
+        x = np.array([t for span in spans for t in span])
+        y = np.array([v for _ in spans for v in (0.0, 0.0, np.nan)])
+        lines.append(Line("oscillation", x, y, _MARKED, wide=True))
+    return Chart(f"{axis.name}: target and error [{axis.unit}]", lines, height=_HIGH)
+
+
+def _stick(axis: TrackedAxis) -> Chart:
+    line = Line("stick", *thin(axis.time, axis.stick), _STICK)
+    return Chart(f"{axis.name}: stick", [line], height=_HIGH)
+
+
+def _gain(axis: TrackedAxis) -> Chart:
+    """Return the magnitude of the open loop: measured, and of the crossover model."""
+    found = axis.found
+    assert found is not None
+    w, loop = found.frequencies[found.trusted], found.open_loop[found.trusted]
+    lines = [Line("measured", w, np.abs(loop), RESPONSE, points=True)]
+    if (model := found.crossover_model()) is not None:
+        lines.append(Line(_said(model), w, model[0] / w, COMMAND))
+    title = f"{axis.name}: magnitude of the open loop"
+    return Chart(title, lines, "frequency [rad/s]", log=True, timed=False, height=_HIGH)
+
+
+def _lag(axis: TrackedAxis) -> Chart:
+    """Return the phase lag of the open loop: measured, and of the crossover model."""
+    found = axis.found
+    assert found is not None
+    w, loop = found.frequencies[found.trusted], found.open_loop[found.trusted]
+    lag = -np.degrees(unwrapped(loop))
+    lag[lag <= 0.0] = np.nan  # a logarithmic axis has no 0
+    lines = [Line("measured", w, lag, RESPONSE, points=True)]
+    if (model := found.crossover_model()) is not None:
+        lines.append(Line(_said(model), w, 90.0 + np.degrees(model[1] * w), COMMAND))
+    title = f"{axis.name}: phase lag of the open loop [deg]"
+    return Chart(title, lines, "frequency [rad/s]", log=True, timed=False, height=_HIGH)
+
+
+def _said(model: tuple[float, float]) -> str:
+    return f"crossover model, {model[0]:.3g} rad/s, {model[1]:.3g} s"
+
 
 _RATE = 100.0
 _SWINGS = 4.0

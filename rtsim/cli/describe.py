@@ -1,4 +1,4 @@
-"""``rtsim linearise``: poles of a plant, and the margins of its loops."""
+"""Commands that describe a scenario without running it: its picture, its layout, its poles."""
 
 from __future__ import annotations
 
@@ -9,13 +9,105 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rtsim.cli.common import json_option, reports_errors, show_result
-from rtsim.cli.completion import scenario_names, setting_names
-from rtsim.cli.settings import parse_settings
-from rtsim.cli.tables import Column, console, print_table
-from rtsim.core.errors import ScenarioError
+from rtsim.cli.options import option, parse_settings, scenario_names
+from rtsim.cli.terminal import Column, console, print_table
+from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.record.atomic_write import write_whole
+from rtsim.record.drawing import Drawing, check_suffix
 
 if TYPE_CHECKING:
     from rtsim.linear.report import LinearReport
+
+
+@click.command()
+@click.argument("scenario", shell_complete=scenario_names)
+@option("--set")
+@option(
+    "--output",
+    help="File to write: .svg, .dot (Graphviz) or .mmd (Mermaid).  [default: print Mermaid text]",
+)
+@option("--force")
+@json_option
+@reports_errors
+def draw(
+    scenario: str, settings: tuple[str, ...], path: Path | None, force: bool, as_json: bool
+) -> None:
+    """Draw the components of SCENARIO, their wires and latencies; nothing is run.
+
+    SCENARIO can also be a recording (.mcap). A box has the step or the period, an arrow the names
+    of the signals and the latency of their messages. Dashed arrows are events.
+
+    \b
+    Examples:
+      rtsim draw f16 -o f16.svg
+      rtsim draw runs/f16-001.mcap -o f16.svg
+      rtsim draw cart.py --set delay=0.2
+    """
+    if path is not None:
+        check_suffix(path)
+        if path.is_file() and not force:
+            raise RecordingError(f"{path} exists; give another -o PATH, or --force to overwrite it")
+    drawing = _drawing(scenario, settings)
+    if path is not None:
+        drawing.save(path)
+    if as_json:
+        where = None if path is None else str(path)
+        show_result({"drawing": where, "mermaid": drawing.mermaid})
+    elif path is None:
+        click.echo(drawing.mermaid, nl=False)
+    else:
+        console().print(f"drawing: {path}", soft_wrap=True)
+
+
+def _drawing(scenario: str, settings: tuple[str, ...]) -> Drawing:
+    if not scenario.endswith(".mcap"):
+        from rtsim.scenario.loading import load_scenario
+
+        return load_scenario(scenario, parse_settings(settings)).draw()
+    from rtsim.record.reading import Recording
+    from rtsim.record.set_up import drawn
+
+    if settings:
+        raise ScenarioError(f"--set: {scenario} is a recording, whose values are fixed")
+    return drawn(Recording.open(Path(scenario)).header.get("scenario"))
+
+
+@click.command()
+@click.argument("scenario", shell_complete=scenario_names)
+@option(
+    "--output",
+    required=True,
+    help="File to write: .xml for PlotJuggler, .json for Foxglove.",
+)
+@option("--set")
+@option("--force")
+@reports_errors
+def layout(scenario: str, path: Path, settings: tuple[str, ...], force: bool) -> None:
+    """Write a layout of PlotJuggler or Foxglove that shows the views of SCENARIO.
+
+    \b
+    Examples:
+      rtsim layout f16 -o f16.xml
+      rtsim layout cart.py -o cart.json
+    """
+    from rtsim.gateway.layouts import FORMATS
+    from rtsim.scenario.loading import load_scenario
+
+    make = FORMATS.get(path.suffix)
+    if make is None:
+        raise ScenarioError(
+            f"{path} has the suffix {path.suffix or 'none'}; give -o FILE.xml for PlotJuggler, or "
+            "-o FILE.json for Foxglove"
+        )
+    if path.is_file() and not force:
+        raise RecordingError(f"{path} exists; give another -o PATH, or --force to overwrite it")
+    text = make(load_scenario(scenario, parse_settings(settings)))
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise RecordingError(f"cannot write {path}: {error.strerror}") from error
+    console().print(f"layout: {path}", soft_wrap=True)
+
 
 _POLES = (
     Column("pole", number=True),
@@ -55,22 +147,12 @@ _LOOPS = (
     metavar="RAD/S",
     help="Disregard poles below this frequency in delay margins, such as a drifting position.",
 )
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set an argument of the scenario or a value of a component; repeatable.",
-    shell_complete=setting_names,
-)
-@click.option(
-    "-o",
+@option("--set")
+@option(
     "--output",
-    "path",
-    type=click.Path(path_type=Path),
     help="HTML page with Bode and Nichols plots to write.",
 )
-@click.option("--plain", is_flag=True, help="Run the equations as plain Python.")
+@option("--plain", help="Run the equations as plain Python.")
 @json_option
 @reports_errors
 def linearise(

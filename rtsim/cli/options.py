@@ -1,0 +1,209 @@
+"""Options that several commands share: one declaration each, with parsers and shell completion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from rtsim.cli.common import F
+from rtsim.core.errors import ScenarioError
+
+
+def option(name: str, **changes: Any) -> Callable[[F], F]:
+    """Return the click option ``name`` as :data:`SHARED` declares it, with ``changes`` of it.
+
+    ``changes`` are attributes of the option, such as ``help`` for a command to which it means
+    something more specific.
+    """
+    flags, attributes = SHARED[name]
+    return click.option(*flags, **{**attributes, **changes})
+
+
+def with_options(command: Callable[..., Any], options: Iterable[Callable[[Any], Any]]) -> Any:
+    """Return ``command`` with ``options``, in the order in which its help lists them."""
+    for one in reversed(tuple(options)):
+        command = one(command)
+    return command
+
+
+def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
+    """Return ``("a.b=1", ...)`` as a mapping of name to value.
+
+    Raises :class:`ScenarioError` for a text without ``=``.
+    """
+    out = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise ScenarioError(f"--set {setting!r} has no '=' and value; write --set NAME=VALUE")
+        out[name.strip()] = value.strip()
+    return out
+
+
+def scenario_names(
+    ctx: click.Context,  # noqa: ARG001
+    param: click.Parameter,  # noqa: ARG001
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Complete SCENARIO with the names of 'rtsim scenarios', or else with file names."""
+    from rtsim.scenario.loading import known_scenarios
+
+    names = [CompletionItem(n) for n in sorted(known_scenarios()) if n.startswith(incomplete)]
+    return [CompletionItem(incomplete, type="file"), *names]
+
+
+def setting_names(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Complete ``--set`` with ``NAME=`` of the scenario that was typed before it.
+
+    The names are the scenario's arguments and the values of its components.  A scenario in a file
+    is not completed: a key press must not execute the file.
+    """
+    from rtsim.core.errors import RtsimError
+    from rtsim.scenario.loading import find_maker, known_scenarios, load_scenario
+
+    # An option without its value ends click's parsing; then the scenario is in ``ctx.args``.
+    known = known_scenarios()
+    typed = [word for word in (ctx.params.get("scenario"), *ctx.args) if word in known]
+    if not typed or "=" in incomplete:
+        return []
+    reference = str(typed[0])
+    try:
+        import inspect
+
+        names = list(inspect.signature(find_maker(reference)).parameters)
+        for part_name, part in load_scenario(reference).components.items():
+            for choice in part.settable():
+                names += [f"{part_name}.{name}" for name in choice.signals.names]
+    except RtsimError:  # its packages are missing here, or it needs arguments
+        return []
+    return [CompletionItem(f"{name}=") for name in names if name.startswith(incomplete)]
+
+
+SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "--set": (
+        ("--set", "settings"),
+        {
+            "multiple": True,
+            "metavar": "NAME=VALUE",
+            "help": "Set an argument of the scenario (case=15) or a value of a component "
+            "(f16.cg=0.3); repeatable.",
+            "shell_complete": setting_names,
+        },
+    ),
+    "--seed": (
+        ("--seed",),
+        {"default": 0, "show_default": True, "help": "Seed of all random streams."},
+    ),
+    "--faults": (
+        ("--faults", "faults"),
+        {
+            "multiple": True,
+            "type": click.Path(path_type=Path),
+            "metavar": "FILE",
+            "help": "Fault file to apply to the run (docs/faults.md); repeatable.",
+        },
+    ),
+    "--until": (
+        ("--until",),
+        {
+            "default": None,
+            "help": "Simulated time at which the run ends, s.  [default: the end time of the "
+            "scenario]",
+        },
+    ),
+    "--pace": (
+        ("--pace",),
+        {
+            "default": "max",
+            "show_default": True,
+            "help": "Simulated seconds per second of wall-clock time (1.0 is real time), a "
+            "fraction such as 1/3, or max (as fast as possible).",
+        },
+    ),
+    "--record": (
+        ("-o", "--record", "path"),
+        {
+            "type": click.Path(path_type=Path),
+            "help": "Recording to write.  [default: runs/NAME-NNN.mcap]",
+        },
+    ),
+    "--output": (("-o", "--output", "path"), {"type": click.Path(path_type=Path)}),
+    "--force": (("--force",), {"is_flag": True, "help": "Overwrite an existing file."}),
+    "--plain": (
+        ("--plain",),
+        {
+            "is_flag": True,
+            "help": "Run models and controllers as plain Python, without compilation.  The last "
+            "bits can differ (docs/performance.md).",
+        },
+    ),
+    "--keys": (
+        ("--keys",),
+        {
+            "type": click.Path(path_type=Path),
+            "help": "Client key file, needed if RUN is tcp://HOST:PORT: the FILE.client that "
+            "'rtsim keys' wrote.",
+        },
+    ),
+    "--mapping": (
+        ("--mapping",),
+        {
+            "type": click.Path(path_type=Path, dir_okay=False),
+            "metavar": "FILE.toml",
+            "help": "TOML file that maps axes and keys to signals.  [default: rtsim's own mapping]",
+        },
+    ),
+    "--scenario": (
+        ("--scenario", "instead"),
+        {
+            "metavar": "FILE.py[:FUNCTION]",
+            "default": None,
+            "help": "Run this scenario instead of the scenario that the recording or checkpoint "
+            "names.",
+        },
+    ),
+    "--trust": (
+        ("--trust",),
+        {
+            "is_flag": True,
+            "help": "Run the code that the recording or checkpoint names, in whichever folder it "
+            "is stored (docs/trust.md).",
+        },
+    ),
+}
+"""The options that more than one command has: their flags, and the attributes of the option."""
+
+
+def trust_option(command: F) -> F:
+    """Decorator: add ``--trust`` alone, for commands that build C code."""
+
+    @wraps(command)
+    def asked(trust: bool, **options: Any) -> Any:
+        from rtsim.scenario.trust import permitted  # slow to load
+
+        with permitted(everything=trust):
+            return command(**options)
+
+    return with_options(asked, [option("--trust")])  # type: ignore[no-any-return]
+
+
+def trust_options(command: F) -> F:
+    """Decorator: add ``--scenario`` and ``--trust``, for commands that run code named in files."""
+
+    @wraps(command)
+    def asked(instead: str | None, trust: bool, **options: Any) -> Any:
+        from rtsim.scenario.trust import permitted  # slow to load
+
+        with permitted(instead, trust):
+            return command(**options)
+
+    return with_options(asked, [option("--scenario"), option("--trust")])  # type: ignore[no-any-return]

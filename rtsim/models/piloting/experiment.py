@@ -1,0 +1,526 @@
+"""Experiments with pilots: participants, conditions, a balanced order, questions, one table.
+
+The folder of an experiment: recordings and results of trials, which are never overwritten.
+
+The folder has ``experiment.toml`` (a copy of the declaration), ``recordings/NAME.mcap`` and
+``results/NAME.json``, where NAME is participant and number.  A trial is done when its result
+exists.  A result is written whole, after the measures and the answers are known.  A trial that was
+aborted leaves a recording only; it is flown again into ``NAME.2.mcap``.
+
+The order of conditions: balanced Latin squares, after E. J. Williams.
+
+Source: E. J. Williams, "Experimental Designs Balanced for the Estimation of Residual Effects of
+Treatments", Australian Journal of Scientific Research A 2 (1949).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core import toml
+from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
+from rtsim.core.random_streams import RandomStreams
+from rtsim.models.piloting.findings import check_keys, number, texts
+from rtsim.record.table import SignalTable
+
+# The order of conditions: balanced Latin squares, after E. J. Williams.
+
+
+def williams(count: int) -> list[list[int]]:
+    """Return rows of the numbers 0 to ``count`` - 1 in balanced orders.
+
+    Each number is at each position equally often, and follows each other number equally often.  An
+    even ``count`` needs ``count`` rows, an odd one twice as many.
+    """
+    first = [0]
+    for k in range(1, count):
+        first.append((k + 1) // 2 if k % 2 else count - k // 2)
+    rows = [[(v + shift) % count for v in first] for shift in range(count)]
+    if count % 2 and count > 1:
+        rows += [row[::-1] for row in rows]
+    return rows
+
+
+def orders(count: int, participants: int, blocks: int, seed: int) -> list[list[list[int]]]:
+    """Return the order of ``count`` conditions for each participant and block.
+
+    The result depends on the arguments only.  Each block of a participant has each condition once.
+    The rows of the square are given out in a random order, and all of them before one repeats.
+    """
+    rows = williams(count)
+    stream = RandomStreams(seed).stream("experiment/order")
+    names = stream.permutation(count).tolist()
+    dealt: list[int] = []
+    while len(dealt) < participants * blocks:
+        dealt += stream.permutation(len(rows)).tolist()
+    return [
+        [[names[v] for v in rows[dealt[p * blocks + b]]] for b in range(blocks)]
+        for p in range(participants)
+    ]
+
+
+# The questions that a participant answers after each trial.
+
+SCALE, CHOICE, TEXT = "scale", "choice", "text"
+KINDS = (SCALE, CHOICE, TEXT)
+MOST_TEXT = 1000
+_QUESTION_KEYS = ("name", "text", "kind", "low", "high", "choices")
+Answer = float | str | None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of one of the :data:`KINDS`; an empty answer skips it.
+
+    A ``scale`` takes a number from ``low`` to ``high``, a ``choice`` one of ``choices``.
+    """
+
+    name: str
+    text: str
+    kind: str = SCALE
+    low: float = 1.0
+    high: float = 10.0
+    choices: tuple[str, ...] = ()
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
+        """Return the question from plain data; raises :class:`ScenarioError`."""
+        check_keys(data, _QUESTION_KEYS, where)
+        for key in ("name", "text"):
+            if not isinstance(data.get(key), str) or not data[key]:
+                raise ScenarioError(f"{where}: {key} = {data.get(key)!r}; give a text")
+        kind = data.get("kind", SCALE)
+        if kind not in KINDS:
+            raise UnknownName("kind of question", str(kind), KINDS, where)
+        if not str(data["name"]).isidentifier():
+            raise ScenarioError(
+                f"{where}: name = {data['name']!r}; use letters, digits and _, because the name "
+                "becomes a column"
+            )
+        low, high = (number(data.get(k, d), f"{where}: {k}") for k, d in (("low", 1), ("high", 10)))
+        choices = texts(data.get("choices", []), f"{where}: choices")
+        if kind == SCALE and not low < high:
+            raise ScenarioError(f"{where}: low = {low:g}, high = {high:g}; give low < high")
+        if kind == CHOICE and len(choices) < 2:
+            raise ScenarioError(f"{where}: choices = {list(choices)}; give two or more texts")
+        return cls(str(data["name"]), str(data["text"]), str(kind), low, high, choices)
+
+    @property
+    def prompt(self) -> str:
+        """The question with the answers that it takes."""
+        if self.kind == SCALE:
+            return f"{self.text} ({self.low:g} to {self.high:g}, Enter to skip)"
+        if self.kind == CHOICE:
+            return f"{self.text} ({', '.join(self.choices)}; Enter to skip)"
+        return f"{self.text} (Enter to skip)"
+
+    def read(self, typed: str) -> Answer:
+        """Return the answer; ``None`` for an empty text.
+
+        Raises :class:`ScenarioError`, with what is allowed, for an answer that is not valid.
+        """
+        given = typed.strip()
+        if not given:
+            return None
+        if self.kind == SCALE:
+            return self._scale(given)
+        if self.kind == CHOICE and given not in self.choices:
+            raise ScenarioError(f"{given!r} is none of {', '.join(self.choices)}; type one of them")
+        if len(given) > MOST_TEXT or not given.isprintable():
+            raise ScenarioError(f"type at most {MOST_TEXT} printable characters")
+        return given
+
+    def _scale(self, given: str) -> float:
+        try:
+            value = float(given)
+        except ValueError:
+            value = math.nan
+        if not self.low <= value <= self.high:
+            raise ScenarioError(
+                f"{given!r} is not a number from {self.low:g} to {self.high:g}; type one"
+            )
+        return value
+
+
+MOST_BYTES = 1 << 20
+MOST_TRIALS = 10_000
+_KEYS = (
+    "scenario", "task", "participants", "repetitions", "seed", "until", "settings", "conditions",
+    "questions",
+)  # fmt: skip
+_NAME = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z0-9_]+)*\Z")
+Value = str | float
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One flight: the participant's ``number``-th (from 1), in ``block`` (from 1), with settings.
+
+    ``condition`` has the value of each condition; ``seed`` is the seed of the run.
+    """
+
+    participant: str
+    number: int
+    block: int
+    condition: Mapping[str, Value]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.participant}-{self.number:03d}"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment; ``conditions`` has the values of each condition by its name.
+
+    The name of a condition is an argument of the scenario, such as ``latency``, or a value of a
+    component, such as ``f16.cg``.  ``settings`` are the same for all trials.
+    """
+
+    scenario: str
+    participants: tuple[str, ...]
+    conditions: Mapping[str, tuple[Value, ...]]
+    settings: Mapping[str, Value]
+    repetitions: int = 1
+    seed: int = 0
+    task: str = ""
+    until: str | None = None
+    questions: tuple[Question, ...] = ()
+    text: str = ""
+    """The text of the file."""
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def cells(self) -> list[dict[str, Value]]:
+        """The combinations of all conditions."""
+        names = list(self.conditions)
+        return [
+            dict(zip(names, values, strict=True))
+            for values in itertools.product(*self.conditions.values())
+        ]
+
+    def trials(self, participant: str) -> list[Trial]:
+        """Return the trials of ``participant`` in their order.
+
+        All conditions of a block have the same seed, so that they are compared with the same gusts.
+        Raises :class:`UnknownName` for a name that is not declared.
+        """
+        if participant not in self.participants:
+            raise UnknownName("participant", participant, self.participants, "the experiment")
+        cells = self.cells
+        who = self.participants.index(participant)
+        mine = orders(len(cells), len(self.participants), self.repetitions, self.seed)[who]
+        flat = [(block, cell) for block, row in enumerate(mine, start=1) for cell in row]
+        return [
+            Trial(participant, number, block, cells[cell], self.seed * 1000 + block)
+            for number, (block, cell) in enumerate(flat, start=1)
+        ]
+
+
+def read_experiment(path: Path) -> Experiment:
+    """Return the experiment of a TOML file; raises :class:`ScenarioError` with what to type."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ScenarioError(f"experiment {path}: {error.strerror}; give a TOML file") from None
+    if len(raw) > MOST_BYTES:
+        raise ScenarioError(f"experiment {path} has more than {MOST_BYTES} bytes")
+    try:
+        text = raw.decode()
+        data = toml.loads(text)
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"experiment {path} is not valid TOML: {error}") from None
+    return experiment_of(data, f"experiment {path.name}", text)
+
+
+def experiment_of(data: Mapping[str, Any], where: str, text: str) -> Experiment:
+    """Return the experiment from plain data; ``where`` begins the messages of errors."""
+    check_keys(data, _KEYS, where)
+    people = texts(data.get("participants", []), f"{where}: participants")
+    for name in people:
+        if not _NAME.match(name):
+            raise ScenarioError(
+                f"{where}: participant {name!r}: use letters, digits, _ and -, because the name "
+                "is part of file names"
+            )
+    if not people or len(set(people)) != len(people):
+        raise ScenarioError(
+            f"{where}: participants = {list(people)}; give one or more different names, for "
+            'example participants = ["p1", "p2"]'
+        )
+    for key in ("scenario", "task", "until"):
+        if not isinstance(data.get(key, ""), str):
+            raise ScenarioError(f"{where}: {key} = {data[key]!r}; give a text in quotes")
+    if not data.get("scenario"):
+        raise ScenarioError(f'{where} names no scenario; write, for example, scenario = "f16"')
+    conditions = _conditions(data.get("conditions", {}), where)
+    settings = {k: _value(v, f"{where}: settings: {k}") for k, v in _table(data, "settings", where)}
+    twice = sorted(
+        {*settings} & {*conditions}
+        | ({"task"} & {*settings, *conditions} if data.get("task") else set())
+    )
+    if twice:
+        raise ScenarioError(f"{where}: {twice[0]} is given twice; leave one of them out")
+    found = Experiment(
+        data["scenario"],
+        people,
+        conditions,
+        settings,
+        _whole(data.get("repetitions", 1), 1, f"{where}: repetitions"),
+        _whole(data.get("seed", 0), 0, f"{where}: seed"),
+        data.get("task", ""),
+        data.get("until") or None,
+        _questions(data.get("questions", []), where),
+        text,
+    )
+    count = len(found.cells) * found.repetitions
+    if count > MOST_TRIALS:
+        raise ScenarioError(
+            f"{where}: {count} trials for each participant; the limit is {MOST_TRIALS}"
+        )
+    return found
+
+
+def _table(data: Mapping[str, Any], key: str, where: str) -> list[tuple[str, Any]]:
+    found = data.get(key, {})
+    if not isinstance(found, Mapping):
+        raise ScenarioError(f"{where}: {key} = {found!r}; write a table [{key}]")
+    return list(_flat("", found))
+
+
+def _flat(prefix: str, found: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the entries with full names: TOML reads ``f16.cg`` as a table in a table."""
+    out: list[tuple[str, Any]] = []
+    for key, value in found.items():
+        if isinstance(value, Mapping):
+            out += _flat(f"{prefix}{key}.", value)
+        else:
+            out.append((f"{prefix}{key}", value))
+    return out
+
+
+def _conditions(found: object, where: str) -> dict[str, tuple[Value, ...]]:
+    out = {}
+    for name, values in _table({"conditions": found}, "conditions", where):
+        if not isinstance(values, list) or not values:
+            raise ScenarioError(
+                f"{where}: condition {name} = {values!r}; give a list, such as {name} = [0.0, 0.1]"
+            )
+        known = tuple(_value(v, f"{where}: condition {name}") for v in values)
+        if len(set(known)) != len(known):
+            raise ScenarioError(f"{where}: condition {name} has a value twice; leave one out")
+        out[name] = known
+    return out
+
+
+def _value(value: object, what: str) -> Value:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ScenarioError(f"{what} = {value!r}; give a number or a text")
+    return value if isinstance(value, str) else float(value)
+
+
+def _whole(value: object, least: int, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ScenarioError(f"{what} = {value!r}; give a whole number >= {least}")
+    return value
+
+
+def _questions(found: object, where: str) -> tuple[Question, ...]:
+    if not isinstance(found, list) or not all(isinstance(q, Mapping) for q in found):
+        raise ScenarioError(f"{where}: questions: write tables [[questions]]")
+    out = tuple(
+        Question.from_data(q, f"{where}: question {i}") for i, q in enumerate(found, start=1)
+    )
+    names = [q.name for q in out]
+    if len(set(names)) != len(names):
+        raise ScenarioError(f"{where}: two questions have the same name; give each its own")
+    return out
+
+
+# The folder of an experiment: recordings and results of trials, which are never overwritten.
+
+_COPY = "experiment.toml"
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class ExperimentFolder:
+    """The folder ``path`` of ``experiment``; :meth:`open` makes or checks it."""
+
+    path: Path
+    experiment: Experiment
+
+    @classmethod
+    def open(cls, path: Path, experiment: Experiment) -> ExperimentFolder:
+        """Make the folder, or continue in it.
+
+        Raises :class:`ScenarioError` if the folder belongs to another experiment.
+        """
+        copy = path / _COPY
+        try:
+            for name in ("recordings", "results"):
+                (path / name).mkdir(parents=True, exist_ok=True)
+            if not copy.exists():
+                _write_new(copy, experiment.text)
+            text = copy.read_text(encoding="utf-8")
+        except OSError as error:
+            raise ScenarioError(
+                f"folder {path}: {error.strerror}; give another -o FOLDER"
+            ) from error
+        if text != experiment.text:
+            raise ScenarioError(
+                f"{path} belongs to another version of the experiment; its trials would not fit "
+                f"those of the changed file. Restore the file from {copy}, or give another -o "
+                "FOLDER"
+            )
+        return cls(path, experiment)
+
+    def result_path(self, trial: Trial) -> Path:
+        return self.path / "results" / f"{trial.name}.json"
+
+    def new_recording(self, trial: Trial) -> Path:
+        """Return the file of the next attempt at ``trial``, which does not exist yet."""
+        folder, attempt = self.path / "recordings", 1
+        while True:
+            name = trial.name if attempt == 1 else f"{trial.name}-attempt{attempt}"
+            if not any(folder.glob(f"{name}.*")):
+                return folder / f"{name}.mcap"
+            attempt += 1
+
+    def done(self, participant: str) -> list[Trial]:
+        """Return the trials of ``participant`` that have a result."""
+        return [t for t in self.experiment.trials(participant) if self.result_path(t).is_file()]
+
+    def left(self, participant: str) -> list[Trial]:
+        """Return the trials of ``participant`` that have no result, in their order."""
+        return [t for t in self.experiment.trials(participant) if not self.result_path(t).is_file()]
+
+    def keep(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        """Write the result of ``trial``; raises :class:`RecordingError` if it exists already."""
+        path = self.result_path(trial)
+        try:
+            _write_new(path, json.dumps(result, indent=1, sort_keys=True, allow_nan=False) + "\n")
+        except FileExistsError:
+            raise RecordingError(
+                f"{path} exists: another session has flown this trial; nothing was overwritten"
+            ) from None
+        except OSError as error:
+            raise RecordingError(f"cannot write {path}: {error.strerror}") from error
+
+    def results(self) -> list[tuple[Trial, Mapping[str, Any]]]:
+        """Return all trials with a result, by participant and number."""
+        out: list[tuple[Trial, Mapping[str, Any]]] = []
+        for participant in self.experiment.participants:
+            for trial in self.done(participant):
+                path = self.result_path(trial)
+                try:
+                    if path.stat().st_size > _MOST_BYTES:
+                        raise ValueError("it is too large")
+                    found = json.loads(path.read_text(encoding="utf-8"))
+                    if not isinstance(found, dict) or not isinstance(found.get("measures"), dict):
+                        raise ValueError("it has no measures")
+                except (OSError, ValueError, RecursionError) as error:
+                    raise RecordingError(
+                        f"{path} cannot be read: {error}; restore it, or move it away to fly the "
+                        "trial again"
+                    ) from error
+                out.append((trial, found))
+        return out
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a whole new file; raises :class:`FileExistsError` if ``path`` exists."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(name, path)  # atomic, and refuses an existing file
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+# One table of an experiment: a row for each trial, for statistics in other programs.
+
+
+def trial_table(folder: ExperimentFolder) -> SignalTable:
+    """Return a row for each trial that is done; its time is the simulated end of the trial.
+
+    The columns are participant, number, block, the conditions, the measures of the task, the
+    answers, and the file of the recording.  A value that is not known is NaN, or an empty text.
+    Raises :class:`ScenarioError` if no trial is done.
+    """
+    found = folder.results()
+    if not found:
+        raise ScenarioError(
+            f"{folder.path} has no result yet; fly a trial: rtsim experiment FILE.toml "
+            f"--participant {folder.experiment.participants[0]}"
+        )
+    rows = [_row(trial, result) for trial, result in found]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    names.sort(key=lambda name: name == "recording")
+    units: dict[str, str] = {}
+    for _, result in found:
+        units |= {k: str(v.get("unit", "")) for k, v in result["measures"].items()}
+    ends = np.array([round(float(r.get("simulated_s", 0.0)) * 1e9) for _, r in found], np.int64)
+    columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    return SignalTable(ends, columns, {n: u for n, u in units.items() if n in columns})
+
+
+def _row(trial: Trial, result: Mapping[str, Any]) -> dict[str, Any]:
+    measures = {k: v.get("value") for k, v in result["measures"].items()}
+    clash = set(measures) & set(trial.condition)
+    condition = {f"condition_{k}" if k in clash else k: v for k, v in trial.condition.items()}
+    return {
+        "participant": trial.participant,
+        "trial": trial.number,
+        "block": trial.block,
+        **condition,
+        **measures,
+        "marks": result.get("marks"),
+        **result.get("answers", {}),
+        "recording": result.get("recording", ""),
+    }
+
+
+def _column(values: Sequence[Any]) -> NDArray[Any]:
+    """Return numbers as doubles or integers, and anything with a text as texts."""
+    if any(isinstance(v, str) for v in values):
+        return np.array(["" if v is None else str(v) for v in values], object)
+    if all(isinstance(v, int) for v in values):
+        return np.array(values, np.int64)
+    return np.array([np.nan if v is None else float(v) for v in values])
+
+
+def write_table(folder: ExperimentFolder, path: Path) -> SignalTable:
+    """Write :func:`trial_table` in the format of the suffix of ``path``."""
+    from rtsim.record.export import export
+
+    table = trial_table(folder)
+    export(table, path)
+    return table

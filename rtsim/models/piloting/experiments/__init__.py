@@ -1,4 +1,0 @@
-"""Experiments with pilots: participants, conditions, a balanced order, questions, one table.
-
-docs/tasks.md has an example.
-"""

@@ -33,8 +33,8 @@ from rtsim.models.piloting.experiment import (
 )
 from rtsim.models.piloting.task import pinned, task_named
 from rtsim.models.piloting.task_setup import SCRIPT
-from rtsim.pilot.flights import FLOWN_AS, Flyable
-from rtsim.pilot.launching import Window
+from rtsim.pilot.processes import Window
+from rtsim.pilot.views import FLOWN_AS, Flyable
 from rtsim.record.reading import Recording
 from rtsim.runs.result import RunResult
 from rtsim.scenario.loading import find_maker

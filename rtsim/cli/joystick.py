@@ -21,14 +21,21 @@ from rtsim.cli.terminal import Read, is_terminal, keyboard
 from rtsim.core.clock import WallClock
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signals
-from rtsim.pilot.devices.calibration import AGAIN, MINUS, PLUS, REST, Calibration
-from rtsim.pilot.devices.described import Described
-from rtsim.pilot.devices.mapping import DeviceMapping, read_mapping
-from rtsim.pilot.devices.missing import why_none
-from rtsim.pilot.devices.samples import DeviceSample
+from rtsim.pilot.devices.calibration import (
+    AGAIN,
+    MINUS,
+    PLUS,
+    REST,
+    Calibration,
+    calibrated,
+    own_mapping,
+    own_tables,
+    to_toml,
+)
+from rtsim.pilot.devices.device import Described, DeviceSample
+from rtsim.pilot.devices.mapping import DeviceMapping, read_mapping, uses
+from rtsim.pilot.devices.sdl import why_none
 from rtsim.pilot.devices.sources import GAMEPAD_AXES
-from rtsim.pilot.devices.uses import uses
-from rtsim.pilot.devices.writing import calibrated, own_mapping, own_tables, to_toml
 
 if TYPE_CHECKING:
     from rtsim.pilot.devices.sdl import Devices
@@ -271,7 +278,7 @@ def stick_of(scenario: str) -> Signals:
     Raises :class:`ScenarioError` if there is not exactly one external input that a stick can move.
     """
     from rtsim.cli.fly import external_input_of
-    from rtsim.pilot.flights import FLOWN_AS, Flyable
+    from rtsim.pilot.views import FLOWN_AS, Flyable
     from rtsim.scenario.loading import load_scenario
     from rtsim.scenario.standard_components import ExternalInputComponent
 

@@ -32,7 +32,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.equations.compiling import CHECKED, Compilation
-from rtsim.gateway.web.address import check_installed
+from rtsim.gateway.addresses import check_installed
 from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.request import RECORDER_DEATH
 from rtsim.scenario.scenario import Scenario
@@ -228,7 +228,7 @@ class RunOptions:
         if not self.reachable:
             yield None
             return
-        from rtsim.gateway.listening import listen
+        from rtsim.gateway.addresses import listen
         from rtsim.gateway.loop import Gateway
         from rtsim.gateway.publishing import PLOTJUGGLER
 

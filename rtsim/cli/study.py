@@ -31,7 +31,7 @@ from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, told
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
-from rtsim.pilot.launching import Window
+from rtsim.pilot.processes import Window
 from rtsim.runs.pace import Pace
 from rtsim.runs.request import Connections
 from rtsim.scenario.scenario import Scenario

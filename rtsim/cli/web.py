@@ -13,8 +13,9 @@ import click
 from rtsim.cli.common import reports_errors
 from rtsim.cli.options import option
 from rtsim.core.errors import ScenarioError
+from rtsim.gateway.addresses import PAGE_OPTION as OPTION
+from rtsim.gateway.addresses import PORT, check_installed
 from rtsim.gateway.registry import find
-from rtsim.gateway.web.address import OPTION, PORT, check_installed
 from rtsim.gateway.web.launching import Order, WebPage
 
 if TYPE_CHECKING:

@@ -26,10 +26,9 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.executive import StatePublisher
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
-from rtsim.pilot.flightgear.packet import VERSIONS, Packets
-from rtsim.pilot.flightgear.sender import Address
-from rtsim.pilot.launching import FlightGearProcess, RelayProcess, ViewerProcesses, Window
-from rtsim.pilot.viewpoints import is_viewpoint, read_viewpoint
+from rtsim.pilot.flightgear import VERSIONS, Address, Packets
+from rtsim.pilot.processes import FlightGearProcess, RelayProcess, ViewerProcesses, Window
+from rtsim.pilot.views import is_viewpoint, read_viewpoint
 from rtsim.scenario.component import readable
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import ExternalInputComponent, PlantComponent
@@ -352,8 +351,8 @@ def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
     part = scenario.of(ExternalInputComponent).get(stick)
     if part is None:
         return np.zeros(0)
+    from rtsim.pilot.devices.calibration import own_mapping
     from rtsim.pilot.devices.mapping import read_mapping
-    from rtsim.pilot.devices.writing import own_mapping
 
     signals = part.external_input.signals
     values = own_mapping(signals) if mapping is None else read_mapping(mapping, signals)
@@ -460,7 +459,7 @@ class OutsideWindow:
     @contextmanager
     def showing(self, scenario: Scenario, shared: Path) -> Iterator[None]:
         """Context in which a process sends the run's states to FlightGear."""
-        from rtsim.pilot.flightgear.aircraft import outside_body
+        from rtsim.pilot.flightgear import outside_body
 
         plants = {
             name: readable(plant, scenario.components)

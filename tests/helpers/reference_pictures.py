@@ -18,6 +18,7 @@ import numpy as np
 import pygame
 from numpy.typing import NDArray
 from pilot_parts import flight, watched
+from rtsim.pilot.viewer.overlay import draw_help, draw_strip
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S
@@ -35,7 +36,6 @@ from rtsim.pilot.scenes.orbit import OrbitScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.viewer.player import Player
-from rtsim.pilot.viewer.strip import draw_help, draw_strip
 from rtsim.record.reading import Recording
 from rtsim.testing.clock import FakeClock
 from rtsim.testing.determinism import trace_of

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rtsim.pilot.processes import ViewerProcess, Window
 
 import rtsim.cli.view
 import rtsim.pilot.viewer.process
 from rtsim.cli import main
-from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.record.file import FileRecorder
 from rtsim.runs.simulation import Pace, Progress, simulate

@@ -14,10 +14,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from rtsim.pilot.processes import ViewerProcess, Window
+from rtsim.pilot.views import default_scene
 
 from rtsim.components.external_inputs import ExternalInput
-from rtsim.pilot.flights import default_scene
-from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pygame
 import pytest
+from rtsim.pilot.devices.device import Stick
 from virtual_joystick import (
     FLIGHT_STICK,
     GAMEPAD,
@@ -26,7 +27,6 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.devices import sdl
 from rtsim.pilot.devices.controls import HOLD_NS, Controls
 from rtsim.pilot.devices.mapping import mapping_of
-from rtsim.pilot.devices.samples import Stick
 from rtsim.pilot.devices.sdl import Devices
 from tools.x11 import Screen, xvfb
 

@@ -13,6 +13,7 @@ import numpy as np
 import pygame
 import pytest
 from click.testing import CliRunner
+from rtsim.pilot.processes import Window
 
 from rtsim import Body, Cue, Scenario
 from rtsim.cli import main
@@ -20,7 +21,6 @@ from rtsim.cli.telemetry import told
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.models.ball import BALL
 from rtsim.models.orbit import ORBIT
-from rtsim.pilot.launching import Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes.checking import check_scene

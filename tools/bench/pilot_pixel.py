@@ -6,13 +6,14 @@ import json
 import subprocess
 import sys
 
+from rtsim.pilot.processes import ViewerProcess, Window
+
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import read_command
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.equations.model import Model
 from rtsim.models.piloting.task_setup import Untouched
-from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.scenario.scenario import Scenario

@@ -13,7 +13,7 @@ from rtsim.core.signals import Signals
 from rtsim.pilot.scenes.bodies import BodyScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown
 from rtsim.pilot.scenes.text import write
-from rtsim.pilot.viewpoints import read_viewpoint
+from rtsim.pilot.views import read_viewpoint
 from rtsim.scenario.body import Body
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs/pictures/vehicles.png"

@@ -27,8 +27,8 @@ from rtsim.models.piloting.experiments.questions import Answer, Question
 from rtsim.models.piloting.experiments.table import write_table
 from rtsim.models.piloting.flying import SCRIPT
 from rtsim.models.piloting.task import pinned, task_named
-from rtsim.pilot.flights import FLOWN_AS, Flyable
-from rtsim.pilot.launching import Window
+from rtsim.pilot.processes import Window
+from rtsim.pilot.views import FLOWN_AS, Flyable
 from rtsim.record.reading import Recording
 from rtsim.runs.result import RunResult
 from rtsim.scenario.loading import find_maker

@@ -14,9 +14,8 @@ import click
 
 from rtsim.cli.common import F
 from rtsim.core.errors import ScenarioError
-from rtsim.pilot.flightgear.packet import VERSIONS, Packets
-from rtsim.pilot.flightgear.sender import Address
-from rtsim.pilot.launching import FlightGearProcess
+from rtsim.pilot.flightgear import VERSIONS, Address, Packets
+from rtsim.pilot.processes import FlightGearProcess
 from rtsim.scenario.component import readable
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import PlantComponent
@@ -68,7 +67,7 @@ class OutsideWindow:
     @contextmanager
     def showing(self, scenario: Scenario, shared: Path) -> Iterator[None]:
         """Context in which a process sends the run's states to FlightGear."""
-        from rtsim.pilot.flightgear.aircraft import outside_body
+        from rtsim.pilot.flightgear import outside_body
 
         plants = {
             name: readable(plant, scenario.components)

@@ -23,8 +23,8 @@ from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.models.piloting.findings import Findings
 from rtsim.models.piloting.task import KINDS, kind_of, measure, pinned
-from rtsim.pilot.flights import FLOWN_AS, Flyable
-from rtsim.pilot.launching import Window
+from rtsim.pilot.processes import Window
+from rtsim.pilot.views import FLOWN_AS, Flyable
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import find_maker
 from rtsim.scenario.scenario import Scenario

@@ -19,11 +19,15 @@ from rtsim.cli.keyboard import Read, is_terminal, keyboard
 from rtsim.core.clock import WallClock
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signals
-from rtsim.pilot.devices.calibration import Calibration
-from rtsim.pilot.devices.mapping import DeviceMapping, read_mapping
-from rtsim.pilot.devices.missing import why_none
-from rtsim.pilot.devices.uses import uses
-from rtsim.pilot.devices.writing import calibrated, own_mapping, own_tables, to_toml
+from rtsim.pilot.devices.calibration import (
+    Calibration,
+    calibrated,
+    own_mapping,
+    own_tables,
+    to_toml,
+)
+from rtsim.pilot.devices.mapping import DeviceMapping, read_mapping, uses
+from rtsim.pilot.devices.sdl import why_none
 
 if TYPE_CHECKING:
     from rtsim.pilot.devices.sdl import Devices
@@ -146,7 +150,7 @@ def stick_of(scenario: str) -> Signals:
     Raises :class:`ScenarioError` if there is not exactly one external input that a stick can move.
     """
     from rtsim.cli.fly import external_input_of
-    from rtsim.pilot.flights import FLOWN_AS, Flyable
+    from rtsim.pilot.views import FLOWN_AS, Flyable
     from rtsim.scenario.loading import load_scenario
     from rtsim.scenario.standard_components import ExternalInputComponent
 

@@ -10,11 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from rtsim.pilot.devices.calibration import AGAIN, MINUS, PLUS, REST, Calibration
-from rtsim.pilot.devices.described import Described
-from rtsim.pilot.devices.mapping import DeviceMapping
-from rtsim.pilot.devices.samples import DeviceSample
+from rtsim.pilot.devices.device import Described, DeviceSample
+from rtsim.pilot.devices.mapping import DeviceMapping, uses
 from rtsim.pilot.devices.sources import GAMEPAD_AXES
-from rtsim.pilot.devices.uses import uses
 
 _BAR = 31
 _KEYS = (("q", "quit"), ("r", "rumble, if the device can"))

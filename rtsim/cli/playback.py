@@ -9,8 +9,8 @@ from rtsim.cli.common import seconds, show_result
 from rtsim.cli.tables import console
 from rtsim.cli.window import typed
 from rtsim.core.errors import ScenarioError
-from rtsim.pilot.launching import Window
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
+from rtsim.pilot.processes import Window
 from rtsim.record.reading import Recording
 
 

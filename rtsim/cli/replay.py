@@ -22,7 +22,7 @@ from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.pilot.launching import Window
+from rtsim.pilot.processes import Window
 from rtsim.record.comparison import Comparison
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.drift import SHARE, Growth, by_range, growth

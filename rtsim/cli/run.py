@@ -32,7 +32,7 @@ from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, type
 from rtsim.cli.window_figures import told_of
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.pilot.launching import Window
+from rtsim.pilot.processes import Window
 from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.trust import anything_given

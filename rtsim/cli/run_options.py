@@ -30,7 +30,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled.stretch import AUTO
 from rtsim.equations.compiling import CHECKED, Compilation
-from rtsim.gateway.web.address import check_installed
+from rtsim.gateway.addresses import check_installed
 from rtsim.runs.pace import MAX, Pace
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import OWN_POLICIES, POLICIES, parse_policy
@@ -102,7 +102,7 @@ class RunOptions:
         if not self.reachable:
             yield None
             return
-        from rtsim.gateway.listening import listen
+        from rtsim.gateway.addresses import listen
         from rtsim.gateway.loop import Gateway
         from rtsim.gateway.publishing import PLOTJUGGLER
 

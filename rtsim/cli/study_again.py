@@ -17,7 +17,7 @@ from rtsim.cli.run_options import FOR_A_PERSON
 from rtsim.cli.trust import trust_options
 from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, typed, viewer
 from rtsim.cli.window_figures import told_of
-from rtsim.pilot.launching import Window
+from rtsim.pilot.processes import Window
 from rtsim.runs.pace import Pace
 from rtsim.runs.request import Connections
 from rtsim.scenario.scenario import Scenario

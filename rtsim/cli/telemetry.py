@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rtsim.core.errors import ScenarioError
-from rtsim.gateway.listening import FOXGLOVE, UNENCRYPTED, check_foxglove, listen, read_address
-from rtsim.gateway.origins import OPTION, read_origins
+from rtsim.gateway.addresses import (
+    FOXGLOVE,
+    UNENCRYPTED,
+    check_foxglove,
+    listen,
+    read_address,
+    read_origins,
+)
+from rtsim.gateway.addresses import ORIGIN_OPTION as OPTION
 from rtsim.gateway.web.source import MOST_VIEWS
 from rtsim.record.default_views import views_of
 from rtsim.scenario.scenario import Scenario

@@ -15,9 +15,9 @@ from rtsim.cli.window import is_place, quiet_option, window_options
 from rtsim.core.errors import ScenarioError
 from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.gateway.registry import VIEWED, RegisteredRun, find, runs
-from rtsim.pilot.launching import Window
+from rtsim.pilot.processes import Window
 from rtsim.pilot.shared import Exchange, Shared
-from rtsim.pilot.viewpoints import read_viewpoint
+from rtsim.pilot.views import read_viewpoint
 from rtsim.timing.scheduling import SchedulingRequest, request
 
 

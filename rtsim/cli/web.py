@@ -9,8 +9,8 @@ import click
 
 from rtsim.cli.common import reports_errors
 from rtsim.core.errors import ScenarioError
+from rtsim.gateway.addresses import check_installed
 from rtsim.gateway.registry import find
-from rtsim.gateway.web.address import check_installed
 from rtsim.gateway.web.launching import Order, WebPage
 
 

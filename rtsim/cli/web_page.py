@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rtsim.gateway.web.address import OPTION, PORT
+from rtsim.gateway.addresses import PAGE_OPTION as OPTION
+from rtsim.gateway.addresses import PORT
 from rtsim.gateway.web.launching import Order, WebPage
 
 if TYPE_CHECKING:

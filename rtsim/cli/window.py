@@ -24,8 +24,8 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.executive import StatePublisher
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
-from rtsim.pilot.launching import RelayProcess, ViewerProcesses, Window
-from rtsim.pilot.viewpoints import is_viewpoint, read_viewpoint
+from rtsim.pilot.processes import RelayProcess, ViewerProcesses, Window
+from rtsim.pilot.views import is_viewpoint, read_viewpoint
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import ExternalInputComponent
 
@@ -353,8 +353,8 @@ def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
     part = scenario.of(ExternalInputComponent).get(stick)
     if part is None:
         return np.zeros(0)
+    from rtsim.pilot.devices.calibration import own_mapping
     from rtsim.pilot.devices.mapping import read_mapping
-    from rtsim.pilot.devices.writing import own_mapping
 
     signals = part.external_input.signals
     values = own_mapping(signals) if mapping is None else read_mapping(mapping, signals)

@@ -19,12 +19,19 @@ from foxglove import messages as fg
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.catalogue import Counters
-from rtsim.gateway.ground_shape import ground_triangles
-from rtsim.gateway.origins import OriginCheck
-from rtsim.gateway.placing import PlacedBody, Pose, placed_bodies, world_over
-from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, SampledTopic
-from rtsim.gateway.shapes import BodyTrail, Colours, Points, triangles
+from rtsim.gateway.addresses import OriginCheck
+from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, Counters, SampledTopic
+from rtsim.gateway.shapes import (
+    BodyTrail,
+    Colours,
+    PlacedBody,
+    Points,
+    Pose,
+    ground_triangles,
+    placed_bodies,
+    triangles,
+    world_over,
+)
 from rtsim.gateway.viewer_server import Described, ViewerServer
 from rtsim.record.schema import TrackSpec, unique_message_types
 from rtsim.scenario.body import Body

@@ -25,12 +25,17 @@ from rtsim.core.net.messagepack import pack
 from rtsim.core.net.sockets import ListeningSocket
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import read_command
-from rtsim.gateway.catalogue import DecodedSample, decode_sample
-from rtsim.gateway.listening import INSTALL
-from rtsim.gateway.pipe import Pipe, PipeError
-from rtsim.gateway.publishing import PlotJuggler, SamplePublisher, Viewer
+from rtsim.gateway.addresses import INSTALL
+from rtsim.gateway.client import VERSION, ClientRequest, RequestError, read_request
+from rtsim.gateway.loop import Pipe, PipeError
+from rtsim.gateway.publishing import (
+    DecodedSample,
+    PlotJuggler,
+    SamplePublisher,
+    Viewer,
+    decode_sample,
+)
 from rtsim.gateway.registry import RegisteredRun, enter, open_folder
-from rtsim.gateway.requests import VERSION, ClientRequest, RequestError, read_request
 from rtsim.timing.background import OffTheLoop, step_back
 
 LEASE_NS = 5 * NS_PER_S

@@ -4,7 +4,7 @@ The protocol is ``foxglove.sdk.v1``: the server describes itself and its channel
 subscribes to channels, and each message is a binary frame.  foxglove-sdk has a server of its own,
 which neither checks which page connects nor counts what it drops (docs/decisions/191).
 
-Windows on other machines are served by :mod:`rtsim.pilot.relay`, which shares no code with this
+Windows on other machines are served by :mod:`rtsim.pilot.remote`, which shares no code with this
 module.  That relay sends only the latest state, from shared memory and by ZeroMQ.  This server
 sends a stream, in which no message replaces another.
 """
@@ -32,7 +32,7 @@ from websockets.typing import Subprotocol
 from rtsim.core.clock import civil, stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.origins import OriginCheck, refusal
+from rtsim.gateway.addresses import OriginCheck, refusal
 
 PROTOCOL = "foxglove.sdk.v1"
 MOST_WAITING = 1 << 18

@@ -4,7 +4,7 @@ The height is a sum of plane waves.  It needs no data and no random numbers, so 
 each run and on each machine.  Where the sum is negative, the ground is flat at 0 m; where it is far
 below 0, there is a lake.  Around the runway and along its extended centre line the ground is flat,
 too.  The local axes are north and east of the runway's middle, m.  They are those of a flat world,
-as in :mod:`rtsim.pilot.scenes.flight`, and are valid within about 100 km.
+as in :mod:`rtsim.pilot.scenes.hud`, and are valid within about 100 km.
 """
 
 from __future__ import annotations

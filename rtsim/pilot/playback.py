@@ -12,9 +12,9 @@ import numpy as np
 
 from rtsim.core.errors import RecordingError, RtsimError
 from rtsim.pilot.cues import checked_signals
-from rtsim.pilot.flights import default_scene, with_views
 from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
+from rtsim.pilot.views import default_scene, with_views
 from rtsim.record.reading import Recording, TrackData
 from rtsim.scenario.shown import BODIES, Cue
 

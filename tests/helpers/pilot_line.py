@@ -7,8 +7,7 @@ from pathlib import Path
 
 from rtsim.core.signals import Signals
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.relay import ViewerRelay
-from rtsim.pilot.remote import RemoteExchange
+from rtsim.pilot.remote import RemoteExchange, ViewerRelay
 from rtsim.pilot.shared import Schema, Shared
 from rtsim.pilot.viewer.state import Telling
 

@@ -34,8 +34,8 @@ from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.orbit import OrbitScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.strips import StripScene
+from rtsim.pilot.viewer.overlay import draw_help, draw_strip
 from rtsim.pilot.viewer.player import Player
-from rtsim.pilot.viewer.strip import draw_help, draw_strip
 from rtsim.record.reading import Recording
 from rtsim.testing.clock import FakeClock
 from rtsim.testing.determinism import trace_of

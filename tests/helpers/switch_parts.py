@@ -6,8 +6,8 @@ from typing import Any
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.pilot.devices.controls import Controls
+from rtsim.pilot.devices.device import DeviceSample, Stick
 from rtsim.pilot.devices.mapping import mapping_of
-from rtsim.pilot.devices.samples import DeviceSample, Stick
 
 MS = 1_000_000
 SIGNALS = Signals(

@@ -11,7 +11,7 @@ import numpy as np
 from websockets.sync.client import ClientConnection, connect
 
 from rtsim.core.errors import ScenarioError
-from rtsim.gateway.web.address import PageAddress, open_port
+from rtsim.gateway.addresses import PageAddress, open_port
 from rtsim.gateway.web.guard import Guard, guarded_server
 from rtsim.gateway.web.source import About, Look, PageState, Past
 

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 import rtsim.cli.view
 import rtsim.pilot.viewer.process
 from rtsim.cli import main
-from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import ViewerProcess, Window
 from rtsim.record.file import FileRecorder
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.scenario.loading import load_scenario

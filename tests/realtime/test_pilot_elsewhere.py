@@ -18,8 +18,8 @@ from rtsim.core.net.sockets import keys_of
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.gateway.registry import VIEWED, runs
-from rtsim.pilot.launching import RelayProcess, ViewerError, ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import RelayProcess, ViewerError, ViewerProcess, Window
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import Pace, Progress, simulate

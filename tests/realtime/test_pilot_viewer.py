@@ -14,8 +14,8 @@ import pytest
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.pilot.launching import ViewerError, ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import ViewerError, ViewerProcess, Window
 from rtsim.pilot.shared import Shared
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
@@ -133,7 +133,7 @@ def test_it_draws_and_says_how_it_does(tmp_path: Path) -> None:
 def test_it_does_not_outlive_a_simulation_that_was_killed(tmp_path: Path) -> None:
     program = (
         "from rtsim.scenario.loading import load_scenario; from rtsim.pilot.loop import Cockpit\n"
-        "from rtsim.pilot.launching import ViewerProcess, Window; import sys\n"
+        "from rtsim.pilot.processes import ViewerProcess, Window; import sys\n"
         "with Cockpit(load_scenario('f16-by-hand'), 'stick') as c:\n"
         "    with ViewerProcess(c.shared.path, Window(True)) as v:\n"
         "        print(v.pid, c.shared.path, flush=True); sys.stdin.read()\n"

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 
 from rtsim.cli import ctl
 from rtsim.cli.main import main
-from rtsim.gateway.client import NEXT_TAG, At
-from rtsim.gateway.shown import Glance, ParameterTable, Sample, StateTable, Units
+from rtsim.gateway.client import NEXT_TAG, At, Glance, ParameterTable, Sample, StateTable, Units
 
 STATE = StateTable(
     ns=1_500_000_000, wall_ns=5, rate=0.5, standing=False, late=1, missed=2, overruns_compute=3,

@@ -14,8 +14,8 @@ from rtsim.cli.main import main
 from rtsim.core.net.messagepack import pack, unpack
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway import client
-from rtsim.gateway.catalogue import Counters
 from rtsim.gateway.client import ControlError, Run
+from rtsim.gateway.publishing import Counters
 from rtsim.gateway.registry import RegisteredRun
 
 NAMES = [{"name": "plant.x", "unit": "m"}]

@@ -86,7 +86,7 @@ def test_a_turned_gate_and_a_jump() -> None:
 
 def test_the_reference_frame_is_that_of_the_window() -> None:
     pytest.importorskip("pygame")
-    from rtsim.pilot.scenes.flight import Ground
+    from rtsim.pilot.scenes.hud import Ground
 
     ground = Ground(36.0, -75.0)
     there = ground.place(math.radians(36.05), math.radians(-74.9), 120.0)

@@ -20,10 +20,17 @@ from rtsim.cli.flightgear import OutsideWindow
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signals
 from rtsim.models.body import drawn
-from rtsim.pilot.flightgear.aircraft import Aircraft, euler, outside_body
-from rtsim.pilot.flightgear.packet import Flown, Packets
-from rtsim.pilot.flightgear.process import Outside, frames
-from rtsim.pilot.flightgear.sender import Address, Sender
+from rtsim.pilot.flightgear import (
+    Address,
+    Aircraft,
+    Flown,
+    Outside,
+    Packets,
+    Sender,
+    euler,
+    frames,
+    outside_body,
+)
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.scenes.scene import Shown
 from rtsim.record.reading import Recording

@@ -17,7 +17,7 @@ from websockets.typing import Origin, Subprotocol
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
-from rtsim.gateway.origins import LONGEST_HEAD, OriginCheck, read_origins
+from rtsim.gateway.addresses import LONGEST_HEAD, OriginCheck, read_origins
 from rtsim.gateway.viewer_server import MOST_VIEWERS, PROTOCOL, Described, ViewerServer
 
 

@@ -20,9 +20,8 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.net.messagepack import pack
 from rtsim.core.net.sockets import Caller
-from rtsim.gateway.client import NEXT_TAG, ControlError, connect
+from rtsim.gateway.client import NEXT_TAG, VERSION, ControlError, connect
 from rtsim.gateway.loop import Gateway
-from rtsim.gateway.requests import VERSION
 from rtsim.models import unstable
 from rtsim.record.comparison import compare, compare_exact
 from rtsim.record.memory_recorder import MemoryRecorder

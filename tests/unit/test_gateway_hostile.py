@@ -19,10 +19,9 @@ from checkpoint_parts import SEED, noisy
 
 from rtsim.core.net.messagepack import pack
 from rtsim.core.net.sockets import MOST_BYTES, Caller
-from rtsim.gateway.client import Run, connect
+from rtsim.gateway.client import VERSION, Run, connect
 from rtsim.gateway.loop import Gateway
 from rtsim.gateway.registry import find
-from rtsim.gateway.requests import VERSION
 from rtsim.record.exact import compare_exact
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording

@@ -10,10 +10,10 @@ from gateway_parts import live
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Model
-from rtsim.gateway import catalogue as catalogues
-from rtsim.gateway.catalogue import MOST_VALUES, Counters, Sampler, catalogue, decode_sample
+from rtsim.gateway import publishing as catalogues
 from rtsim.gateway.client import ControlError
-from rtsim.gateway.pipe import Pipe
+from rtsim.gateway.loop import Pipe
+from rtsim.gateway.publishing import MOST_VALUES, Counters, Sampler, catalogue, decode_sample
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.tally import Tally
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rtsim.core.net.messagepack import pack
-from rtsim.gateway.requests import VERSION, RequestError, read_request
+from rtsim.gateway.client import VERSION, RequestError, read_request
 
 BAD: list[object] = [
     None, 3, [], {"id": -1}, {"id": True, "v": VERSION}, {"id": 1, "v": VERSION + 1},

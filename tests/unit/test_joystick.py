@@ -23,10 +23,10 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.by_wire import STICK
 from rtsim.pilot.devices.controls import Controls, Moved
+from rtsim.pilot.devices.device import DeviceSample, Stick
 from rtsim.pilot.devices.mapping import mapping_of, read_mapping
-from rtsim.pilot.devices.samples import DeviceSample, Stick
 from rtsim.pilot.devices.sdl import Devices
-from rtsim.pilot.viewer import strip
+from rtsim.pilot.viewer import overlay
 
 
 @pytest.fixture(autouse=True)
@@ -285,8 +285,8 @@ def test_who_flies_by_keys_reads_where_to_ask_for_a_joystick(
     monkeypatch: pytest.MonkeyPatch, movers: dict[str, Moved], asks: bool
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(strip, "write", lambda _, text, *__: said.append(text))
-    strip.draw_help(pygame.Surface((640, 600)), movers)
+    monkeypatch.setattr(overlay, "write", lambda _, text, *__: said.append(text))
+    overlay.draw_help(pygame.Surface((640, 600)), movers)
     assert any("rtsim joystick" in text for text in said) == asks
 
 
@@ -298,14 +298,14 @@ def test_what_moves_a_value_is_told_from_the_mapping() -> None:
         "push": {"keyboard": keys, "mouse": {"axis": "y"}}, "lift": {"joystick": {"axis": 0}},
     }  # fmt: skip
     flown = Controls(mapping_of(tables, stick, "here"), stick)
-    rows = dict(strip.help_rows(flown.movers))
+    rows = dict(overlay.help_rows(flown.movers))
     assert rows["push"] == "left shift: +, a: -; mouse (M)"
     assert rows["lift"] == "joystick (not plugged in)"
     assert rows["flaps"] == "nothing: see --mapping"
     assert not any("rudder" in says for says in rows.values())
     assert "no joystick?" in rows
     flown.update(DeviceSample({1: Stick("joystick", "Extreme 3D", (0.5,))}), 0)
-    rows = dict(strip.help_rows(flown.movers))
+    rows = dict(overlay.help_rows(flown.movers))
     assert rows["lift"] == "Extreme 3D"
     assert "no joystick?" not in rows
 

@@ -12,8 +12,8 @@ import pytest
 from hitl.buses import open_frame_link
 from rtsim.core.errors import ScenarioError
 from rtsim.core.net.hosts import known_host
-from rtsim.gateway.listening import check_exposure, read_address
-from rtsim.pilot.flightgear.sender import Address, Sender
+from rtsim.gateway.addresses import check_exposure, read_address
+from rtsim.pilot.flightgear import Address, Sender
 
 
 @pytest.fixture(autouse=True)

@@ -12,13 +12,11 @@ import pytest
 from vehicle_parts import SIZE, about, moment, picture, sky
 
 from rtsim.core.errors import ScenarioError
-from rtsim.gateway.ground_shape import KIND_COLOURS, ground_triangles
-from rtsim.gateway.shapes import solid_of
+from rtsim.gateway.shapes import KIND_COLOURS, ground_triangles, solid_of
 from rtsim.pilot.scenes.bodies import BodyScene
 from rtsim.pilot.scenes.camera import Camera
-from rtsim.pilot.scenes.relief import Relief
 from rtsim.pilot.scenes.scene import COCKPIT
-from rtsim.pilot.scenes.solids import is_closed
+from rtsim.pilot.scenes.world import Relief, is_closed
 from rtsim.scenario.body import Body
 from rtsim.scenario.ground import RUNWAY, Ground, GroundGrid
 from rtsim.scenario.meshes import MOST_TRIANGLES, Mesh

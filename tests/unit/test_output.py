@@ -18,7 +18,7 @@ from rtsim.cli import main
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.net.sockets import Broadcast
 from rtsim.engine.faults.reading import read_faults
-from rtsim.gateway.listening import check_free
+from rtsim.gateway.addresses import check_free
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
 from rtsim.record.atomic_write import write_whole
 from rtsim.record.memory_recorder import MemoryRecorder

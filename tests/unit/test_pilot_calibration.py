@@ -14,12 +14,17 @@ import pytest
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.by_wire import STICK
-from rtsim.pilot.devices.calibration import LEAST_LOOKS, Calibration
+from rtsim.pilot.devices.calibration import (
+    LEAST_LOOKS,
+    Calibration,
+    calibrated,
+    own_tables,
+    to_toml,
+)
 from rtsim.pilot.devices.controls import Controls
+from rtsim.pilot.devices.device import DeviceSample, Stick
 from rtsim.pilot.devices.mapping import read_mapping
-from rtsim.pilot.devices.samples import DeviceSample, Stick
 from rtsim.pilot.devices.sources import AxisSource, Value
-from rtsim.pilot.devices.writing import calibrated, own_tables, to_toml
 
 AIRCRAFT = Signals(*list(STICK)[:4])
 

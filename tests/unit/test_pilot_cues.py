@@ -20,8 +20,8 @@ from rtsim.models.ball import scenario as ball
 from rtsim.models.f16.piloted import PULL_UP, PUSHED, STALL
 from rtsim.pilot.cues import PULSE_NS, Cues, Shaker
 from rtsim.pilot.loop import Cockpit
-from rtsim.pilot.scenes.cues import draw_cues
 from rtsim.pilot.scenes.scene import Shown, Warned
+from rtsim.pilot.scenes.text import draw_cues
 from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording

@@ -25,8 +25,8 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.devices import sdl
 from rtsim.pilot.devices.controls import HOLD_NS, Controls
+from rtsim.pilot.devices.device import Stick
 from rtsim.pilot.devices.mapping import mapping_of
-from rtsim.pilot.devices.samples import Stick
 from rtsim.pilot.devices.sdl import Devices
 from tools.x11 import Screen, xvfb
 

@@ -12,14 +12,12 @@ from display_parts import Viewer
 from virtual_joystick import GAMEPAD, VirtualJoystick
 
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot import orders
-from rtsim.pilot.devices.keys import OF_THE_WINDOW, WINDOW_COMMANDS
-from rtsim.pilot.devices.presses import GAMEPAD_BUTTONS
+from rtsim.pilot import shared
+from rtsim.pilot.devices.switches import GAMEPAD_BUTTONS, OF_THE_WINDOW, WINDOW_COMMANDS
 from rtsim.pilot.scenes.scene import CHASE
-from rtsim.pilot.seat import NOBODY
-from rtsim.pilot.shared import VIEWER
+from rtsim.pilot.shared import NOBODY, VIEWER
 from rtsim.pilot.viewer.frames import _HEARD_NS, _KEYS, _SHIFTED, BACK_S, FAR_BACK_S
-from rtsim.pilot.viewer.look import STEP
+from rtsim.pilot.viewer.overlay import STEP
 from rtsim.pilot.viewer.process import CLOSED, QUIT, UNHEARD, PictureSaver
 from rtsim.pilot.viewer.state import Telling
 
@@ -130,7 +128,7 @@ def test_orders_and_views_by_keys(viewer: Viewer, tmp_path: Path) -> None:
     viewer.publish()
     viewer.press(pygame.K_p, pygame.K_n, pygame.K_c, pygame.K_b, pygame.K_PLUS)
     assert viewer.ordered() == [
-        orders.PAUSE, orders.STEP, orders.CHECKPOINT, orders.MARK, orders.RATE,
+        shared.PAUSE, shared.STEP, shared.CHECKPOINT, shared.MARK, shared.RATE,
     ]  # fmt: skip
     record = viewer.cockpit.shared.reader("orders").read()
     assert record is not None
@@ -169,7 +167,7 @@ def test_after_esc_the_window_stays_until_the_run_has_heard_it(viewer: Viewer) -
     viewer.publish()
     viewer.press(pygame.K_b)
     viewer.press(pygame.K_ESCAPE)
-    assert viewer.ordered() == [orders.MARK, orders.QUIT]
+    assert viewer.ordered() == [shared.MARK, shared.QUIT]
     for heard, closed in ((0, False), (1, False), (2, True)):
         viewer.say(orders=heard)
         viewer.display.frame()
@@ -201,7 +199,7 @@ def test_a_run_that_does_not_hear_esc_is_told_of(
 def test_the_second_esc_waits_for_nothing(viewer: Viewer) -> None:
     viewer.press(pygame.K_ESCAPE, pygame.K_ESCAPE)
     assert viewer.display.closed
-    assert viewer.ordered() == [orders.QUIT]
+    assert viewer.ordered() == [shared.QUIT]
 
 
 def test_who_watches_closes_the_window_by_esc(viewer: Viewer) -> None:
@@ -254,7 +252,7 @@ def test_buttons_of_a_device_give_the_windows_commands(viewer: Viewer) -> None:
         viewer.display.frame()
         pad.press(GAMEPAD_BUTTONS.index(button), down=False)
         viewer.display.frame()
-    assert viewer.ordered() == [orders.PAUSE, orders.MARK]
+    assert viewer.ordered() == [shared.PAUSE, shared.MARK]
     assert viewer.display._view == CHASE
     pad.press(GAMEPAD_BUTTONS.index("dpdown"))
     viewer.display.frame()
@@ -288,7 +286,7 @@ def test_back_and_to_the_beginning_by_keys(viewer: Viewer, monkeypatch: pytest.M
     viewer.press(pygame.K_r, pygame.K_BACKSPACE)
     monkeypatch.setattr(pygame.key, "get_mods", lambda: pygame.KMOD_LSHIFT)
     viewer.press(pygame.K_BACKSPACE, pygame.K_x)
-    assert viewer.ordered() == [orders.RESET, orders.REWIND, orders.REWIND, orders.RETURN]
+    assert viewer.ordered() == [shared.RESET, shared.REWIND, shared.REWIND, shared.RETURN]
     record = viewer.cockpit.shared.reader("orders").read()
     assert record is not None
     assert record.floats[1:3].tolist() == [BACK_S, FAR_BACK_S]
@@ -307,9 +305,9 @@ def test_a_second_window_says_that_it_watches_and_why_an_order_was_refused(viewe
     assert viewer.ordered() == []
     other.leave()
     viewer.press(pygame.K_p)
-    viewer.cockpit.inbox._answer(orders.PAUSE, "it runs freely", -1)
+    viewer.cockpit.inbox._answer(shared.PAUSE, "it runs freely", -1)
     viewer.display.frame()
-    assert viewer.ordered() == [orders.PAUSE]
+    assert viewer.ordered() == [shared.PAUSE]
     assert viewer.display._notes[-1][1] == "refused: it runs freely"
 
 
@@ -351,5 +349,5 @@ def test_a_viewer_that_is_opened_again_goes_on_with_the_orders(viewer: Viewer) -
     viewer.publish()
     viewer.press(pygame.K_b)
     viewer.display.close()
-    assert Telling(viewer.shared).order(orders.QUIT)
-    assert viewer.ordered() == [orders.MARK, orders.QUIT]
+    assert Telling(viewer.shared).order(shared.QUIT)
+    assert viewer.ordered() == [shared.MARK, shared.QUIT]

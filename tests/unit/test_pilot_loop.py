@@ -21,11 +21,10 @@ from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import Native
 from rtsim.models.f16.flown import FLOWN
 from rtsim.models.orbit import scenario as orbit
-from rtsim.pilot import orders
-from rtsim.pilot.loop import Cockpit
+from rtsim.pilot import shared
+from rtsim.pilot.loop import FADE_NS, SAFE_NS, Cockpit, SharedStick
 from rtsim.pilot.sequence import Reader, Shape, Writer
 from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK
-from rtsim.pilot.stick import FADE_NS, SAFE_NS, SharedStick
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
@@ -47,7 +46,7 @@ class Person:
         shape = Shape(len(STICK), SIGNALS.size)
         memory = memoryview(bytearray(shape.size))
         self.now = 5 * NS_PER_S
-        monkeypatch.setattr("rtsim.pilot.stick.stopwatch", lambda: self.now)
+        monkeypatch.setattr("rtsim.pilot.loop.stopwatch", lambda: self.now)
         self._writer = Writer(memory, shape)
         self.stick = SharedStick(Reader(memory, shape), SIGNALS)
 
@@ -183,16 +182,16 @@ def told(cockpit: Cockpit, *kinds: tuple[int, float]) -> None:
 
 
 def test_orders_are_followed_at_a_tag() -> None:
-    outcome, _ = watched(orbit(), 30, on=lambda cockpit: told(cockpit, (orders.QUIT, 0.0)))
+    outcome, _ = watched(orbit(), 30, on=lambda cockpit: told(cockpit, (shared.QUIT, 0.0)))
     assert outcome.reason == "quit"
     assert outcome.ended.ns == 0
     clock = FakeClock()
-    outcome, _ = watched(orbit(), 1, clock=clock, on=lambda c: told(c, (orders.RATE, 4.0)))
+    outcome, _ = watched(orbit(), 1, clock=clock, on=lambda c: told(c, (shared.RATE, 4.0)))
     assert clock.rate == 4
     assert outcome.reason == "end"
 
 
-@pytest.mark.parametrize(("kind", "value"), [(0, 0.0), (99, 0.0), (orders.RATE, -1.0)])
+@pytest.mark.parametrize(("kind", "value"), [(0, 0.0), (99, 0.0), (shared.RATE, -1.0)])
 def test_orders_that_are_none_are_refused(kind: int, value: float) -> None:
     cockpits: list[Cockpit] = []
 
@@ -207,7 +206,7 @@ def test_orders_that_are_none_are_refused(kind: int, value: float) -> None:
 
 def test_more_orders_than_are_kept_lose_the_oldest() -> None:
     assert len(ORDERS) == 2 * MOST_ORDERS + 1
-    kinds = [(orders.RATE, float(k + 1)) for k in range(MOST_ORDERS + 3)]
+    kinds = [(shared.RATE, float(k + 1)) for k in range(MOST_ORDERS + 3)]
     with Cockpit(orbit()) as cockpit:
         told(cockpit, *kinds)
         cockpit.inbox.poll()
@@ -241,7 +240,7 @@ class Unattended:
         with Cockpit(orbit(), beside=gateway) as cockpit:
             self.inbox, self._reports = cockpit.inbox, reports
             self._viewer = cockpit.shared.writer("viewer")
-            told(cockpit, (orders.PAUSE, 1.0))
+            told(cockpit, (shared.PAUSE, 1.0))
             self.outcome = simulate(
                 orbit(), until=1.0, pace=1.0, clock=FakeClock(), inbox=cockpit.inbox
             )
@@ -314,7 +313,7 @@ def test_each_input_has_its_three_stamps_in_the_recording(
 ) -> None:
     """Read from the device, decoded, latched at a tag: in this order, beside its value."""
     wall = iter(range(10**9, 10**12, MS))
-    monkeypatch.setattr("rtsim.pilot.stick.stopwatch", lambda: next(wall))
+    monkeypatch.setattr("rtsim.pilot.loop.stopwatch", lambda: next(wall))
     path = tmp_path / "run.mcap"
 
     def on(cockpit: Cockpit) -> None:

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
-from rtsim.pilot.devices.checked import MappingError
 from rtsim.pilot.devices.controls import FADE_NS, HOLD_NS, Controls
-from rtsim.pilot.devices.keys import NAMED, OF_THE_WINDOW
+from rtsim.pilot.devices.device import DeviceSample, MappingError, Stick
 from rtsim.pilot.devices.mapping import mapping_of, read_mapping
-from rtsim.pilot.devices.samples import DeviceSample, Stick
 from rtsim.pilot.devices.sources import Curve, Value
+from rtsim.pilot.devices.switches import NAMED, OF_THE_WINDOW
 
 STICK = Signals(
     Signal("pitch", low=-1.0, high=1.0), Signal("throttle", low=0.0, high=1.0, initial=0.25)

@@ -16,7 +16,7 @@ from rtsim.pilot.interpolation import StatePair
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.scene import COCKPIT
-from rtsim.pilot.scenes.sky import draw_horizon
+from rtsim.pilot.scenes.world import draw_horizon
 from rtsim.pilot.shared import Shared
 from rtsim.pilot.viewer.state import Picture
 from rtsim.scenario.scenario import Scenario

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from reference_pictures import DRAWN, drawn, pixels, reference, same
 
-from rtsim.pilot.scenes import f16, hud, orbit, solids, strips, world
+from rtsim.pilot.scenes import f16, hud, orbit, strips, world
 from rtsim.pilot.scenes.camera import Camera
-from rtsim.pilot.viewer import strip
-from rtsim.pilot.viewer.seekbar import SeekBar
+from rtsim.pilot.viewer import overlay
+from rtsim.pilot.viewer.overlay import SeekBar
 
 Break = Callable[[pytest.MonkeyPatch], object]
 
@@ -69,8 +69,8 @@ def figures(patch: pytest.MonkeyPatch) -> None:
 
 def bare(patch: pytest.MonkeyPatch) -> None:
     """The help stands on nothing; a page that is kept is not asked."""
-    patch.setattr(strip, "_BACK", (0, 0, 0, 0))
-    patch.setattr(strip, "_help_page", strip._help_page.__wrapped__)
+    patch.setattr(overlay, "_BACK", (0, 0, 0, 0))
+    patch.setattr(overlay, "_help_page", overlay._help_page.__wrapped__)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def bare(patch: pytest.MonkeyPatch) -> None:
         ("f16-cockpit", figures),
         ("f16-cockpit", without(world, "draw_lines")),
         ("f16-chase", without(world.Course, "draw")),
-        ("f16-chase", without(solids.DrawnSolid, "draw")),
+        ("f16-chase", without(world.DrawnSolid, "draw")),
         ("f16-chase", moved("below", 3)),
         ("help", bare),
         ("orbit", without(orbit.OrbitScene, "_track")),

@@ -100,7 +100,7 @@ def test_the_hat_of_a_device_trims_and_its_button_pauses(devices: Devices, tmp_p
 def test_a_trim_and_a_switch_are_recorded_like_the_stick_and_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rtsim.pilot.stick.stopwatch", lambda: 10**9)  # no silence, ever
+    monkeypatch.setattr("rtsim.pilot.loop.stopwatch", lambda: 10**9)  # no silence, ever
     tables = {
         "pitch": {"trimmers": {"button": "hat0down", "by": 0.02}},
         "throttle": {"switches": {"button": "button1", "do": "set", "to": 0.77}},

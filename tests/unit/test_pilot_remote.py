@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from pilot_line import AHEAD, MOON, MS, Line, Machines
 
 from rtsim.core.signals import Signal, Signals
-from rtsim.pilot import orders
-from rtsim.pilot.flow import MOST_UNDER_WAY
+from rtsim.pilot import shared
 from rtsim.pilot.interpolation import StatePair
-from rtsim.pilot.relay import GONE_NS, MOST_VIEWERS
-from rtsim.pilot.remote import SILENT_NS, RemoteExchange
+from rtsim.pilot.remote import GONE_NS, MOST_VIEWERS, SILENT_NS, RemoteExchange
 from rtsim.pilot.shared import MOST_ORDERS, STICK, Schema, SharedError
-from rtsim.pilot.wire import HELLO, RECORDS, Format, Head, WireError
+from rtsim.pilot.wire import HELLO, MOST_UNDER_WAY, RECORDS, Format, Head, WireError
 
 
 @pytest.fixture
@@ -93,11 +91,11 @@ def test_the_stick_is_stamped_by_the_runs_clock(machines: Machines) -> None:
     integers, floats = stick(machines)
     assert floats == [0.25, -1.0]
     assert [n - machines.time.there() for n in integers[:2]] == [-6 * MS, -5 * MS]
-    assert telling.order(orders.RATE, 2.0)
+    assert telling.order(shared.RATE, 2.0)
     machines.pass_by(3)
     record = machines.shared.reader("orders").read()
     assert record is not None
-    assert int(record.integers[1]) == orders.RATE
+    assert int(record.integers[1]) == shared.RATE
     assert float(record.floats[0]) == 2.0
     told = int(record.integers[1 + MOST_ORDERS])
     assert machines.time.there() - told == 3 * MS
@@ -117,7 +115,7 @@ def test_the_second_viewer_watches_until_the_first_one_leaves(machines: Machines
         machines.pass_by(5)
     assert stick(machines)[1] == [0.5, 0.5]
     assert (one.flies, two.flies) == (True, False)
-    assert not two.order(orders.QUIT)
+    assert not two.order(shared.QUIT)
     assert seen(second) is not None
     one.leave()
     machines.pass_by(5)
@@ -141,7 +139,7 @@ def test_who_writes_without_having_the_stick_is_not_passed_on(machines: Machines
         writer.floats[:] = 0.9
         writer.publish()
         quit_ = rude.writer("orders")
-        quit_.integers[:2] = (1, orders.QUIT)
+        quit_.integers[:2] = (1, shared.QUIT)
         quit_.publish()
         machines.pass_by(5)
     assert stick(machines)[1] == [0.5, 0.5]

@@ -18,10 +18,9 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import CheckpointError, RecordingError
 from rtsim.core.tag import Tag
 from rtsim.engine.commands.commands import CommandError, read_command
-from rtsim.pilot import orders
+from rtsim.pilot import shared
 from rtsim.pilot.loop import Cockpit
-from rtsim.pilot.seat import FREE_NS
-from rtsim.pilot.shared import ANSWER, MOST_ORDERS
+from rtsim.pilot.shared import ANSWER, FREE_NS, MOST_ORDERS
 from rtsim.pilot.viewer.state import RunState, Telling
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
@@ -86,7 +85,7 @@ def test_reset_begins_anew_and_rewind_goes_back_so_far(tmp_path: Path) -> None:
     script = [(0.2, (0.4, 0.5, 0.0, 0.7)), (0.6, (-0.3, -0.5, 0.2, 0.1))]
     flown, cockpit = legs(
         flight(script), tmp_path,
-        {0.8: order(orders.RESET), 1.5: order(orders.REWIND, 0.25), 1.7: order(orders.MARK)},
+        {0.8: order(shared.RESET), 1.5: order(shared.REWIND, 0.25), 1.7: order(shared.MARK)},
     )  # fmt: skip
     assert [leg.reason for leg in flown] == ["restored", "restored", "end"]
     assert [leg.began.ns for leg in flown] == [0, 0, 1200 * MS]
@@ -104,7 +103,7 @@ def test_reset_begins_anew_and_rewind_goes_back_so_far(tmp_path: Path) -> None:
 def test_what_is_flown_again_is_what_was_flown(tmp_path: Path) -> None:
     """The first instant has happened by the checkpoint of the beginning: not twice."""
     scenario = load_scenario("unstable", {"latency": "0.03"})
-    flown, _ = legs(scenario, tmp_path, {1.0: order(orders.RESET)})
+    flown, _ = legs(scenario, tmp_path, {1.0: order(shared.RESET)})
     first, again = (Recording.open(leg.path) for leg in flown if leg.path is not None)
     both = what_both_have(first, again)
     assert both[2] == Tag(0)
@@ -127,7 +126,7 @@ def test_the_stick_is_where_it_is_after_a_rewind(tmp_path: Path) -> None:
 
     scenario = load_scenario("f16-by-hand", {"step": "0.01"})
     flown, _ = legs(
-        scenario, tmp_path, {0.1: move(0.25), 0.5: move(-0.5), 0.8: order(orders.RESET)},
+        scenario, tmp_path, {0.1: move(0.25), 0.5: move(-0.5), 0.8: order(shared.RESET)},
         until=1.2, stick="stick",
     )  # fmt: skip
     assert len(flown) == 2
@@ -143,7 +142,7 @@ def test_back_to_the_checkpoint_that_was_kept(tmp_path: Path) -> None:
     wanted = Wanted(None, (), told=True, rewind="60", viewed=True)
     flown, cockpit = legs(
         flight([], step=0.01), tmp_path,
-        {0.1: order(orders.RETURN), 0.2: order(orders.CHECKPOINT), 1.5: order(orders.RETURN)},
+        {0.1: order(shared.RETURN), 0.2: order(shared.CHECKPOINT), 1.5: order(shared.RETURN)},
         wanted=wanted,
     )  # fmt: skip
     assert cockpit.inbox.refused == 1  # none was kept yet
@@ -153,9 +152,9 @@ def test_back_to_the_checkpoint_that_was_kept(tmp_path: Path) -> None:
 
 
 def test_a_flight_from_a_checkpoint_is_reset_to_it() -> None:
-    told = orders.order_to_command(orders.RESET, 0.0, 2_505_000_000)
+    told = shared.order_to_command(shared.RESET, 0.0, 2_505_000_000)
     assert told == {"kind": "restore", "at": 2.505}
-    assert read_command(orders.order_to_command(orders.RESET, 0.0)).arguments["at"] == 0.0
+    assert read_command(shared.order_to_command(shared.RESET, 0.0)).arguments["at"] == 0.0
     with pytest.raises(CommandError, match="expected a time >= 0"):
         read_command({"kind": "restore", "at": -1.0})
 
@@ -179,7 +178,7 @@ def test_why_an_order_is_refused_is_told_at_the_window(
 
     def ask(cockpit: Cockpit) -> None:
         held.append(RunState(cockpit.shared))
-        order(orders.RESET)(cockpit)
+        order(shared.RESET)(cockpit)
 
     def look(_: Cockpit) -> None:
         seen.extend([held[0].refusal(), held[0].refusal()])
@@ -201,24 +200,24 @@ def test_a_ring_that_was_asked_for_insists(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_quit_from_the_window_is_known_to_be(tmp_path: Path) -> None:
-    flown, cockpit = legs(flight([]), tmp_path, {0.1: order(orders.QUIT)})
+    flown, cockpit = legs(flight([]), tmp_path, {0.1: order(shared.QUIT)})
     assert flown[-1].reason == "quit"
     assert cockpit.inbox.quit
 
 
 @pytest.mark.parametrize("text", ["", "short", "ü" * 400, "a" * 512, "tab\there"])
 def test_a_reason_is_numbers_and_text_again(text: str) -> None:
-    length, words = orders.reason_to_words(text)
+    length, words = shared.reason_to_words(text)
     assert len(words) + 3 == len(ANSWER)
     assert all(-(2**63) <= w < 2**63 for w in words)
-    told = orders.words_to_reason(length, words)
+    told = shared.words_to_reason(length, words)
     assert told.startswith(text.replace("\t", " ")[:200])
     assert told.isprintable()
 
 
 def test_any_numbers_are_a_text() -> None:
     for length in (-5, 0, 7, 10**9):
-        assert orders.words_to_reason(length, [-1] * orders.REASON_WORDS).isprintable()
+        assert shared.words_to_reason(length, [-1] * shared.REASON_WORDS).isprintable()
 
 
 def test_figures_are_in_the_recording_where_they_are_in_the_summary(tmp_path: Path) -> None:
@@ -249,7 +248,7 @@ def test_a_run_goes_back_also_after_its_recording_failed(
             raise RecordingError("the disk is full")
 
     monkeypatch.setattr(FileRecorder, "finish", fails_first)
-    flown, _ = legs(flight([]), tmp_path, {0.3: order(orders.RESET)}, until=0.5)
+    flown, _ = legs(flight([]), tmp_path, {0.3: order(shared.RESET)}, until=0.5)
     assert [leg.reason for leg in flown] == ["restored", "end"]
     assert [leg.path and leg.path.name for leg in flown] == ["run.mcap", "run.2.mcap"]
     assert (str(flown[0].lost), flown[1].lost) == ("the disk is full", None)

@@ -14,16 +14,14 @@ from rtsim.equations import earth
 from rtsim.models.f16.flown import FLOWN as F16
 from rtsim.models.f16.piloted import RUNWAY, scenario
 from rtsim.pilot.interpolation import Interpolation, StatePair
-from rtsim.pilot.scenes import flight as flat
+from rtsim.pilot.scenes import hud as flat
 from rtsim.pilot.scenes.camera import Camera, axes_of, cut_lines, cut_polygon
 from rtsim.pilot.scenes.f16 import F16Scene
-from rtsim.pilot.scenes.flight import FlightScene, Ground, geodetic
-from rtsim.pilot.scenes.hud import GREEN, HeadUp, HudFigures, pegged
+from rtsim.pilot.scenes.hud import GREEN, FlightScene, Ground, HeadUp, HudFigures, geodetic, pegged
 from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown
-from rtsim.pilot.scenes.sky import BANDS, SKY, draw_horizon
 from rtsim.pilot.scenes.strips import StripScene
-from rtsim.pilot.scenes.world import Terrain
+from rtsim.pilot.scenes.world import BANDS, SKY, Terrain, draw_horizon
 from rtsim.scenario.standard_components import PlantComponent
 from rtsim.testing.clock import FAKE_START
 

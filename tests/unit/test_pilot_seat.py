@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from rtsim.core.signals import Signals
-from rtsim.pilot import orders
-from rtsim.pilot.seat import FREE_NS
-from rtsim.pilot.shared import Schema, Shared
+from rtsim.pilot import shared
+from rtsim.pilot.shared import FREE_NS, Schema, Shared
 from rtsim.pilot.viewer.state import Picture, Telling
 
 MS = 1_000_000
@@ -48,7 +47,7 @@ def test_the_first_one_flies_the_second_one_watches(room: Room) -> None:
     assert room.move(first, 0.5)
     assert not room.move(second, -0.5)
     assert room.pitch == 0.5
-    assert not second.order(orders.QUIT)
+    assert not second.order(shared.QUIT)
     second.figures({"frames": 7})
     assert room.shared.reader("orders").number == room.shared.reader("viewer").number == 0
 
@@ -56,14 +55,14 @@ def test_the_first_one_flies_the_second_one_watches(room: Room) -> None:
 def test_one_that_closes_leaves_it_at_once(room: Room) -> None:
     first, second = room.viewer(), room.viewer()
     room.move(first, 0.5)
-    assert first.order(orders.MARK)
+    assert first.order(shared.MARK)
     assert not room.move(second, -0.5)
     first.leave()
     assert room.move(second, -0.5)
-    assert second.order(orders.QUIT)
+    assert second.order(shared.QUIT)
     record = room.shared.reader("orders").read()
     assert record is not None
-    assert record.integers[:3].tolist() == [2, orders.MARK, orders.QUIT]
+    assert record.integers[:3].tolist() == [2, shared.MARK, shared.QUIT]
 
 
 def test_one_that_was_stopped_finds_it_taken(room: Room) -> None:
@@ -75,7 +74,7 @@ def test_one_that_was_stopped_finds_it_taken(room: Room) -> None:
     room.now += MS
     assert room.move(second, -0.5)
     assert not room.move(first, 0.9)
-    assert not first.order(orders.QUIT)
+    assert not first.order(shared.QUIT)
     assert room.pitch == -0.5
     first.leave()  # which it cannot
     assert room.move(second, -0.4)

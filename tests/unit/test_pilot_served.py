@@ -15,14 +15,21 @@ from pilot_line import MOON, Line, Machines, Served
 
 from rtsim.core.net.sockets import keys_of
 from rtsim.core.signals import Signal, Signals
-from rtsim.pilot import relay
-from rtsim.pilot.flow import MOST_UNDER_WAY
-from rtsim.pilot.launching import Window
-from rtsim.pilot.relay import FULL, MOST_VIEWERS
-from rtsim.pilot.remote import RemoteExchange
+from rtsim.pilot import remote
+from rtsim.pilot.processes import Window
+from rtsim.pilot.remote import FULL, MOST_VIEWERS, RemoteExchange
 from rtsim.pilot.shared import MOST_BYTES, Schema, Shared, SharedError
 from rtsim.pilot.viewer.process import watch
-from rtsim.pilot.wire import OVER, RECORDS, SCHEMA, TO_RUN, Format, Head, OtherVersion
+from rtsim.pilot.wire import (
+    MOST_UNDER_WAY,
+    OVER,
+    RECORDS,
+    SCHEMA,
+    TO_RUN,
+    Format,
+    Head,
+    OtherVersion,
+)
 
 
 @pytest.fixture
@@ -185,11 +192,11 @@ def test_of_a_run_that_was_killed_nothing_is_left_and_its_viewers_hear_it(
     keys_of(keys)
     shared = Shared.create(MOON, tmp_path)
     Line(line, b"a").send(Format(MOON).records(Head(RECORDS, 1), {})[0])
-    monkeypatch.setattr(relay, "input_closed", lambda: over)
-    monkeypatch.setattr(relay, "ListeningSocket", line)
-    assert relay.main([str(shared.path), "tcp://127.0.0.1:1", "--keys", str(keys)]) == 0
+    monkeypatch.setattr(remote, "input_closed", lambda: over)
+    monkeypatch.setattr(remote, "ListeningSocket", line)
+    assert remote.main([str(shared.path), "tcp://127.0.0.1:1", "--keys", str(keys)]) == 0
     assert not shared.path.exists()
     last = Format(MOON).read(line.lines[b"a"].come[-1])
-    assert (last.head.kind, last.text) == (OVER, relay.ENDED)
+    assert (last.head.kind, last.text) == (OVER, remote.ENDED)
     assert isinstance(line.opened[2], int)
     assert Format(MOON).most_to_run < line.opened[2] < 10_000

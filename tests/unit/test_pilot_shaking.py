@@ -19,18 +19,18 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.cues import PULSE_NS
 from rtsim.pilot.devices import horn
+from rtsim.pilot.devices.calibration import own_mapping
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.horn import BEAT_HZ, PITCH_HZ, RATE, Horn, NoSound, tone
-from rtsim.pilot.devices.writing import own_mapping
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.shared import RUN, Shared
+from rtsim.pilot.sounds import Sounding
 from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.pilot.viewer.frames import Display
 from rtsim.pilot.viewer.player import Player
-from rtsim.pilot.viewer.sounding import Sounding
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording

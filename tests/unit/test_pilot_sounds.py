@@ -16,14 +16,13 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.models.ball import scenario as ball
 from rtsim.models.f16.piloted import SOUNDS
 from rtsim.pilot.devices import horn
-from rtsim.pilot.devices.streaming import Stream
-from rtsim.pilot.launching import Window
+from rtsim.pilot.devices.horn import Stream
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import Window
 from rtsim.pilot.scenes.scene import Shown
-from rtsim.pilot.synthesis import _LOUD, BLOCK, RATE, Synthesiser
+from rtsim.pilot.sounds import _LOUD, BLOCK, RATE, Sounding, Synthesiser
 from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.pilot.viewer.process import _display, _mapping
-from rtsim.pilot.viewer.sounding import Sounding
 from rtsim.pilot.viewer.state import RunState
 from rtsim.scenario.sounds import Sound
 
@@ -169,7 +168,7 @@ class Loudspeaker:
 @pytest.fixture
 def speaker(monkeypatch: pytest.MonkeyPatch) -> Loudspeaker:
     made = Loudspeaker()
-    monkeypatch.setattr("rtsim.pilot.devices.streaming.Stream", lambda: made)
+    monkeypatch.setattr("rtsim.pilot.devices.horn.Stream", lambda: made)
     return made
 
 
@@ -201,7 +200,7 @@ def test_without_a_sound_card_the_person_is_told(monkeypatch: pytest.MonkeyPatch
     def none() -> Stream:
         raise horn.NoSound("nothing to hear it by")
 
-    monkeypatch.setattr("rtsim.pilot.devices.streaming.Stream", none)
+    monkeypatch.setattr("rtsim.pilot.devices.horn.Stream", none)
     silent = Cueing((), sounding=Sounding([ENGINE]))
     assert silent.news == ["no sound: nothing to hear it by"]
     silent.follow(at(1.0), False, lambda *_: None, frozenset(), 0)

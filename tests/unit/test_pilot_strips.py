@@ -11,8 +11,7 @@ import pytest
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.plant import F16
-from rtsim.pilot.scenes.past import KeptStates, PastStates
-from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
+from rtsim.pilot.scenes.scene import KeptStates, PastStates, SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.strips import (
     TRACES,
     StripScene,

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli import main
-from rtsim.pilot.flights import default_scene
+from rtsim.pilot.views import default_scene
 from rtsim.record.reading import Recording
 
 

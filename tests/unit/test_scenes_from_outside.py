@@ -20,9 +20,9 @@ from rtsim.cli.telemetry import told
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.models.ball import BALL
 from rtsim.models.orbit import ORBIT
-from rtsim.pilot.launching import Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.playback import Playback
+from rtsim.pilot.processes import Window
 from rtsim.pilot.scenes.checking import check_scene
 from rtsim.pilot.scenes.orbit import OrbitScene
 from rtsim.pilot.scenes.registry import check_scene_name, known_scenes, scene_named

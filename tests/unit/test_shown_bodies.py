@@ -15,7 +15,7 @@ from rtsim.core.signals import Signals
 from rtsim.equations.model import Model
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes.bodies import BodyScene
-from rtsim.pilot.scenes.readouts import declared
+from rtsim.pilot.scenes.hud import declared
 from rtsim.scenario.body import Body
 from rtsim.scenario.hud import Hud
 from rtsim.scenario.scenario import Scenario

@@ -11,8 +11,8 @@ import pytest
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.piloting import Tracking, task_named
 from rtsim.pilot.scenes.checking import check_scene
+from rtsim.pilot.scenes.f16 import TaskDrawing
 from rtsim.pilot.scenes.scene import SceneMoment, Shown
-from rtsim.pilot.scenes.task import TaskDrawing
 from rtsim.pilot.scenes.tracking import BACK, OWN, TARGET, TrackingScene
 
 ABOUT: dict[str, Any] = {"axes": ["pitch"], "display": "compensatory", "rms": [0.02]}

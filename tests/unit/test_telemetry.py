@@ -17,9 +17,9 @@ from rtsim.cli import main
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway import publishing
-from rtsim.gateway.catalogue import Counters
-from rtsim.gateway.listening import check_foxglove, listen, read_address
+from rtsim.gateway.addresses import check_foxglove, listen, read_address
 from rtsim.gateway.publishing import (
+    Counters,
     PlotJuggler,
     SampledTopic,
     SamplePublisher,

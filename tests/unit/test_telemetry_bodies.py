@@ -11,8 +11,7 @@ import pytest
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.equations.earth import EARTH_PARAMETERS, geodetic
-from rtsim.gateway.placing import World, placed_bodies, to_quaternion
-from rtsim.gateway.shapes import BodyTrail, triangles
+from rtsim.gateway.shapes import BodyTrail, World, placed_bodies, to_quaternion, triangles
 from rtsim.models.unstable import scenario as unstable
 from rtsim.scenario.body import Body
 

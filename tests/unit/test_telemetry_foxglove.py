@@ -21,8 +21,8 @@ import pytest
 
 from rtsim.core.errors import ScenarioError
 from rtsim.equations.earth import EARTH_RATE
+from rtsim.gateway.addresses import listen
 from rtsim.gateway.client import ControlError, connect
-from rtsim.gateway.listening import listen
 from rtsim.gateway.loop import Gateway
 from rtsim.models import unstable
 from rtsim.record.exact import compare_exact

@@ -15,9 +15,8 @@ import msgpack
 import pytest
 import zmq
 
-from rtsim.gateway.catalogue import catalogue
 from rtsim.gateway.loop import Gateway
-from rtsim.gateway.publishing import PLOTJUGGLER, topics_of
+from rtsim.gateway.publishing import PLOTJUGGLER, catalogue, topics_of
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.timing.policy import parse_policy

@@ -18,7 +18,7 @@ from rtsim.cli.window import HERE, Viewable, Viewed, safe_values
 from rtsim.cli.window_figures import told_of
 from rtsim.core.net.sockets import keys_of
 from rtsim.gateway.registry import RUNS, VIEWED, RegisteredRun, enter, runs
-from rtsim.pilot.launching import Window
+from rtsim.pilot.processes import Window
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.standard_components import ExternalInputComponent
 from rtsim.timing.policy import Slip, parse_policy

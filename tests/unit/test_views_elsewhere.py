@@ -12,10 +12,9 @@ from click.testing import CliRunner
 from rtsim.cli import main
 from rtsim.cli.top import in_views
 from rtsim.core.signals import Signal, Signals
-from rtsim.gateway.catalogue import catalogue
 from rtsim.gateway.layouts import foxglove_layout, plotjuggler_layout
-from rtsim.gateway.publishing import topics_of
-from rtsim.pilot.flights import with_views
+from rtsim.gateway.publishing import catalogue, topics_of
+from rtsim.pilot.views import with_views
 from rtsim.record.views import View
 from rtsim.scenario.loading import load_scenario
 

@@ -14,9 +14,8 @@ pytest.importorskip("viser")
 from web_parts import NOT_FINITE, Made, browser, handles, served
 
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.web.charts import MOST_CHARTS, MOST_CURVES, Charts, views_shown
 from rtsim.gateway.web.controls import MOST_PARAMETERS, Commands
-from rtsim.gateway.web.page import REST_S, Page
+from rtsim.gateway.web.page import MOST_CHARTS, MOST_CURVES, REST_S, Charts, Page, views_shown
 from rtsim.gateway.web.scene import MOST_BODIES, NOBODY
 from rtsim.gateway.web.source import MOST_NAMES, MOST_POINTS, MOST_VIEWS, About, History, Past
 

@@ -10,7 +10,7 @@ import pytest
 
 from rtsim import Fixed, Model, PythonController, Scenario, Signals
 from rtsim.core.errors import RecordingError, ScenarioError
-from rtsim.gateway.web.recorded import RecordedRun
+from rtsim.gateway.web.source import RecordedRun
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate

@@ -44,9 +44,9 @@ import numpy as np
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.pilot.flights import default_scene
-from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import ViewerProcess, Window
+from rtsim.pilot.views import default_scene
 from rtsim.record.file import FileRecorder
 from rtsim.runs.simulation import Pace, RunResult, simulate
 from rtsim.scenario.loading import load_scenario

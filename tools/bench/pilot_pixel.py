@@ -12,8 +12,8 @@ from rtsim.engine.commands.commands import read_command
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.equations.model import Model
 from rtsim.models.piloting.flying import Untouched
-from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import ViewerProcess, Window
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import CatchUp

@@ -16,7 +16,7 @@ from typing import Any, Self
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.web.address import PageAddress, open_port
+from rtsim.gateway.addresses import PageAddress, open_port
 from rtsim.timing.background import ONE_THREAD
 
 _START_S = 60.0

@@ -16,9 +16,17 @@ import viser
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
-from rtsim.gateway.ground_shape import ground_triangles
-from rtsim.gateway.placing import Pose, World, placed_bodies, world_over
-from rtsim.gateway.shapes import BodyTrail, Colours, Points, solid_of
+from rtsim.gateway.shapes import (
+    BodyTrail,
+    Colours,
+    Points,
+    Pose,
+    World,
+    ground_triangles,
+    placed_bodies,
+    solid_of,
+    world_over,
+)
 from rtsim.gateway.web.source import About
 from rtsim.scenario.body import Body
 from rtsim.scenario.ground import Ground

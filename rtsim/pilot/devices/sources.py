@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 
 from rtsim.core.signals import Signal
+from rtsim.pilot.devices.device import Which
 from rtsim.pilot.devices.switches import Switch, Trimmer
-from rtsim.pilot.devices.which import Which
 
 GAMEPAD_AXES = ("leftx", "lefty", "rightx", "righty", "triggerleft", "triggerright")
 MOUSE_AXES = ("x", "y")
@@ -29,7 +29,7 @@ class AxisSource:
     If ``rate`` is 0, the position of the axis is the deflection of the value.  ``span`` has the raw
     positions of the low end, the middle and the high end.  ``invert`` and ``dead_zone``, if given,
     replace those of the value.  If ``which`` is empty and several devices have the axis, a person
-    chooses one (:mod:`rtsim.pilot.devices.choosing`).
+    chooses one (:mod:`rtsim.pilot.devices.controls`).
     """
 
     axis: int

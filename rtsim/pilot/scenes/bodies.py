@@ -15,19 +15,13 @@ import pygame
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
-from rtsim.gateway.placing import PlacedBody, Pose, World, world_over
-from rtsim.gateway.shapes import BodyTrail, solid_of
+from rtsim.gateway.shapes import BodyTrail, PlacedBody, Pose, World, solid_of, world_over
 from rtsim.pilot.scenes.camera import Camera, Points, axes_of
-from rtsim.pilot.scenes.flight import FlightScene
-from rtsim.pilot.scenes.hud import AMBER, HeadUp
-from rtsim.pilot.scenes.readouts import Readout, declared, draw_readouts
-from rtsim.pilot.scenes.relief import Relief
+from rtsim.pilot.scenes.hud import AMBER, FlightScene, HeadUp, Readout, declared, draw_readouts
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SIGNALS, SceneMoment
-from rtsim.pilot.scenes.sky import draw_sky
-from rtsim.pilot.scenes.solids import DrawnSolid, Placement
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.scenes.text import no_picture, write
-from rtsim.pilot.scenes.world import Terrain, draw_lines
+from rtsim.pilot.scenes.world import DrawnSolid, Placement, Relief, Terrain, draw_lines, draw_sky
 from rtsim.scenario.body import Body
 from rtsim.scenario.ground import Ground
 from rtsim.scenario.hud import RIGHT, Hud

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pygame
 
-from rtsim.pilot.scenes.past import PastStates
-from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
+from rtsim.pilot.scenes.scene import PastStates, SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.text import Colour, no_picture, write
 
 SPACE: Colour = (8, 10, 18)

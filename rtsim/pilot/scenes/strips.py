@@ -14,8 +14,7 @@ import pygame
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.pilot.scenes.past import PastStates
-from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
+from rtsim.pilot.scenes.scene import PastStates, SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.text import Colour, write
 from rtsim.record.views import View
 

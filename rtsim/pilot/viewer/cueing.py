@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rtsim.pilot.cues import Cues, Shaker
 from rtsim.pilot.scenes.scene import Shown, Warned
-from rtsim.pilot.viewer.sounding import Sounding
+from rtsim.pilot.sounds import Sounding
 from rtsim.scenario.shown import Cue
 
 

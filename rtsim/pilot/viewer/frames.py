@@ -13,20 +13,19 @@ import pygame
 
 from rtsim.core.clock import Clock, stopwatch
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot import orders
+from rtsim.pilot import shared
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.sdl import Devices
 from rtsim.pilot.pacing import Durations, VideoFrames
-from rtsim.pilot.scenes.cues import draw_cues
 from rtsim.pilot.scenes.scene import Scene, SceneMoment, Shown, Warned, views_of
+from rtsim.pilot.scenes.text import draw_cues
 from rtsim.pilot.viewer.cueing import Cueing
-from rtsim.pilot.viewer.look import COMMANDS as LOOK_COMMANDS
-from rtsim.pilot.viewer.look import KEYS as LOOK_KEYS
-from rtsim.pilot.viewer.look import Look
+from rtsim.pilot.viewer.overlay import COMMANDS as LOOK_COMMANDS
+from rtsim.pilot.viewer.overlay import LOOK_KEYS as LOOK_KEYS
+from rtsim.pilot.viewer.overlay import Look, draw_help, draw_notes, draw_strip
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
-from rtsim.pilot.viewer.strip import draw_help, draw_notes, draw_strip
 from rtsim.pilot.viewer.window import toggled_full_screen
-from rtsim.pilot.viewpoints import Viewpoint
+from rtsim.pilot.views import Viewpoint
 
 _NOTE_NS = 4 * NS_PER_S
 _FIGURES = 30
@@ -101,13 +100,13 @@ class Display:
         self.commands: dict[str, Callable[[], object]] = {
             "help": self._toggle_help, "view": self._next_view, "mouse": self._mouse,
             "next_page": lambda: self._turn(1), "previous_page": lambda: self._turn(-1),
-            "pause": self._pause, "step": lambda: self._tell(orders.STEP, "single step"),
+            "pause": self._pause, "step": lambda: self._tell(shared.STEP, "single step"),
             "faster": lambda: self._rate(2.0), "slower": lambda: self._rate(0.5),
-            "real_time": lambda: self._rate(0.0), "mark": lambda: self._tell(orders.MARK, "mark"),
-            "checkpoint": lambda: self._tell(orders.CHECKPOINT, "checkpoint"),
-            "return": lambda: self._tell(orders.RETURN, "back to the checkpoint"),
+            "real_time": lambda: self._rate(0.0), "mark": lambda: self._tell(shared.MARK, "mark"),
+            "checkpoint": lambda: self._tell(shared.CHECKPOINT, "checkpoint"),
+            "return": lambda: self._tell(shared.RETURN, "back to the checkpoint"),
             "rewind": lambda: self._rewind(BACK_S), "rewind_far": lambda: self._rewind(FAR_BACK_S),
-            "reset": lambda: self._tell(orders.RESET, "reset to the beginning"),
+            "reset": lambda: self._tell(shared.RESET, "reset to the beginning"),
             "screenshot": self._screenshot, "quit": self._quit,
             "full_screen": self._full_screen,
             **{name: partial(self.look.order, name) for name in LOOK_COMMANDS},
@@ -278,11 +277,11 @@ class Display:
 
     def _pause(self) -> None:
         standing = self._said["standing"]
-        self._tell(orders.RESUME if standing else orders.PAUSE, "resume" if standing else "pause")
+        self._tell(shared.RESUME if standing else shared.PAUSE, "resume" if standing else "pause")
 
     def _rate(self, factor: float) -> None:
         rate = 1.0 if factor == 0.0 else (self._said.rate or 1.0) * factor
-        self._tell(orders.RATE, f"rate x{rate:g}", rate)
+        self._tell(shared.RATE, f"rate x{rate:g}", rate)
 
     def _screenshot(self) -> None:
         number = 1
@@ -300,14 +299,14 @@ class Display:
         pygame.image.save(self._surface, str(path))
 
     def _rewind(self, back: float) -> None:
-        self._tell(orders.REWIND, f"{back:g} s back", back)
+        self._tell(shared.REWIND, f"{back:g} s back", back)
 
     def _quit(self) -> None:
         """End the run if this window has the control authority, else close the window.
 
         A second call closes the window at once.
         """
-        if self.quit or not self._telling.order(orders.QUIT):
+        if self.quit or not self._telling.order(shared.QUIT):
             self.closed = True
             return
         self.quit = True

@@ -12,16 +12,14 @@ import pygame
 from rtsim.core.clock import Clock, WallClock
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.cues import Cues
-from rtsim.pilot.launching import Window
 from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
-from rtsim.pilot.scenes.cues import draw_cues
+from rtsim.pilot.processes import Window
 from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.scenes.scene import Scene, views_of
-from rtsim.pilot.viewer.look import Look, look_keys
+from rtsim.pilot.scenes.text import draw_cues
+from rtsim.pilot.viewer.overlay import Keys, Look, SeekBar, draw_help, draw_notes, look_keys
 from rtsim.pilot.viewer.process import PictureSaver
-from rtsim.pilot.viewer.seekbar import SeekBar
-from rtsim.pilot.viewer.strip import Keys, draw_help, draw_notes
 from rtsim.pilot.viewer.window import toggled_full_screen
 from rtsim.timing.scheduling import SchedulingRequest, request
 

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING
 from rtsim.core.clock import WallClock, stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.child import READY, input_closed
+from rtsim.pilot.devices.calibration import own_mapping
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.mapping import DeviceMapping, read_mapping
-from rtsim.pilot.devices.writing import own_mapping
-from rtsim.pilot.launching import Window
 from rtsim.pilot.pacing import VideoFrames
+from rtsim.pilot.processes import READY, Window, input_closed
 from rtsim.pilot.shared import Exchange, Schema, Shared, SharedError
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.pilot.viewer.window import close_window, open_window
-from rtsim.pilot.viewpoints import read_viewpoint
+from rtsim.pilot.views import read_viewpoint
 from rtsim.scenario.shown import Cue
 from rtsim.scenario.sounds import Sound
 from rtsim.timing.scheduling import SchedulingRequest, request
@@ -112,9 +111,9 @@ def _display(
     import pygame
 
     from rtsim.pilot.scenes.registry import scene_named
+    from rtsim.pilot.sounds import Sounding
     from rtsim.pilot.viewer.cueing import Cueing
     from rtsim.pilot.viewer.frames import Display
-    from rtsim.pilot.viewer.sounding import Sounding
 
     assert isinstance(surface, pygame.Surface)
     about = exchange.schema.about

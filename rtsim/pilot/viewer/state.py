@@ -8,11 +8,18 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.interpolation import Interpolation, StatePair
-from rtsim.pilot.orders import words_to_reason
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.scenes.scene import Shown
-from rtsim.pilot.seat import NOBODY, Seat, new_viewer_number
-from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Exchange
+from rtsim.pilot.shared import (
+    MOST_ORDERS,
+    NOBODY,
+    RUN,
+    VIEWER,
+    Exchange,
+    Seat,
+    new_viewer_number,
+    words_to_reason,
+)
 
 BEAT_NS = NS_PER_S // 10
 """Keep-alive period, ns: an unchanged record of the stick is written again after this time."""
@@ -154,7 +161,7 @@ class Telling:
         self._shared.look()
 
     def order(self, kind: int, value: float = 0.0) -> bool:
-        """Give an order of :mod:`rtsim.pilot.orders`; return false without control authority."""
+        """Give an order of :mod:`rtsim.pilot.shared`; return false without control authority."""
         if not self._hold_authority():
             return False
         at = self._count % MOST_ORDERS

@@ -8,17 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rtsim.cli.common import F
 from rtsim.core.errors import ScenarioError
-from rtsim.pilot.flightgear import VERSIONS, Address, Packets
-from rtsim.pilot.processes import FlightGearProcess
+from rtsim.pilot.processes import FLIGHTGEAR_VERSIONS, FlightGearProcess
 from rtsim.scenario.component import readable
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import PlantComponent
+
+if TYPE_CHECKING:
+    from rtsim.pilot.flightgear import Address
 
 
 def flightgear_options(command: F) -> F:
@@ -28,9 +30,11 @@ def flightgear_options(command: F) -> F:
     def given(flightgear: str | None, flightgear_version: str, **options: Any) -> Any:
         version = int(flightgear_version)
         if flightgear is None:
-            if version != VERSIONS[0]:
+            if version != FLIGHTGEAR_VERSIONS[0]:
                 raise ScenarioError("--flightgear-version works only with --flightgear HOST")
             return command(outside=None, **options)
+        from rtsim.pilot.flightgear import Address, Packets
+
         Packets(version)  # an error before the run if the package is missing
         return command(outside=OutsideWindow(Address.of(flightgear), version), **options)
 
@@ -43,8 +47,8 @@ def flightgear_options(command: F) -> F:
         ),
         click.option(
             "--flightgear-version",
-            type=click.Choice([str(version) for version in VERSIONS]),
-            default=str(VERSIONS[0]),
+            type=click.Choice([str(version) for version in FLIGHTGEAR_VERSIONS]),
+            default=str(FLIGHTGEAR_VERSIONS[0]),
             show_default=True,
             help="Version of FlightGear's native protocol: 24 for FlightGear 2020.3.",
         ),

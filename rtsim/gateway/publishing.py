@@ -30,6 +30,8 @@ under ``left_out``.
 """
 _MOST_BYTES = {"signals": 400_000, "parameters": 200_000, "topics": 100_000}
 _MOST_NAMED = 100
+MOST_VIEWS = 100
+"""Limit of the number of views that are sent to a page."""
 _STATE = struct.Struct("<qqd?qqqqqqqq")
 STATE = (
     "ns", "wall_ns", "rate", "standing", "late", "missed", "overruns_compute", "overruns_wake",

@@ -33,15 +33,13 @@ from rtsim.equations.earth import EQUATORIAL_RADIUS, FLATTENING
 from rtsim.gateway.shapes import PlacedBody
 from rtsim.models.units import FT
 from rtsim.pilot.pacing import VideoFrames
-from rtsim.pilot.processes import READY, input_closed
+from rtsim.pilot.processes import FLIGHTGEAR_VERSIONS, READY, input_closed
 from rtsim.pilot.scenes.scene import Shown
 from rtsim.pilot.shared import Exchange, Shared
 from rtsim.pilot.viewer.state import Picture, RunState
 from rtsim.scenario.body import Body
 from rtsim.timing.scheduling import SchedulingRequest, request
 
-VERSIONS = (24, 25)
-"""FlightGear 2020.3.16 reads version 24 (tested); newer releases may read 25 (not tested)."""
 VISIBILITY_M = 30_000.0
 OPTION = "--flightgear"
 
@@ -69,7 +67,7 @@ class Packets:
     Raises :class:`rtsim.core.errors.ScenarioError` if the package is not installed.
     """
 
-    def __init__(self, version: int = VERSIONS[0]) -> None:
+    def __init__(self, version: int = FLIGHTGEAR_VERSIONS[0]) -> None:
         module = extra(f"flightgear_python.fdm_v{version}", "flightgear", OPTION)
         self._struct: Any = module.fdm_struct
         self._fixed = _unused(self._struct)
@@ -307,7 +305,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("shared", type=Path)
     parser.add_argument("address", type=Address.of)
     parser.add_argument("body", type=lambda text: Body.from_plain(json.loads(text)))
-    parser.add_argument("--version", type=int, choices=VERSIONS, default=VERSIONS[0])
+    parser.add_argument(
+        "--version", type=int, choices=FLIGHTGEAR_VERSIONS, default=FLIGHTGEAR_VERSIONS[0]
+    )
     given = parser.parse_args(arguments)
     over = input_closed()
     with request(SchedulingRequest.window()):

@@ -217,6 +217,10 @@ class RelayProcess(Child):
         return int(self.said) if self.said.isdecimal() else 0
 
 
+FLIGHTGEAR_VERSIONS = (24, 25)
+"""FlightGear 2020.3.16 reads version 24 (tested); newer releases may read 25 (not tested)."""
+
+
 class FlightGearProcess(Child):
     """The process that sends shared memory to FlightGear; see :mod:`rtsim.pilot.flightgear`.
 

@@ -15,6 +15,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
+from rtsim.gateway.publishing import MOST_VIEWS
 from rtsim.record.default_views import views_of
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.recorded_views import Place, places
@@ -25,9 +26,6 @@ MOST_POINTS = 600
 """Limit of the number of points of a curve, whatever the length of the run."""
 MOST_NAMES = 900
 """Limit of the number of signals that a page reads at a time."""
-
-MOST_VIEWS = 100
-"""Limit of the number of views of a page."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,14 @@ from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.gateway.addresses import check_free
-from rtsim.gateway.publishing import Counters, Sampler, catalogue, check_rates, without_signals
+from rtsim.gateway.publishing import (
+    Counters,
+    Sampler,
+    ViewerCounts,
+    catalogue,
+    check_rates,
+    without_signals,
+)
 from rtsim.gateway.shapes import placed_bodies
 from rtsim.scenario.body import Body
 from rtsim.timing.background import ONE_THREAD
@@ -171,8 +178,8 @@ class PipedInbox(Inbox):
         super().__init__()
         self.lost = 0
         """Number of samples that were dropped because the pipe was full."""
-        self.telemetry: dict[str, dict[str, int]] = {}
-        """Numbers of messages ``sent`` and ``lost`` by plotting tool, known after the run."""
+        self.telemetry: dict[str, ViewerCounts] = {}
+        """What became of the messages, by plotting tool, known after the run."""
         self.page: dict[str, Any] = {}
         """The figures of the page in the browser, known after the run; empty without a page."""
         self._pipe, self._about, self._leg = pipe, about, 0

@@ -23,7 +23,7 @@ from rtsim.core.net.sockets import Caller, ListeningSocket
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.processes import READY, input_closed
 from rtsim.pilot.sequence import Reader, Shape, Writer
-from rtsim.pilot.shared import NOBODY, STICK, Schema, Seat, Shared, SharedError
+from rtsim.pilot.shared import NOBODY, STICK, ControlAuthority, Schema, Shared, SharedError
 from rtsim.pilot.wire import (
     HELLO,
     OVER,
@@ -254,7 +254,7 @@ class ViewerRelay:
         self._format = Format(shared.schema)
         self._names = [name for name, _ in shared.schema.shapes() if name not in _OWN]
         self._viewers: dict[bytes, Flow] = {}
-        self._seat = Seat(shared.reader("stick"), clock)
+        self._authority = ControlAuthority(shared.reader("stick"), clock)
         self._flies = b""
         """The viewer whose stick is forwarded."""
         self._writers: dict[str, Writer] = {}
@@ -306,7 +306,7 @@ class ViewerRelay:
         stick = message.records.get("stick")
         if stick is not None:
             number = int(stick[0][_WHO])
-            free = number == NOBODY or self._seat.free_for(number)
+            free = number == NOBODY or self._authority.free_for(number)
             if not free:
                 self._flies = b"" if who == self._flies else self._flies
             elif number != NOBODY and who != self._flies:

@@ -198,7 +198,7 @@ STICK = ("initiated", "completed", "lost", "who")
 ``initiated`` is the earliest time at which the change can have happened
 (:attr:`rtsim.pilot.devices.sdl.Devices.since_ns`), ``completed`` the time at which the devices were
 read and decoded, ns of the stopwatch. ``lost`` is 1 if a device was unplugged, so that values are
-held or fail-safe. ``who`` identifies the viewer (:class:`Seat`). The floats are the
+held or fail-safe. ``who`` identifies the viewer (:class:`ControlAuthority`). The floats are the
 values of the external input.
 """
 VIEWER = ("wall", "frames", "dropped", "interval_p99", "pictures", "picture_median", "picture_p95",
@@ -473,7 +473,7 @@ def new_viewer_number() -> int:
     return secrets.randbits(62) | 1
 
 
-class Seat:
+class ControlAuthority:
     """Finds out from the stick's record whether the control authority is free."""
 
     def __init__(self, stick: Reader, clock: Callable[[], int] = stopwatch) -> None:

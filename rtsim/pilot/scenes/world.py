@@ -57,7 +57,7 @@ class Terrain:
         self._fields: tuple[Points, list[Colour]] = np.zeros((0, 4, 3)), []
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        """Draw the ground below a sky that :func:`~rtsim.pilot.scenes.sky.draw_sky` has drawn."""
+        """Draw the ground below a sky that :func:`draw_sky` has drawn."""
         if camera.position[2] >= self._down - _LOWEST * self._size:
             return
         draw_areas(surface, camera, *self._fields_around(camera))

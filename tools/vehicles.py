@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pygame
-from rtsim.pilot.views import read_viewpoint
 
 from rtsim.core.signals import Signals
 from rtsim.pilot.scenes.bodies import BodyScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown
 from rtsim.pilot.scenes.text import write
+from rtsim.pilot.views import read_viewpoint
 from rtsim.scenario.body import Body
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs/pictures/vehicles.png"

@@ -17,7 +17,6 @@ from rtsim.gateway.addresses import (
     read_origins,
 )
 from rtsim.gateway.addresses import ORIGIN_OPTION as OPTION
-from rtsim.gateway.web.source import MOST_VIEWS
 from rtsim.record.default_views import views_of
 from rtsim.scenario.scenario import Scenario
 
@@ -110,7 +109,7 @@ def check_telemetry(
 
 def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) -> dict[str, Any]:
     """Return what the gateway needs for viewers: scene, views, rates and allowed origins."""
-    from rtsim.gateway.publishing import read_rates
+    from rtsim.gateway.publishing import MOST_VIEWS, read_rates
 
     return {
         "scene": [body.to_plain() for body in scenario.bodies],

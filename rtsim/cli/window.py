@@ -26,14 +26,20 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.executive import StatePublisher
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
-from rtsim.pilot.flightgear import VERSIONS, Address, Packets
-from rtsim.pilot.processes import FlightGearProcess, RelayProcess, ViewerProcesses, Window
+from rtsim.pilot.processes import (
+    FLIGHTGEAR_VERSIONS,
+    FlightGearProcess,
+    RelayProcess,
+    ViewerProcesses,
+    Window,
+)
 from rtsim.pilot.views import is_viewpoint, read_viewpoint
 from rtsim.scenario.component import readable
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import ExternalInputComponent, PlantComponent
 
 if TYPE_CHECKING:
+    from rtsim.pilot.flightgear import Address
     from rtsim.pilot.loop import Cockpit
 
 
@@ -421,9 +427,11 @@ def flightgear_options(command: F) -> F:
 
     @wraps(command)
     def given(flightgear: str | None, flightgear_version: str, **options: Any) -> Any:
+        from rtsim.pilot.flightgear import Address, Packets
+
         version = int(flightgear_version)
         if flightgear is None:
-            if version != VERSIONS[0]:
+            if version != FLIGHTGEAR_VERSIONS[0]:
                 raise ScenarioError("--flightgear-version works only with --flightgear HOST")
             return command(outside=None, **options)
         Packets(version)  # an error before the run if the package is missing
@@ -438,8 +446,8 @@ def flightgear_options(command: F) -> F:
         ),
         click.option(
             "--flightgear-version",
-            type=click.Choice([str(version) for version in VERSIONS]),
-            default=str(VERSIONS[0]),
+            type=click.Choice([str(version) for version in FLIGHTGEAR_VERSIONS]),
+            default=str(FLIGHTGEAR_VERSIONS[0]),
             show_default=True,
             help="Version of FlightGear's native protocol: 24 for FlightGear 2020.3.",
         ),

@@ -1,11 +1,16 @@
-"""The Python client of a run in progress: read its signals, set parameters, pause it, end it."""
+"""The Python client of a run in progress, and the requests that it sends to the gateway.
+
+A request is a map ``{"v": 3, "id": n, "do": ..., ...}``.  The answer has the same ``id`` and a flag
+``ok``; if ``ok`` is false, ``error`` has the reason.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from threading import Event
@@ -20,8 +25,217 @@ from rtsim.core.net.sockets import Caller
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.publishing import ViewerCounts
 from rtsim.gateway.registry import RegisteredRun, find, runs
-from rtsim.gateway.requests import VERSION
-from rtsim.gateway.shown import NEXT_TAG, At, Glance, ParameterTable, Sample, StateTable, Units
+
+# Requests; the gateway checks each of them.
+
+VERSION = 3
+DO = ("hello", "status", "get", "watch", "command")
+MOST_NAMES = 1000
+_REQUEST_LIMITS = Limits(depth=6, values=20_000, extensions=False)
+
+
+class RequestError(RtsimError):
+    """A request is malformed or refused; ``number`` is its id, or -1 if it has none."""
+
+    def __init__(self, text: str, number: int = -1) -> None:
+        super().__init__(text)
+        self.number = number
+
+
+@dataclass(frozen=True)
+class ClientRequest:
+    """A well-formed request; its names are not checked against the run yet."""
+
+    number: int
+    do: str
+    names: tuple[str, ...] = ()
+    rate_hz: float = 0.0
+    command: Mapping[str, Any] = field(default_factory=dict)
+    initiated_ns: int = 0
+
+
+def read_request(data: bytes) -> ClientRequest:
+    """Return the request in untrusted bytes; raises :class:`RequestError` if it is malformed."""
+    try:
+        said = unpack(data, _REQUEST_LIMITS)
+    except EncodingError as error:
+        raise RequestError(str(error)) from None
+    if not isinstance(said, dict):
+        raise RequestError("a request must be a map")
+    number = said.get("id", -1)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**63:
+        raise RequestError("a request must have an id, an integer >= 0")
+    if type(said.get("v")) is not int or said["v"] != VERSION:
+        raise RequestError(
+            f"the request has protocol version {said.get('v')!r:.20}; this run needs version "
+            f"{VERSION}",
+            number,
+        )
+    do = said.get("do")
+    if not isinstance(do, str) or do not in DO:
+        raise RequestError(f"unknown request {do!r:.40}; known: {', '.join(DO)}", number)
+    names = said.get("names", [])
+    if not isinstance(names, list) or len(names) > MOST_NAMES:
+        raise RequestError(f"names must be a list of at most {MOST_NAMES} names", number)
+    if not all(isinstance(n, str) and len(n) <= 200 for n in names):
+        raise RequestError("each name must be a text of at most 200 characters", number)
+    rate = said.get("rate", 0.0)
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1000:
+        raise RequestError("rate must be a number from 0 to 1000, Hz", number)
+    command = said.get("command", {})
+    if not isinstance(command, dict):
+        raise RequestError("command must be a map", number)
+    initiated = said.get("initiated", 0)
+    if isinstance(initiated, bool) or not isinstance(initiated, int) or abs(initiated) >= 2**63:
+        raise RequestError("initiated must be an integer number of ns", number)
+    return ClientRequest(number, str(do), tuple(names), float(rate), command, initiated)
+
+
+# The results of requests; a notebook shows them as tables.
+
+NEXT_TAG = -1
+
+
+class At(int):
+    """The tag at which a command acts, ns; :data:`NEXT_TAG` while the run is paused.
+
+    ``wait_s`` is the wall-clock time from the answer to that tag, s; 0 if the command has acted.
+    """
+
+    wait_s: float
+
+    def __new__(cls, ns: int, wait_ns: int = 0) -> At:
+        self = super().__new__(cls, ns)
+        self.wait_s = wait_ns / NS_PER_S
+        return self
+
+    @property
+    def seconds(self) -> float:
+        return self / NS_PER_S
+
+    def __str__(self) -> str:
+        if self == NEXT_TAG:
+            return "at the next tag"
+        soon = f", in {self.wait_s:.1f} s" if self.wait_s >= 0.1 else ""
+        return f"at {self.seconds:.9f} s{soon}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+@dataclass(frozen=True)
+class StateTable:
+    """The state of a run: ``ns`` is simulated time; ``rate`` is 0 if as fast as possible.
+
+    ``leg`` is the segment of the run: 1, and one more after each restore.  ``lateness_ns`` is the
+    lateness of the latest wake of a paced run, -1 if unknown.
+    """
+
+    ns: int
+    wall_ns: int
+    rate: float
+    standing: bool
+    late: int
+    missed: int
+    overruns_compute: int
+    overruns_wake: int
+    margin_ns: int
+    frames: int
+    leg: int
+    lateness_ns: int = -1
+
+    @property
+    def seconds(self) -> float:
+        return self.ns / NS_PER_S
+
+    @property
+    def overruns(self) -> int:
+        return self.overruns_compute + self.overruns_wake
+
+    def _repr_html_(self) -> str:
+        margin = f"{self.margin_ns / 1e6:.3f} ms"
+        rows = [("simulated", f"{self.seconds:.3f} s"), ("pace", self._pace), ("margin", margin)]
+        overruns = f"{self.overruns} (compute {self.overruns_compute}, wake {self.overruns_wake})"
+        rows += [("overruns", overruns), ("late", str(self.late)), ("missed", str(self.missed))]
+        return table(("", ""), [*rows, ("frames", str(self.frames)), ("leg", str(self.leg))])
+
+    @property
+    def _pace(self) -> str:
+        if self.standing:
+            return "paused"
+        return f"rate {self.rate:g}" if self.rate else "rate max"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seconds:.3f} s, {self._pace}, {self.overruns} overruns, {self.late} late, "
+            f"{self.missed} missed"
+        )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample of the watched signals; ``lost`` is the number of samples lost before it."""
+
+    state: StateTable
+    values: Mapping[str, float]
+    lost: int
+
+    def _repr_html_(self) -> str:
+        return f"{escape(str(self.state))}{_values(self.values)}"
+
+
+@dataclass(frozen=True)
+class Glance:
+    """The state of the run, values by name, and a histogram of message latencies by link.
+
+    :mod:`rtsim.timing.tally` defines the classes of the histogram.  ``stamps`` has the times at
+    which the latest message of each link was initiated, was completed and arrives, ns; a link
+    without messages is left out.
+    """
+
+    state: StateTable
+    values: Mapping[str, float]
+    latency: Mapping[str, list[int]]
+    stamps: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        return f"{escape(str(self.state))}{_values(self.values)}"
+
+
+class Units(dict[str, str]):
+    """The unit of each signal, by the signal's name."""
+
+    def _repr_html_(self) -> str:
+        return table(("signal", "unit"), self.items())
+
+
+class ParameterTable(list[dict[str, Any]]):
+    """The parameters that can be set, one row each."""
+
+    def _repr_html_(self) -> str:
+        head = ("parameter", "initial value", "unit", "range", "")
+        return table(head, ([p["name"], *_described(p)] for p in self))
+
+
+def _described(row: Mapping[str, Any]) -> list[str]:
+    low, high = row["low"], row["high"]
+    limits = f"[{'-inf' if low is None else low}, {'inf' if high is None else high}]"
+    value = ", ".join(f"{v:g}" for v in row["value"])
+    return [value, row["unit"], limits, row["description"]]
+
+
+def _values(values: Mapping[str, float]) -> str:
+    return table(("", ""), ((name, f"{value:g}") for name, value in values.items()))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return an HTML table; the texts are escaped."""
+    top = "".join(f"<th>{escape(text)}</th>" for text in head)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><tr>{top}</tr>{body}</table>" if any(head) else f"<table>{body}</table>"
+
 
 PATIENCE_S = 5.0
 _RENEW_NS = 2 * NS_PER_S

@@ -1,20 +1,247 @@
-"""Sends samples of a run to plotting tools: topics, rates, and counts of lost messages."""
+"""What a run tells its viewers: its signals, parameters, topics and faults, and samples of them."""
 
 from __future__ import annotations
 
 import math
+import struct
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NotRequired, Protocol, TypedDict
+from functools import partial
+from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.messagepack import pack
 from rtsim.core.net.sockets import Broadcast
-from rtsim.core.signals import Vector
+from rtsim.core.signals import Signal, Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.catalogue import Counters
+from rtsim.engine.system import Changeable, System
+from rtsim.timing.tally import CLASSES, STAMPS, Tally
+
+MOST_VALUES = 8_000
+"""Limit of the number of values in each list of a catalogue.
+
+A component that does not fit into its list is left out with all its values, and its name is listed
+under ``left_out``.
+"""
+_MOST_BYTES = {"signals": 400_000, "parameters": 200_000, "topics": 100_000}
+_MOST_NAMED = 100
+MOST_VIEWS = 100
+"""Limit of the number of views that are sent to a page."""
+_STATE = struct.Struct("<qqd?qqqqqqqq")
+STATE = (
+    "ns", "wall_ns", "rate", "standing", "late", "missed", "overruns_compute", "overruns_wake",
+    "margin_ns", "frames", "leg", "lateness_ns",
+)  # fmt: skip
+"""Names of the fields at the beginning of each sample; ``rate`` is 0 if the run is not paced."""
+
+
+_T = TypeVar("_T")
+
+
+class _Room:
+    """Counts how many more values and bytes fit into one list of a catalogue.
+
+    A catalogue is sent as one message, so the length of its lists is limited.
+    """
+
+    def __init__(self, of: str) -> None:
+        self._bytes, self._values = _MOST_BYTES[of], MOST_VALUES
+        self.left_out: dict[str, int] = {}
+
+    def take(self, name: str, size: int, make: Callable[[], _T]) -> _T | None:
+        """Return the result of ``make()``, or ``None`` if the list has no room for it.
+
+        ``make()`` returns the entries of the component ``name``, which has ``size`` values. It is
+        not called if ``size`` alone is too large.
+        """
+        made = make() if size <= self._values else None
+        needed = 0 if made is None else len(pack(made))
+        if made is None or needed > self._bytes:
+            if len(self.left_out) < _MOST_NAMED:
+                self.left_out[name] = size
+            return None
+        self._bytes -= needed
+        self._values -= size
+        return made
+
+
+def catalogue(system: System) -> dict[str, Any]:
+    """Return the catalogue: signals, parameters, topics, faults and tasks of ``system``.
+
+    The signals have the order of :class:`Sampler`.  ``left_out`` maps the name of each entry that
+    did not fit to its number of values.
+    """
+    vectors, room = _vectors(system)
+    parameters, topics = _Room("parameters"), _Room("topics")
+    changeable = [
+        parameters.take(target, item.signals[item.name].size, partial(_parameter, item))
+        for target, item in sorted(system.changeable.items())
+    ]
+    carried: dict[str, list[str] | None] = {
+        name: topics.take(name, topic.signals.size, partial(list, topic.signals.columns))
+        for name, topic in sorted(system.bus.topics.items())
+    }
+    faults = () if system.faults is None else system.faults.faults
+    return {
+        "signals": [row for _, rows in vectors for row in rows],
+        "parameters": [row for row in changeable if row is not None],
+        "topics": {name: columns for name, columns in carried.items() if columns is not None},
+        "faults": {f.name: f"{f.kind.name} at {f.where}" for f in faults},
+        "tasks": sorted(t.name for t in system.tasks if t.period is not None),
+        "left_out": {**topics.left_out, **parameters.left_out, **room.left_out},
+    }
+
+
+def without_signals(run: dict[str, Any]) -> dict[str, Any]:
+    """Return the description ``run`` without its signals, because the run has too many.
+
+    Clients can still pause the run, change its rate and end it.
+    """
+    none: dict[str, Any] = {"signals": [], "parameters": [], "topics": {}, "faults": {}}
+    return {**run, **none, "tasks": [], "left_out": {"all of it": len(run["signals"])}}
+
+
+def _parameter(item: Changeable) -> dict[str, Any]:
+    value = item.vector[item.signals.slice(item.name)].tolist()
+    return {**_described(item.signals[item.name]), "name": item.target, "value": value}
+
+
+def _described(signal: Signal) -> dict[str, Any]:
+    return {
+        "unit": signal.unit,
+        "type": signal.type,
+        "shape": list(signal.shape),
+        "low": None if math.isinf(signal.low) else signal.low,
+        "high": None if math.isinf(signal.high) else signal.high,
+        "description": signal.description[:200],
+    }
+
+
+def _vectors(system: System) -> tuple[list[tuple[Vector, list[dict[str, Any]]]], _Room]:
+    """Return each vector that clients can read, with the name, unit and kind of its columns."""
+    found, room = list[tuple[Vector, list[dict[str, Any]]]](), _Room("signals")
+
+    def add(name: str, vector: Vector, part: str, signals: Iterable[Signal], kind: str) -> None:
+        rows = room.take(name, vector.size, partial(_columns, part, signals, kind))
+        if rows is not None:
+            found.append((vector, rows))
+
+    for name, port in sorted(system.ports.items()):
+        add(name, port.value, name, port.signals, "")
+    for target, item in sorted(system.changeable.items()):
+        if target.partition(".")[0] in system.ports and target in _names(system):
+            continue  # the value of a source is already listed as a signal
+        vector = item.vector[item.signals.slice(item.name)]
+        add(target, vector, target.rpartition(".")[0], [item.signals[item.name]], "parameter")
+    return found, room
+
+
+def _columns(part: str, signals: Iterable[Signal], kind: str) -> list[dict[str, Any]]:
+    """Return name, unit and kind of each column of ``signals``; ``kind`` replaces their kinds."""
+    return [
+        {"name": f"{part}.{column}", "unit": signal.unit, "kind": kind or signal.kind}
+        for signal in signals
+        for column in signal.columns
+    ]
+
+
+def _names(system: System) -> set[str]:
+    return {f"{n}.{c}" for n, p in system.ports.items() for c in p.signals.names}
+
+
+@dataclass
+class Counters:
+    """The state of a run at a tag; :data:`STATE` lists the names of the fields."""
+
+    ns: int = 0
+    wall_ns: int = 0
+    rate: float = 0.0
+    standing: bool = False
+    late: int = 0
+    missed: int = 0
+    overruns_compute: int = 0
+    overruns_wake: int = 0
+    margin_ns: int = 0
+    frames: int = 0
+    leg: int = 1
+    """Number of the segment of the run: 1 at first, and one more after each restore."""
+    lateness_ns: int = -1
+    """Lateness of the latest wake of a paced run; -1 if unknown."""
+
+    @property
+    def overruns(self) -> int:
+        return self.overruns_compute + self.overruns_wake
+
+
+class Sampler:
+    """Copies the state of a run, its latency counts, stamps and all values into one buffer.
+
+    A copy takes some microseconds, whatever the length of the run.
+    """
+
+    def __init__(self, system: System, tally: Tally) -> None:
+        self._vectors = [vector for vector, _ in _vectors(system)[0]]
+        self._counted, self._stamped = tally.counts.ravel(), tally.latest.ravel()
+        counts, stamps = self._counted.size, self._stamped.size
+        size = sum(v.size for v in self._vectors)
+        self._buffer = bytearray(_STATE.size + 8 * (counts + stamps + size))
+        words = np.frombuffer(self._buffer, np.int64, counts + stamps, _STATE.size)
+        self._counts, self._stamps = words[:counts], words[counts:]
+        at = _STATE.size + 8 * (counts + stamps)
+        self._values = np.frombuffer(self._buffer, np.float64, size, at)
+
+    def take(self, counters: Counters) -> bytes:
+        """Return one sample as bytes; :func:`decode_sample` decodes it."""
+        _STATE.pack_into(self._buffer, 0, *(getattr(counters, name) for name in STATE))
+        self._counts[:], self._stamps[:] = self._counted, self._stamped
+        at = 0
+        for vector in self._vectors:
+            self._values[at : at + vector.size] = vector
+            at += vector.size
+        return bytes(self._buffer)
+
+
+class DecodedSample(NamedTuple):
+    """One sample: the state, latency counts, stamps of the latest messages, and all values.
+
+    ``counts`` is (links, CLASSES), ``stamps`` (links, STAMPS) in ns, and ``values`` has the order
+    of the catalogue.
+    """
+
+    counters: Counters
+    counts: NDArray[np.int64]
+    stamps: NDArray[np.int64]
+    values: Vector
+
+
+def decode_sample(data: bytes, links: int) -> DecodedSample:
+    """Decode a sample of a run with ``links`` links.
+
+    Raises :class:`ValueError` if the length of ``data`` is wrong.
+    """
+    counted, stamped = links * CLASSES, links * STAMPS
+    begin = _STATE.size + 8 * (counted + stamped)
+    if len(data) < begin or (len(data) - begin) % 8:
+        raise ValueError(
+            f"a sample has {len(data)} bytes; expected {begin} bytes plus a multiple of 8"
+        )
+    counters = Counters(*_STATE.unpack_from(data))
+    words = np.frombuffer(data, np.int64, counted + stamped, _STATE.size)
+    counts, stamps = words[:counted], words[counted:]
+    return DecodedSample(
+        counters,
+        counts.reshape(links, CLASSES),
+        stamps.reshape(links, STAMPS),
+        np.frombuffer(data, np.float64, offset=begin),
+    )
+
+
+# Samples for plotting tools: topics, rates, and counts of lost messages.
 
 PLOTJUGGLER = "tcp://127.0.0.1:9872"
 RATE_HZ = 50.0

@@ -1,37 +1,195 @@
-"""The loop's side of the pilot: writes states to shared memory, reads the stick and orders from it.
-
-The loop never waits for the viewer. The viewer influences the run only through orders and through
-the stick. The stick is an external input, latched and recorded like any other.
-"""
+"""The side of the loop: writes states to shared memory, reads the stick and orders from it."""
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from rtsim.components.external_inputs import ExternalInput
-from rtsim.core.clock import stopwatch
+from rtsim.components.plant import Plant
+from rtsim.core.clock import Clock, stopwatch
 from rtsim.core.errors import UnknownName
-from rtsim.core.signals import Signals
+from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import Command, CommandError, read_command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.pilot.cues import checked_signals
-from rtsim.pilot.flights import with_views
-from rtsim.pilot.orders import CHECKPOINT, QUIT, RETURN, order_to_command, reason_to_words
 from rtsim.pilot.pacing import Durations
-from rtsim.pilot.pictures import Pictures
-from rtsim.pilot.sequence import Reader
-from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Schema, Shared
-from rtsim.pilot.stick import SharedStick
+from rtsim.pilot.sequence import Reader, Writer
+from rtsim.pilot.shared import (
+    CHECKPOINT,
+    MOST_ORDERS,
+    QUIT,
+    RETURN,
+    RUN,
+    VIEWER,
+    Schema,
+    Shared,
+    order_to_command,
+    reason_to_words,
+)
+from rtsim.pilot.views import with_views
 from rtsim.scenario.component import readable
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import ExternalInputComponent, PlantComponent
 from rtsim.timing.pacing import Pacer
+
+SILENT_NS = NS_PER_S // 2
+"""Time without a record from the viewer after which the stick's values count as held, ns."""
+SAFE_NS = 2 * SILENT_NS
+"""Time without a record after which the values move to the fail-safe values, ns."""
+FADE_NS = NS_PER_S
+"""Duration of the movement to the fail-safe values, ns."""
+_SANE_NS = 10 * NS_PER_S
+
+
+class SharedStick:
+    """The viewer's stick as a :class:`rtsim.components.external_inputs.InputDevice`.
+
+    If the viewer is closed, hangs or is killed, the values are held and then move to :attr:`safe`,
+    as they do after a device was unplugged.
+    """
+
+    def __init__(self, reader: Reader, signals: Signals) -> None:
+        self.safe: Vector = signals.initial()
+        """The fail-safe values (n,), within the bounds of the signals."""
+        self.latency = Durations()
+        """Latencies from the stamp ``initiated`` to the tag that uses the value, per change, ns."""
+        self.applied, self.initiated = 0, 0
+        """Number of the record that was latched last, and when its change can have happened, ns."""
+        self.stamps = 0, 0, 0
+        """Times at which the change can have happened first, was decoded, and was latched, ns."""
+        self.silences = 0
+        self._reader = reader
+        self._low = np.array([s.low for s in signals for _ in range(s.size)])
+        self._high = np.array([s.high for s in signals for _ in range(s.size)])
+        self._said: Vector = signals.initial()
+        self._heard_ns = 0
+        self._number = 0
+        self._silent = self._again = False
+        self._held: Vector = self._said
+        """The last values before the viewer's records stopped."""
+
+    def repeat(self) -> None:
+        """Make the next :meth:`poll` return the present values, after a restore of a checkpoint."""
+        self._again = self._number > 0
+
+    def poll(self) -> Vector | None:
+        now = stopwatch()
+        if self._again:
+            self._again = False
+            self.stamps = self.stamps[0], self.stamps[1], now
+            return self._said
+        if self._reader.number == self._number:
+            return self._silence(now)
+        record = self._reader.read()
+        if record is None:
+            return None
+        self._number, self._heard_ns, self._silent = record.number, now, False
+        values = np.clip(record.floats, self._low, self._high)
+        if not np.isfinite(values).all() or values.tobytes() == self._said.tobytes():
+            return None
+        self.applied, self.initiated = record.number, int(record.integers[0])
+        self.stamps = self.initiated, int(record.integers[1]), now
+        if 0 <= now - self.initiated < _SANE_NS:
+            self.latency.add(now - self.initiated)
+        self._said = values
+        return values
+
+    def _silence(self, now: int) -> Vector | None:
+        since = now - self._heard_ns - SAFE_NS
+        if self._number == 0 or since < 0:
+            return None
+        if not self._silent:
+            self._silent, self._held = True, self._said
+            self.silences += 1
+        share = since / FADE_NS
+        way = self.safe - self._held
+        values = self._held + share * way if share < 1.0 else self.safe.copy()
+        if values.tobytes() == self._said.tobytes():
+            return None
+        self._said = values
+        self.stamps = now, now, now
+        return self._said
+
+
+# The states at both ends of each step, written when the step begins.
+
+_SHORTEST_NS = 500_000
+"""Shortest wall-clock time between two published states of a paced run, ns.
+
+No screen shows more than 2000 pictures per second.
+"""
+_UNPACED_NS = 5_000_000
+"""Shortest wall-clock time between two published states of an unpaced run, ns."""
+
+
+class Pictures:
+    """Publishes the states at both ends of each step; used by :mod:`rtsim.engine.executive`."""
+
+    def __init__(self, writers: dict[str, Writer], stick: SharedStick | None) -> None:
+        self._writers, self._stick = writers, stick
+        self._plants: dict[str, Plant] = {}
+        self._from_wall = dict.fromkeys(writers, 0)
+        """For each plant, the wall-clock time before which its states are not published."""
+        self._next_y: dict[str, Vector] = {}
+        self._clock: Clock | None = None
+        self._offset = 0
+
+    def attach(self, system: System, clock: Clock) -> None:
+        """Set the plants of ``system`` and the clock that paces the run; call before the run."""
+        self._clock, self._offset = clock, getattr(clock, "offset_ns", 0)
+        self._plants = {plant.name: plant for plant in system.plants}
+        self._next_y = {plant.name: plant.y.copy() for plant in system.plants}
+
+    def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None:
+        clock = self._clock
+        assert clock is not None
+        if clock.paced:
+            last_wall, next_wall = clock.wall(ns) - self._offset, clock.wall(next_ns) - self._offset
+            if last_wall < self._from_wall[plant]:
+                return
+            self._from_wall[plant] = last_wall + _SHORTEST_NS
+        else:
+            last_wall = next_wall = stopwatch()
+            if next_wall < self._from_wall[plant]:
+                return
+            self._from_wall[plant] = next_wall + _UNPACED_NS
+        writer, shown, stick = self._writers[plant], self._plants[plant], self._stick
+        applied, initiated = (0, 0) if stick is None else (stick.applied, stick.initiated)
+        writer.integers[:] = (ns, next_ns, last_wall, next_wall, 0, applied, initiated)
+        floats, n = writer.floats, shown.values.size
+        floats[:n] = floats[n:] = shown.values
+        floats[: x.size] = x
+        floats[n : n + x.size] = next_x
+        if shown.y.size:
+            floats[-shown.y.size :] = self._outputs(shown, next_ns, next_x)
+        writer.publish()
+
+    def withdraw(self, plant: str) -> None:
+        writer = self._writers[plant]
+        writer.integers[4] = 1
+        writer.publish()
+        self._from_wall[plant] = 0
+
+    def _outputs(self, plant: Plant, ns: int, x: Vector) -> Vector:
+        """Return the outputs at the end of a provisional step; does not change the plant."""
+        y = self._next_y[plant.name]
+        try:
+            plant.bound.output.call(ns / NS_PER_S, x, plant.z, plant.u, plant.p, y)
+        except Exception:  # the loop raises the error again if the step is committed
+            return plant.y
+        return y if math.isfinite(y.sum()) else plant.y
+
+
+# The connection of a run to its windows.
 
 _RUN_NS = 5_000_000
 _LATENCY_NS = 500_000_000

@@ -10,6 +10,10 @@ record (:mod:`rtsim.pilot.sequence`) for each of :data:`RUN`, :data:`STICK`, :da
 :data:`ORDERS`, :data:`ANSWER` and each plant.  Everything is checked before it is used: sizes are
 limited, the hash of the schema must be right, and the position of a record follows from the schema
 alone.
+
+One viewer at a time has the control authority; the others watch. It is the viewer that wrote the
+stick's record last, as long as it renews the record. A viewer that is stopped loses the authority.
+A lock would be worse, because a viewer that hangs would keep the lock.
 """
 
 from __future__ import annotations
@@ -18,9 +22,12 @@ import hashlib
 import json
 import mmap
 import os
+import secrets
+import stat
 import struct
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,9 +38,131 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.memory import memory_folder, new_file, sweep
-from rtsim.pilot.orders import REASON_WORDS
 from rtsim.pilot.sequence import LINE, Reader, Shape, Writer
+
+if sys.platform != "win32":
+    import fcntl
+
+# Files in memory, allocated completely; files of killed runs are removed.
+
+_PREFIX = "rtsim-pilot-"
+
+
+def memory_folder() -> Path:
+    """Return the folder ``/dev/shm`` if the system has it, else the folder for temporary files."""
+    memory = Path("/dev/shm")
+    there = memory.is_dir() and os.access(memory, os.W_OK)
+    return memory if there else Path(tempfile.gettempdir())
+
+
+def new_file(folder: Path, data: bytes) -> tuple[Path, mmap.mmap]:
+    """Create a file with ``data`` for this user alone, and map it into memory.
+
+    All bytes are written at once: if the memory is full, this raises :class:`OSError`. Otherwise
+    the system could kill a process that later touches an unallocated part of the file.
+    """
+    number, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
+    path = Path(name)
+    try:
+        with os.fdopen(number, "r+b") as file:
+            _lock(number)
+            file.write(data)
+            file.flush()
+            return path, mmap.mmap(number, len(data))
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
+
+
+def sweep(folder: Path, magic: bytes) -> None:
+    """Remove the files of this user's killed runs; each such file begins with ``magic``."""
+    for path in folder.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            if _is_abandoned(path, magic):
+                path.unlink()
+
+
+def _lock(number: int) -> None:
+    """Lock the file while it is mapped, so that :func:`sweep` does not remove it."""
+    if sys.platform != "win32":
+        with suppress(OSError):
+            fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def _is_abandoned(path: Path, magic: bytes) -> bool:
+    """Return whether no process has the file locked.
+
+    The function does not compare process ids, because another process can have the same id by now.
+    """
+    if sys.platform == "win32":  # Windows removes the file when the last process unmaps it
+        return False
+    about = path.lstat()
+    if not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid():
+        return False
+    with path.open("rb") as file:
+        if file.read(len(magic)) != magic:  # incomplete, or of another program
+            return False
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises OSError if the file is locked
+    return True
+
+
+# Orders from the viewer to the run and the reasons of refusals, as numbers.
+
+PAUSE, RESUME, STEP, RATE, MARK, CHECKPOINT, QUIT, RESET, REWIND, RETURN = range(1, 11)
+"""Kinds of orders.
+
+The argument of RATE is the rate, and that of REWIND the seconds to go back. RETURN goes back to the
+last CHECKPOINT.
+"""
+REASON_WORDS = 64
+_REASON_BYTES = 8 * REASON_WORDS
+
+
+def order_to_command(
+    kind: int, value: float, began_ns: int = 0, kept_ns: int = 0
+) -> dict[str, Any] | None:
+    """Return the command of :mod:`rtsim.engine.commands.commands` for an order.
+
+    Returns ``None`` if the order is unknown.  RESET goes back to ``began_ns``, the simulated time
+    at which the run began.  RETURN goes back to ``kept_ns``, the time of the last CHECKPOINT.
+    """
+    told: dict[int, dict[str, Any]] = {
+        PAUSE: {"kind": "pause"},
+        RESUME: {"kind": "resume"},
+        STEP: {"kind": "step", "tags": 1.0},
+        RATE: {"kind": "rate", "rate": value},
+        MARK: {"kind": "mark", "text": "pilot"},
+        CHECKPOINT: {"kind": "checkpoint"},
+        QUIT: {"kind": "quit"},
+        RESET: {"kind": "restore", "at": began_ns / NS_PER_S},
+        REWIND: {"kind": "restore", "back": value},
+        RETURN: {"kind": "restore", "at": kept_ns / NS_PER_S},
+    }
+    return told.get(kind)
+
+
+def reason_to_words(text: str) -> tuple[int, list[int]]:
+    """Return the length of ``text`` in bytes of UTF-8, and the text as 64-bit integers.
+
+    If the text is too long, its end is left out.
+    """
+    data = text.encode()[:_REASON_BYTES]
+    filled = data.ljust(_REASON_BYTES, b"\0")
+    words = [
+        int.from_bytes(filled[k : k + 8], "little", signed=True) for k in range(0, len(filled), 8)
+    ]
+    return len(data), words
+
+
+def words_to_reason(length: int, words: Sequence[int]) -> str:
+    """Return the printable text that :func:`reason_to_words` encoded, also for invalid words."""
+    data = b"".join(int(word).to_bytes(8, "little", signed=True) for word in words)
+    text = data[: max(0, min(length, _REASON_BYTES))].decode(errors="replace")
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+# The shared file.
 
 VERSION = 2
 MOST_BYTES = 16 << 20
@@ -69,7 +198,7 @@ STICK = ("initiated", "completed", "lost", "who")
 ``initiated`` is the earliest time at which the change can have happened
 (:attr:`rtsim.pilot.devices.sdl.Devices.since_ns`), ``completed`` the time at which the devices were
 read and decoded, ns of the stopwatch. ``lost`` is 1 if a device was unplugged, so that values are
-held or fail-safe. ``who`` identifies the viewer (:mod:`rtsim.pilot.seat`). The floats are the
+held or fail-safe. ``who`` identifies the viewer (:class:`ControlAuthority`). The floats are the
 values of the external input.
 """
 VIEWER = ("wall", "frames", "dropped", "interval_p99", "pictures", "picture_median", "picture_p95",
@@ -329,3 +458,35 @@ def _checked(head: bytes, rest: bytes, path: Path) -> Schema:
 
 def _aligned(at: int) -> int:
     return -(-at // LINE) * LINE
+
+
+# Control authority.
+
+NOBODY = 0
+FREE_NS = NS_PER_S
+"""The control authority is free if no record came for this time; keep-alives come every 0.1 s."""
+_WHO = STICK.index("who")
+
+
+def new_viewer_number() -> int:
+    """Return a random number that identifies a new viewer."""
+    return secrets.randbits(62) | 1
+
+
+class ControlAuthority:
+    """Finds out from the stick's record whether the control authority is free."""
+
+    def __init__(self, stick: Reader, clock: Callable[[], int] = stopwatch) -> None:
+        self._stick, self._clock = stick, clock
+        self._number = self._seen_ns = 0
+        self._who = NOBODY
+
+    def free_for(self, who: int) -> bool:
+        """Return whether the viewer ``who`` has the control authority or can take it."""
+        now, number = self._clock(), self._stick.number
+        if number != self._number:
+            record = self._stick.read()
+            if record is not None:
+                self._number, self._seen_ns = record.number, now
+                self._who = int(record.integers[_WHO])
+        return self._who in (NOBODY, who) or now - self._seen_ns >= FREE_NS

@@ -18,7 +18,6 @@ import numpy as np
 import pygame
 from numpy.typing import NDArray
 from pilot_parts import flight, watched
-from rtsim.pilot.viewer.overlay import draw_help, draw_strip
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S
@@ -35,6 +34,7 @@ from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.orbit import OrbitScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.strips import StripScene
+from rtsim.pilot.viewer.overlay import draw_help, draw_strip
 from rtsim.pilot.viewer.player import Player
 from rtsim.record.reading import Recording
 from rtsim.testing.clock import FakeClock

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rtsim.pilot.devices.device import DeviceSample, Stick
-
 from rtsim.core.signals import Signal, Signals
 from rtsim.pilot.devices.controls import Controls
+from rtsim.pilot.devices.device import DeviceSample, Stick
 from rtsim.pilot.devices.mapping import mapping_of
 
 MS = 1_000_000

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from rtsim.gateway.addresses import PageAddress, open_port
 from websockets.sync.client import ClientConnection, connect
 
 from rtsim.core.errors import ScenarioError
+from rtsim.gateway.addresses import PageAddress, open_port
 from rtsim.gateway.web.guard import Guard, guarded_server
 from rtsim.gateway.web.source import About, Look, PageState, Past
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from rtsim.pilot.processes import ViewerProcess, Window
 
 import rtsim.cli.view
 import rtsim.pilot.viewer.process
 from rtsim.cli import main
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import ViewerProcess, Window
 from rtsim.record.file import FileRecorder
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.scenario.loading import load_scenario

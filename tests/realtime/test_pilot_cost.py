@@ -14,11 +14,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from rtsim.pilot.processes import ViewerProcess, Window
-from rtsim.pilot.views import default_scene
 
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import ViewerProcess, Window
+from rtsim.pilot.views import default_scene
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.standard_components import ExternalInputComponent

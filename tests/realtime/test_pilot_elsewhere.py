@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from rtsim.pilot.processes import RelayProcess, ViewerError, ViewerProcess, Window
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.net.sockets import keys_of
@@ -20,6 +19,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.gateway.registry import VIEWED, runs
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import RelayProcess, ViewerError, ViewerProcess, Window
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import Pace, Progress, simulate

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rtsim.pilot.processes import ViewerError, ViewerProcess, Window
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import ViewerError, ViewerProcess, Window
 from rtsim.pilot.shared import Shared
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording

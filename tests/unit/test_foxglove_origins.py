@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from rtsim.gateway.addresses import LONGEST_HEAD, OriginCheck, read_origins
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
+from rtsim.gateway.addresses import LONGEST_HEAD, OriginCheck, read_origins
 from rtsim.gateway.viewer_server import MOST_VIEWERS, PROTOCOL, Described, ViewerServer
 
 

@@ -15,7 +15,6 @@ import pygame
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
-from rtsim.pilot.devices.device import DeviceSample, Stick
 from virtual_joystick import GAMEPAD, HAT_UP, VirtualJoystick
 
 from rtsim.cli import main
@@ -24,6 +23,7 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.by_wire import STICK
 from rtsim.pilot.devices.controls import Controls, Moved
+from rtsim.pilot.devices.device import DeviceSample, Stick
 from rtsim.pilot.devices.mapping import mapping_of, read_mapping
 from rtsim.pilot.devices.sdl import Devices
 from rtsim.pilot.viewer import overlay

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from rtsim.gateway.addresses import check_foxglove, listen
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
+from rtsim.gateway.addresses import check_foxglove, listen
 
 OPEN = [
     "0.0.0.0:8765",

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from rtsim.gateway.addresses import check_free
 
 from rtsim import Recording, simulate
 from rtsim.cli import main
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.net.sockets import Broadcast
 from rtsim.engine.faults.reading import read_faults
+from rtsim.gateway.addresses import check_free
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
 from rtsim.record.atomic_write import write_whole
 from rtsim.record.memory_recorder import MemoryRecorder

@@ -9,19 +9,19 @@ import numpy as np
 import pygame
 import pytest
 from click.testing import CliRunner
-from rtsim.pilot.processes import Window
-from rtsim.pilot.viewer.overlay import STEP, Look
-from rtsim.pilot.views import read_viewpoint
 from vehicle_parts import BODY, SIZE, about, moment, picture, sky
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.gateway.shapes import solid_of
+from rtsim.pilot.processes import Window
 from rtsim.pilot.scenes.bodies import BodyScene
 from rtsim.pilot.scenes.camera import Camera, axes_of
 from rtsim.pilot.scenes.checking import check_scene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SIGNALS, views_of
 from rtsim.pilot.scenes.world import SUN, TOWARDS_SUN, draw_sky
+from rtsim.pilot.viewer.overlay import STEP, Look
+from rtsim.pilot.views import read_viewpoint
 from rtsim.scenario.body import SHAPES, Body
 
 # -- the scene

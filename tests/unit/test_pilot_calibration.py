@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from rtsim.pilot.devices.device import DeviceSample, Stick
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
@@ -23,6 +22,7 @@ from rtsim.pilot.devices.calibration import (
     to_toml,
 )
 from rtsim.pilot.devices.controls import Controls
+from rtsim.pilot.devices.device import DeviceSample, Stick
 from rtsim.pilot.devices.mapping import read_mapping
 from rtsim.pilot.devices.sources import AxisSource, Value
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pygame
 import pytest
-from rtsim.pilot.devices.device import Stick
 from virtual_joystick import (
     FLIGHT_STICK,
     GAMEPAD,
@@ -26,6 +25,7 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.devices import sdl
 from rtsim.pilot.devices.controls import HOLD_NS, Controls
+from rtsim.pilot.devices.device import Stick
 from rtsim.pilot.devices.mapping import mapping_of
 from rtsim.pilot.devices.sdl import Devices
 from tools.x11 import Screen, xvfb

@@ -9,7 +9,6 @@ import numpy as np
 import pygame
 import pytest
 from display_parts import Viewer
-from rtsim.pilot.viewer.overlay import STEP
 from virtual_joystick import GAMEPAD, VirtualJoystick
 
 from rtsim.core.tag import NS_PER_S
@@ -18,6 +17,7 @@ from rtsim.pilot.devices.switches import GAMEPAD_BUTTONS, OF_THE_WINDOW, WINDOW_
 from rtsim.pilot.scenes.scene import CHASE
 from rtsim.pilot.shared import NOBODY, VIEWER
 from rtsim.pilot.viewer.frames import _HEARD_NS, _KEYS, _SHIFTED, BACK_S, FAR_BACK_S
+from rtsim.pilot.viewer.overlay import STEP
 from rtsim.pilot.viewer.process import CLOSED, QUIT, UNHEARD, PictureSaver
 from rtsim.pilot.viewer.state import Telling
 

@@ -11,11 +11,11 @@ import pygame
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rtsim.pilot.devices.device import DeviceSample, MappingError, Stick
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.pilot.devices.controls import FADE_NS, HOLD_NS, Controls
+from rtsim.pilot.devices.device import DeviceSample, MappingError, Stick
 from rtsim.pilot.devices.mapping import mapping_of, read_mapping
 from rtsim.pilot.devices.sources import Curve, Value
 from rtsim.pilot.devices.switches import NAMED, OF_THE_WINDOW

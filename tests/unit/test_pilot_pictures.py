@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from reference_pictures import DRAWN, drawn, pixels, reference, same
-from rtsim.pilot.viewer.overlay import SeekBar
 
 from rtsim.pilot.scenes import f16, hud, orbit, strips, world
 from rtsim.pilot.scenes.camera import Camera
 from rtsim.pilot.viewer import overlay
+from rtsim.pilot.viewer.overlay import SeekBar
 
 Break = Callable[[pytest.MonkeyPatch], object]
 

@@ -12,8 +12,6 @@ import numpy as np
 import pygame
 import pytest
 from click.testing import CliRunner
-from rtsim.pilot.processes import Window
-from rtsim.pilot.viewer.overlay import SeekBar
 
 from rtsim.cli import main
 from rtsim.core.clock import stopwatch
@@ -21,8 +19,10 @@ from rtsim.core.errors import RecordingError
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import MOST_RATE, Playback
+from rtsim.pilot.processes import Window
 from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.scenes.scene import SceneMoment
+from rtsim.pilot.viewer.overlay import SeekBar
 from rtsim.pilot.viewer.player import Player, play
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording

@@ -12,11 +12,11 @@ from pathlib import Path
 import pygame
 import pytest
 from pilot_line import MOON, Line, Machines, Served
-from rtsim.pilot.processes import Window
 
 from rtsim.core.net.sockets import keys_of
 from rtsim.core.signals import Signal, Signals
 from rtsim.pilot import remote
+from rtsim.pilot.processes import Window
 from rtsim.pilot.remote import FULL, MOST_VIEWERS, RemoteExchange
 from rtsim.pilot.shared import MOST_BYTES, Schema, Shared, SharedError
 from rtsim.pilot.viewer.process import watch

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pygame
 import pytest
-from rtsim.pilot.sounds import Sounding
 from virtual_joystick import VirtualJoystick
 
 from rtsim.core.clock import stopwatch
@@ -28,6 +27,7 @@ from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.shared import RUN, Shared
+from rtsim.pilot.sounds import Sounding
 from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.pilot.viewer.frames import Display
 from rtsim.pilot.viewer.player import Player

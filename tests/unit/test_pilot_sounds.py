@@ -10,8 +10,6 @@ import numpy as np
 import pygame
 import pytest
 from numpy.typing import NDArray
-from rtsim.pilot.processes import Window
-from rtsim.pilot.sounds import _LOUD, BLOCK, RATE, Sounding, Synthesiser
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
@@ -20,7 +18,9 @@ from rtsim.models.f16.piloted_scenario import SOUNDS
 from rtsim.pilot.devices import horn
 from rtsim.pilot.devices.horn import Stream
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import Window
 from rtsim.pilot.scenes.scene import Shown
+from rtsim.pilot.sounds import _LOUD, BLOCK, RATE, Sounding, Synthesiser
 from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.pilot.viewer.process import _display, _mapping
 from rtsim.pilot.viewer.state import RunState

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rtsim.pilot.devices.device import Described, Stick
-from rtsim.pilot.viewer.overlay import help_rows
 from switch_parts import GUID, MS, SIGNALS, Hand
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
 from rtsim.models.f16.by_wire import STICK
 from rtsim.pilot.devices.calibration import OWN_MAPPING, own_mapping, own_tables
+from rtsim.pilot.devices.device import Described, Stick
 from rtsim.pilot.devices.mapping import DeviceMapping, mapping_of, uses
 from rtsim.pilot.devices.sources import Curve, Value
 from rtsim.pilot.devices.switches import OF_THE_WINDOW, REPEAT_AFTER_NS, REPEAT_NS, WINDOW_COMMANDS
+from rtsim.pilot.viewer.overlay import help_rows
 
 
 def test_a_toggle_a_momentary_switch_and_a_switch_that_sets() -> None:

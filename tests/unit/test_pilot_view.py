@@ -8,9 +8,9 @@ from pathlib import Path
 import pygame
 import pytest
 from click.testing import CliRunner
-from rtsim.pilot.views import default_scene
 
 from rtsim.cli import main
+from rtsim.pilot.views import default_scene
 from rtsim.record.reading import Recording
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pygame
 import pytest
 from click.testing import CliRunner
-from rtsim.pilot.processes import Window
 
 from rtsim import Body, Cue, Scenario
 from rtsim.cli import main
@@ -23,6 +22,7 @@ from rtsim.models.ball import BALL
 from rtsim.models.orbit import ORBIT
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.playback import Playback
+from rtsim.pilot.processes import Window
 from rtsim.pilot.scenes.checking import check_scene
 from rtsim.pilot.scenes.orbit import OrbitScene
 from rtsim.pilot.scenes.registry import check_scene_name, known_scenes, scene_named

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import zmq
 from click.testing import CliRunner
-from rtsim.gateway.addresses import check_foxglove, listen, read_address
 
 from rtsim.cli import main
 from rtsim.cli.telemetry import telemetry_line
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway import publishing
+from rtsim.gateway.addresses import check_foxglove, listen, read_address
 from rtsim.gateway.publishing import (
     Counters,
     PlotJuggler,

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.gateway.addresses import listen
 
 from rtsim.core.errors import ScenarioError
 from rtsim.equations.earth import EARTH_RATE
+from rtsim.gateway.addresses import listen
 from rtsim.gateway.client import ControlError, connect
 from rtsim.gateway.loop import Gateway
 from rtsim.models import unstable

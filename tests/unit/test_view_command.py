@@ -11,13 +11,13 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
-from rtsim.pilot.processes import Window
 
 from rtsim.cli import main
 from rtsim.cli.run_options import FOR_A_PERSON
 from rtsim.cli.window import HERE, Viewable, Viewed, safe_values, told_of
 from rtsim.core.net.sockets import keys_of
 from rtsim.gateway.registry import RUNS, VIEWED, RegisteredRun, enter, runs
+from rtsim.pilot.processes import Window
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.standard_components import ExternalInputComponent
 from rtsim.timing.policy import Slip, parse_policy

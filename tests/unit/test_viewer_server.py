@@ -11,12 +11,12 @@ from contextlib import closing, contextmanager
 from typing import Any, cast
 
 import pytest
-from rtsim.gateway.addresses import OriginCheck
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from rtsim.core.tag import NS_PER_S
+from rtsim.gateway.addresses import OriginCheck
 from rtsim.gateway.viewer_server import PROTOCOL, Described, ViewerServer
 
 MOST_ASKED = 1 << 16

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from rtsim.pilot.views import with_views
 
 from rtsim.cli import main
 from rtsim.cli.top import in_views
 from rtsim.core.signals import Signal, Signals
 from rtsim.gateway.layouts import foxglove_layout, plotjuggler_layout
 from rtsim.gateway.publishing import catalogue, topics_of
+from rtsim.pilot.views import with_views
 from rtsim.record.views import View
 from rtsim.scenario.loading import load_scenario
 

@@ -15,7 +15,6 @@ import pytest
 pytest.importorskip("viser")
 
 import viser
-from rtsim.gateway.addresses import PageAddress, open_port
 from web_parts import browser, served
 from websockets.asyncio.client import connect
 from websockets.datastructures import Headers
@@ -23,6 +22,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.http11 import Request
 
 from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.gateway.addresses import PageAddress, open_port
 from rtsim.gateway.web.guard import MOST_ASKED, MOST_VIEWERS, Guard, guarded_server
 
 PROTOCOL: Any = f"viser-v{viser.__version__}"

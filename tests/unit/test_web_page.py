@@ -14,10 +14,11 @@ pytest.importorskip("viser")
 from web_parts import NOT_FINITE, Made, browser, handles, served
 
 from rtsim.core.tag import NS_PER_S
+from rtsim.gateway.publishing import MOST_VIEWS
 from rtsim.gateway.web.controls import MOST_PARAMETERS, Commands
 from rtsim.gateway.web.page import MOST_CHARTS, MOST_CURVES, REST_S, Charts, Page, views_shown
 from rtsim.gateway.web.scene import MOST_BODIES, NOBODY
-from rtsim.gateway.web.source import MOST_NAMES, MOST_POINTS, MOST_VIEWS, About, History, Past
+from rtsim.gateway.web.source import MOST_NAMES, MOST_POINTS, About, History, Past
 
 MASS = {
     "name": "plane.mass", "unit": "kg", "value": [9.0], "low": 1.0, "high": 10.0,

@@ -19,12 +19,12 @@ from click.testing import CliRunner
 pytest.importorskip("viser")
 
 from gateway_parts import live
-from rtsim.gateway.addresses import PageAddress
 from web_parts import browser
 from websockets.exceptions import ConnectionClosed
 
 from rtsim.cli.main import main
 from rtsim.core.errors import RtsimError
+from rtsim.gateway.addresses import PageAddress
 from rtsim.gateway.web.launching import Order, WebPage, page_line
 from rtsim.models import orbit, unstable
 from rtsim.record.file import FileRecorder

@@ -40,13 +40,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rtsim.pilot.processes import ViewerProcess, Window
-from rtsim.pilot.views import default_scene
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import ViewerProcess, Window
+from rtsim.pilot.views import default_scene
 from rtsim.record.file import FileRecorder
 from rtsim.runs.simulation import Pace, RunResult, simulate
 from rtsim.scenario.loading import load_scenario

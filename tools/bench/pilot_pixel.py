@@ -6,8 +6,6 @@ import json
 import subprocess
 import sys
 
-from rtsim.pilot.processes import ViewerProcess, Window
-
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import read_command
@@ -15,6 +13,7 @@ from rtsim.engine.commands.inbox import Inbox
 from rtsim.equations.model import Model
 from rtsim.models.piloting.task_setup import Untouched
 from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.processes import ViewerProcess, Window
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import CatchUp

@@ -9,22 +9,176 @@ where it is, so that no value jumps. After a device is unplugged, SDL reports 0.
 which is the middle of a throttle. This module holds the value for one second instead, and then
 moves it to its fail-safe value within another second. The value stays there until a device, a key
 or the mouse moves it.
+
+If the mapping names no device (:class:`rtsim.pilot.devices.device.Which`) and several devices have
+the axis, no device moves the value until the person has pressed a button on one of them.  A
+throttle quadrant that is found before the stick therefore does not get the axis of pitch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.devices.choosing import Choice
+from rtsim.pilot.devices.device import DeviceSample, Stick
 from rtsim.pilot.devices.mapping import DeviceMapping
-from rtsim.pilot.devices.presses import Presses
-from rtsim.pilot.devices.samples import DeviceSample, Stick
 from rtsim.pilot.devices.sources import AxisSource, KeySource, Value, travel
-from rtsim.pilot.devices.switches import Repeats, Switch
-from rtsim.pilot.devices.taking_over import Lever, Pointer
+from rtsim.pilot.devices.switches import Presses, Repeats, Switch
+
+# The device of each value: by the mapping, or by a button that a person presses.
+
+
+@dataclass
+class Choice:
+    """The devices among which the person must choose, and the device that was chosen."""
+
+    _chosen: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Instance id and name of the chosen device, by kind."""
+    _asked: dict[str, frozenset[int]] = field(default_factory=dict)
+    """The devices among which the person must choose, by kind."""
+    _settled: dict[str, frozenset[int]] = field(default_factory=dict)
+    """The devices among which the person has chosen, by kind."""
+    _buttons: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def open(self) -> bool:
+        """True while a person must choose a device; a button then answers and does nothing else."""
+        return bool(self._asked)
+
+    def look(self, sticks: Mapping[int, Stick]) -> None:
+        """Find a button that is newly pressed on a device of an open question."""
+        for number, stick in sticks.items():
+            pressed = stick.buttons - self._buttons.get(number, stick.buttons)
+            if pressed and number in self._asked.get(stick.kind, ()):
+                self._chosen[stick.kind] = number, stick.name
+                self._settled[stick.kind] = self._asked.pop(stick.kind)
+        self._buttons = {number: stick.buttons for number, stick in sticks.items()}
+        for kind, asked in list(self._asked.items()):
+            if len(asked & sticks.keys()) < 2:
+                del self._asked[kind]
+
+    def question(self, sticks: Mapping[int, Stick]) -> list[str]:
+        """Return one sentence for each kind of device of which the person must choose one."""
+        return [
+            f"press a button on the {kind} that flies: "
+            + " or ".join(_named(sorted(asked), sticks))
+            + "; rtsim joystick calibrate assigns several devices by name"
+            for kind, asked in self._asked.items()
+        ]
+
+    def device(
+        self, kind: str, source: AxisSource, current: int, sticks: Mapping[int, Stick]
+    ) -> int | None:
+        """Return the instance id of the device of ``source``; ``None`` if no device moves it.
+
+        ``current`` is the device that moves the value now; it keeps the value until the person
+        chooses another device.
+        """
+        fitting = [
+            number
+            for number in sorted(sticks)
+            if sticks[number].kind == kind
+            and source.axis < len(sticks[number].axes)
+            and source.which.fits(sticks[number])
+        ]
+        if source.which.given:
+            return _first(current, fitting)
+        if kind in self._chosen:
+            return self._by_choice(kind, fitting, sticks)
+        if len(fitting) > 1:
+            self._ask(kind, fitting)
+            return current if current in fitting else None
+        return _first(current, fitting)
+
+    def _by_choice(
+        self, kind: str, fitting: Sequence[int], sticks: Mapping[int, Stick]
+    ) -> int | None:
+        """Return the chosen device, a device of its name, or the only other one if it is here."""
+        number, name = self._chosen[kind]
+        alike = [n for n in fitting if sticks[n].name == name]
+        if new := [n for n in fitting if n not in self._settled[kind]]:
+            if number in sticks:
+                self._ask(kind, [number, *new])
+            elif alike:  # the chosen device was plugged in again
+                self._chosen[kind] = alike[0], name
+                self._settled[kind] |= {alike[0]}
+        if number in fitting:
+            return number
+        if number not in sticks:
+            return alike[0] if alike else None
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _ask(self, kind: str, among: Sequence[int]) -> None:
+        self._asked[kind] = self._asked.get(kind, frozenset()) | frozenset(among)
+
+
+def _first(current: int, fitting: Sequence[int]) -> int | None:
+    """Return ``current`` if it fits, else the first device that fits."""
+    return current if current in fitting else next(iter(fitting), None)
+
+
+def _named(numbers: Sequence[int], sticks: Mapping[int, Stick]) -> list[str]:
+    """Return the names of devices, with a number where two names are equal."""
+    names = [sticks[n].name for n in numbers if n in sticks]
+    return [f"{name} ({k + 1})" if names.count(name) > 1 else name for k, name in enumerate(names)]
+
+
+# A lever or the mouse takes over a value without a jump.
+
+_REACHED = 0.04
+"""The distance at which a lever takes over a value, in half travels."""
+
+
+class Lever:
+    """Whether a lever has a value: it takes over when it reaches the value or passes through it."""
+
+    def __init__(self) -> None:
+        self.device = ""
+        """The name of the device whose lever has not reached the value yet."""
+        self.held_by = -1
+        """The instance id of the device whose lever has the value."""
+        self._number = -1
+        self._before = 0.0
+
+    def reaches(self, number: int, name: str, lever: float, value: float) -> bool:
+        """Return whether the lever of device ``number`` has the value; both are -1 to 1."""
+        if number == self.held_by:
+            return True
+        near = abs(lever - value) <= _REACHED
+        passed = number == self._number and (self._before - value) * (lever - value) <= 0.0
+        self.held_by = number if near or passed else -1
+        self.device = "" if self.held_by == number else name
+        self._number, self._before = number, lever
+        return self.held_by == number
+
+    def release(self) -> None:
+        """Let the lever reach the value again, because something else moved the value."""
+        self.held_by = self._number = -1
+
+    def look(self, sticks: Container[int]) -> None:
+        """Forget the device if it was unplugged."""
+        if self._number not in sticks:
+            self.release()
+            self.device = ""
+
+
+class Pointer:
+    """A pointer that the mouse moves, -1 to 1; it begins where the value is."""
+
+    def __init__(self) -> None:
+        self._at = self._mouse = 0.0
+
+    def take(self, at: float, mouse: float) -> None:
+        self._at, self._mouse = at, mouse
+
+    def moved(self, mouse: float) -> float:
+        """Return the position of the pointer; ``mouse`` is the sum of the mouse's movements."""
+        self._at = max(-1.0, min(1.0, self._at + mouse - self._mouse))
+        self._mouse = mouse
+        return self._at
+
 
 HOLD_NS = NS_PER_S
 FADE_NS = NS_PER_S

@@ -1,4 +1,4 @@
-"""A horn through SDL's mixer; a computed tone that repeats without a gap."""
+"""Sounds through SDL's mixer: a horn that repeats without a gap, and a stream of samples."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-
 import numpy as np
 import pygame
 from numpy.typing import NDArray
+
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 RATE = 22050
 PITCH_HZ, BEAT_HZ = 420, 5
@@ -94,3 +94,35 @@ def _without_error_output() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
+
+
+class Stream:
+    """A channel of the mixer that plays block after block.
+
+    Raises :class:`rtsim.pilot.devices.horn.NoSound` if no sound device can be opened.
+    """
+
+    def __init__(self) -> None:
+        self._mixer = open_mixer()
+        self._mixer.set_reserved(1)  # the horn takes one of the other channels
+        self._channel = self._mixer.Channel(0)
+
+    @property
+    def dry(self) -> bool:
+        """True if nothing is playing, so that the next block begins after silence."""
+        return not self._channel.get_busy()
+
+    @property
+    def wants(self) -> bool:
+        """True if the stream takes another block now; it plays one, and one waits."""
+        return self.dry or self._channel.get_queue() is None
+
+    def feed(self, block: NDArray[np.int16]) -> None:
+        sound = self._mixer.Sound(buffer=block.tobytes())
+        if self.dry:
+            self._channel.play(sound)
+        else:
+            self._channel.queue(sound)
+
+    def close(self) -> None:
+        self._mixer.quit()

@@ -50,10 +50,17 @@ from typing import Any, overload
 from rtsim.core import toml
 from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signal, Signals
-from rtsim.pilot.devices import checked, presses, which
-from rtsim.pilot.devices.checked import MappingError
-from rtsim.pilot.devices.keys import WINDOW_COMMANDS
-from rtsim.pilot.devices.presses import Press, button_named, key_named
+from rtsim.pilot.devices.device import (
+    DEVICE_KEYS,
+    Described,
+    MappingError,
+    Which,
+    checked_entries,
+    checked_flag,
+    checked_number,
+    checked_table,
+    checked_text,
+)
 from rtsim.pilot.devices.sources import (
     GAMEPAD_AXES,
     LEAST_TRAVEL,
@@ -66,17 +73,26 @@ from rtsim.pilot.devices.sources import (
     rising,
     travel,
 )
-from rtsim.pilot.devices.switches import read_switches, read_trimmers
-from rtsim.pilot.devices.which import Which
+from rtsim.pilot.devices.switches import (
+    GAMEPAD_BUTTONS,
+    PRESS_EXAMPLE,
+    PRESS_KEYS,
+    WINDOW_COMMANDS,
+    Press,
+    button_named,
+    key_named,
+    read_switches,
+    read_trimmers,
+)
 
 MOST_BYTES = 1 << 16
 COMMANDS = "commands"
 """The table of the window's commands."""
 _DETENT_WIDTH = 0.04
 _KEYS = ("minus", "plus", "rate", "spring")
-_AXIS = ("axis", *which.KEYS, "rate", "range", "invert", "dead_zone")
+_AXIS = ("axis", *DEVICE_KEYS, "rate", "range", "invert", "dead_zone")
 _SOURCES: dict[str, tuple[str, ...]] = {
-    "joystick": _AXIS, "gamepad": _AXIS, "keyboard": _KEYS, "buttons": (*_KEYS, *which.KEYS),
+    "joystick": _AXIS, "gamepad": _AXIS, "keyboard": _KEYS, "buttons": (*_KEYS, *DEVICE_KEYS),
     "mouse": ("axis", "rate", "invert", "dead_zone"),
 }  # fmt: skip
 _OWN = (
@@ -139,11 +155,11 @@ def mapping_of(data: Mapping[str, Any], stick: Signals, where: str) -> DeviceMap
 
 
 def _commands(given: Any, where: str) -> list[tuple[Press, str]]:
-    table = checked.table(given, WINDOW_COMMANDS, where, f"[{COMMANDS}]")
+    table = checked_table(given, WINDOW_COMMANDS, where, f"[{COMMANDS}]")
     found: dict[Press, str] = {}
     for name, presses_of in table.items():
-        for one, at in checked.entries(presses_of, f"{where}.{name}", presses.EXAMPLE):
-            press = Press.of(checked.table(one, presses.KEYS, at, presses.EXAMPLE), at)
+        for one, at in checked_entries(presses_of, f"{where}.{name}", PRESS_EXAMPLE):
+            press = Press.of(checked_table(one, PRESS_KEYS, at, PRESS_EXAMPLE), at)
             if press in found:
                 raise MappingError(f"{at}: {press} already gives the command {found[press]}")
             found[press] = name
@@ -152,18 +168,18 @@ def _commands(given: Any, where: str) -> list[tuple[Press, str]]:
 
 def _value(name: str, given_table: Any, stick: Signals, where: str) -> Value:
     where = f"{where}: {name}"
-    table = checked.table(given_table, (*_SOURCES, *_OWN), where, f"[{name}]")
+    table = checked_table(given_table, (*_SOURCES, *_OWN), where, f"[{name}]")
     signal = stick[name]
     given: dict[str, Any] = {}
     for key, value in table.items():
         if key in _SOURCES:
             given[key] = _source(key, value, f"{where}.{key}")
         elif key == "invert":
-            given[key] = checked.flag(value, f"{where}.{key}")
+            given[key] = checked_flag(value, f"{where}.{key}")
         elif key == "ends":
             given[key] = _ends(value, f"{where}.{key}")
         elif key in ("dead_zone", "trim", "rest", "safe"):
-            given[key] = checked.number(key, value, where)
+            given[key] = checked_number(key, value, where)
     given.setdefault("rest", float(stick.initial()[stick.slice(name)][0]))
     given.setdefault("safe", given["rest"])
     for key in ("rest", "safe"):
@@ -172,7 +188,7 @@ def _value(name: str, given_table: Any, stick: Signals, where: str) -> Value:
                 f"{where}.{key} = {given[key]:g} is outside the range of the signal, "
                 f"{signal.low:g} to {signal.high:g}"
             )
-    given["lever"] = checked.flag(table.get("pickup", False), f"{where}.pickup")
+    given["lever"] = checked_flag(table.get("pickup", False), f"{where}.pickup")
     given["curve"] = _curve(table, signal, where)
     if "trimmers" in table:
         given["trimmers"] = read_trimmers(table["trimmers"], f"{where}.trimmers")
@@ -198,7 +214,7 @@ def _curve(table: Mapping[str, Any], signal: Signal, where: str) -> Curve:
     given = table.get("curve", 0.0)
     points = isinstance(given, list)
     return Curve(
-        0.0 if points else checked.number("curve", given, where),
+        0.0 if points else checked_number("curve", given, where),
         _points(given, f"{where}.curve") if points else (),
         *_detents(table, signal, where),
     )
@@ -209,7 +225,7 @@ def _points(given: list[Any], where: str) -> tuple[tuple[float, float], ...]:
     if not pairs or not 2 <= len(given) <= 64:
         raise MappingError(f"{where} = {given!r}; expected 2 to 64 corners [position, deflection]")
     found = tuple(
-        (checked.number("range", x, where), checked.number("range", y, where)) for x, y in given
+        (checked_number("range", x, where), checked_number("range", y, where)) for x, y in given
     )
     across, up = zip(*found, strict=True)
     if not rising(across) or (across[0], across[-1]) != (-1.0, 1.0):
@@ -226,12 +242,12 @@ def _detents(
     table: Mapping[str, Any], signal: Signal, where: str
 ) -> tuple[tuple[float, ...], float]:
     """Return the detents as deflections -1 to 1, and half their width."""
-    width = checked.number("detent_width", table.get("detent_width", _DETENT_WIDTH), where)
+    width = checked_number("detent_width", table.get("detent_width", _DETENT_WIDTH), where)
     given = table.get("detents", [])
     if not isinstance(given, list) or len(given) > 16:
         raise MappingError(f"{where}.detents = {given!r}; expected a list of at most 16 values")
     low, high = travel(signal)
-    values = [checked.number("detents", value, where) for value in given]
+    values = [checked_number("detents", value, where) for value in given]
     for value in values:
         if not low <= value <= high:
             raise MappingError(
@@ -249,13 +265,13 @@ def _detents(
 def _ends(value: Any, where: str) -> tuple[str, str]:
     if not isinstance(value, list) or len(value) != 2:
         raise MappingError(f"{where} = {value!r}; expected two texts, for the low and the high end")
-    low, high = (checked.text(text, where) for text in value)
+    low, high = (checked_text(text, where) for text in value)
     return low, high
 
 
 def _source(kind: str, given: Any, where: str) -> AxisSource | KeySource:
-    table = checked.table(given, _SOURCES[kind], where, f"{kind} = {{ ... }}")
-    rate = checked.number("rate", table["rate"], where) if "rate" in table else None
+    table = checked_table(given, _SOURCES[kind], where, f"{kind} = {{ ... }}")
+    rate = checked_number("rate", table["rate"], where) if "rate" in table else None
     device = Which.of(table, where)
     if kind in ("keyboard", "buttons"):
         of = button_named if kind == "buttons" else key_named
@@ -269,15 +285,15 @@ def _source(kind: str, given: Any, where: str) -> AxisSource | KeySource:
             raise MappingError(
                 f"{where}: minus and plus are both {plus!r}; give two different names"
             )
-        spring = checked.flag(table.get("spring", True), f"{where}.spring")
+        spring = checked_flag(table.get("spring", True), f"{where}.spring")
         return KeySource(minus, plus, 2.0 if rate is None else abs(rate), spring, device)
     return AxisSource(
         _axis(kind, table.get("axis"), where),
         device,
         rate or 0.0,
         _span(table.get("range", [-1.0, 1.0]), f"{where}.range"),
-        checked.flag(table["invert"], f"{where}.invert") if "invert" in table else None,
-        checked.number("dead_zone", table["dead_zone"], where) if "dead_zone" in table else None,
+        checked_flag(table["invert"], f"{where}.invert") if "invert" in table else None,
+        checked_number("dead_zone", table["dead_zone"], where) if "dead_zone" in table else None,
     )
 
 
@@ -285,7 +301,7 @@ def _span(given: Any, where: str) -> tuple[float, float, float]:
     """Return (low, middle, high) for a TOML ``[low, high]`` or ``[low, middle, high]``."""
     if not isinstance(given, list) or len(given) not in (2, 3):
         raise MappingError(f"{where} = {given!r}; expected [low, high] or [low, middle, high]")
-    found = [checked.number("range", value, where) for value in given]
+    found = [checked_number("range", value, where) for value in given]
     low, high = found[0], found[-1]
     middle = found[1] if len(found) == 3 else (low + high) / 2.0
     if min(middle - low, high - middle) < LEAST_TRAVEL:
@@ -304,3 +320,55 @@ def _axis(kind: str, axis: Any, where: str) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int) or not 0 <= axis < MOST_AXES:
         raise MappingError(f"{where}.axis = {axis!r}; expected a number 0 to {MOST_AXES - 1}")
     return axis
+
+
+# The use of each control of a device, as text for ``rtsim joystick``.
+
+
+def uses(mapping: DeviceMapping, device: Described) -> dict[str, str]:
+    """Return what the controls of ``device`` do; controls without a use are left out.
+
+    The names of the controls are those of the mapping, such as ``axis 1``, ``lefty``, ``button4``.
+    """
+    found: dict[str, list[str]] = {}
+    for value in mapping:
+        for control, use in _of_value(value, device):
+            found.setdefault(control, []).append(f"{value.name}{use}")
+    for press, name in mapping.commands:
+        if press.button and press.which.fits(device):
+            found.setdefault(press.button, []).append(f"{name}: {WINDOW_COMMANDS[name]}")
+    here = _controls(device)
+    return {name: ", ".join(found[name]) for name in here if name in found}
+
+
+def _of_value(value: Value, device: Described) -> list[tuple[str, str]]:
+    """Return the controls of ``device`` that move ``value``, and how."""
+    found: list[tuple[str, str]] = []
+    axis = value.joystick if device.gamepad is None else value.gamepad
+    if axis is not None and axis.which.fits(device):
+        found.append((_axis_name(axis.axis, device), " (speed)" if axis.rate else ""))
+    keys = value.buttons
+    if keys is not None and keys.which.fits(device):
+        found += [(keys.minus, f": {value.ends[0]}"), (keys.plus, f": {value.ends[1]}")]
+    for one in value.pressed:
+        if one.press.button and one.press.which.fits(device):
+            found.append((one.press.button, f": {one}"))
+    return found
+
+
+def _axis_name(number: int, device: Described) -> str:
+    return f"axis {number}" if device.gamepad is None else GAMEPAD_AXES[number]
+
+
+def _controls(device: Described) -> list[str]:
+    """Return the names of all controls that ``device`` has."""
+    if device.gamepad is not None:
+        return [*GAMEPAD_AXES, *GAMEPAD_BUTTONS]
+    return [
+        *(f"axis {k}" for k in range(len(device.axes))),
+        *(f"button{k}" for k in range(len(device.buttons))),
+        *(f"hat{k}{way}" for k in range(len(device.hats)) for way in _WAYS),
+    ]
+
+
+_WAYS = ("up", "down", "left", "right")

@@ -1,25 +1,188 @@
-"""Switches and trimmers: buttons, hats and keys that set a value or its trim; without SDL.
+"""Buttons, hats and keys, and the switches and trimmers that they work; without SDL.
 
 A switch has four numbers in the unit of its signal, and the kinds of switches differ only in them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rtsim.core.errors import UnknownName
+from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.devices import checked, presses
-from rtsim.pilot.devices.checked import MappingError
-from rtsim.pilot.devices.presses import Press, Presses
+from rtsim.pilot.devices.device import (
+    DEVICE_KEYS,
+    DeviceSample,
+    MappingError,
+    Which,
+    checked_entries,
+    checked_number,
+    checked_table,
+    checked_text,
+)
+
+# The names of keys, as pygame returns them, and the keys that the window uses.
+
+NAMED = (
+    "up", "down", "left", "right", "space", "return", "tab", "backspace", "escape", "delete",
+    "insert", "home", "end", "page up", "page down", "left shift", "right shift", "left ctrl",
+    "right ctrl", "left alt", "right alt", "left meta", "right meta", "caps lock", "numlock",
+    "scroll lock", "print screen", "break", "menu", "enter", "equals",
+    *(f"[{key}]" for key in "0123456789./*-+"), *(f"f{k}" for k in range(1, 16)),
+)  # fmt: skip
+"""Names of keys with more than one letter; names in brackets are keys of the number pad."""
+OF_THE_WINDOW = frozenset(
+    ("f1", "f2", "f3", "f4", "f5", "f6", "f11", "f12", "escape", "backspace", "space", "page up",
+     "page down", "[+]", "[-]",
+     *"hvmpncxbr+=-1")
+)  # fmt: skip
+"""Keys that the window uses; :mod:`rtsim.pilot.viewer.frames` defines what they do."""
+WINDOW_COMMANDS = {
+    "help": "shows or hides the keys",
+    "view": "changes between the views of the scene",
+    "next_page": "shows further strips",
+    "previous_page": "shows the strips before",
+    "mouse": "lets the mouse move the stick, or releases it",
+    "pause": "pauses or resumes",
+    "step": "makes a single step while paused",
+    "faster": "doubles the rate",
+    "slower": "halves the rate",
+    "real_time": "sets the rate to real time",
+    "mark": "sets a mark in the recording",
+    "checkpoint": "saves a checkpoint",
+    "return": "goes back to the checkpoint",
+    "rewind": "goes 5 s back",
+    "rewind_far": "goes 30 s back",
+    "reset": "goes back to the beginning",
+    "screenshot": "saves a picture of the window",
+    "full_screen": "fills the screen, or leaves it",
+    "look_left": "looks further to the left",
+    "look_right": "looks further to the right",
+    "look_up": "looks further up",
+    "look_down": "looks further down",
+    "look_ahead": "looks ahead",
+    "quit": "ends the run",
+}
+"""The commands of the window, which keys and buttons can give, and what each of them does."""
+
+
+def check_key(name: str, where: str) -> str:
+    """Check that the key ``name`` exists and may move a value; return it.
+
+    A letter means the key with this letter in the keyboard's layout.
+    """
+    letter = len(name) == 1 and name.isprintable() and not name.isspace() and name == name.lower()
+    if not letter and name not in NAMED:
+        low = name.lower()
+        if len(low) == 1 or low in NAMED:
+            raise ScenarioError(f"{where} = {name!r}: key names are in lower case; write {low!r}")
+        raise UnknownName("key", name, NAMED, where)
+    if name in OF_THE_WINDOW:
+        raise ScenarioError(
+            f"{where} = {name!r}: the window uses this key (F1 shows the keys of the window); "
+            "choose another key"
+        )
+    return name
+
+
+# Which buttons, hats and keys are held, and which were newly pressed.
+
+GAMEPAD_BUTTONS = (
+    "a", "b", "x", "y", "back", "guide", "start", "leftstick", "rightstick", "leftshoulder",
+    "rightshoulder", "dpup", "dpdown", "dpleft", "dpright",
+)  # fmt: skip
+"""The buttons of a gamepad in SDL's order.
+
+The names of a joystick's buttons are ``button0`` and so on, and ``hat0up``, ``hat0left`` and so on.
+"""
+PRESS_KEYS = ("button", "key", *DEVICE_KEYS)
+PRESS_EXAMPLE = '{ button = "button4" }'
+_JOYSTICK_BUTTON = re.compile(r"button\d{1,3}|hat\d{1,2}(up|down|left|right)")
+_NOTHING = DeviceSample()
+
+
+@dataclass(frozen=True)
+class Press:
+    """A button or a direction of a hat, on the device ``which``, or a key of the keyboard."""
+
+    button: str = ""
+    key: str = ""
+    which: Which = Which()
+
+    def __str__(self) -> str:
+        return self.key or " of ".join(filter(None, (self.button, self.which.name)))
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any], where: str) -> Press:
+        """Return the press that ``table`` means: its ``button`` or its ``key``."""
+        if ("button" in table) == ("key" in table):
+            raise MappingError(f"{where} needs either a button or a key, such as {PRESS_EXAMPLE}")
+        if "key" in table:
+            if of_device := [key for key in DEVICE_KEYS if key in table]:
+                raise MappingError(
+                    f"{where}: {of_device[0]} names a joystick, but a key has none; leave it out"
+                )
+            return cls(key=key_named(table["key"], f"{where}.key"))
+        return cls(button_named(table["button"], f"{where}.button"), which=Which.of(table, where))
+
+
+def key_named(given: Any, where: str) -> str:
+    return check_key(checked_text(given, where), where)
+
+
+def button_named(given: Any, where: str) -> str:
+    name = checked_text(given, where)
+    if name not in GAMEPAD_BUTTONS and not _JOYSTICK_BUTTON.fullmatch(name):
+        known = ("button0", "hat0up", *GAMEPAD_BUTTONS)
+        raise UnknownName("button", name, known, where)
+    return name
+
+
+class Presses:
+    """The presses of the last sample of all devices.
+
+    A button that is held when its device is plugged in is not a press, because switches of a
+    throttle are on all the time.
+    """
+
+    def __init__(self) -> None:
+        self._before: DeviceSample | None = None
+        self._now = _NOTHING
+
+    def look(self, sample: DeviceSample) -> None:
+        self._before = self._before and self._now
+        self._before = self._before or sample
+        self._now = sample
+
+    def held(self, press: Press) -> bool:
+        if press.key:
+            return press.key in self._now.keys
+        return any(
+            press.button in stick.buttons and press.which.fits(stick)
+            for stick in self._now.sticks.values()
+        )
+
+    def by(self, press: Press) -> str:
+        """Return the name of the device that has just been pressed; empty without a new press."""
+        before = self._before or self._now
+        if press.key:
+            return "keyboard" if press.key in self._now.keys - before.keys else ""
+        for number, stick in self._now.sticks.items():
+            earlier = before.sticks.get(number)
+            if earlier is None or press.button in earlier.buttons:
+                continue
+            if press.button in stick.buttons and press.which.fits(stick):
+                return stick.name
+        return ""
+
 
 REPEAT_AFTER_NS = NS_PER_S // 2
 REPEAT_NS = NS_PER_S // 10
 """A held trimmer acts again after this time, ns."""
-_SWITCH = ("do", "to", "else", *presses.KEYS)
-_TRIMMER = ("by", "to", *presses.KEYS)
+_SWITCH = ("do", "to", "else", *PRESS_KEYS)
+_TRIMMER = ("by", "to", *PRESS_KEYS)
 SWITCH_EXAMPLE = '{ button = "button4", do = "toggle" }'
 TRIMMER_EXAMPLE = '{ button = "hat0up", by = -0.02 }'
 
@@ -102,12 +265,12 @@ def read_switches(
     given: Any, span: tuple[float, float], rest: float, where: str
 ) -> tuple[Switch, ...]:
     """Return the switches of a mapping; ``span`` and ``rest`` are those of the value."""
-    found = checked.entries(given, where, SWITCH_EXAMPLE)
+    found = checked_entries(given, where, SWITCH_EXAMPLE)
     return tuple(_switch(table, span, rest, at) for table, at in found)
 
 
 def _switch(given: Any, span: tuple[float, float], rest: float, where: str) -> Switch:
-    table = checked.table(given, _SWITCH, where, SWITCH_EXAMPLE)
+    table = checked_table(given, _SWITCH, where, SWITCH_EXAMPLE)
     kind = table.get("do")
     if kind not in KINDS:
         raise UnknownName("do", str(kind), KINDS, where)
@@ -125,7 +288,7 @@ def _switch(given: Any, span: tuple[float, float], rest: float, where: str) -> S
 def _within(
     key: str, table: Mapping[str, Any], default: float, span: tuple[float, float], where: str
 ) -> float:
-    value = checked.number(key, table.get(key, default), where)
+    value = checked_number(key, table.get(key, default), where)
     low, high = span
     if not low <= value <= high:
         raise MappingError(
@@ -135,15 +298,15 @@ def _within(
 
 
 def read_trimmers(given: Any, where: str) -> tuple[Trimmer, ...]:
-    found = checked.entries(given, where, TRIMMER_EXAMPLE)
+    found = checked_entries(given, where, TRIMMER_EXAMPLE)
     return tuple(_trimmer(table, at) for table, at in found)
 
 
 def _trimmer(given: Any, where: str) -> Trimmer:
-    table = checked.table(given, _TRIMMER, where, TRIMMER_EXAMPLE)
+    table = checked_table(given, _TRIMMER, where, TRIMMER_EXAMPLE)
     if ("by" in table) == ("to" in table):
         raise MappingError(f"{where} needs either by or to, such as {TRIMMER_EXAMPLE}")
     press = Press.of(table, where)
     if "by" in table:
-        return Trimmer(press, checked.number("by", table["by"], where))
-    return Trimmer(press, to=checked.number("trim", table["to"], where))
+        return Trimmer(press, checked_number("by", table["by"], where))
+    return Trimmer(press, to=checked_number("trim", table["to"], where))

@@ -1,18 +1,28 @@
-"""Draws the flat ground, a runway and a course of gates."""
+"""Draws the world around a body: ground, runway and gates, sky, hills, and the shapes of bodies.
+
+Hills have levels of detail: level 0 has the cells of the grid, and each further level has cells of
+twice the size.  A level is drawn in a square around the camera, without the square of the level
+before.  So the number of drawn cells hardly depends on the size of the grid.  Source: Losasso and
+Hoppe, "Geometry clipmaps", ACM Trans. Graphics 23, 2004.
+"""
 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pygame
+from numpy.typing import NDArray
 
 from rtsim.core.signals import Vector
+from rtsim.gateway.shapes import KIND_COLOURS, Solid, commonest, every
 from rtsim.pilot.scenes.camera import Camera, Points
 from rtsim.pilot.scenes.text import Colour
+from rtsim.scenario.ground import GroundGrid
 
 GRID: Colour = (72, 94, 58)
 COARSE: Colour = (92, 112, 78)
@@ -47,7 +57,7 @@ class Terrain:
         self._fields: tuple[Points, list[Colour]] = np.zeros((0, 4, 3)), []
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        """Draw the ground below a sky that :func:`~rtsim.pilot.scenes.sky.draw_sky` has drawn."""
+        """Draw the ground below a sky that :func:`draw_sky` has drawn."""
         if camera.position[2] >= self._down - _LOWEST * self._size:
             return
         draw_areas(surface, camera, *self._fields_around(camera))
@@ -196,3 +206,365 @@ def draw_areas(
     """Draw world polygons (n, k, 3), each in its colour."""
     for k, outline in camera.areas(corners):
         pygame.draw.polygon(surface, colours[k], outline)
+
+
+# The sky: bands of haze around the horizon, clouds, and the sun.
+
+SKY: Colour = (52, 96, 158)
+BANDS: tuple[tuple[float, Colour], ...] = (
+    (65.0, (58, 103, 164)),
+    (45.0, (65, 112, 171)),
+    (30.0, (74, 122, 180)),
+    (20.0, (84, 131, 187)),
+    (13.0, (95, 141, 194)),
+    (8.0, (108, 152, 201)),
+    (5.0, (124, 165, 208)),
+    (3.0, (142, 178, 214)),
+    (1.5, (162, 192, 219)),
+    (0.6, (180, 204, 223)),
+    (0.0, (128, 138, 118)),
+    (-1.0, (104, 122, 88)),
+    (-4.0, (90, 112, 72)),
+)
+"""The colours of sky, haze and ground, each with the elevation, deg, of its upper edge."""
+_EDGES = [math.radians(elevation) for elevation, _ in BANDS]
+_BANDS = list(zip(_EDGES, [*_EDGES[1:], None], [colour for _, colour in BANDS], strict=True))
+"""Upper edge, lower edge (rad) and colour of each band; the last band has no lower edge."""
+HAZE: Colour = (162, 180, 190)
+"""The colour that distant ground approaches."""
+SUN: Colour = (255, 250, 226)
+_SUN_AZIMUTH, _SUN_ELEVATION = math.radians(60.0), math.radians(28.0)
+_SUN_RINGS: tuple[tuple[float, float], ...] = ((5.0, 0.12), (3.4, 0.3), (2.3, 0.55), (1.5, 1.0))
+"""Radius (deg) and brightness, 0 to 1, of the glow and the disc of the sun."""
+_CLOUDS = 46
+_PUFFS, _CORNERS = 3, 10
+
+
+def _direction(azimuth: float, elevation: float) -> Vector:
+    """Return a unit vector (3,), north, east, down, for an azimuth and an elevation, rad."""
+    flat = math.cos(elevation)
+    return np.array([
+        flat * math.cos(azimuth), flat * math.sin(azimuth), -math.sin(elevation),
+    ])  # fmt: skip
+
+
+TOWARDS_SUN = _direction(_SUN_AZIMUTH, _SUN_ELEVATION)
+"""The direction of the sun (3,), north, east, down."""
+
+
+def _around(middle: Vector, wide: float, high: float, corners: int) -> Points:
+    """Return directions (corners, 3) on an ellipse around ``middle``; half axes in rad."""
+    up = np.array([0.0, 0.0, -1.0])
+    right = np.cross(middle, up)
+    right = right / np.linalg.norm(right)
+    above = np.cross(right, middle)
+    turns = math.tau * np.arange(corners)[:, np.newaxis] / corners
+    out: Points = middle + wide * np.cos(turns) * right + high * np.sin(turns) * above
+    return out
+
+
+def _clouds() -> tuple[Points, list[Colour]]:
+    """Return the directions (n, corners, 3) of clouds at fixed places of the sky, and colours."""
+    chance, areas, colours = random.Random(4), [], []
+    for _ in range(_CLOUDS):
+        elevation = math.asin(chance.uniform(math.sin(math.radians(7.0)), 0.985))
+        azimuth, size = chance.uniform(0.0, math.tau), chance.uniform(0.035, 0.1)
+        white = chance.randint(212, 238)
+        flat = 0.35 + 0.5 * math.sin(elevation)  # clouds near the horizon are seen from the side
+        for puff in range(_PUFFS):
+            beside = (puff - 1.0) * 0.9 * size / max(0.3, math.cos(elevation))
+            part = size * chance.uniform(0.6, 1.0)
+            middle = _direction(azimuth + beside, elevation + chance.uniform(-0.1, 0.1) * size)
+            areas.append(_around(middle, part, flat * part, _CORNERS))
+            colours.append((white, white + 3, white + 9))
+    return np.array(areas), colours
+
+
+_CLOUD_AREAS, _CLOUD_COLOURS = _clouds()
+_SUN_AREAS = np.array(
+    [_around(TOWARDS_SUN, math.radians(r), math.radians(r), 24) for r, _ in _SUN_RINGS]
+)
+
+
+def draw_sky(surface: pygame.Surface, camera: Camera) -> None:
+    """Draw sky, haze, clouds and sun, and the flat ground below the horizon."""
+    draw_horizon(surface, camera)
+    _draw_far(surface, camera, _CLOUD_AREAS, _CLOUD_COLOURS)
+    _draw_far(surface, camera, _SUN_AREAS, [_glow(share) for _, share in _SUN_RINGS])
+
+
+def draw_horizon(surface: pygame.Surface, camera: Camera) -> None:
+    """Draw the bands of colour above and below the horizon."""
+    surface.fill(SKY)
+    for elevation, lowest, colour in _BANDS:
+        corners = camera.below(elevation, lowest)
+        if len(corners) > 2:
+            pygame.draw.polygon(surface, colour, corners)
+
+
+def _glow(share: float) -> Colour:
+    red, green, blue = (
+        round(sky + share * (sun - sky)) for sky, sun in zip((92, 138, 190), SUN, strict=True)
+    )
+    return red, green, blue
+
+
+def _draw_far(
+    surface: pygame.Surface, camera: Camera, areas: Points, colours: list[Colour]
+) -> None:
+    """Draw areas (n, corners, 3) of infinitely far points, given as directions."""
+    seen = areas @ camera.axes.T
+    ahead = np.flatnonzero(seen[..., 0].min(axis=1) > 0.05)
+    if not ahead.size:
+        return
+    pixels = camera.pixels(seen[ahead])
+    low, high = pixels.min(axis=1), pixels.max(axis=1)
+    inside = ((high > 0.0) & (low < (camera.width, camera.height))).all(axis=1)
+    for k, outline in zip(ahead[inside].tolist(), pixels[inside].tolist(), strict=True):
+        pygame.draw.polygon(surface, colours[k], outline)
+
+
+# A ground with hills: the cells of a grid, fine near the camera and coarse far from it.
+
+_LEVELS = 20
+"""Cells of a level from one side of its square to the other; a multiple of 4."""
+_SIGHT = 22e3
+"""Distance at which 63 % of the colour is that of haze, m."""
+_TUFTS, _TUFTS_BELOW = 24, 120.0
+"""Number of patches along a side of their square, and height of the camera, m, that has patches."""
+_TUFT = (76, 98, 58)
+_CELL_CORNERS = np.array([(-1.0, -1.3), (1.2, -0.8), (1.0, 1.2), (-0.9, 0.9)])
+_DARK = 0.55
+"""Brightness of a slope that is turned away from the sun."""
+
+
+class _Level:
+    """The points and cell colours of one level of detail."""
+
+    def __init__(self, grid: GroundGrid, step: int) -> None:
+        rows, columns = (every(axis.size, step) for axis in (grid.north, grid.east))
+        self.north, self.east = grid.north[rows], grid.east[columns]
+        self.height = grid.height[np.ix_(rows, columns)]
+        kinds = commonest(grid.kind, rows[:-1], columns[:-1])
+        self.colours = KIND_COLOURS[kinds] * self._light()[..., np.newaxis]
+
+    def _light(self) -> Points:
+        """Return the brightness (n, m) of each cell by the slope of its diagonals."""
+        h = self.height
+        north = np.diff(self.north)[:, np.newaxis]
+        east = np.diff(self.east)[np.newaxis]
+        up_north = 0.5 * (h[1:, :-1] + h[1:, 1:] - h[:-1, :-1] - h[:-1, 1:]) / north
+        up_east = 0.5 * (h[:-1, 1:] + h[1:, 1:] - h[:-1, :-1] - h[1:, :-1]) / east
+        sun_north, sun_east, sun_down = TOWARDS_SUN
+        lit = (-sun_down - sun_north * up_north - sun_east * up_east) / np.sqrt(
+            1.0 + up_north**2 + up_east**2
+        )
+        flat = -sun_down
+        light: Points = np.clip(_DARK + (1.0 - _DARK) * lit / flat, 0.4, 1.25)
+        return light
+
+    def corners(self, i: NDArray[np.intp], k: NDArray[np.intp]) -> Points:
+        """Return the corners (n, 4, 3) of cells, in north, east, down, m."""
+        out = np.empty((i.size, 4, 3))
+        for corner, (a, b) in enumerate(((0, 0), (1, 0), (1, 1), (0, 1))):
+            out[:, corner, 0] = self.north[i + a]
+            out[:, corner, 1] = self.east[k + b]
+            out[:, corner, 2] = -self.height[i + a, k + b]
+        return out
+
+
+class Relief:
+    """A ground of ``grid``, whose origin is at ``origin`` (2,): north and east, m."""
+
+    def __init__(self, grid: GroundGrid, origin: tuple[float, float] = (0.0, 0.0)) -> None:
+        self._grid = grid
+        self._origin = np.array([*origin, 0.0])
+        self._levels: list[_Level] = []
+        size = max(grid.kind.shape)
+        while True:
+            step = 1 << len(self._levels)
+            self._levels.append(_Level(grid, step))
+            if _LEVELS // 2 * step >= 2 * size:  # this level covers the grid from any place
+                break
+
+    def height(self, north: float, east: float) -> float:
+        """Return the height at a place, m, bilinear in its cell; 0 beyond the grid."""
+        return float(self.heights(np.array([north]), np.array([east]))[0])
+
+    def heights(self, north: Points, east: Points) -> Points:
+        """Return the heights (n,), m, at places (n,); see :meth:`height`."""
+        grid = self._grid
+        x, y = north - self._origin[0], east - self._origin[1]
+        i, k = _cells(grid.north, x), _cells(grid.east, y)
+        a = (x - grid.north[i]) / (grid.north[i + 1] - grid.north[i])
+        b = (y - grid.east[k]) / (grid.east[k + 1] - grid.east[k])
+        h = grid.height
+        low = (1.0 - a) * h[i, k] + a * h[i + 1, k]
+        high = (1.0 - a) * h[i, k + 1] + a * h[i + 1, k + 1]
+        inside = (a >= 0.0) & (a <= 1.0) & (b >= 0.0) & (b <= 1.0)
+        out: Points = np.where(inside, (1.0 - b) * low + b * high, 0.0)
+        return out
+
+    def draw(self, surface: pygame.Surface, camera: Camera) -> None:
+        """Draw the cells, the farthest first, over a sky that is drawn already."""
+        corners, colours = self._around(camera)
+        ahead = (corners - camera.position) @ camera.axes[0]
+        shown = np.flatnonzero(ahead.max(axis=1) > camera.near)
+        corners, colours = corners[shown], colours[shown]
+        flat = corners[..., :2].mean(axis=1) - camera.position[:2]
+        distance = np.hypot(flat[:, 0], flat[:, 1])
+        order = np.argsort(-distance)
+        fog = 1.0 - np.exp(-distance[order, np.newaxis] / _SIGHT)
+        shades = (colours[order] * (1.0 - fog) + np.array(HAZE) * fog).astype(int).tolist()
+        for k, outline in camera.areas(corners[order]):
+            pygame.draw.polygon(surface, shades[k], outline)
+        self._draw_tufts(surface, camera)
+
+    def _draw_tufts(self, surface: pygame.Surface, camera: Camera) -> None:
+        """Draw dark patches at fixed places near the camera, which show speed and height.
+
+        Their distances fit the height of the camera; far above the ground there are none.
+        """
+        north, east, down = camera.position.tolist()
+        above = -down - self.height(north, east)
+        if not 0.0 < above < _TUFTS_BELOW:
+            return
+        space = 2.0 * 2.0 ** math.floor(math.log2(max(above, 2.0)))
+        first = (np.floor(camera.position[:2] / space) - _TUFTS // 2).astype(np.int64)
+        i, k = np.meshgrid(*(n + np.arange(_TUFTS) for n in first), indexing="ij")
+        drawn = (i * 73856093 ^ k * 19349663).ravel() & 0xFFFF
+        middle = np.stack([i.ravel() + (drawn & 0xFF) / 256.0, k.ravel() + (drawn >> 8) / 256.0], 1)
+        size = 0.03 + 0.05 * (drawn & 0x3F)[:, np.newaxis, np.newaxis] / 64.0
+        flat = space * (middle[:, np.newaxis] + size * _CELL_CORNERS)
+        height = self.heights(flat[..., 0].ravel(), flat[..., 1].ravel()).reshape(flat.shape[:2])
+        corners = np.concatenate([flat, -height[..., np.newaxis]], axis=2)
+        for _, outline in camera.areas(corners):
+            pygame.draw.polygon(surface, _TUFT, outline)
+
+    def _around(self, camera: Camera) -> tuple[Points, Points]:
+        """Return corners (n, 4, 3) and colours (n, 3) of the cells of all levels."""
+        grid = self._grid
+        here = camera.position - self._origin
+        at = np.array([_cell(grid.north, here[0]), _cell(grid.east, here[1])])
+        found, colours = [], []
+        inner: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
+        for level, part in enumerate(self._levels):
+            step = 1 << level
+            low = (at // (2 * step)) * 2 * step - _LEVELS // 2 * step
+            high = low + _LEVELS * step
+            i, k = (
+                np.arange(max(0, low[n] // step), min(part.colours.shape[n], high[n] // step))
+                for n in (0, 1)
+            )
+            rows, columns = (a.ravel() for a in np.meshgrid(i, k, indexing="ij"))
+            if inner is not None:
+                hidden = _between(rows * step, inner[0][0], inner[1][0])
+                hidden &= _between(columns * step, inner[0][1], inner[1][1])
+                rows, columns = rows[~hidden], columns[~hidden]
+            inner = low, high
+            found.append(part.corners(rows, columns))
+            colours.append(part.colours[rows, columns])
+        return np.concatenate(found) + self._origin, np.concatenate(colours)
+
+
+def _between(values: NDArray[np.intp], low: int, high: int) -> NDArray[np.bool_]:
+    return (values >= low) & (values < high)
+
+
+def _cells(axis: Points, at: Points) -> NDArray[np.intp]:
+    """Return the indices of the cells at ``at`` (n,); outside of the axis those of its ends."""
+    return np.clip(np.searchsorted(axis, at, side="right") - 1, 0, axis.size - 2)
+
+
+def _cell(axis: Points, at: float) -> int:
+    """Return the index of the cell at ``at``; outside of the axis that of the nearest cell."""
+    return int(_cells(axis, np.array([at]))[0])
+
+
+# The shapes of bodies, lit by the sun, and their shadows on the ground.
+
+_SHADE, _EDGE = 0.75, 0.72
+"""Brightness of a panel that is turned away from the sun, and of the outline of a panel."""
+_OUTLINED = 100
+"""A shape with more panels has no outlines, because they would cover its colours."""
+_SHADOW = (52, 62, 46)
+_SHADOW_CORNERS = 12
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a body is: ``place`` (3,), m, and body axes as rows (3, 3), in north, east, down."""
+
+    place: Vector
+    axes: Points
+
+
+class DrawnSolid:
+    """A shape, prepared for drawing."""
+
+    def __init__(self, solid: Solid) -> None:
+        self.solid = solid
+        corners = solid.corners
+        across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        size = np.linalg.norm(across, axis=1, keepdims=True)
+        self._normals = across / np.maximum(size, 1e-12)
+        self._outlined = len(corners) <= _OUTLINED
+        self._middles = corners.mean(axis=1)
+        self._closed = solid.outward or is_closed(corners)
+        flat = corners.reshape(-1, 3)
+        low, high = flat.min(axis=0), flat.max(axis=0)
+        if solid.outward:
+            away = ((self._middles - 0.5 * (low + high)) * self._normals).sum(axis=1)
+            self._normals[away < 0.0] *= -1.0
+        turns = np.linspace(0.0, 2.0 * np.pi, _SHADOW_CORNERS, endpoint=False)
+        ring = np.stack([np.cos(turns), np.sin(turns), np.zeros(_SHADOW_CORNERS)], axis=1)
+        self._footprint = 0.5 * (high + low) + 0.5 * (high - low) * ring
+
+    def draw(self, surface: pygame.Surface, camera: Camera, at: Placement) -> None:
+        """Draw the panels, the one with the farthest corner first: a lamp lies on its panel."""
+        some = self._facing(camera, at)
+        placed = self.solid.corners[some] @ at.axes + at.place
+        depth = (placed - camera.position) @ camera.axes[0]
+        order = np.argsort(-depth.max(axis=1))
+        placed, far = placed[order], some[order]
+        lit = np.abs(self._normals[far] @ (at.axes @ TOWARDS_SUN))
+        light = _SHADE + (1.0 - _SHADE) * lit
+        colours = (self.solid.colours[far] * light[:, np.newaxis]).astype(int)
+        edges = (colours * _EDGE).astype(int).tolist()
+        shades = colours.tolist()
+        for k, outline in camera.areas(placed):
+            pygame.draw.polygon(surface, shades[k], outline)
+            if self._outlined:
+                pygame.draw.polygon(surface, edges[k], outline, 1)
+
+    def _facing(self, camera: Camera, at: Placement) -> NDArray[np.intp]:
+        """Return the indices of the panels to draw: of a closed surface those seen from outside."""
+        if not self._closed:
+            return np.arange(len(self._normals))
+        here = at.axes @ (camera.position - at.place)
+        return np.flatnonzero(((here - self._middles) * self._normals).sum(axis=1) > 0.0)
+
+    def draw_shadow(
+        self, surface: pygame.Surface, camera: Camera, at: Placement, down: float
+    ) -> None:
+        """Draw the shadow straight below the body, on the ground at ``down``, m."""
+        area = self._footprint @ at.axes + at.place
+        area[:, 2] = down
+        for _, outline in camera.areas(area[np.newaxis]):
+            pygame.draw.polygon(surface, _SHADOW, outline)
+
+
+def is_closed(corners: Points) -> bool:
+    """Return True if triangles (n, 3, 3) form closed surfaces whose normals point outwards.
+
+    Then each edge belongs to two triangles, which pass it in opposite directions.
+    """
+    if corners.shape[1] != 3:
+        return False
+    _, which = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
+    faces = which.reshape(-1, 3)
+    edges = np.concatenate([faces, faces[:, [1, 2, 0]]]).reshape(2, -1).T
+    forth = {(int(a), int(b)) for a, b in edges}
+    once = len(forth) == len(edges)
+    volume = np.einsum("ni,ni->n", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum()
+    return once and all((b, a) in forth for a, b in forth) and bool(volume > 0.0)

@@ -15,11 +15,11 @@ from rtsim.pilot.shared import (
     NOBODY,
     RUN,
     VIEWER,
+    ControlAuthority,
     Exchange,
     new_viewer_number,
     words_to_reason,
 )
-from rtsim.pilot.shared import ControlAuthority as Seat
 
 BEAT_NS = NS_PER_S // 10
 """Keep-alive period, ns: an unchanged record of the stick is written again after this time."""
@@ -109,7 +109,7 @@ class Telling:
         self.flies = False
         """True if this viewer has the control authority."""
         self._shared, self._who, self._clock = shared, new_viewer_number(), clock
-        self._seat = Seat(shared.reader("stick"), clock)
+        self._authority = ControlAuthority(shared.reader("stick"), clock)
         self._told = b""
         self._told_ns = self._count = 0
         self._hold_authority()
@@ -124,7 +124,7 @@ class Telling:
 
         The numbering of this viewer's orders continues that of the previous viewer.
         """
-        free = self._seat.free_for(self._who)
+        free = self._authority.free_for(self._who)
         if free and not self.flies:
             shared = self._shared
             self._stick, self._orders, self._viewer = map(

@@ -1,4 +1,4 @@
-"""Computes the sounds of a scenario in blocks of samples; without SDL, clock or files.
+"""The sounds of a scenario, computed in blocks of samples without clock or files, and played.
 
 A tone is a sum of harmonics of one phase.  Noise is low-passed noise that the same phase moves to
 the pitch (single-sideband modulation), so that its filter never changes.  Pitch and level go
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 from zlib import crc32
 
 import numpy as np
@@ -105,3 +106,56 @@ class _Voice:
 def _at(points: Sequence[tuple[float, float]], value: float) -> float:
     across, up = zip(*points, strict=True)
     return float(np.interp(value, across, up))
+
+
+# A stream to the mixer gets a block whenever it wants one.
+
+_MOST_AT_ONCE = 2
+
+
+class Heard(Protocol):
+    """The interface of a stream, :class:`rtsim.pilot.devices.horn.Stream`."""
+
+    @property
+    def dry(self) -> bool: ...
+    @property
+    def wants(self) -> bool: ...
+    def feed(self, block: NDArray[np.int16]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Sounding:
+    """The sounds of a window; call :meth:`follow` in every frame.
+
+    ``news`` are messages for the window; the reader clears the list.
+    """
+
+    def __init__(self, sounds: Sequence[Sound] = ()) -> None:
+        self.news: list[str] = []
+        self._synthesiser = Synthesiser(sounds)
+        self._stream = self._opened() if sounds else None
+
+    def follow(self, plants: Mapping[str, Shown], standing: bool) -> None:
+        """Play on, with the sounds of the states ``plants``; a paused run becomes silent."""
+        stream = self._stream
+        if stream is None:
+            return
+        if stream.dry:
+            self._synthesiser.restart()
+        for _ in range(_MOST_AT_ONCE):
+            if not stream.wants or (standing and self._synthesiser.silent):
+                return
+            stream.feed(self._synthesiser.block(plants, silent=standing))
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def _opened(self) -> Heard | None:
+        from rtsim.pilot.devices.horn import NoSound, Stream
+
+        try:
+            return Stream()
+        except NoSound as error:
+            self.news.append(f"no sound: {error}")
+            return None

@@ -1,4 +1,7 @@
-"""Starts and ends the processes beside a simulation: viewer, relay, and FlightGear's."""
+"""The processes beside a simulation: viewer, relay, and FlightGear's.
+
+They report readiness on their output, and end when their input closes.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import select
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -16,9 +20,31 @@ from typing import Self
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.child import READY
-from rtsim.pilot.viewpoints import main_first
+from rtsim.pilot.views import main_first
 from rtsim.timing.background import ONE_THREAD
+
+READY = "ready"
+"""The first line of a process's output if the process is ready; else the line is an error."""
+
+
+def input_closed() -> threading.Event:
+    """Return an event that is set when the standard input closes.
+
+    The simulation holds the other end of the input and writes nothing. The input therefore closes
+    when the simulation ends, also if the simulation is killed.
+    """
+    over = threading.Event()
+    threading.Thread(target=_await_end, args=(over,), daemon=True).start()
+    return over
+
+
+def _await_end(over: threading.Event) -> None:
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    over.set()
+
+
+# The side of the simulation.
 
 _START_S = 30.0
 _END_S = 2.0
@@ -40,7 +66,7 @@ class Window:
     rate: float = 60.0
     size: str = "1280x720"
     view: str = ""
-    """The view of the window (:func:`rtsim.pilot.viewpoints.read_viewpoint`)."""
+    """The view of the window (:func:`rtsim.pilot.views.read_viewpoint`)."""
     views: tuple[str, ...] = ()
     """The views of several windows, instead of ``view``."""
     beside: bool = False
@@ -179,16 +205,20 @@ class ViewerProcesses:
 
 
 class RelayProcess(Child):
-    """The process that serves shared memory to other machines; see :mod:`rtsim.pilot.relay`."""
+    """The process that serves shared memory to other machines; see :mod:`rtsim.pilot.remote`."""
 
     def __init__(self, shared: Path, endpoint: str, keys: Path) -> None:
         arguments = (str(shared), endpoint, "--keys", str(keys))
-        super().__init__("the relay to other machines", "rtsim.pilot.relay", *arguments)
+        super().__init__("the relay to other machines", "rtsim.pilot.remote", *arguments)
 
     @property
     def skipped(self) -> int:
         """The number of malformed messages that were dropped; known after a normal end."""
         return int(self.said) if self.said.isdecimal() else 0
+
+
+FLIGHTGEAR_VERSIONS = (24, 25)
+"""FlightGear 2020.3.16 reads version 24 (tested); newer releases may read 25 (not tested)."""
 
 
 class FlightGearProcess(Child):
@@ -199,7 +229,7 @@ class FlightGearProcess(Child):
 
     def __init__(self, shared: Path, address: str, body: str, version: int) -> None:
         arguments = (str(shared), address, body, "--version", str(version))
-        module = "rtsim.pilot.flightgear.process"
+        module = "rtsim.pilot.flightgear"
         super().__init__("the process that sends to FlightGear", module, *arguments)
 
     @property

@@ -1,10 +1,11 @@
-"""Draws text over the scene: the status line of window and run, notes, and the help."""
+"""What the window draws over a scene: status line, notes, help and seek bar; and where it looks."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from textwrap import wrap
 
 import pygame
@@ -26,7 +27,7 @@ _NOTE_WIDTH = 80
 _HANDS = ("", "keyboard", "mouse")
 
 Keys = tuple[tuple[str, str], ...]
-KEYS: Keys = (
+WINDOW_KEYS: Keys = (
     ("F1, H", "this help"),
     ("V", "next view: cockpit, chase, signals"),
     ("F2 to F6", "look left, right, up, down, ahead"),
@@ -81,7 +82,7 @@ def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
         write(surface, note, at, _SIZE + 4, WARN, "centre")
 
 
-def help_rows(movers: Mapping[str, Moved], keys: Keys = KEYS) -> list[tuple[str, str]]:
+def help_rows(movers: Mapping[str, Moved], keys: Keys = WINDOW_KEYS) -> list[tuple[str, str]]:
     """Return the rows of the help: first the keys, then each value with its device or keys."""
     rows = list(keys)
     if movers:
@@ -100,7 +101,9 @@ def _moved_by(moved: Moved) -> str:
     return (moved.by_hand or nothing) + trimmed
 
 
-def draw_help(surface: pygame.Surface, movers: Mapping[str, Moved], keys: Keys = KEYS) -> None:
+def draw_help(
+    surface: pygame.Surface, movers: Mapping[str, Moved], keys: Keys = WINDOW_KEYS
+) -> None:
     """Draw the rows of :func:`help_rows`; ``movers`` is empty if the run has no stick.
 
     The help is as large as fits above the status line: it has one column, or two in a low window.
@@ -141,3 +144,114 @@ def _help_page(rows: Keys, size: int, columns: int) -> pygame.Surface:
         write(page, key, (column * wide + 9 * size, y), size + 2, WARN, "right")
         write(page, says, (column * wide + 10 * size, y), size + 2, INK)
     return page
+
+
+# The direction of looking: moved in steps by keys and commands, drawn smoothly.
+
+STEP = math.radians(15.0)
+"""Angle of one step, rad."""
+_HIGHEST = math.radians(90.0)
+_SETTLES_S = 0.08
+"""Time constant with which the picture follows a step, s."""
+_CLOSE = 1e-4
+"""Angle at which the picture counts as arrived, rad."""
+
+STEPS: Mapping[str, tuple[float, float]] = {
+    "look_left": (-STEP, 0.0),
+    "look_right": (STEP, 0.0),
+    "look_up": (0.0, STEP),
+    "look_down": (0.0, -STEP),
+}
+AHEAD = "look_ahead"
+COMMANDS = (*STEPS, AHEAD)
+"""The names of the commands of :meth:`Look.order`."""
+
+
+class Look:
+    """The direction of looking; ``yaw`` to the right and ``pitch`` up of ``base``, rad."""
+
+    def __init__(self, base: tuple[float, float] = (0.0, 0.0)) -> None:
+        self._base = base
+        self._wanted = self._drawn = base
+
+    def order(self, command: str) -> None:
+        """Follow one of :data:`COMMANDS`; ``look_ahead`` goes back to the window's direction."""
+        if command == AHEAD:
+            self.set(0.0, 0.0)
+            return
+        yaw, pitch = STEPS[command]
+        self.set(self._wanted[0] - self._base[0] + yaw, self._wanted[1] - self._base[1] + pitch)
+
+    def set(self, yaw: float, pitch: float) -> None:
+        """Look at ``yaw`` to the right and ``pitch`` up of the window's own direction, rad."""
+        yaw, pitch = self._base[0] + yaw, self._base[1] + pitch
+        self._wanted = yaw, max(-_HIGHEST, min(_HIGHEST, pitch))
+
+    def at(self, passed_s: float) -> tuple[float, float]:
+        """Return the direction to draw, ``passed_s`` after the last call, s."""
+        share = 1.0 - math.exp(-max(0.0, passed_s) / _SETTLES_S)
+        yaw, pitch = (
+            wanted if abs(wanted - drawn) < _CLOSE else drawn + share * (wanted - drawn)
+            for wanted, drawn in zip(self._wanted, self._drawn, strict=True)
+        )
+        self._drawn = yaw, pitch
+        return math.remainder(yaw, math.tau), pitch
+
+
+LOOK_KEYS: Mapping[int, str] = {
+    pygame.K_F2: "look_left", pygame.K_F3: "look_right", pygame.K_F4: "look_up",
+    pygame.K_F5: "look_down", pygame.K_F6: AHEAD,
+}  # fmt: skip
+"""The keys that move the direction of looking, with their commands."""
+
+
+def look_keys(look: Look) -> dict[int, Callable[[], None]]:
+    """Return what each of :data:`KEYS` does with ``look``."""
+    return {key: partial(look.order, command) for key, command in LOOK_KEYS.items()}
+
+
+# The seek bar below a recording.
+
+DONE: Colour = (90, 200, 250)
+REST: Colour = (70, 82, 96)
+_BAR_BACK: Colour = (12, 16, 22)
+HEIGHT = 44
+_MARGIN = 16
+
+
+@dataclass(frozen=True)
+class SeekBar:
+    """A seek bar from ``first`` to ``end``, simulated ns."""
+
+    first: int
+    end: int
+
+    def line(self, size: tuple[int, int]) -> pygame.Rect:
+        """Return the rectangle of the bar on a surface of the given size."""
+        width, height = size
+        return pygame.Rect(_MARGIN, height - HEIGHT + 8, max(1, width - 2 * _MARGIN), 6)
+
+    def holds(self, size: tuple[int, int], at: tuple[int, int]) -> bool:
+        """Return whether a click at ``at`` is on the bar or at most some pixels beside it."""
+        return self.line(size).inflate(2 * _MARGIN, 14).collidepoint(at)
+
+    def ns(self, size: tuple[int, int], x: int) -> int:
+        """Return the time at the pixel column ``x``, limited to the times of the bar."""
+        line = self.line(size)
+        share = min(1.0, max(0.0, (x - line.left) / line.width))
+        return self.first + round(share * (self.end - self.first))
+
+    def x(self, size: tuple[int, int], ns: int) -> int:
+        """Return the pixel column of the time ``ns``."""
+        line = self.line(size)
+        share = (ns - self.first) / max(1, self.end - self.first)
+        return line.left + round(share * line.width)
+
+    def draw(self, surface: pygame.Surface, ns: int, says: str) -> None:
+        size = surface.get_size()
+        line, x = self.line(size), self.x(size, ns)
+        surface.fill(_BAR_BACK, pygame.Rect(0, size[1] - HEIGHT, size[0], HEIGHT))
+        surface.fill(REST, line)
+        surface.fill(DONE, pygame.Rect(line.left, line.top, x - line.left, line.height))
+        pygame.draw.circle(surface, INK, (x, line.centery), 7)
+        write(surface, says, (_MARGIN, size[1] - 13), 20, INK)

@@ -1,0 +1,255 @@
+"""The addresses that viewers connect to, and the web pages that may watch a run.
+
+All are checked before the simulation starts.
+
+A browser names the site of a page in the header ``Origin``. Without the check of origins, any page
+that is open in a browser of this machine could connect to the run and send the run's data anywhere.
+The check works for browsers only, because other programs can send any origin, or none.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import ipaddress
+import secrets
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from http.client import HTTPException, parse_headers
+from urllib.parse import urlsplit
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.extras import extra
+from rtsim.core.net.hosts import LOOPBACK, known_host
+
+FOXGLOVE = "127.0.0.1:8765"
+INSTALL = "pip install 'rtsim[foxglove]'"
+UNENCRYPTED = "--foxglove-unencrypted"
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT``, ``PORT`` or ``[IPV6]:PORT``.
+
+    The default host is the loopback address.
+    """
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ScenarioError(
+            f"--foxglove {text!r} is not an address; write HOST:PORT, such as {FOXGLOVE}, or "
+            "leave it out and write the scenario before --foxglove"
+        )
+    return known_host(host.strip("[]")) or LOOPBACK, int(port)
+
+
+def check_exposure(text: str, unencrypted: bool) -> None:
+    """Raise an error for an address that other machines can reach, unless ``unencrypted`` is true.
+
+    The protocol of the viewer has neither keys nor encryption.
+    """
+    host, _ = read_address(text)
+    found: list[str] = []
+    with suppress(OSError, UnicodeError):  # listen() reports an unknown host name
+        found = [str(row[4][0]) for row in socket.getaddrinfo(host, None)]
+    if not unencrypted and not all(map(_is_loopback, found)):
+        raise _exposure_error(text)
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+def _exposure_error(text: str) -> ScenarioError:
+    _, port = read_address(text)
+    return ScenarioError(
+        f"--foxglove {text} would serve other machines without encryption or keys. Leave HOST "
+        f"out, type on the viewer's machine: ssh -N -L {port}:127.0.0.1:{port} "
+        f"{socket.gethostname()}, and connect Foxglove to ws://localhost:{port}. In a network "
+        f"that you trust, add {UNENCRYPTED}"
+    )
+
+
+def check_foxglove(text: str, unencrypted: bool = False) -> None:
+    """Check that the address is valid and that the packages are installed, without importing."""
+    check_exposure(text, unencrypted)
+    for module, package in (("foxglove", "foxglove-sdk"), ("websockets", "websockets")):
+        if importlib.util.find_spec(module) is None:
+            raise ScenarioError(f"--foxglove needs the package {package}; type: {INSTALL}")
+
+
+def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> socket.socket:
+    """Return a socket that listens at ``text``; raises :class:`ScenarioError` with the reason."""
+    host, port = read_address(text.removeprefix("tcp://"))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    end = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        end.bind((host, port))
+        if not unencrypted and not _is_loopback(str(end.getsockname()[0])):
+            raise _exposure_error(text)
+        end.listen(16)
+    except ScenarioError:
+        end.close()
+        raise
+    except (OSError, UnicodeError) as error:
+        end.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ScenarioError(
+            f"cannot serve {option} at {text}: {reason}; if another program uses this address, "
+            "end that program" + (", or give another HOST:PORT" if option == "--foxglove" else "")
+        ) from None
+    return end
+
+
+def check_free(endpoint: str) -> None:
+    """Raise an error if the address ``tcp://HOST:PORT`` for PlotJuggler is in use."""
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, int(port)))
+        except OSError as error:
+            raise ScenarioError(
+                f"--plotjuggler cannot serve at {endpoint} ({error.strerror}): another run with "
+                "--plotjuggler or another program uses this port; end that program, or leave "
+                "--plotjuggler out"
+            ) from None
+
+
+# The origins of web pages.
+
+ORIGIN_OPTION = "--foxglove-origin"
+KNOWN = ("https://app.foxglove.dev", "file://")
+"""The origins of Foxglove in a browser and of the Foxglove desktop program."""
+LONGEST_HEAD = 1 << 14
+
+
+def read_origins(given: Iterable[str]) -> tuple[str, ...]:
+    """Return origins as browsers write them: scheme and host, in lower case."""
+    out = []
+    for text in given:
+        parts = urlsplit(text.rstrip("/"))
+        if not parts.scheme or not parts.netloc or parts.path or parts.query:
+            raise ScenarioError(
+                f"{ORIGIN_OPTION} {text!r} is not an origin; write https://HOST or https://HOST:PORT"
+            )
+        out.append(f"{parts.scheme}://{parts.netloc}".lower())
+    return tuple(out)
+
+
+class OriginCheck:
+    """Accepts or refuses the request that opens a connection.
+
+    ``more`` lists the allowed origins besides :data:`KNOWN` and this machine.
+    """
+
+    def __init__(self, more: Iterable[str] = ()) -> None:
+        self._may = {*KNOWN, *read_origins(more)}
+
+    def is_complete(self, said: bytes | bytearray) -> bool:
+        """Return whether the head of the request is complete or too long."""
+        return said.find(b"\r\n\r\n") >= 0 or len(said) > LONGEST_HEAD
+
+    def objection(self, said: bytes | bytearray) -> str:
+        """Return why the request is refused, or an empty text if it is accepted."""
+        head, end, _ = bytes(said).partition(b"\r\n\r\n")
+        if not end:
+            return f"the head of the request is longer than {LONGEST_HEAD} bytes"
+        _, _, lines = head.partition(b"\r\n")
+        try:
+            origins = parse_headers(io.BytesIO(lines + b"\r\n\r\n")).get_all("Origin") or []
+        except (HTTPException, ValueError) as error:
+            return f"the request cannot be read ({error})"
+        foreign = [origin for origin in origins if not self._is_known(origin.strip().lower())]
+        if not foreign:
+            return ""
+        return (
+            f"a page of {foreign[0][:200]} may not watch this run; to allow it, start the run "
+            f"with {ORIGIN_OPTION} ORIGIN"
+        )
+
+    def _is_known(self, origin: str) -> bool:
+        if origin in self._may:
+            return True
+        try:
+            parts = urlsplit(origin)
+            host = parts.hostname or ""
+        except ValueError:
+            return False
+        return parts.scheme in ("http", "https") and _is_this_machine(host)
+
+
+def refusal(why: str) -> bytes:
+    """Return the HTTP answer that refuses a connection with the reason ``why``."""
+    text = f"rtsim: {why}\n".encode("ascii", "replace")
+    head = (
+        "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+        f"Content-Length: {len(text)}\r\n\r\n"
+    )
+    return head.encode() + text
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+# The address of the page of ``--web``: a port of this machine, and a token nobody can guess.
+
+PAGE_OPTION = "--web"
+HOST = "127.0.0.1"
+PORT = 8760
+"""The usual port; if another program uses it, a free port is chosen."""
+_TOKEN_BYTES = 16
+
+
+@dataclass(frozen=True)
+class PageAddress:
+    """The address of a page on this machine; who knows ``token`` may open it."""
+
+    port: int
+    token: str
+
+    @classmethod
+    def of(cls, listener: socket.socket) -> PageAddress:
+        """Return the address of a page at ``listener``, with a new token of 128 random bits."""
+        return cls(int(listener.getsockname()[1]), secrets.token_urlsafe(_TOKEN_BYTES))
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}/{self.token}/"
+
+    def lines(self) -> list[str]:
+        """Return what a user types here, and on another machine."""
+        forward = f"ssh -L {self.port}:{HOST}:{self.port} {socket.gethostname()}"
+        return [
+            f"web page: {self.url}",
+            f"from another machine: {forward}, then open the same address there",
+        ]
+
+
+def check_installed() -> None:
+    """Raise :class:`ScenarioError` if the packages of the page are not installed."""
+    extra("viser", "web", PAGE_OPTION)
+
+
+def open_port(port: int | None) -> socket.socket:
+    """Return a socket that listens at ``port`` of this machine; ``None`` asks for :data:`PORT`.
+
+    If :data:`PORT` is in use, a free port is chosen.  A port that the user gave is not replaced:
+    raises :class:`ScenarioError` if it is in use.
+    """
+    if port is not None:
+        return listen(f"{HOST}:{port}", PAGE_OPTION)
+    try:
+        return listen(f"{HOST}:{PORT}", PAGE_OPTION)
+    except ScenarioError:
+        end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        end.bind((HOST, 0))
+        end.listen()
+        return end

@@ -1,1 +1,0 @@
-"""FlightGear as the outside window of a run: positions and attitudes by its native protocol."""

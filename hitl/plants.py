@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
+from rtsim.record.recorders import MemoryRecorder
 
 from hitl.building.build import PLAIN
 from hitl.controllers.sil import CASES, SilController
@@ -17,7 +18,6 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.reading import Given, gather
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.result import RunResult

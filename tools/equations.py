@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import Model, Scenario, simulate
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import TrackData
 from tools.bench.constraint_problems import BRIDGE, PENDULUM
 

@@ -22,6 +22,7 @@ from matplotlib import pyplot as plt
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
+from rtsim.record.recorders import MemoryRecorder
 
 from hitl.cli.starting import write_starter
 from hitl.contexts import Reported, back_to_back, pitl
@@ -32,7 +33,6 @@ from rtsim.equations.delayed_values import ORDER
 from rtsim.equations.history import History
 from rtsim.equations.sparsity import probed
 from rtsim.models.f16.scenario import scenario
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of

@@ -7,6 +7,8 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from rtsim.record.recorders import MemoryRecorder
+
 from hitl.comparison.both import Observer
 from hitl.comparison.driving import fresh
 from hitl.comparison.execution import on_board
@@ -17,7 +19,6 @@ from rtsim.core.errors import OverrunError, RtsimError, ScenarioError, UnknownNa
 from rtsim.core.tag import Duration, to_ns
 from rtsim.engine.trace import INSERTED
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.replay import fed_external_inputs

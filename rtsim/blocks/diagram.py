@@ -23,7 +23,7 @@ from rtsim.blocks.wiring import Place, WiredBlocks, WireEnd
 from rtsim.core.errors import ScenarioError
 from rtsim.core.graph import Edge, Graph, Group, Node
 from rtsim.equations.model import Model
-from rtsim.record.drawing import Drawing
+from rtsim.record.reports.drawing import Drawing
 
 
 class Diagram(WiredBlocks):

@@ -12,8 +12,8 @@ from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.options import option, parse_settings, scenario_names
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.errors import RecordingError, ScenarioError
-from rtsim.record.atomic_write import write_whole
-from rtsim.record.drawing import Drawing, check_suffix
+from rtsim.record.output_files import write_whole
+from rtsim.record.reports.drawing import Drawing, check_suffix
 
 if TYPE_CHECKING:
     from rtsim.linear.report import LinearReport
@@ -65,7 +65,7 @@ def _drawing(scenario: str, settings: tuple[str, ...]) -> Drawing:
 
         return load_scenario(scenario, parse_settings(settings)).draw()
     from rtsim.record.reading import Recording
-    from rtsim.record.set_up import drawn
+    from rtsim.record.reports.drawing import drawn
 
     if settings:
         raise ScenarioError(f"--set: {scenario} is a recording, whose values are fixed")

@@ -16,7 +16,7 @@ from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import to_ns
-from rtsim.record.ending import CUT_OFF
+from rtsim.record.events import CUT_OFF
 from rtsim.record.reading import Recording
 from rtsim.runs.diverging import Verdict
 from rtsim.runs.diverging import diverge as find

@@ -16,12 +16,11 @@ from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S, to_ns
-from rtsim.record.atomic_write import write_whole
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
-from rtsim.record.pairing import what_both_have
+from rtsim.record.output_files import write_whole
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import tolerance_of
+from rtsim.record.verdict import tolerance_of, what_both_have
 
 _path = click.Path(path_type=Path)
 _MICROSTEP = (
@@ -172,14 +171,14 @@ def _write_results(
 ) -> None:
     """Write the page and the JUnit file, if they are asked for, before the verdict is printed."""
     if html is not None:
-        from rtsim.record.comparison_page import comparison_page
+        from rtsim.record.reports.comparison_pages import comparison_page
 
         line = ProgressLine(str(html), enabled=sys.stderr.isatty() and not quiet)
         with closing(line):
             written = comparison_page(verdict, *both, line.say)
         _write(html, written, "--html")
     if junit is not None:
-        from rtsim.record.comparison_junit import comparison_junit
+        from rtsim.record.reports.junit import comparison_junit
 
         a, b = (Path(one.source).name for one in both)
         _write(junit, comparison_junit(verdict, f"{a} and {b}"), "--junit")
@@ -325,21 +324,21 @@ def _report_of(
 ) -> dict[str, Any]:
     """Write the page of one recording; return the averages of its discrete-event outputs."""
     from rtsim.models.piloting.pages import task_section
-    from rtsim.record import outputs
-    from rtsim.record.report import write_report
+    from rtsim.record import measured
+    from rtsim.record.reports.run_page import write_report
 
     recorded, after_ns = recordings[0], to_ns(after, "--after")
-    outputs.check_after(recorded, after_ns)
+    measured.check_after(recorded, after_ns)
     task = task_section(recorded)
     write_report(recorded, target, line.say, after, () if task is None else (task,))
-    return outputs.as_json(recorded, after_ns)
+    return measured.as_json(recorded, after_ns)
 
 
 def _overlay_of(
     recordings: list[Recording], target: Path, line: ProgressLine, after: str
 ) -> dict[str, Any]:
     """Write the page of several recordings; return their files."""
-    from rtsim.record.overlay_page import write_overlay
+    from rtsim.record.reports.comparison_pages import write_overlay
 
     if to_ns(after, "--after"):
         raise ScenarioError("--after is for one recording; leave it out, or give one recording")

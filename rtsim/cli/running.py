@@ -19,9 +19,9 @@ from rtsim.core.errors import ScenarioError
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.executive import StatePublisher
 from rtsim.equations.compiling import CHECKED, announced
-from rtsim.record.claim import PathTaken
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import Recorder
+from rtsim.record.output_files import PathTaken
+from rtsim.record.recorders import Recorder
 from rtsim.runs.request import Connections, Output, RunRequest, compilation_of
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run

@@ -35,16 +35,14 @@ from rtsim.pilot.processes import Window
 from rtsim.runs.pace import Pace
 from rtsim.runs.request import Connections
 from rtsim.scenario.scenario import Scenario
+from rtsim.studies.campaign import Pool
 from rtsim.studies.designs import MonteCarlo, Search
 from rtsim.studies.folder import Folder
-from rtsim.studies.pools import Pool
-from rtsim.studies.progress import Speed, text_of
+from rtsim.studies.progress import Speed, Tally, text_of
 from rtsim.studies.running import Repeated, begin, carry_out, recorded
-from rtsim.studies.summary import Summary, summarise
-from rtsim.studies.tally import Tally
+from rtsim.studies.summary import Summary, command, shown, summarise, worst_case
 from rtsim.studies.texts import runs_of
 from rtsim.studies.workers import Where
-from rtsim.studies.worst_case import command, shown, worst_case
 from rtsim.timing.policy import parse_policy
 from rtsim.timing.scheduling import SchedulingRequest
 
@@ -552,7 +550,7 @@ def _shown(folder: Folder, strict: bool, as_json: bool, of: str | None, digest: 
     indices: Any = None
     pairs: Any = {}
     if of is not None:
-        from rtsim.studies.indices import interactions, sensitivity
+        from rtsim.studies.summary import interactions, sensitivity
 
         indices, pairs = sensitivity(folder, of), interactions(folder, of)
     status, why = _status(summary, folder.path, strict)

@@ -20,8 +20,7 @@ from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.faults.schedule import Schedule
 from rtsim.engine.system import System
 from rtsim.gateway.web.launching import page_line
-from rtsim.record.event import Event
-from rtsim.record.fault_marks import notes
+from rtsim.record.events import Event, notes
 from rtsim.runs.result import RunResult
 from rtsim.scenario.scenario import Scenario
 

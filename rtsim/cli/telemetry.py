@@ -17,7 +17,7 @@ from rtsim.gateway.addresses import (
     read_origins,
 )
 from rtsim.gateway.addresses import ORIGIN_OPTION as OPTION
-from rtsim.record.default_views import views_of
+from rtsim.record.views import views_of
 from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration, Period
-from rtsim.record import notebook
+from rtsim.record import markup
 
 # Linear systems of other packages, which are recognised by their attributes.
 
@@ -108,10 +108,10 @@ def shown_system(
     """
     seen = [[f"{value:.6g}", frequency, damping] for value, frequency, damping in poles]
     head = ("pole", "frequency [rad/s]", "damping")
-    out = notebook.shown(name, facts, head, seen)
+    out = markup.shown(name, facts, head, seen)
     if len(columns) > _MOST_COLUMNS:
         return out
-    return out + notebook.shown("", {}, ["", *columns], _rows(matrix, rows))
+    return out + markup.shown("", {}, ["", *columns], _rows(matrix, rows))
 
 
 def _rows(matrix: NDArray[np.float64], names: Sequence[str]) -> Iterator[list[object]]:

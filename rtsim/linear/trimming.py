@@ -25,7 +25,7 @@ from rtsim.linear.points import (
     system_at,
 )
 from rtsim.linear.state_space import Matrix
-from rtsim.record import notebook
+from rtsim.record import markup
 from rtsim.scenario.scenario import Scenario
 
 # The equations of a trim: rates of states and values of outputs, as functions of free values.
@@ -424,7 +424,7 @@ class Trim:
             "model": self.model, "residual": self.residual, "condition": self.condition,
             "unique": "yes" if self.unique else "no", "at bounds": ", ".join(self.at_bounds),
         }  # fmt: skip
-        return notebook.shown("Trim", facts, ("free value", "found"), self.free.items())
+        return markup.shown("Trim", facts, ("free value", "found"), self.free.items())
 
     def __str__(self) -> str:
         lines = [f"{self.model}: residual {self.residual:.2g}, condition {self.condition:.3g}"]

@@ -14,7 +14,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.equations.compiling import Compilation
-from rtsim.record.reused import Begin, RunRecorder, TrackPool
+from rtsim.record.recorders import Begin, RunRecorder, TrackPool
 from rtsim.runs.request import Output
 from rtsim.runs.reset_runs import Order, ResetRuns, Values, finished
 from rtsim.runs.result import RunResult

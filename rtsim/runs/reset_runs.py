@@ -16,8 +16,8 @@ from rtsim.engine.executive import Executive
 from rtsim.engine.system import InitialValue, System
 from rtsim.engine.trace import Trace
 from rtsim.equations.compiling import Compilation
-from rtsim.record.ending import RunEnding
-from rtsim.record.reused import Begin, RunRecorder, TrackPool
+from rtsim.record.events import RunEnding
+from rtsim.record.recorders import Begin, RunRecorder, TrackPool
 from rtsim.runs.first_values import FirstValues
 from rtsim.runs.request import RunRequest
 from rtsim.runs.result import RunResult

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from rtsim.record.recorders import MemoryRecorder
 from semantics_parts import INTEGRATOR, copy_input, law_of
 
 from rtsim.components.latency import Duplicate, Gamma, Loss, Reorder, SerialLine, Uniform
@@ -23,7 +24,6 @@ from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.engine.checkpoint.kept import Files
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.models.ball import BALL
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -7,9 +7,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rtsim.record.recorders import MemoryRecorder
+
 from rtsim import Delayed, Model, Scenario, Signals, simulate
 from rtsim.core.signals import Vector
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.solve import Solver
 

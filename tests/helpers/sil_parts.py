@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 
 from hitl.building.build import PLAIN, Build, build
 from hitl.controllers.sil import SilController
@@ -18,9 +20,7 @@ from hitl.interface import Interface, load_interface
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
-from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

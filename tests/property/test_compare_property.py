@@ -9,10 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import compare, compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 
 LAYOUT = Signals(

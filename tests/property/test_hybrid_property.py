@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rtsim.record.recorders import MemoryRecorder, NullRecorder
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.engine.checkpoint.kept import Ring
@@ -17,7 +18,6 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL
-from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario

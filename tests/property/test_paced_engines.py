@@ -12,6 +12,8 @@ from engine_scenarios import GAIN, feedback, scenarios
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from lent_clock import Late, LentClock
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 
 from rtsim import PythonController, Scenario, Signals
 from rtsim.core.errors import RtsimError
@@ -20,8 +22,6 @@ from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.compiled.paced_frames import unpaceable
 from rtsim.engine.executive import Executive
 from rtsim.record import track as tracks
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.pace import Pace
 from rtsim.runs.simulation import simulate

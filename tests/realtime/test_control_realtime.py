@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.clock import Wake, WallClock, stopwatch
 from rtsim.core.tag import NS_PER_S
@@ -23,7 +24,6 @@ from rtsim.engine.commands.commands import from_json, read_command
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.gateway.client import Run, connect
 from rtsim.models import unstable
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.timing.certificate import Certificate

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 
 from hitl import pitl
 from hitl.controllers.board import BoardController
@@ -17,8 +19,6 @@ from hitl.controllers.board_link import ServedLink
 from hitl.firmware import firmware
 from hitl.interface import load_interface
 from rtsim.core.tag import Tag
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

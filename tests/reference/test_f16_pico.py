@@ -10,14 +10,14 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from test_f16_pitl import scenario
 
 from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
 from rtsim.components.controller import Controller
 from rtsim.models.f16.published import compare_with_nasa
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
 from rtsim.testing.determinism import trace_of

@@ -11,6 +11,8 @@ from functools import cache
 import numpy as np
 import pytest
 from f16_loop import amplification, growth
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from test_f16_c_law import TOLERANCES
 from test_f16_sil import FLOAT, LAW
 
@@ -19,8 +21,6 @@ from hitl.controllers.sil import SilController
 from rtsim.components.controller import Controller
 from rtsim.models.f16.controller import LAW_OUTPUTS
 from rtsim.models.f16.published import compare_with_nasa
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

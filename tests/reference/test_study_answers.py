@@ -18,11 +18,10 @@ from scipy import stats
 from rtsim.core.estimates import interval
 from rtsim.studies.designs import Design, MonteCarlo, Morris, Replications, Saltelli, Strata
 from rtsim.studies.folder import Folder
-from rtsim.studies.indices import interactions, sensitivity
 from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.running import start
 from rtsim.studies.study import Study
-from rtsim.studies.summary import summarise
+from rtsim.studies.summary import interactions, sensitivity, summarise
 
 Function = Callable[[dict[str, Any]], float]
 PI = math.pi
@@ -32,7 +31,7 @@ def computed(
     path: Path, design: Design, factors: dict[str, Any], function: Function, seed: int = 1
 ) -> Folder:
     """The folder of a study whose result ``y`` is ``function`` of the factors of each run."""
-    from rtsim.studies.rows import Row
+    from rtsim.studies.measures import Row
 
     study = Study(factors, design, {"y": "last:plant.x"}, ["y<=0"], seed=seed)
     plan = Plan.of(study, "unstable")

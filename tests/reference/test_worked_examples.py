@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.blocks import Diagram, Integrator, PeriodicSampler, Waveform, ZeroOrderHold
 from rtsim.core.signals import Signals, Vector
@@ -21,7 +22,6 @@ from rtsim.core.tag import Duration
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Model
 from rtsim.models import orbit
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -17,6 +17,7 @@ from back_to_back_parts import (
     from_step,
     write_law,
 )
+from rtsim.record.recorders import MemoryRecorder
 from sil_parts import children, nothing_left
 
 from hitl.building.build import Build, build
@@ -31,7 +32,6 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

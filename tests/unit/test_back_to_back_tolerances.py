@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 
 from hitl.comparison.tolerances import (
     DOUBLE,
@@ -24,7 +25,6 @@ from hitl.comparison.tolerances import (
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import compare
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.verdict import EXACT, Tolerance
 
 LOOSE, TIGHT = Tolerance(1.0, 0.0), Tolerance(1e-6, 0.0)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from block_parts import crossed, flown
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.blocks import (
     Constant,
@@ -43,7 +44,6 @@ from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.addresses import TICK
 from rtsim.equations.compiling import compile_function
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from block_parts import flown
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.blocks import (
     Constant,
@@ -20,7 +21,6 @@ from rtsim.blocks import (
 )
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Model
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from emulated_board_parts import need, with_simavr
 from protocol_parts import f16
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
 from hitl.firmware import firmware
 from rtsim.components.controller import Controller
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

@@ -10,6 +10,8 @@ import pytest
 from frame_parts import frame_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.components.can_bus import (
     CanBus,
@@ -31,8 +33,6 @@ from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.linear import open_loop
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun

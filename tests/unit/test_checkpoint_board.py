@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from protocol_parts import f16
+from rtsim.record.recorders import MemoryRecorder
 from test_board_flight import image, scenario_with
 
 from hitl.controllers.board import BoardController
@@ -14,7 +15,6 @@ from rtsim.core.errors import CheckpointError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
 

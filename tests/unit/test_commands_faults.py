@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from command_parts import Flown, Told
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Files, Ring
@@ -14,7 +15,6 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.inbox import NEXT_TAG
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

@@ -12,13 +12,13 @@ from command_parts import Flown, Told
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from random_command_parts import WRONG, right, scenario
+from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.past import CheckpointHistory
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.commands import KINDS, CommandError
 from rtsim.models import unstable
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario

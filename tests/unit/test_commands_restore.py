@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_parts import Flown, Told
+from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Tag
@@ -15,7 +16,6 @@ from rtsim.engine.checkpoint.kept import Files, Ring
 from rtsim.engine.checkpoint.past import CheckpointHistory
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.models import unstable
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario

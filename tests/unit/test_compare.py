@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison, SignalResult, compare, compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 
 STATE = Signals(

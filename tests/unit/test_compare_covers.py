@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 from test_cli import data, rtsim
 
 from rtsim.cli.recordings import tolerances
@@ -14,7 +15,6 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import Comparison, compare
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import SignalResult, Tolerance
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signals
 from rtsim.record.comparison import ComparedRows, Comparison, compare
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 
 MS = 1_000_000

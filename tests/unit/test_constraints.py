@@ -11,6 +11,7 @@ import pytest
 from checkpoint_parts import rest
 from constraint_parts import TANK, last, pipe, scenario_of
 from engine_parts import check_equal
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import Guard, Model, Scenario, Signals, simulate
 from rtsim.core.errors import ModelError
@@ -20,7 +21,6 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import bind
 from rtsim.record.comparison import compare
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
 from rtsim.solve import RK4

@@ -20,6 +20,7 @@ from diverge_parts import (
     sensed,
     shaken,
 )
+from rtsim.record.replay_comparison import compare_exact
 from semantics_parts import INTEGRATOR, MS, law_of
 
 from rtsim.components.latency import Fixed, Loss
@@ -27,7 +28,6 @@ from rtsim.core.errors import CheckpointError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.runs.diverging import diverge, finder
 from rtsim.runs.diverging.repeating import RecordedRun

@@ -11,6 +11,7 @@ import pytest
 from command_parts import Told
 from fault_parts import ramp
 from pacing_parts import LaterClock
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.clock import Clock, VirtualClock
 from rtsim.core.raised import ENDING, Interrupted
@@ -22,7 +23,6 @@ from rtsim.engine.commands.commands import read_command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.executive import RECORDING_LOST, Executive
 from rtsim.equations.model import Model
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock

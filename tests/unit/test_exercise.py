@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from back_to_back_parts import passing
+from rtsim.record.recorders import MemoryRecorder
 
 from hitl.comparison.conditions import LoopRun
 from hitl.comparison.exercise import Effects, Exercise, FlightCoverage
@@ -18,7 +19,6 @@ from rtsim.components.controller import PythonController
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.engine.trace import request_topic
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import SignalResult
 

@@ -11,6 +11,8 @@ from fault_parts import count, in_words, ramp, reader, told
 from faulty_line_parts import BYTE, HZ, EchoBoard, Line, Wired
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 
 from hitl.boards.contract import BoardError
 from hitl.testing import check_link
@@ -18,8 +20,6 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.present import Present
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

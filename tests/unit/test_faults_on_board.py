@@ -10,12 +10,12 @@ import pytest
 from emulated_board_parts import need
 from fault_parts import in_words, told
 from protocol_parts import f16
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 
 from hitl.controllers.board import BoardController
 from hitl.firmware import firmware
 from rtsim.core.clock import Clock
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_parts import check_equal
+from rtsim.record.recorders import MemoryRecorder
 from scipy.linalg import expm
 
 from rtsim.core.errors import ZenoError
@@ -15,7 +16,6 @@ from rtsim.core.tag import Duration
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.model import Guard, Model
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario

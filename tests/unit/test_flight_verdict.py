@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 
 from hitl.boards.paced_line import Timing
 from hitl.comparison.execution import HOST, MODELLED, TARGET
@@ -18,7 +19,6 @@ from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import SignalResult, Tolerance
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from frame_parts import frame_files
+from rtsim.record.replay_comparison import compare_exact
 
 from hitl.buses import FrameController, FrameInput, open_frame_link
 from hitl.buses.external import MOST_KEPT, ReadAhead
@@ -21,7 +22,6 @@ from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 from gateway_parts import live
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.cli.main import main
 from rtsim.core.clock import stopwatch
@@ -24,7 +25,6 @@ from rtsim.gateway.client import NEXT_TAG, VERSION, ControlError, connect
 from rtsim.gateway.loop import Gateway
 from rtsim.models import unstable
 from rtsim.record.comparison import compare, compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import Progress, simulate

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signal, Signals, Vector
@@ -16,7 +17,6 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.delays import Delayed
 from rtsim.equations.model import Guard, Model, Timer
 from rtsim.models.ball import BALL
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario

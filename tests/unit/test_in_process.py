@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 
 import hitl
 from hitl.building.build import build
@@ -18,7 +19,6 @@ from hitl.controllers.sil import SilController
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError, UnknownName
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

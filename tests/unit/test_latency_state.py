@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 
 from rtsim import Model, PythonController, Scenario, Signals, simulate
 from rtsim.components.latency import Duplicate, LatencyModel, Loss
@@ -17,8 +19,6 @@ from rtsim.components.latency_state import remembers_nothing
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ModelError, UnknownName
@@ -17,7 +18,6 @@ from rtsim.equations.compiling import compiled
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model
 from rtsim.record.comparison import compare
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import RunResult, simulate

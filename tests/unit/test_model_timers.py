@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_parts import check_equal
+from rtsim.record.recorders import MemoryRecorder
 from semantics_parts import MS
 
 from rtsim.core.errors import ModelError
@@ -17,7 +18,6 @@ from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.model import Model, Timer
 from rtsim.record.comparison import compare
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

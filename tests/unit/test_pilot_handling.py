@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pilot_parts import Script, flight
+from rtsim.record.replay_comparison import compare_exact
 from scipy.optimize import least_squares
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Vector
 from rtsim.linear import margins, open_loop
-from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pilot_parts import flight, watched
+from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals
@@ -25,7 +26,6 @@ from rtsim.pilot import shared
 from rtsim.pilot.loop import FADE_NS, SAFE_NS, Cockpit, SharedStick
 from rtsim.pilot.sequence import Reader, Shape, Writer
 from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK
-from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pilot_parts import flight
+from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.cli.run_options import RunOptions, Wanted
 from rtsim.cli.running import run_segments
@@ -21,10 +22,9 @@ from rtsim.pilot import shared
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.shared import ANSWER, FREE_NS, MOST_ORDERS
 from rtsim.pilot.viewer.state import RunState, Telling
-from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
-from rtsim.record.pairing import what_both_have
 from rtsim.record.reading import Recording
+from rtsim.record.verdict import what_both_have
 from rtsim.runs.pace import Pace
 from rtsim.runs.replay import rerun
 from rtsim.runs.request import Connections, Output, Progress, RunRequest

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import Guard, Model, Scenario, Signal, Signals, compiled, simulate
 from rtsim.core.errors import ModelError
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import compile_function
 from rtsim.equations.other_math import like_compiled_code
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 
 

@@ -21,20 +21,19 @@ from mcap.records import Channel, Chunk, Header, Metadata
 from mcap.writer import MCAP0_MAGIC
 from numpy.typing import NDArray
 from record_samples import fly, ticking
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.cli.export import message_rows
 from rtsim.cli.main import main
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
-from rtsim.record import chunks, reading, stored, temporary
-from rtsim.record.chunks import HEAD, MessageBlock, runs
+from rtsim.record import chunks, reading, replay_comparison
+from rtsim.record.chunks import HEAD, MessageBlock, StoredWords, runs
 from rtsim.record.comparison import compare
-from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.schema import HEADER, sealed
-from rtsim.record.stored import StoredWords
 from rtsim.record.verdict import EXACT, ComparedSignal, Tolerance
 
 
@@ -57,8 +56,8 @@ def treat_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "SMALL", 1 << 10)
     monkeypatch.setattr(chunks, "MOST_CACHED", 1 << 10)
     monkeypatch.setattr(chunks, "DENSEST", 1 << 20)
-    monkeypatch.setattr(stored, "TOGETHER", 3 * 8 * 300)
-    monkeypatch.setattr(stored, "PIECE", 1 << 12)
+    monkeypatch.setattr(chunks, "TOGETHER", 3 * 8 * 300)
+    monkeypatch.setattr(chunks, "PIECE", 1 << 12)
 
 
 @pytest.fixture
@@ -191,8 +190,8 @@ def test_a_long_flight_is_replayed_beside_itself(
     treat_as_large(monkeypatch)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    recorder = temporary.recorder_for_again(Recording.open(path))
-    assert isinstance(recorder, temporary.SpareRecorder)
+    recorder = replay_comparison.recorder_for_again(Recording.open(path))
+    assert isinstance(recorder, replay_comparison.SpareRecorder)
     recorder.close()
     del recorder
     done = CliRunner().invoke(main, ["replay", str(path)])
@@ -206,7 +205,7 @@ def test_what_cannot_be_recorded_beside_it_is_no_difference(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    recorder = temporary.SpareRecorder()
+    recorder = replay_comparison.SpareRecorder()
     recorder.failed = "No space left on device (errno 28)"
     with pytest.raises(RecordingError, match=r"No space left.*set TMPDIR"):
         recorder.recording()
@@ -215,10 +214,10 @@ def test_what_cannot_be_recorded_beside_it_is_no_difference(
 MEASURED = """
 import resource, sys
 from pathlib import Path
-import rtsim.record.chunks as chunks, rtsim.record.stored as stored
+import rtsim.record.chunks as chunks, rtsim.record.chunks as stored
 from rtsim.record import reading
 from rtsim.record.comparison import compare
-from rtsim.record.exact import compare_exact
+from rtsim.record.replay_comparison import compare_exact
 for module in (chunks, reading):
     module.SMALL = 1 << 22
 stored.TOGETHER, stored.PIECE = 1 << 22, 1 << 20

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import CheckpointError
 from rtsim.core.signals import Signals
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.resume import fits, moment, nearest, started_again
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 from semantics_parts import INTEGRATOR, MS, U, X, add_one, copy_input, count, law_of, rows
 
 from rtsim.components.controller import PythonController
@@ -21,7 +22,6 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.engine.executive import Executive
 from rtsim.equations.model import Model
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from semantics_parts import INTEGRATOR, MS, U, add_one, count, law_of, rows
 
 from rtsim.components.controller import PythonController
@@ -17,8 +19,6 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.engine.executive import Executive
 from rtsim.equations.model import Model
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import changed_since, rerun
 from rtsim.runs.simulation import Pace, simulate

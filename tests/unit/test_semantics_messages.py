@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 from semantics_parts import INTEGRATOR, MS, U, add_one, count, law_of, rows
 
 from rtsim.components.latency import Fixed
@@ -16,7 +17,6 @@ from rtsim.engine.executive import Executive
 from rtsim.models.unstable import UNSTABLE
 from rtsim.models.unstable import controller as unstable_controller
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rtsim.record.replay_comparison import compare_exact
 from sil_parts import FAULTS, built, flown, loop, nothing_left
 
 from hitl.building.build import Build
@@ -31,7 +32,6 @@ from rtsim.cli import main
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.runs.pace import Pace
 from rtsim.runs.request import RunRequest

@@ -15,18 +15,18 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 from mcap.writer import Writer
+from rtsim.record.output_files import MAGIC
 from study_commands import parsed, rtsim
 from study_samples import made_up, x_of
 
 from rtsim.core.errors import RecordingError, RtsimError
-from rtsim.record.claim import MAGIC
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.studies import Last, MonteCarlo, Study, resume, start, summarise
 from rtsim.studies import folder as folder_module
 from rtsim.studies.folder import Folder, StudyError, ranges, ranges_text
+from rtsim.studies.folder import read as read_part
 from rtsim.studies.plan import Plan
-from rtsim.studies.tables import read as read_part
 
 STUDY = Study(
     factors={"plant.x": (0.5, 1.0)},

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
+from rtsim.studies.designs.base import rate
 from rtsim.studies.measures import Measures
-from rtsim.studies.rates import rate
 from rtsim.studies.reductions import (
     FirstCrossing,
     IntegralSquaredError,

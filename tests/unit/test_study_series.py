@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import PythonController
 from rtsim.components.latency import Fixed
@@ -21,14 +22,12 @@ from rtsim.core.signals import Signals
 from rtsim.discrete import Agenda, Processes
 from rtsim.models.queues import scenario as queue
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record.memory_recorder import MemoryRecorder
-from rtsim.record.outputs import outputs
+from rtsim.record.measured import outputs
 from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.studies import Mean, Replications, Study, start, summarise
-from rtsim.studies.columns import Series
-from rtsim.studies.measures import Measures
+from rtsim.studies.measures import Measures, Series
 from rtsim.studies.reductions import (
     FirstCrossing,
     IntegralSquaredError,

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.core.errors import ScenarioError
 from rtsim.equations.earth import EARTH_RATE
@@ -25,8 +27,6 @@ from rtsim.gateway.addresses import listen
 from rtsim.gateway.client import ControlError, connect
 from rtsim.gateway.loop import Gateway
 from rtsim.models import unstable
-from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.timing.policy import parse_policy

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.blocks import Constant, Diagram, Gain, Integrator, LevelCrossing, Sampler
 from rtsim.core.errors import ZenoError
@@ -21,7 +22,6 @@ from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario

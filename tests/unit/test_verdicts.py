@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Kind, Signal, Signals
 from rtsim.core.tag import Tag
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import EXACT, ComparedSignal, SignalResult, Tolerance, short
 

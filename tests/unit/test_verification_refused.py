@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rtsim.record.recorders import MemoryRecorder
 from test_verification import decaying
 
 from rtsim.core.errors import ScenarioError, ShapeError
 from rtsim.core.signals import Signals, Vector
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import check_determinism, trace_of

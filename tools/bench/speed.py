@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
+from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.models.f16.scenario import scenario
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import TrackData
 from rtsim.runs.simulation import simulate
 from tools.bench.f16_c import FLAGS, NoCompiler

@@ -28,9 +28,8 @@ from rtsim.models.piloting.identification import (
     fit_pilot,
     unwrapped,
 )
-from rtsim.record.charts import COMMAND, RESPONSE, Chart, Line
+from rtsim.record.reports.charts import COMMAND, RESPONSE, Chart, Line, thin
 from rtsim.record.table import signal_table
-from rtsim.record.thinning import thin
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording

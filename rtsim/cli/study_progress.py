@@ -7,10 +7,9 @@ import sys
 from contextlib import suppress
 
 from rtsim.core.clock import stopwatch
+from rtsim.studies.campaign import Pool
 from rtsim.studies.folder import Folder
-from rtsim.studies.pools import Pool
-from rtsim.studies.progress import Speed, text_of
-from rtsim.studies.tally import Tally
+from rtsim.studies.progress import Speed, Tally, text_of
 
 _EVERY_NS = 500_000_000
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from rtsim.core.face import face
 
 if TYPE_CHECKING:
-    from rtsim.studies.copula import normals
     from rtsim.studies.designs import (
         DESIGNS,
         Antithetic,
@@ -28,8 +27,10 @@ if TYPE_CHECKING:
         Table,
         UnitDesign,
     )
+    from rtsim.studies.factors import normals
     from rtsim.studies.folder import Folder
     from rtsim.studies.indices import interactions, sensitivity
+    from rtsim.studies.interim_analysis import Stop
     from rtsim.studies.reductions import (
         REDUCTIONS,
         FirstCrossing,
@@ -48,12 +49,11 @@ if TYPE_CHECKING:
     from rtsim.studies.report.page import write_report
     from rtsim.studies.requirements import Requirement
     from rtsim.studies.running import repeat, resume, start
-    from rtsim.studies.stopping import Stop
     from rtsim.studies.study import Study
     from rtsim.studies.summary import summarise
 
 _HOMES = {
-    "rtsim.studies.copula": ("normals",),
+    "rtsim.studies.factors": ("normals",),
     "rtsim.studies.designs": (
         "DESIGNS", "Antithetic", "CommonRandomNumbers", "Design", "Grid", "LatinHypercube",
         "MonteCarlo", "Morris", "OneAtATime", "Points", "Replications", "Saltelli", "Search",
@@ -68,7 +68,7 @@ _HOMES = {
     "rtsim.studies.report.page": ("write_report",),
     "rtsim.studies.requirements": ("Requirement",),
     "rtsim.studies.running": ("repeat", "resume", "start"),
-    "rtsim.studies.stopping": ("Stop",),
+    "rtsim.studies.interim_analysis": ("Stop",),
     "rtsim.studies.study": ("Study",),
     "rtsim.studies.summary": ("summarise",),
 }  # fmt: skip

@@ -28,11 +28,9 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError, Undecided
 from rtsim.core.signals import Vector
 from rtsim.studies.designs.base import Integers
-from rtsim.studies.histories import POINTS
-from rtsim.studies.measures import margin_name
+from rtsim.studies.measures import POINTS, Row, margin_name
 from rtsim.studies.notebook import shown_study
 from rtsim.studies.plan import Ordered, Orders, Plan
-from rtsim.studies.rows import Row
 from rtsim.studies.sources import SourcesChanged
 from rtsim.studies.study import OWN_COLUMNS
 from rtsim.studies.tables import (

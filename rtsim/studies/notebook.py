@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.record import notebook
-from rtsim.studies.measures import margin_name
+from rtsim.studies.measures import STATES, margin_name
 from rtsim.studies.plan import Plan
-from rtsim.studies.rows import STATES
 
 
 def shown_study(path: Path, plan: Plan, columns: Mapping[str, NDArray[np.generic]]) -> str:

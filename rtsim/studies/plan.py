@@ -21,19 +21,16 @@ from rtsim.core.file_hash import file_hash
 from rtsim.core.version import __version__
 from rtsim.scenario.loading import file_of, find_maker, from_anywhere, known_scenarios, users_code
 from rtsim.scenario.trust import scenario_to_load
-from rtsim.studies.copula import Copula
 from rtsim.studies.designs import Design, Points, Space, design_of
 from rtsim.studies.designs.base import Integers
-from rtsim.studies.factors import Values, spread_of
-from rtsim.studies.histories import History, grid_of
-from rtsim.studies.measures import Measures, Result, margin_name
+from rtsim.studies.factors import Copula, Values, seed_of, spread_of
+from rtsim.studies.interim_analysis import Stop
+from rtsim.studies.measures import History, Measures, Result, grid_of, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of
 from rtsim.studies.requirements import Requirement
 from rtsim.studies.sources import SourcesChanged, digest_of, versions
-from rtsim.studies.stopping import Stop
 from rtsim.studies.study import Study
 from rtsim.studies.texts import Value
-from rtsim.studies.uniforms import seed_of
 
 FORMAT = 2
 BLOCK = 256

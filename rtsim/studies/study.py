@@ -8,14 +8,12 @@ from functools import cached_property
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import Duration
-from rtsim.studies.columns import Column
-from rtsim.studies.copula import Copula, Pairs
 from rtsim.studies.designs import Design, MonteCarlo, Space, design_of_text
-from rtsim.studies.factors import Spread, spread
-from rtsim.studies.measures import FromRecording, Result, margin_name
+from rtsim.studies.factors import Copula, Pairs, Spread, spread
+from rtsim.studies.interim_analysis import Stop
+from rtsim.studies.measures import Column, FromRecording, Result, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of_text
 from rtsim.studies.requirements import Requirement
-from rtsim.studies.stopping import Stop
 from rtsim.studies.texts import Value
 
 OWN_COLUMNS = (

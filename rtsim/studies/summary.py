@@ -12,10 +12,19 @@ from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.studies.designs.base import Columns, Marks
 from rtsim.studies.folder import Folder, ranges
-from rtsim.studies.looks import needed
-from rtsim.studies.measures import margin_name
+from rtsim.studies.interim_analysis import needed
+from rtsim.studies.measures import (
+    ERROR,
+    FAILED,
+    LOST,
+    NAN,
+    STATES,
+    TIMEOUT,
+    decided,
+    guard_of,
+    margin_name,
+)
 from rtsim.studies.plan import Plan
-from rtsim.studies.rows import ERROR, FAILED, LOST, NAN, STATES, TIMEOUT, decided, guard_of
 
 
 class Summary(Judged, dict[str, Any]):

@@ -10,9 +10,8 @@ import numpy as np
 
 from rtsim.core.signals import Vector
 from rtsim.studies.folder import Folder
-from rtsim.studies.measures import margin_name
+from rtsim.studies.measures import OK, Row, margin_name
 from rtsim.studies.plan import Ordered, Orders, Plan
-from rtsim.studies.rows import OK, Row
 from rtsim.studies.study import Study
 
 Values = Callable[[Ordered], Mapping[str, float]]

@@ -32,7 +32,7 @@ def computed(
     path: Path, design: Design, factors: dict[str, Any], function: Function, seed: int = 1
 ) -> Folder:
     """The folder of a study whose result ``y`` is ``function`` of the factors of each run."""
-    from rtsim.studies.rows import Row
+    from rtsim.studies.measures import Row
 
     study = Study(factors, design, {"y": "last:plant.x"}, ["y<=0"], seed=seed)
     plan = Plan.of(study, "unstable")

@@ -16,12 +16,11 @@ from study_commands import parsed, rtsim
 
 from rtsim.cli.main import main
 from rtsim.cli.study_progress import StudyLine
+from rtsim.studies.campaign import InProcess
 from rtsim.studies.folder import Folder
+from rtsim.studies.measures import Row
 from rtsim.studies.plan import Ordered
-from rtsim.studies.pools import InProcess
-from rtsim.studies.progress import text_of
-from rtsim.studies.rows import Row
-from rtsim.studies.tally import Tally
+from rtsim.studies.progress import Tally, text_of
 from rtsim.testing.commands import check_command
 
 FACTOR = ("--factor", "plant.x=range:0.5,0.9")

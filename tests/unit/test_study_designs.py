@@ -13,7 +13,6 @@ import pytest
 from scipy import stats
 
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.studies.copula import normals
 from rtsim.studies.designs import (
     DESIGNS,
     Antithetic,
@@ -33,8 +32,9 @@ from rtsim.studies.designs import (
     design_of,
     design_of_text,
 )
+from rtsim.studies.designs.base import rate
+from rtsim.studies.factors import normals
 from rtsim.studies.plan import Orders, Plan
-from rtsim.studies.rates import rate
 from rtsim.studies.reductions import Last
 from rtsim.studies.study import Study
 

@@ -22,9 +22,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs import MonteCarlo
 from rtsim.studies.folder import Folder
 from rtsim.studies.running import begin, resume, start
-from rtsim.studies.scratch import MARK, PREFIX, scratch
 from rtsim.studies.study import Study
-from rtsim.studies.workers import Where
+from rtsim.studies.workers import MARK, PREFIX, Where, scratch
 
 LIMITED = Study(design=MonteCarlo(3), results={"x": "last:plant.x"}, until=0.1, limit=2.0)
 

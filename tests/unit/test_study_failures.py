@@ -15,9 +15,9 @@ from rtsim.core.errors import Undecided
 from rtsim.core.outcome import Outcome
 from rtsim.studies import MaxAbs, MonteCarlo, Search, Study, Table, start, summarise
 from rtsim.studies.folder import Folder
-from rtsim.studies.keeping import chosen
+from rtsim.studies.progress import Tally
+from rtsim.studies.running import chosen
 from rtsim.studies.summary import Summary
-from rtsim.studies.tally import Tally
 
 
 def fall(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:

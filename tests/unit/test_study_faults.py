@@ -15,12 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 import rtsim.studies.cluster as cluster_module
-import rtsim.studies.nannies as nannies_module
+import rtsim.studies.workers as nannies_module
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.cluster import ClusterLost, DaskPool
-from rtsim.studies.nannies import Nannies
-from rtsim.studies.workers import Where
+from rtsim.studies.workers import Nannies, Where
 from tools.study_faults.__main__ import main as tool
 from tools.study_faults.faults import SIL, Fault, full_disk, table, wrong_run
 from tools.study_faults.flights import elsewhere, flights

@@ -17,7 +17,7 @@ from rtsim.record.file import FileRecorder
 from rtsim.scenario.trust import permitted
 from rtsim.studies import cluster as cluster_module
 from rtsim.studies import workers as workers_module
-from rtsim.studies.campaign import Campaign
+from rtsim.studies.campaign import Batch, Campaign, InProcess, Outcome
 from rtsim.studies.cluster import DaskPool
 from rtsim.studies.designs import (
     DESIGNS,
@@ -34,13 +34,12 @@ from rtsim.studies.designs import (
 )
 from rtsim.studies.designs.base import Columns
 from rtsim.studies.folder import Folder
+from rtsim.studies.measures import OK, Row
 from rtsim.studies.plan import Job, Ordered, Orders, Plan
-from rtsim.studies.pools import Batch, InProcess, Outcome
-from rtsim.studies.rows import OK, Row
+from rtsim.studies.progress import Tally
 from rtsim.studies.running import start
 from rtsim.studies.study import Study
 from rtsim.studies.summary import summarise
-from rtsim.studies.tally import Tally
 from rtsim.studies.workers import Where
 
 FOUR = Study(
@@ -297,7 +296,7 @@ def test_a_run_that_fails_before_its_first_row_leaves_no_recording(
         made.append(FileRecorder(*given, **named))
         return made[-1]  # type: ignore[no-any-return]
 
-    monkeypatch.setattr("rtsim.studies.keeping.FileRecorder", recorder)
+    monkeypatch.setattr("rtsim.studies.running.FileRecorder", recorder)
     Path("raising.py").write_text(RAISING)
     folder = start("raising.py", "out", workers=0)
     assert folder.table("state")["state"].to_pylist() == ["ok", "error"]

@@ -23,15 +23,15 @@ from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
+from rtsim.studies.cluster import received, sent
 from rtsim.studies.designs import MonteCarlo, Table
 from rtsim.studies.folder import Folder, StudyError
-from rtsim.studies.histories import POINTS, History, grid_of
+from rtsim.studies.measures import POINTS, History, grid_of
 from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Orders, Plan
 from rtsim.studies.reductions import Last
 from rtsim.studies.running import resume, start
 from rtsim.studies.study import Study
-from rtsim.studies.wire import received, sent
 
 SIGNALS = ("plant.x", "controller.force")
 STUDY = Study(

@@ -9,10 +9,9 @@ from study_commands import parsed, rtsim
 
 from rtsim.cli.study_progress import StudyLine
 from rtsim.studies.folder import Folder
+from rtsim.studies.measures import Row
 from rtsim.studies.plan import Ordered
-from rtsim.studies.progress import text_of
-from rtsim.studies.rows import Row
-from rtsim.studies.tally import Tally
+from rtsim.studies.progress import Tally, text_of
 
 pytestmark = pytest.mark.usefixtures("empty_project")
 

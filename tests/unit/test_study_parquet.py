@@ -14,8 +14,8 @@ import pytest
 
 from rtsim.studies.designs import Replications, Strata
 from rtsim.studies.folder import Folder, StudyError
+from rtsim.studies.measures import Row
 from rtsim.studies.plan import Orders, Plan
-from rtsim.studies.rows import Row
 from rtsim.studies.study import Study
 
 VALUES = [0.5, math.inf, math.nan, -1e300, 5e-324, 0.1, 2.0, 3.0]

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtsim.runs.prepared import Prepared
+from rtsim.studies.cluster import orders_of_text, received, sent, text_of_orders
 from rtsim.studies.designs import Replications, Table
+from rtsim.studies.measures import Row
 from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Orders, Plan
-from rtsim.studies.rows import Row
 from rtsim.studies.study import Study
 from rtsim.studies.texts import Value
-from rtsim.studies.wire import orders_of_text, received, sent, text_of_orders
 
 SCENARIO = """
 import math

@@ -31,8 +31,8 @@ from rtsim.studies.designs import (
 from rtsim.studies.folder import Folder
 from rtsim.studies.indices import sensitivity
 from rtsim.studies.plan import Ordered
+from rtsim.studies.report.numbers import Runs
 from rtsim.studies.report.page import render
-from rtsim.studies.report.runs import Runs
 from rtsim.studies.running import start
 from rtsim.studies.study import Study
 from rtsim.studies.summary import summarise

@@ -25,14 +25,12 @@ from rtsim.studies.designs import (
     Strata,
 )
 from rtsim.studies.plan import Ordered
+from rtsim.studies.progress import Tally
 from rtsim.studies.report import numbers
-from rtsim.studies.report.numbers import convergence, fans, quantiles_of
+from rtsim.studies.report.numbers import Runs, convergence, correlation, fans, quantiles_of, ranked
 from rtsim.studies.report.page import render
-from rtsim.studies.report.ranking import correlation, ranked
-from rtsim.studies.report.runs import Runs
 from rtsim.studies.study import Study
 from rtsim.studies.summary import quantiles, summarise
-from rtsim.studies.tally import Tally
 
 DESIGNS = (
     MonteCarlo(50),

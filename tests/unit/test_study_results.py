@@ -17,8 +17,8 @@ from rtsim.models.unstable import scenario as unstable
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
+from rtsim.studies.designs.base import rate
 from rtsim.studies.measures import Measures
-from rtsim.studies.rates import rate
 from rtsim.studies.reductions import (
     FirstCrossing,
     IntegralSquaredError,

@@ -20,7 +20,7 @@ from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.trust import permitted
-from rtsim.studies.campaign import Campaign
+from rtsim.studies.campaign import Campaign, InProcess
 from rtsim.studies.designs import (
     Antithetic,
     CommonRandomNumbers,
@@ -30,17 +30,15 @@ from rtsim.studies.designs import (
     Strata,
     Table,
 )
-from rtsim.studies.designs.effects import sobol_indices
+from rtsim.studies.designs.screening import sobol_indices
 from rtsim.studies.folder import Folder, StudyError
 from rtsim.studies.indices import sensitivity
-from rtsim.studies.keeping import chosen
 from rtsim.studies.plan import Orders, Plan, find_study
-from rtsim.studies.pools import InProcess
+from rtsim.studies.progress import Tally
 from rtsim.studies.reductions import Last, Max, MaxAbs
-from rtsim.studies.running import recorded, repeat, resume, start
+from rtsim.studies.running import chosen, recorded, repeat, resume, start
 from rtsim.studies.study import Study
 from rtsim.studies.summary import summarise
-from rtsim.studies.tally import Tally
 
 SCENARIO = """
 import math

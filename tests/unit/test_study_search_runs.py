@@ -14,20 +14,17 @@ from study_commands import parsed, rtsim
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
-from rtsim.studies.campaign import Campaign
+from rtsim.studies.campaign import Batch, Campaign, InProcess, Outcome, Searching
 from rtsim.studies.designs import Search, Space
 from rtsim.studies.designs.search import MAXIMUM
 from rtsim.studies.folder import ENDED, Folder, StudyError
+from rtsim.studies.measures import Row
 from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Ordered, find_study
-from rtsim.studies.pools import Batch, InProcess, Outcome
-from rtsim.studies.progress import text_of
-from rtsim.studies.rows import Row
+from rtsim.studies.progress import Tally, text_of
 from rtsim.studies.running import begin, carry_out, repeat, resume, start
-from rtsim.studies.searching import Searching
 from rtsim.studies.study import Study
 from rtsim.studies.summary import summarise
-from rtsim.studies.tally import Tally
 from rtsim.studies.workers import Where
 
 

@@ -27,8 +27,7 @@ from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.studies import Mean, Replications, Study, start, summarise
-from rtsim.studies.columns import Series
-from rtsim.studies.measures import Measures
+from rtsim.studies.measures import Measures, Series
 from rtsim.studies.reductions import (
     FirstCrossing,
     IntegralSquaredError,

@@ -24,8 +24,7 @@ from rtsim.core.read_files import reading, signature
 from rtsim.scenario.trust import permitted
 from rtsim.studies import Folder, resume, start, summarise
 from rtsim.studies import sources as sources_module
-from rtsim.studies.batch import check_worker, run_batch
-from rtsim.studies.one_run import Runner
+from rtsim.studies.one_run import Runner, check_worker, run_batch
 from rtsim.studies.plan import Orders, Plan, find_study
 from rtsim.studies.running import begin, carry_out
 from rtsim.studies.sources import SourcesChanged, check_versions, versions

@@ -12,17 +12,16 @@ from typing import Any
 import pytest
 
 from rtsim.core.errors import ScenarioError
-from rtsim.studies import batch as batch_module
-from rtsim.studies.batch import check_worker, run_batch
-from rtsim.studies.campaign import Campaign
+from rtsim.studies import one_run as batch_module
+from rtsim.studies.campaign import Batch, Campaign, InProcess, Outcome
 from rtsim.studies.designs import MonteCarlo
 from rtsim.studies.folder import Folder
+from rtsim.studies.one_run import check_worker, run_batch
 from rtsim.studies.plan import Job, Orders, Plan
-from rtsim.studies.pools import Batch, InProcess, Outcome
+from rtsim.studies.progress import Tally
 from rtsim.studies.reductions import Last
 from rtsim.studies.running import carry_out, pool_of
 from rtsim.studies.study import Study
-from rtsim.studies.tally import Tally
 from rtsim.studies.workers import Where
 
 RUNS = 40

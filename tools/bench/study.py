@@ -27,12 +27,11 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.runs.prepared import Recorded, prepare
 from rtsim.scenario.loading import load_scenario
 from rtsim.studies import MaxAbs, Mean, MonteCarlo, Study
-from rtsim.studies.campaign import Campaign
+from rtsim.studies.campaign import Campaign, Pool
 from rtsim.studies.folder import Folder
 from rtsim.studies.plan import Orders, Plan
-from rtsim.studies.pools import Pool
+from rtsim.studies.progress import Tally
 from rtsim.studies.running import pool_of
-from rtsim.studies.tally import Tally
 from rtsim.studies.workers import Where
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns

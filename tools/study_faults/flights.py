@@ -7,11 +7,10 @@ from pathlib import Path
 
 from rtsim.studies.campaign import Campaign
 from rtsim.studies.folder import Folder
-from rtsim.studies.keeping import run_into
 from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Orders
-from rtsim.studies.running import pool_of
-from rtsim.studies.tally import Tally
+from rtsim.studies.progress import Tally
+from rtsim.studies.running import pool_of, run_into
 from rtsim.studies.workers import Where
 from tools.study_faults.clusters import certificates, client_environment, cluster
 from tools.study_faults.processes import kill, wait_for

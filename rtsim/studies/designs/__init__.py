@@ -9,20 +9,19 @@ from typing import Any
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
-from rtsim.studies.designs.alternatives import CommonRandomNumbers
 from rtsim.studies.designs.base import Design, Points, Space, UnitDesign
-from rtsim.studies.designs.levels import Grid, OneAtATime
+from rtsim.studies.designs.levels import Grid, OneAtATime, Table
 from rtsim.studies.designs.sampling import (
     Antithetic,
+    CommonRandomNumbers,
     LatinHypercube,
     MonteCarlo,
     Replications,
     SobolSequence,
+    Strata,
 )
 from rtsim.studies.designs.screening import Morris, Saltelli
 from rtsim.studies.designs.search import Search
-from rtsim.studies.designs.strata import Strata
-from rtsim.studies.designs.table import Table
 from rtsim.studies.texts import call_of, listed, made
 
 

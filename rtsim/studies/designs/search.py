@@ -12,12 +12,11 @@ import numpy as np
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import LEVEL, Estimate
 from rtsim.core.signals import Vector
-from rtsim.studies.designs.base import Columns, Design, Marks, Points, Space, positive
+from rtsim.studies.designs.base import Columns, Design, Marks, Points, Share, Space, positive
 from rtsim.studies.designs.sampling import scipy_generator
+from rtsim.studies.factors import seed_of
 from rtsim.studies.measures import margin_column
-from rtsim.studies.rates import Share
 from rtsim.studies.texts import Value
-from rtsim.studies.uniforms import seed_of
 
 Candidate = Mapping[str, Value]
 """The values of all factors of one run."""

@@ -15,8 +15,16 @@ from rtsim.core.estimates import Estimate
 from rtsim.core.signals import Vector
 from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, plot_html
 from rtsim.studies.designs.base import Indices
-from rtsim.studies.report.numbers import Convergence, Fan, Quantile, distribution, quantiles_of
-from rtsim.studies.report.runs import Runs, Series, numbers
+from rtsim.studies.report.numbers import (
+    Convergence,
+    Fan,
+    Quantile,
+    Runs,
+    Series,
+    distribution,
+    numbers,
+    quantiles_of,
+)
 from rtsim.studies.requirements import Requirement
 
 COLORS = (BLUE, ORANGE, "#2e7d32", "#7b3fa0", "#00838f", "#8d6e63")

@@ -17,8 +17,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.reading import Given, gather
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import simulate

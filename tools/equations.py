@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from rtsim import Model, Scenario, simulate
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import TrackData
+from rtsim.record.recorders import MemoryRecorder
 from tools.bench.constraint_problems import BRIDGE, PENDULUM
 
 

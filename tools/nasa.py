@@ -22,7 +22,7 @@ from rtsim.cli.tables import Column, console, print_table
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Vector
 from rtsim.models.f16.published import LEAST_S, Comparison, case_of, compare_with_nasa
-from rtsim.record.ending import RunEnding
+from rtsim.record.events import RunEnding
 from rtsim.record.reading import Recording
 
 _COLUMNS = (

@@ -32,8 +32,8 @@ from rtsim.equations.delayed_values import ORDER
 from rtsim.equations.history import History
 from rtsim.equations.sparsity import probed
 from rtsim.models.f16.scenario import scenario
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.can_pictures import draw_can

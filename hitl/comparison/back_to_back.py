@@ -59,9 +59,8 @@ from rtsim.components.allowed_latency import Latencies, latency_in_words
 from rtsim.components.controller import Controller
 from rtsim.core.errors import UnknownName
 from rtsim.core.tag import Duration
-from rtsim.record import fault_marks
-from rtsim.record.ending import RunEnding
-from rtsim.record.fault_marks import Acted
+from rtsim.record import events
+from rtsim.record.events import Acted, RunEnding
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Tolerance
@@ -350,10 +349,10 @@ class _Pair:
         """Return how often each fault acted in the run with the translation or the reference."""
         result = self.above.result or design
         if result is not None:
-            described = fault_marks.described(result.recording.header)
-            return tuple(fault_marks.rows(result.recording.events, described))
+            described = events.described(result.recording.header)
+            return tuple(events.rows(result.recording.events, described))
         declared = [fault.describe() for fault in self.conditions.scenario.declared_faults]
-        return tuple(fault_marks.rows((), declared))
+        return tuple(events.rows((), declared))
 
     def _execution(self, started: Mapping[str, Controller]) -> dict[str, Execution]:
         """Return the execution times of each controller that measures its steps, by name."""

@@ -17,8 +17,8 @@ from rtsim.core.errors import OverrunError, RtsimError, ScenarioError, UnknownNa
 from rtsim.core.tag import Duration, to_ns
 from rtsim.engine.trace import INSERTED
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.replay import fed_external_inputs
 from rtsim.runs.request import Connections, FedInputs, Output, Progress, RunRequest

@@ -15,7 +15,7 @@ from hitl.stimuli.reaching import Reach
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
-from rtsim.record.fault_marks import Acted
+from rtsim.record.events import Acted
 from rtsim.record.verdict import short
 
 _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")

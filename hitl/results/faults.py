@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hitl.comparison.verdict import BackToBack
-from rtsim.record import fault_marks
-from rtsim.record.fault_marks import Acted
+from rtsim.record import events
+from rtsim.record.events import Acted
 
 
 def faults_of(pairs: Sequence[BackToBack]) -> list[Acted]:
@@ -33,4 +33,4 @@ def notes(pairs: Sequence[BackToBack]) -> list[str]:
     """Return one note on the faults that could not act, and one on the faults that never acted."""
     faults = faults_of(pairs)
     idle = {fault.name: fault.idle for fault in faults if fault.idle}
-    return fault_marks.notes(idle, [f.name for f in faults if not f.activations])
+    return events.notes(idle, [f.name for f in faults if not f.activations])

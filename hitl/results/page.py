@@ -22,10 +22,10 @@ from hitl.results.table import executions
 from hitl.results.traces import loop_traces, stepped_traces
 from hitl.results.warnings import warnings_of
 from rtsim.core.outcome import Outcome
-from rtsim.record import figures
 from rtsim.record.markup import block, table, text
-from rtsim.record.page import page
-from rtsim.record.thinning import BUCKETS
+from rtsim.record.reports import run_page
+from rtsim.record.reports.charts import BUCKETS
+from rtsim.record.reports.page import page
 from rtsim.record.verdict import short
 
 MOST_PLOTS = 12
@@ -208,7 +208,7 @@ def _execution(pairs: Pairs) -> str:
         f"<p class=soft>{text(about[:1].upper() + about[1:])}. "
         "The maximum is the longest observed time, which is no upper bound.</p>"
         f"{table((*heads, 'of the period'), rows, numeric=2)}"
-        f"{figures.timing_histograms(samples, 'steps')}"
+        f"{run_page.timing_histograms(samples, 'steps')}"
     )
 
 

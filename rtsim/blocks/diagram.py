@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from rtsim.blocks.wiring import WiredBlocks
 from rtsim.equations.model import Model
-from rtsim.record.drawing import Drawing
+from rtsim.record.reports.drawing import Drawing
 
 
 class Diagram(WiredBlocks):

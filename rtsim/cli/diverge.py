@@ -16,7 +16,7 @@ from rtsim.cli.tables import Column, console, print_table
 from rtsim.cli.trust import trust_options
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import to_ns
-from rtsim.record.ending import CUT_OFF
+from rtsim.record.events import CUT_OFF
 from rtsim.record.reading import Recording
 from rtsim.runs.diverging import Verdict
 from rtsim.runs.diverging import diverge as find

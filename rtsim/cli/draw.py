@@ -11,7 +11,7 @@ from rtsim.cli.completion import scenario_names, setting_names
 from rtsim.cli.settings import parse_settings
 from rtsim.cli.tables import console
 from rtsim.core.errors import RecordingError, ScenarioError
-from rtsim.record.drawing import Drawing, check_suffix
+from rtsim.record.reports.drawing import Drawing, check_suffix
 
 
 @click.command()
@@ -70,7 +70,7 @@ def _drawing(scenario: str, settings: tuple[str, ...]) -> Drawing:
 
         return load_scenario(scenario, parse_settings(settings)).draw()
     from rtsim.record.reading import Recording
-    from rtsim.record.set_up import drawn
+    from rtsim.record.reports.drawing import drawn
 
     if settings:
         raise ScenarioError(f"--set: {scenario} is a recording, whose values are fixed")

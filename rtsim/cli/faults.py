@@ -9,7 +9,7 @@ import click
 
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.engine.faults.schedule import Schedule
-from rtsim.record.fault_marks import notes
+from rtsim.record.events import notes
 from rtsim.scenario.scenario import Scenario
 
 faults_option = click.option(

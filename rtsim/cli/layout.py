@@ -11,7 +11,7 @@ from rtsim.cli.completion import scenario_names, setting_names
 from rtsim.cli.settings import parse_settings
 from rtsim.cli.tables import console
 from rtsim.core.errors import RecordingError, ScenarioError
-from rtsim.record.atomic_write import write_whole
+from rtsim.record.output_files import write_whole
 
 
 @click.command()

@@ -16,9 +16,9 @@ from rtsim.cli.tables import Column, console, print_table
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S, to_ns
-from rtsim.record.atomic_write import write_whole
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
+from rtsim.record.output_files import write_whole
 from rtsim.record.pairing import what_both_have
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import tolerance_of
@@ -325,14 +325,14 @@ def _report_of(
 ) -> dict[str, Any]:
     """Write the page of one recording; return the averages of its discrete-event outputs."""
     from rtsim.models.piloting.pages import task_section
-    from rtsim.record import outputs
-    from rtsim.record.report import write_report
+    from rtsim.record import measured
+    from rtsim.record.reports.run_page import write_report
 
     recorded, after_ns = recordings[0], to_ns(after, "--after")
-    outputs.check_after(recorded, after_ns)
+    measured.check_after(recorded, after_ns)
     task = task_section(recorded)
     write_report(recorded, target, line.say, after, () if task is None else (task,))
-    return outputs.as_json(recorded, after_ns)
+    return measured.as_json(recorded, after_ns)
 
 
 def _overlay_of(

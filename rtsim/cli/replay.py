@@ -26,7 +26,7 @@ from rtsim.pilot.launching import Window
 from rtsim.record.comparison import Comparison
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.drift import SHARE, Growth, by_range, growth
-from rtsim.record.ending import RunEnding
+from rtsim.record.events import RunEnding
 from rtsim.record.exact import compare_exact
 from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording

@@ -11,9 +11,9 @@ from pathlib import Path
 from rtsim.cli.checkpoints import Wanted, in_a_file
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
-from rtsim.record.claim import PathTaken
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import Recorder
+from rtsim.record.output_files import PathTaken
+from rtsim.record.recorders import Recorder
 from rtsim.runs.request import RunRequest
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run

@@ -11,7 +11,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.gateway.listening import FOXGLOVE, UNENCRYPTED, check_foxglove, listen, read_address
 from rtsim.gateway.origins import OPTION, read_origins
 from rtsim.gateway.web.source import MOST_VIEWS
-from rtsim.record.default_views import views_of
+from rtsim.record.views import views_of
 from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from rtsim.record.event import Event
+from rtsim.record.events import Event
 from rtsim.runs.result import RunResult
 
 MOST_LINES = 20

@@ -47,7 +47,7 @@ _RENAMED = {
     "rtsim.models.earth": "rtsim.equations.earth",
     "rtsim.models.f16.law": "rtsim.models.f16.controller",
     "rtsim.parts": "rtsim.scenario.standard_components",
-    "rtsim.record.tape": "rtsim.record.memory_recorder",
+    "rtsim.record.tape": "rtsim.record.recorders",
     "rtsim.resuming": "rtsim.runs.resume",
     "rtsim.scenario.controller_part": "rtsim.scenario.controller_component",
     "rtsim.scenario.parts": "rtsim.scenario.standard_components",

@@ -18,8 +18,8 @@ from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.running_on import RunningOn
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.record.event import Event
-from rtsim.record.memory_recorder import Recorder
+from rtsim.record.events import Event
+from rtsim.record.recorders import Recorder
 from rtsim.timing.frame import RECORDING
 from rtsim.timing.pacing import Pacer
 

@@ -18,7 +18,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
 from rtsim.engine.trace import INSERTED, Trace
-from rtsim.record.event import Event
+from rtsim.record.events import Event
 
 MAX_MICROSTEPS = 1000
 MOST_TOLD = 1000
@@ -194,7 +194,7 @@ class Microsteps:
             try:
                 value = external.read(tag.ns)
             except BaseException as error:
-                # rtsim.record.ending recognises this message in recordings.
+                # rtsim.record.events recognises this message in recordings.
                 blame(f"the device of input {external.name}", tag, error)
             if value is None:
                 continue

@@ -13,9 +13,8 @@ from rtsim.components.protocols import Stamped
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
-from rtsim.record.event import Value
-from rtsim.record.memory_recorder import Recorder
-from rtsim.record.overrun_events import overrun_event
+from rtsim.record.events import Value, overrun_event
+from rtsim.record.recorders import Recorder
 from rtsim.record.track import Track
 from rtsim.timing.frames import FRAME_COLUMNS
 from rtsim.timing.overrun import CaughtUp, Overrun

@@ -13,8 +13,7 @@ from itertools import islice
 from typing import Any
 
 from rtsim.core.signals import Signals
-from rtsim.record.default_views import views_of
-from rtsim.record.views import View
+from rtsim.record.views import View, views_of
 from rtsim.scenario.body import Body
 from rtsim.scenario.scenario import Scenario
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.linear.state_space import StateSpace
-from rtsim.record import notebook
+from rtsim.record import markup
 
 _POINTS = 4000
 _NEAR = np.array([0.9, 0.97, 0.99, 0.997, 1.0, 1.003, 1.01, 1.03, 1.1])
@@ -67,7 +67,7 @@ class Margins:
         }  # fmt: skip
         if self.searched_above:
             facts["crossings searched above [rad/s]"] = self.searched_above
-        return notebook.shown("Margins", facts)
+        return markup.shown("Margins", facts)
 
 
 def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> Margins:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.record import notebook
+from rtsim.record import markup
 
 _MOST_COLUMNS = 12
 """Greatest number of states and inputs together whose matrices are shown."""
@@ -28,10 +28,10 @@ def shown_system(
     """
     seen = [[f"{value:.6g}", frequency, damping] for value, frequency, damping in poles]
     head = ("pole", "frequency [rad/s]", "damping")
-    out = notebook.shown(name, facts, head, seen)
+    out = markup.shown(name, facts, head, seen)
     if len(columns) > _MOST_COLUMNS:
         return out
-    return out + notebook.shown("", {}, ["", *columns], _rows(matrix, rows))
+    return out + markup.shown("", {}, ["", *columns], _rows(matrix, rows))
 
 
 def _rows(matrix: NDArray[np.float64], names: Sequence[str]) -> Iterator[list[object]]:

@@ -15,8 +15,8 @@ from rtsim.core.errors import RecordingError
 from rtsim.linear.crossings import frequencies, return_ratio
 from rtsim.linear.state_space import StateSpace
 from rtsim.record.markup import table, text
-from rtsim.record.page import page
 from rtsim.record.plotly_html import BLUE, GREY, RED, plot_html
+from rtsim.record.reports.page import page
 
 _STYLE = """
 .plot { min-width: 0; background: none; }

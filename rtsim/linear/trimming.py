@@ -25,7 +25,7 @@ from rtsim.linear.points import (
 )
 from rtsim.linear.solving import Solution, solve
 from rtsim.linear.trim_equations import Free, Residual, TrimEquations, free_values
-from rtsim.record import notebook
+from rtsim.record import markup
 from rtsim.scenario.scenario import Scenario
 
 _SAME = 1e-6
@@ -75,7 +75,7 @@ class Trim:
             "model": self.model, "residual": self.residual, "condition": self.condition,
             "unique": "yes" if self.unique else "no", "at bounds": ", ".join(self.at_bounds),
         }  # fmt: skip
-        return notebook.shown("Trim", facts, ("free value", "found"), self.free.items())
+        return markup.shown("Trim", facts, ("free value", "found"), self.free.items())
 
     def __str__(self) -> str:
         lines = [f"{self.model}: residual {self.residual:.2g}, condition {self.condition:.3g}"]

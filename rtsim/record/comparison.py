@@ -32,8 +32,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Signal
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.record import notebook
-from rtsim.record.ending import RunEnding
+from rtsim.record import markup
+from rtsim.record.events import RunEnding
 from rtsim.record.exact import Difference, compare_exact
 from rtsim.record.pairing import KEYS, ComparisonWindow, Paired, Pairing, paired
 from rtsim.record.reading import Recording, TrackData
@@ -127,7 +127,7 @@ class Comparison(Judged):
     def _repr_html_(self) -> str:
         facts = {"outcome": self._judge().name.lower(), "why": self.why, "compared": self.covered}
         rows = [one.cells() for one in self.worst_first() if not one.stamp]
-        return notebook.shown("Comparison", facts, CELLS, rows)
+        return markup.shown("Comparison", facts, CELLS, rows)
 
     def to_json(self) -> dict[str, object]:
         """Return plain data; an infinite or undefined difference is null."""

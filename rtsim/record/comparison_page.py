@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rtsim.core.outcome import Outcome
-from rtsim.record.charts import Chart, grid
 from rtsim.record.comparison import Comparison
 from rtsim.record.markup import table, text
-from rtsim.record.overlay import overlaid
-from rtsim.record.page import page
 from rtsim.record.reading import Recording
+from rtsim.record.reports.charts import Chart, grid
+from rtsim.record.reports.page import page
+from rtsim.record.reports.view_charts import overlaid
 from rtsim.record.verdict import SignalResult
 
 MOST_PLOTS = 12

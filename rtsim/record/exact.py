@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rtsim.core.tag import START, Tag
+from rtsim.record.chunks import pieces
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.stored import pieces
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
 from rtsim.core.extras import extra
-from rtsim.record.atomic_write import atomically
+from rtsim.record.output_files import atomically
 from rtsim.record.table import TIME, TIME_NS, SignalTable
 
 Export = Callable[[SignalTable, Path], object]

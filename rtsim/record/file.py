@@ -27,12 +27,19 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
-from rtsim.record.claim import claim
-from rtsim.record.event import Value
-from rtsim.record.frames import LONGEST_STATUS, FrameKind, head, pack
+from rtsim.record.events import Value
 from rtsim.record.outbox import Outbox
+from rtsim.record.output_files import claim
 from rtsim.record.track import Batch, Track, Tracks
-from rtsim.record.writer_process import await_end, how_it_ended, start_writer
+from rtsim.record.writer_process import (
+    LONGEST_STATUS,
+    FrameKind,
+    await_end,
+    head,
+    how_it_ended,
+    pack,
+    start_writer,
+)
 from rtsim.timing.background import allow_all, keep_off
 from rtsim.timing.overrun import CaughtUp
 

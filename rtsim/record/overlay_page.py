@@ -7,15 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from rtsim.core.errors import RecordingError
-from rtsim.record.atomic_write import write_whole
-from rtsim.record.charts import Chart, grid
-from rtsim.record.ending import RunEnding
+from rtsim.record.events import RunEnding
 from rtsim.record.markup import table, text
-from rtsim.record.overlay import difference_title, overlaid
-from rtsim.record.page import page
+from rtsim.record.output_files import write_whole
 from rtsim.record.reading import Recording
-from rtsim.record.report import Say, unheard, verdict
-from rtsim.record.view_charts import Shown, ViewCharts, shown_views
+from rtsim.record.reports.charts import Chart, grid
+from rtsim.record.reports.page import page
+from rtsim.record.reports.run_page import Say, unheard, verdict
+from rtsim.record.reports.view_charts import (
+    Shown,
+    ViewCharts,
+    difference_title,
+    overlaid,
+    shown_views,
+)
 from rtsim.record.views import View
 
 MOST_RUNS = 12

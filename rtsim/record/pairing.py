@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.tag import Tag
-from rtsim.record.ending import RunEnding
+from rtsim.record.events import RunEnding
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import Index
 

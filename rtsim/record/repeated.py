@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rtsim.core.errors import ControllerError
-from rtsim.record.ending import LACKING, died_of, in_words, last_error, names_lack
+from rtsim.record.events import LACKING, died_of, in_words, last_error, names_lack
 from rtsim.record.exact import Difference
 from rtsim.record.reading import Recording
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rtsim.core.errors import RecordingError
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 
 LARGE_FOLDERS = ("/var/tmp",)
 """Folders for large temporary files; ``TMPDIR`` takes precedence."""

@@ -1,7 +1,7 @@
 """Tracks: buffers in which the rows of a recording are collected in the loop.
 
 ``Track.append`` writes one row; a full buffer is replaced with a spare one.  The recorder processes
-full buffers in :meth:`~rtsim.record.memory_recorder.Recorder.pump`, in the slack of a frame.
+full buffers in :meth:`~rtsim.record.recorders.Recorder.pump`, in the slack of a frame.
 """
 
 from __future__ import annotations

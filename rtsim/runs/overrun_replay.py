@@ -21,8 +21,7 @@ from rtsim.core.timeline import Timeline, exact_rate
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.trace import COMMAND, TIMING
-from rtsim.record.event import Event
-from rtsim.record.overrun_events import OVERRUN
+from rtsim.record.events import OVERRUN, Event
 from rtsim.record.reading import Recording
 from rtsim.timing.frame import REST
 from rtsim.timing.frames import NO_SAMPLE

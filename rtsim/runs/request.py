@@ -19,9 +19,9 @@ from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.engine.executive import StatePublisher
 from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.equations.source_hash import source_hash
-from rtsim.record.event import Event
+from rtsim.record.events import Event
 from rtsim.record.fingerprint import fingerprint
-from rtsim.record.memory_recorder import Recorder
+from rtsim.record.recorders import Recorder
 from rtsim.runs.pace import Pace
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.pacing import Pacer

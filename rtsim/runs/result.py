@@ -17,13 +17,13 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, START, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.system import System
-from rtsim.record.ending import LACKING, RunEnding
-from rtsim.record.memory_recorder import Recorder
+from rtsim.record.events import LACKING, RunEnding
+from rtsim.record.recorders import Recorder
 from rtsim.record.table import SignalTable, TableKeywords, Tabular, signal_table
 from rtsim.timing.certificate import Certificate
 
 if TYPE_CHECKING:
-    from rtsim.record.event import Event
+    from rtsim.record.events import Event
     from rtsim.record.reading import Recording
     from rtsim.record.views import Viewed
 
@@ -211,7 +211,7 @@ class RunResult(Tabular, Judged):
         return self._read.messages
 
     def viewed(self) -> Viewed:
-        """Return what :func:`rtsim.record.default_views.views_of` makes views from."""
+        """Return what :func:`rtsim.record.views.views_of` makes views from."""
         return self.recording().viewed()
 
     def checked(self) -> RunResult:

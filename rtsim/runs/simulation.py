@@ -25,8 +25,8 @@ from rtsim.engine.executive import Executive
 from rtsim.engine.faults.at_loop import DisturbedPacer
 from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
-from rtsim.record.ending import ERROR, RunEnding
-from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder, Recorder
+from rtsim.record.events import ERROR, RunEnding
+from rtsim.record.recorders import MemoryRecorder, NullRecorder, Recorder
 from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.progress import progress_shown
 from rtsim.runs.request import (

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rtsim.record.drawing import Drawing
+    from rtsim.record.reports.drawing import Drawing
 
 
 class Drawn:
@@ -22,11 +22,11 @@ class Drawn:
         A notebook shows it.  ``draw().svg`` is a picture as text, and ``draw().save("x.svg")``
         writes it.  A scenario that is not complete can be drawn too.
         """
-        from rtsim.record.set_up import drawn  # a run draws nothing
+        from rtsim.record.reports.drawing import drawn  # a run draws nothing
 
         return drawn(self.describe())
 
     def _repr_html_(self) -> str:
-        from rtsim.record.set_up import component_table
+        from rtsim.record.reports.drawing import component_table
 
         return self.draw().html() + component_table(self.describe())

@@ -375,7 +375,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         return [function for component in components for function in component.functions()]
 
     def viewed(self) -> Viewed:
-        """Return what :func:`rtsim.record.default_views.views_of` makes views from."""
+        """Return what :func:`rtsim.record.views.views_of` makes views from."""
         return Viewed(self.presentation.views, self.describe()["parts"], self.readable())
 
     def describe(self) -> dict[str, Any]:

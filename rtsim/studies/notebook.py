@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.record import notebook
+from rtsim.record import markup
 from rtsim.studies.measures import STATES, margin_name
 from rtsim.studies.plan import Plan
 
@@ -35,4 +35,4 @@ def shown_study(path: Path, plan: Plan, columns: Mapping[str, NDArray[np.generic
         finite = values[np.isfinite(values)]
         ends = (float(finite.min()), float(finite.max())) if len(finite) else ("", "")
         rows.append([name, len(finite), *ends])
-    return notebook.shown("Study", facts, ("result", "finite values", "least", "greatest"), rows)
+    return markup.shown("Study", facts, ("result", "finite values", "least", "greatest"), rows)

@@ -21,10 +21,8 @@ from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.raised import Interrupted, from_outside, in_words
 from rtsim.core.tag import NS_PER_S
 from rtsim.core.version import __version__
-from rtsim.record.ending import TO_THE_END
-from rtsim.record.memory_recorder import Recorder
-from rtsim.record.reduced import ReducingRecorder
-from rtsim.record.reused import TrackPool
+from rtsim.record.events import TO_THE_END
+from rtsim.record.recorders import Recorder, ReducingRecorder, TrackPool
 from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.prepared import Prepared, prepare
 from rtsim.runs.request import Connections, Output, RunRequest

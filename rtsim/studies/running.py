@@ -13,7 +13,7 @@ import numpy as np
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Judged, Outcome
-from rtsim.record.ending import TO_THE_END
+from rtsim.record.events import TO_THE_END
 from rtsim.record.file import FileRecorder
 from rtsim.runs.pace import MAX, Pace
 from rtsim.studies.campaign import Campaign, InProcess, Pool, Searching

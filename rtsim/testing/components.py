@@ -12,8 +12,8 @@ import numpy as np
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.component import Component, declared_values, readable

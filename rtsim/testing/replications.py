@@ -12,7 +12,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import LEVEL, Estimate, interval, line_average
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration, to_ns
-from rtsim.record.outputs import average, single
+from rtsim.record.measured import average, single
 from rtsim.record.reading import Recording, TrackData
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of

@@ -14,7 +14,7 @@ from rtsim.components.ports import SignalPort, Source, Wiring
 from rtsim.components.tasks import Environment, Ticking
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Period, Tag
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.scenario import Built, Component, Settable, Site
 from rtsim.scenario.component import Others, changeable, initials

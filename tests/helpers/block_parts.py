@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rtsim.blocks import Diagram
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Solver

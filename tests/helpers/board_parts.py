@@ -20,8 +20,8 @@ from rtsim.components.latency import Fixed
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
 from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -23,8 +23,8 @@ from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.engine.checkpoint.kept import Files
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.models.ball import BALL
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario

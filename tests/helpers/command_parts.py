@@ -11,8 +11,8 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.commands import Command, read_command
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock

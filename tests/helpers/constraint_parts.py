@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rtsim import Guard, Model, Scenario, Signal, Signals, simulate
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 
 Row = list[float]
 

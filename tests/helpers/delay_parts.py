@@ -9,8 +9,8 @@ from typing import Any
 
 from rtsim import Delayed, Model, Scenario, Signals, simulate
 from rtsim.core.signals import Vector
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.solve import Solver
 
 S = 1_000_000_000

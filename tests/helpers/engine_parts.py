@@ -11,8 +11,8 @@ from rtsim import Guard, Model, Scenario, Signal, Signals
 from rtsim.core.errors import RtsimError
 from rtsim.engine.executive import Executive
 from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 
 

@@ -11,7 +11,7 @@ from semantics_parts import INTEGRATOR, U, law_of
 from rtsim.components.controller import PythonController
 from rtsim.components.latency import ZERO, LatencyModel
 from rtsim.core.signals import Signals, Vector
-from rtsim.record.event import Event
+from rtsim.record.events import Event
 from rtsim.record.reading import Recording
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of

@@ -20,7 +20,7 @@ from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.present import Present
-from rtsim.record.event import Event
+from rtsim.record.events import Event
 
 HZ = 1_000_000
 BYTE = 20

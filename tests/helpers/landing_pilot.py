@@ -14,7 +14,7 @@ from rtsim.models.f16.by_wire import STICK
 from rtsim.models.f16.flown import FLOWN
 from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, along_runway, local
 from rtsim.models.units import DEG, KT
-from rtsim.record.memory_recorder import Recorder
+from rtsim.record.recorders import Recorder
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

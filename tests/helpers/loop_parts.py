@@ -11,9 +11,9 @@ from fault_parts import ramp
 from rtsim.core.errors import OverrunError
 from rtsim.engine.commands.commands import read_command
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.record.event import Event
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.events import Event
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock

@@ -10,7 +10,7 @@ from rtsim.core.signals import Vector
 from rtsim.engine.executive import StatePublisher
 from rtsim.pilot.interpolation import StatePair
 from rtsim.pilot.loop import Cockpit
-from rtsim.record.memory_recorder import Recorder
+from rtsim.record.recorders import Recorder
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario

@@ -10,7 +10,7 @@ import numpy as np
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
-from rtsim.record.memory_recorder import Recorder
+from rtsim.record.recorders import Recorder
 
 MS = 1_000_000
 PLANT = Signals(

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import compare, compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 
 LAYOUT = Signals(
     "a [m]",

@@ -18,7 +18,7 @@ from rtsim.engine.compiled.paced_frames import PacedFrames
 from rtsim.equations.addresses import INTEGER, WORDS
 from rtsim.equations.compiling import compile_function
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.timing.certificate import certify
 from rtsim.timing.frame import RECORDING

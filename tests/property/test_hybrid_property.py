@@ -17,8 +17,8 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL
-from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder, NullRecorder
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver, solver_named

@@ -23,8 +23,8 @@ from rtsim.engine.commands.commands import from_json, read_command
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.gateway.client import Run, connect
 from rtsim.models import unstable
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.timing.certificate import Certificate
 from rtsim.timing.frames import NO_SAMPLE

@@ -18,8 +18,8 @@ from hitl.firmware import firmware
 from hitl.interface import load_interface
 from rtsim.core.tag import Tag
 from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -17,8 +17,8 @@ from hitl.controllers.sil import SilController
 from rtsim.components.controller import Controller
 from rtsim.models.f16.published import compare_with_nasa
 from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.testing.determinism import trace_of
 

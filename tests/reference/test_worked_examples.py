@@ -21,8 +21,8 @@ from rtsim.core.tag import Duration
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Model
 from rtsim.models import orbit
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import RK4, RKN4, Nystrom, NystromTableau

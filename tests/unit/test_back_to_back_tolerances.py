@@ -24,7 +24,7 @@ from hitl.comparison.tolerances import (
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import compare
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import EXACT, Tolerance
 
 LOOSE, TIGHT = Tolerance(1.0, 0.0), Tolerance(1e-6, 0.0)

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder
+from rtsim.record.recorders import MemoryRecorder, NullRecorder
 from rtsim.runs.simulation import simulate
 from tools.bench import (
     blocks,

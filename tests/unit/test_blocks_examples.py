@@ -20,7 +20,7 @@ from rtsim.blocks import (
 )
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Model
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 

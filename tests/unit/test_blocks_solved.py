@@ -10,7 +10,7 @@ from rtsim import simulate
 from rtsim.blocks import Constant, Diagram, Expression, Gain, Integrator, Sum
 from rtsim.blocks.continuous import Differential
 from rtsim.core.errors import ModelError, ScenarioError
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from tools.bench.constraint_problems import PENDULUM
 
 

@@ -13,8 +13,8 @@ from hitl.controllers.in_process import InProcess
 from hitl.firmware import firmware
 from rtsim.components.controller import Controller
 from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

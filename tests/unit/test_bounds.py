@@ -18,7 +18,7 @@ from rtsim.cli import main
 from rtsim.core.errors import ControllerError, ModelError, RtsimError
 from rtsim.core.tag import Period
 from rtsim.equations.model import Timer
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 
 Function = Callable[..., None]
 ONE = Signals("a")

@@ -21,14 +21,13 @@ from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Vector
 from rtsim.models.ball import scenario as ball
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record import charts
-from rtsim.record.charts import Chart, Line
 from rtsim.record.file import FileRecorder
 from rtsim.record.overlay_page import render_overlay
 from rtsim.record.reading import Recording
-from rtsim.record.report import render
-from rtsim.record.thinning import Thinning
-from rtsim.record.view_charts import MOST_OPEN, ViewCharts, shown_views
+from rtsim.record.reports import charts
+from rtsim.record.reports.charts import Chart, Line, Thinning
+from rtsim.record.reports.run_page import render
+from rtsim.record.reports.view_charts import MOST_OPEN, ViewCharts, shown_views
 from rtsim.record.views import View
 from rtsim.runs.simulation import simulate
 

@@ -12,7 +12,7 @@ from rtsim.engine.commands.commands import Command
 from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.equations.model import Model
 from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import FedInputs, simulate
 from rtsim.scenario.scenario import Scenario

@@ -20,7 +20,7 @@ from checkpoint_parts import (
 
 from rtsim.core.errors import ControllerError, RtsimError
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import BUILT_IN, load_scenario
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from record_samples import ticking
 
 from rtsim.cli import main
-from rtsim.record.claim import MAGIC, PathTaken
 from rtsim.record.file import FileRecorder
+from rtsim.record.output_files import MAGIC, PathTaken
 from rtsim.record.reading import Recording
 
 

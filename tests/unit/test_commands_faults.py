@@ -14,8 +14,8 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.inbox import NEXT_TAG
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

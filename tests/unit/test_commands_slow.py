@@ -17,7 +17,7 @@ from rtsim.engine.commands.commands import SLOWEST
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.models import unstable
 from rtsim.record.comparison import compare, compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import fed_commands, rerun
 from rtsim.runs.simulation import FedInputs, Progress, simulate
 from rtsim.scenario.scenario import Scenario

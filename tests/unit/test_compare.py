@@ -12,8 +12,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison, SignalResult, compare, compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 
 STATE = Signals(
     Signal("h", "m"),

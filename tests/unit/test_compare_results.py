@@ -17,8 +17,8 @@ from rtsim.record.comparison import compare
 from rtsim.record.comparison_junit import comparison_junit
 from rtsim.record.comparison_page import MOST_PLOTS, comparison_page
 from rtsim.record.file import FileRecorder
-from rtsim.record.overlay import Values, _difference
 from rtsim.record.reading import Recording
+from rtsim.record.reports.view_charts import Values, _difference
 
 
 def turn(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

@@ -9,8 +9,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signals
 from rtsim.record.comparison import ComparedRows, Comparison, compare
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 
 MS = 1_000_000
 

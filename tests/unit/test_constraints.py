@@ -20,7 +20,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import bind
 from rtsim.record.comparison import compare
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
 from rtsim.solve import RK4

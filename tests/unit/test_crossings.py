@@ -18,8 +18,8 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL, bounce, derivative, height
 from rtsim.record.comparison import compare
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario

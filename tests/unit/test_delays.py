@@ -16,7 +16,7 @@ from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
 from rtsim.equations.delayed_values import ORDER
 from rtsim.equations.history import History
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.solve import Adaptive, Solver
 
 FIXED = ("euler", "midpoint", "rk4", "abm4")

@@ -27,7 +27,7 @@ from rtsim.core.tag import Tag
 from rtsim.engine.commands.commands import Command
 from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.equations.model import Model
-from rtsim.record.event import Event
+from rtsim.record.events import Event
 from rtsim.runs.diverging import diverge
 from rtsim.runs.simulation import FedInputs
 from rtsim.scenario.scenario import Scenario

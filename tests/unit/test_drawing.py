@@ -14,11 +14,10 @@ from rtsim import Gamma, Loss, Model, PythonController, Scenario, Signals, Unifo
 from rtsim.cli.main import main
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.graph import Edge, Graph, Node
-from rtsim.record.drawing import MOST_BOXES, Drawing
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.report import render
-from rtsim.record.set_up import component_table, drawn
+from rtsim.record.reports.drawing import MOST_BOXES, Drawing, component_table, drawn
+from rtsim.record.reports.run_page import render
 from rtsim.scenario.loading import BUILT_IN, load_scenario
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -22,7 +22,7 @@ from rtsim.engine.commands.commands import read_command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.executive import RECORDING_LOST, Executive
 from rtsim.equations.model import Model
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock

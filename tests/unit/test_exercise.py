@@ -18,8 +18,8 @@ from rtsim.components.controller import PythonController
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.engine.trace import request_topic
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import SignalResult
 
 MS = 1_000_000

@@ -27,9 +27,9 @@ from rtsim.models.terrain import HIGHEST, along_runway, cover, ground_grid, loca
 from rtsim.models.units import DEG, FT, KT
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.report import render
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.reports.run_page import render
 from rtsim.runs.replay import rerun
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import simulate

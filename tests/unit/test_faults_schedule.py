@@ -19,7 +19,7 @@ from rtsim.engine.faults.kind import FaultError
 from rtsim.engine.faults.present import Present
 from rtsim.engine.faults.schedule import FIRST, FaultTask, Schedule
 from rtsim.engine.system import System
-from rtsim.record.event import Event
+from rtsim.record.events import Event
 
 MS = 1_000_000
 TENTH = Period.of("0.1")

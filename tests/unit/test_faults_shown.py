@@ -15,8 +15,8 @@ from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
-from rtsim.record.fault_marks import Span, rows, spans
-from rtsim.record.report import render
+from rtsim.record.events import Span, rows, spans
+from rtsim.record.reports.run_page import render
 from rtsim.testing.determinism import trace_of
 
 FAULTS = """
@@ -147,7 +147,7 @@ def test_the_report_of_a_run_without_faults_has_none() -> None:
 
 def test_spans_of_what_a_recording_does_not_describe() -> None:
     """A header without faults, or one that is damaged, breaks nothing."""
-    from rtsim.record.event import Event
+    from rtsim.record.events import Event
 
     events = [Event(Tag(10**9), "Fault", "x"), Event(Tag(2 * 10**9), "FaultEnded", "y")]
     assert spans(events, [], 3 * 10**9) == [Span("x", 1.0, 1.0, "")]

@@ -278,7 +278,7 @@ def test_a_saved_run_goes_on_as_if_nothing_was() -> None:
     from semantics_parts import MS
 
     from rtsim.engine.executive import Executive
-    from rtsim.record.memory_recorder import MemoryRecorder
+    from rtsim.record.recorders import MemoryRecorder
     from rtsim.testing import FakeClock
     from rtsim.timing.pacing import Pacer
 

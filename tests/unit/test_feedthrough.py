@@ -15,7 +15,7 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
 from rtsim.equations.reading_functions import direct_inputs
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 

@@ -18,8 +18,8 @@ from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import SignalResult, Tolerance
 
 MS = 1_000_000

@@ -25,8 +25,8 @@ from rtsim.gateway.loop import Gateway
 from rtsim.gateway.requests import VERSION
 from rtsim.models import unstable
 from rtsim.record.comparison import compare, compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import Progress, simulate
 

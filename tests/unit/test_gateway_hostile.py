@@ -24,8 +24,8 @@ from rtsim.gateway.loop import Gateway
 from rtsim.gateway.registry import find
 from rtsim.gateway.requests import VERSION
 from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Progress, simulate
 from rtsim.testing import FakeClock
 

@@ -16,8 +16,8 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.delays import Delayed
 from rtsim.equations.model import Guard, Model, Timer
 from rtsim.models.ball import BALL
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver

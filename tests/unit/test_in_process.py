@@ -18,7 +18,7 @@ from hitl.controllers.sil import SilController
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError, UnknownName
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

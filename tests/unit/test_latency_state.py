@@ -18,8 +18,8 @@ from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
 from rtsim.testing.controllers import check_controller

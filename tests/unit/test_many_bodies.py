@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rtsim.equations import compiling, source_hash
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from tools.bench import bodies, prepared
 from tools.bench.results import Row

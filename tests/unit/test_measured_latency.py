@@ -14,7 +14,7 @@ from rtsim.components.latency import Empirical, Fixed
 from rtsim.core.errors import LatencyError, RecordingError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
-from rtsim.record.event import Event
+from rtsim.record.events import Event
 from rtsim.record.measured import FEWEST, MOST, measured_latency
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun

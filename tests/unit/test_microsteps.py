@@ -13,7 +13,7 @@ from rtsim.core.tag import Tag
 from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.system import Change, System
 from rtsim.engine.trace import Trace
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 

@@ -14,7 +14,7 @@ from rtsim import Model, Scenario, Signals, StateSpace, simulate, trim
 from rtsim.blocks import Diagram, Gain, Integrator
 from rtsim.linear import margins
 from rtsim.record.comparison import compare
-from rtsim.record.notebook import MOST_ROWS, shown
+from rtsim.record.markup import MOST_ROWS, shown
 from rtsim.scenario.loading import load_scenario
 from rtsim.studies import Max, MonteCarlo, Study, start
 

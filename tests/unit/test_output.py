@@ -20,9 +20,9 @@ from rtsim.core.net.sockets import Broadcast
 from rtsim.engine.faults.reading import read_faults
 from rtsim.gateway.listening import check_free
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
-from rtsim.record.atomic_write import write_whole
-from rtsim.record.memory_recorder import MemoryRecorder
-from rtsim.record.report import write_report
+from rtsim.record.output_files import write_whole
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.reports.run_page import write_report
 from rtsim.scenario.loading import load_scenario
 
 RTSIM = f"{shlex.quote(sys.executable)} -m rtsim"

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from rtsim.core.signals import Signals
-from rtsim.record.ending import RunEnding
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.events import RunEnding
 from rtsim.record.pairing import ComparisonWindow, Paired, paired
 from rtsim.record.reading import TrackData
+from rtsim.record.recorders import MemoryRecorder
 
 END, DIED = RunEnding(100, 100, "end"), RunEnding(100, 200, "error", "it fell")
 Keys = Sequence[tuple[int, ...]]

@@ -11,7 +11,7 @@ import pytest
 
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import BoundModel, Guard, Model, bind
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -34,8 +34,8 @@ from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Period
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

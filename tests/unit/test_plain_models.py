@@ -15,8 +15,8 @@ from rtsim.core.errors import ModelError
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import compile_function
 from rtsim.equations.other_math import like_compiled_code
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 
 
 @compiled

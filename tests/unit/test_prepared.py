@@ -26,7 +26,7 @@ from rtsim.core.errors import (
 from rtsim.engine.compiled import whole
 from rtsim.engine.executive import Executive
 from rtsim.equations.compiling import Compilation
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.scenario.loading import known_scenarios, load_scenario
 

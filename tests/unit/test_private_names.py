@@ -25,13 +25,13 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals
 from rtsim.discrete import Agenda, Processes
 from rtsim.equations import numba_private
-from rtsim.record.batches import PRIVATE, BatchWriter
 from rtsim.record.schema import TrackSpec
+from rtsim.record.writer import PRIVATE, BatchWriter
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = {
     "numba": "rtsim/equations/numba_private.py",
-    "mcap": "rtsim/record/batches.py",
+    "mcap": "rtsim/record/writer.py",
     "simpy": "rtsim/discrete/waiting.py",
 }
 PRIVATE_NAMES = {

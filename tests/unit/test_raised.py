@@ -20,7 +20,7 @@ from rtsim.core.errors import ControllerError, ModelError, RtsimError, ScenarioE
 from rtsim.core.raised import held_back, on_signals
 from rtsim.discrete import Processes
 from rtsim.equations.model import Guard
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 
 ENDS: list[type[BaseException]] = [SystemExit, GeneratorExit, KeyboardInterrupt]
 ONE = Signals("a")

@@ -21,11 +21,9 @@ from mcap.stream_reader import StreamReader, breakup_chunk
 from zlib_ng import zlib_ng
 
 from rtsim.core.signals import Signals
-from rtsim.record.batches import BatchWriter
-from rtsim.record.frames import FrameKind, RecordFrame
 from rtsim.record.schema import TrackSpec
-from rtsim.record.writer import RecordingFile
-from rtsim.record.writer_process import await_end
+from rtsim.record.writer import BatchWriter, RecordingFile
+from rtsim.record.writer_process import FrameKind, RecordFrame, await_end
 
 
 def written(path: Path) -> list[Chunk]:
@@ -75,7 +73,7 @@ def test_the_module_of_mcap_keeps_its_own_checksums() -> None:
 def test_mcap_reads_the_index_of_the_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
 ) -> None:
-    monkeypatch.setattr("rtsim.record.batches._IN_MEMORY", in_memory)
+    monkeypatch.setattr("rtsim.record.writer._IN_MEMORY", in_memory)
     path = tmp_path / "a.mcap"
     chunks = written(path)
     assert len(chunks) > 1
@@ -103,7 +101,7 @@ def test_an_index_that_finds_no_folder_stays_in_memory(tmp_path: Path) -> None:
     summaries = []
     for folder in (tmp_path, tmp_path / "gone"):
         data = io.BytesIO()
-        with patch("rtsim.record.batches._IN_MEMORY", 200):
+        with patch("rtsim.record.writer._IN_MEMORY", 200):
             writer = BatchWriter(data, 1 << 20, folder)
             writer.start()
             channel = writer.register_channel("p", "", writer.register_schema("p", "", b""))

@@ -18,10 +18,10 @@ from rtsim.core.errors import ScenarioError, ShapeError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.engine.trace import Trace
+from rtsim.record.events import overrun_event
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder
-from rtsim.record.overrun_events import overrun_event
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder, NullRecorder
 from rtsim.record.schema import message_class
 from rtsim.timing.ledger import Ledger
 from rtsim.timing.overrun import UNKNOWN_NS, CaughtUp

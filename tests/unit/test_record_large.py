@@ -26,15 +26,14 @@ from rtsim.cli.main import main
 from rtsim.cli.messages import message_rows
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
-from rtsim.record import chunks, reading, stored, temporary
-from rtsim.record.chunks import HEAD, MessageBlock, runs
+from rtsim.record import chunks, reading, temporary
+from rtsim.record.chunks import HEAD, MessageBlock, StoredWords, runs
 from rtsim.record.comparison import compare
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.schema import HEADER, sealed
-from rtsim.record.stored import StoredWords
 from rtsim.record.verdict import EXACT, ComparedSignal, Tolerance
 
 
@@ -57,8 +56,8 @@ def treat_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "SMALL", 1 << 10)
     monkeypatch.setattr(chunks, "MOST_CACHED", 1 << 10)
     monkeypatch.setattr(chunks, "DENSEST", 1 << 20)
-    monkeypatch.setattr(stored, "TOGETHER", 3 * 8 * 300)
-    monkeypatch.setattr(stored, "PIECE", 1 << 12)
+    monkeypatch.setattr(chunks, "TOGETHER", 3 * 8 * 300)
+    monkeypatch.setattr(chunks, "PIECE", 1 << 12)
 
 
 @pytest.fixture
@@ -215,7 +214,7 @@ def test_what_cannot_be_recorded_beside_it_is_no_difference(
 MEASURED = """
 import resource, sys
 from pathlib import Path
-import rtsim.record.chunks as chunks, rtsim.record.stored as stored
+import rtsim.record.chunks as chunks, rtsim.record.chunks as stored
 from rtsim.record import reading
 from rtsim.record.comparison import compare
 from rtsim.record.exact import compare_exact

@@ -15,8 +15,8 @@ from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.file import FileRecorder
-from rtsim.record.frames import FrameKind
 from rtsim.record.reading import Recording
+from rtsim.record.writer_process import FrameKind
 
 pytest.importorskip("resource", reason="these tests stop processes")
 

@@ -16,9 +16,9 @@ from rtsim.cli import main
 from rtsim.components.latency import Fixed
 from rtsim.core.signals import Signal, Signals
 from rtsim.discrete import Agenda, Processes
-from rtsim.record.outputs import outputs, said
+from rtsim.record.measured import outputs, said
 from rtsim.record.reading import Recording
-from rtsim.record.report import render
+from rtsim.record.reports.run_page import render
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 from rtsim.testing.replications import held_average

@@ -29,11 +29,11 @@ from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.file import FileRecorder
-from rtsim.record.frames import HEAD, LONGEST, FrameBuffer, FrameKind, RecordFrame, pack
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.record.writer import Inlet, RecordingFile, serve
+from rtsim.record.writer_process import HEAD, LONGEST, FrameBuffer, FrameKind, RecordFrame, pack
 from rtsim.timing.background import OffTheLoop, allow_all, keep_off
 
 resource = pytest.importorskip("resource", reason="these tests stop and limit processes")

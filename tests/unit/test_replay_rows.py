@@ -18,9 +18,9 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.commands.commands import Command
-from rtsim.record.event import Event
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.events import Event
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import (
     _happenings,
     _script,

@@ -18,10 +18,10 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.source_hash import source_hash
-from rtsim.record.event import Event
+from rtsim.record.events import Event
 from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs import replay
 from rtsim.runs.replay import (
     changed_since,

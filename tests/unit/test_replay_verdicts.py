@@ -16,9 +16,9 @@ from rtsim.cli import replay as replay_module
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 from rtsim.record.drift import by_range
-from rtsim.record.ending import died_of
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.events import died_of
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs import replay
 from rtsim.runs.diverging import repeating
 from rtsim.runs.replay import rerun

@@ -19,14 +19,12 @@ from record_samples import fly
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
-from rtsim.record.event import Event
-from rtsim.record.fault_marks import Span
-from rtsim.record.figures import MOST_LINES, log_histogram, marked
+from rtsim.record.events import Event, Span
 from rtsim.record.markup import table
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.report import render, write_report
-from rtsim.record.thinning import thin
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.reports.charts import thin
+from rtsim.record.reports.run_page import MOST_LINES, log_histogram, marked, render, write_report
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 STAMPS = (

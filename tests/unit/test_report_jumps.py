@@ -11,10 +11,10 @@ from rtsim.core.errors import UnknownName
 from rtsim.core.tag import NS_PER_S
 from rtsim.models.ball import scenario as ball
 from rtsim.models.queues import scenario as queue
-from rtsim.record import charts
-from rtsim.record.charts import Line
 from rtsim.record.reading import Recording
-from rtsim.record.report import render
+from rtsim.record.reports import charts
+from rtsim.record.reports.charts import Line
+from rtsim.record.reports.run_page import render
 from rtsim.testing.determinism import trace_of
 
 Drawn = Callable[[Recording, str], Line]

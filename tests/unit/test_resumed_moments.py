@@ -15,8 +15,8 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Files
 from rtsim.engine.checkpoint.taking import Taking
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs import replay, resume
 from rtsim.runs.replay import BUILD_CHANGED, to_repeat
 from rtsim.runs.request import RunRequest

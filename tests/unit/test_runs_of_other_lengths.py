@@ -12,15 +12,14 @@ from browser import CHROMIUM, browser
 
 from rtsim.core.signals import Signals
 from rtsim.models.ball import scenario as ball
-from rtsim.record import set_up
-from rtsim.record.charts import Chart, Line, grid
-from rtsim.record.memory_recorder import MemoryRecorder
-from rtsim.record.overlay import overlaid
 from rtsim.record.overlay_page import render_overlay
-from rtsim.record.page import page
 from rtsim.record.reading import Recording
-from rtsim.record.report import render
-from rtsim.record.view_charts import ViewCharts, shown_views
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.reports import drawing
+from rtsim.record.reports.charts import Chart, Line, grid
+from rtsim.record.reports.page import page
+from rtsim.record.reports.run_page import render
+from rtsim.record.reports.view_charts import ViewCharts, overlaid, shown_views
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 
@@ -72,7 +71,7 @@ def test_published_values_are_counted_in_the_set_up(flight: Recording) -> None:
 
 @pytest.mark.parametrize("views", [None, "x", [], [1], [{"title": "a"}], [{"published": [3]}]])
 def test_any_views_of_a_recording_are_a_table(views: Any) -> None:
-    assert set_up.views_table(views).count("<tr>") <= 2
+    assert drawing.views_table(views).count("<tr>") <= 2
 
 
 def test_one_assumption_applies(flight: Recording) -> None:

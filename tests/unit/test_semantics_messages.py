@@ -16,8 +16,8 @@ from rtsim.engine.executive import Executive
 from rtsim.models.unstable import UNSTABLE
 from rtsim.models.unstable import controller as unstable_controller
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -21,7 +21,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Model
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import Tolerance
 from rtsim.scenario.scenario import Scenario
 

@@ -25,7 +25,7 @@ from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.core.net.sockets import keys_of
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 
 

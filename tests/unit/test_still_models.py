@@ -12,7 +12,7 @@ from rtsim.blocks.continuous import Differential
 from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Guard, Model, standing
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import SOLVERS

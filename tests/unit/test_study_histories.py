@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signals
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

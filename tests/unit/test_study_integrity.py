@@ -19,8 +19,8 @@ from study_commands import parsed, rtsim
 from study_samples import made_up, x_of
 
 from rtsim.core.errors import RecordingError, RtsimError
-from rtsim.record.claim import MAGIC
 from rtsim.record.file import FileRecorder
+from rtsim.record.output_files import MAGIC
 from rtsim.record.reading import Recording
 from rtsim.studies import Last, MonteCarlo, Study, resume, start, summarise
 from rtsim.studies import folder as folder_module

@@ -128,7 +128,7 @@ def test_each_run_has_a_row_with_the_results_of_that_run_alone(file: str) -> Non
 
 
 def _memory() -> Any:
-    from rtsim.record.memory_recorder import MemoryRecorder
+    from rtsim.record.recorders import MemoryRecorder
 
     return MemoryRecorder()
 

@@ -21,8 +21,8 @@ from rtsim.core.signals import Signals
 from rtsim.discrete import Agenda, Processes
 from rtsim.models.queues import scenario as queue
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record.memory_recorder import MemoryRecorder
-from rtsim.record.outputs import outputs
+from rtsim.record.measured import outputs
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -26,8 +26,8 @@ from rtsim.gateway.listening import listen
 from rtsim.gateway.loop import Gateway
 from rtsim.models import unstable
 from rtsim.record.exact import compare_exact
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.timing.policy import parse_policy
 

@@ -11,8 +11,8 @@ import pytest
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Kind, Signal, Signals
 from rtsim.core.tag import Tag
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import EXACT, ComparedSignal, SignalResult, Tolerance, short
 
 PASSED, FAILED, UNDECIDED = Outcome.PASSED, Outcome.FAILED, Outcome.UNDECIDED

@@ -11,11 +11,9 @@ from rtsim.components.controller import PythonController
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.model import Model
-from rtsim.record.default_views import views_of
 from rtsim.record.reading import Recording
-from rtsim.record.recorded_views import places
-from rtsim.record.view_charts import ViewCharts, shown_views
-from rtsim.record.views import Published, View
+from rtsim.record.reports.view_charts import ViewCharts, shown_views
+from rtsim.record.views import Published, View, places, views_of
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 

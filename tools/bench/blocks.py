@@ -20,7 +20,7 @@ from rtsim.blocks import Diagram, Gain, Integrator, Sum
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import BoundModel, Model, bind
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from tools.bench import blocks_bdsim, blocks_pathsim

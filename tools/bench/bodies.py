@@ -11,7 +11,7 @@ import numpy as np
 
 from rtsim.core.clock import stopwatch
 from rtsim.models.f16.scenario import scenario
-from rtsim.record.memory_recorder import NullRecorder
+from rtsim.record.recorders import NullRecorder
 from rtsim.runs.pace import Pace
 from rtsim.runs.prepared import prepare
 from rtsim.runs.simulation import simulate

@@ -16,7 +16,7 @@ from rtsim.models.f16.controller import LAW_INPUTS, LAW_PARAMETERS
 from rtsim.models.f16.guidance import COURSE_PARAMETERS
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.scenario import scenario
-from rtsim.record.memory_recorder import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from tools.bench.f16_c import FLAGS, compile_library
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from rtsim.core.tag import Tag
+from rtsim.record.events import OVERRUN
 from rtsim.record.file import FileRecorder
-from rtsim.record.overrun_events import OVERRUN
 from rtsim.timing.overrun import CaughtUp
 
 _ROOT = Path("/sys/kernel/tracing/instances")

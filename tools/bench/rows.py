@@ -21,7 +21,7 @@ import numpy as np
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Model
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import NullRecorder
+from rtsim.record.recorders import NullRecorder
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import CatchUp

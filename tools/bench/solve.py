@@ -19,7 +19,7 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.model import Guard, Model
-from rtsim.record.memory_recorder import NullRecorder
+from rtsim.record.recorders import NullRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import GOOD, Adaptive

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from rtsim.models.f16.scenario import scenario
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import TrackData
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from tools.bench.f16_c import FLAGS, NoCompiler
 from tools.bench.f16_loop import AGREE, CASE, CLoop, check

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rtsim.core.clock import stopwatch
 from rtsim.record.file import FileRecorder
-from rtsim.record.memory_recorder import NullRecorder
+from rtsim.record.recorders import NullRecorder
 
 
 class TimedFile(FileRecorder):

@@ -26,8 +26,8 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.trace import TIMING
 from rtsim.gateway.loop import Gateway
-from rtsim.record.memory_recorder import MemoryRecorder
-from rtsim.record.overrun_events import OVERRUN
+from rtsim.record.events import OVERRUN
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.record.fault_marks import FAULT, FAULT_ENDED, lasts
+from rtsim.record.events import FAULT, FAULT_ENDED, lasts
 
 if TYPE_CHECKING:
     from rtsim.engine.faults.kind import Fault

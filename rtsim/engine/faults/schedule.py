@@ -17,8 +17,7 @@ from rtsim.engine.faults.at_messages import FaultyTransport
 from rtsim.engine.faults.at_signals import FaultyWiring, SignalFault
 from rtsim.engine.faults.kind import Fault, FaultError
 from rtsim.engine.faults.present import EventSink, Present
-from rtsim.record.event import Event
-from rtsim.record.fault_marks import FAULT_IDLE
+from rtsim.record.events import FAULT_IDLE, Event
 
 _More = ParamSpec("_More")
 

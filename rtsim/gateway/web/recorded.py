@@ -15,10 +15,9 @@ from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.web.source import MOST_POINTS, MOST_VIEWS, About, Look, PageState, Past
-from rtsim.record.default_views import views_of
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.recorded_views import Place, places
 from rtsim.record.table import MESSAGES
+from rtsim.record.views import Place, places, views_of
 from rtsim.timing.frames import NO_SAMPLE
 
 LEAST_RATE, MOST_RATE = 0.001, 1000.0

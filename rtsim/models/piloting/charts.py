@@ -6,8 +6,7 @@ import numpy as np
 
 from rtsim.models.piloting.axis import TrackedAxis
 from rtsim.models.piloting.identification import unwrapped
-from rtsim.record.charts import COMMAND, RESPONSE, Chart, Line
-from rtsim.record.thinning import thin
+from rtsim.record.reports.charts import COMMAND, RESPONSE, Chart, Line, thin
 
 _STICK, _MARKED = 2, 3
 """Numbers of colours of the stick and of marked stretches."""

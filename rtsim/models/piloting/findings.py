@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rtsim.core.errors import RtsimError, UnknownName
 
 if TYPE_CHECKING:
-    from rtsim.record.charts import Chart
     from rtsim.record.reading import Recording
+    from rtsim.record.reports.charts import Chart
 
 
 @dataclass(frozen=True)

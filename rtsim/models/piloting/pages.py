@@ -5,10 +5,10 @@ from __future__ import annotations
 from rtsim.core.errors import RtsimError
 from rtsim.models.piloting.findings import Findings
 from rtsim.models.piloting.task import KINDS, kind_of, measure
-from rtsim.record.charts import grid
 from rtsim.record.markup import table, text
-from rtsim.record.page import Section
 from rtsim.record.reading import Recording
+from rtsim.record.reports.charts import grid
+from rtsim.record.reports.page import Section
 
 
 def task_section(recording: Recording) -> Section | None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from rtsim.core.errors import CheckpointError, RecordingError, ScenarioError
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.record.ending import RunEnding, died_of
+from rtsim.record.events import RunEnding, died_of
 from rtsim.record.fingerprint import differences as other_fingerprint
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.pairing import what_both_have

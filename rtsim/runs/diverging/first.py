@@ -18,11 +18,9 @@ from rtsim.components.bus import COPY, DELIVERED, LOST, LOST_ARRIVAL
 from rtsim.core.tag import START, Tag
 from rtsim.engine.commands.command_handler import AT_A_TAG
 from rtsim.engine.trace import COMMAND, INSERTED, request_topic
-from rtsim.record.ending import died_of
-from rtsim.record.ending import in_words as in_words_of_end
-from rtsim.record.event import Event
+from rtsim.record.events import FAULT, FAULT_ENDED, Event, died_of
+from rtsim.record.events import in_words as in_words_of_end
 from rtsim.record.exact import first_unequal
-from rtsim.record.fault_marks import FAULT, FAULT_ENDED
 from rtsim.record.reading import Recording, TrackData
 from rtsim.runs.diverging.values import Value, ValuePair
 from rtsim.scenario.builder import predecessors

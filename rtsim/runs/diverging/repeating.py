@@ -16,8 +16,8 @@ from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.engine.checkpoint.kept import beside
 from rtsim.engine.checkpoint.taking import CheckpointSource, Taking, check_savable
 from rtsim.engine.system import System
-from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording, TrackData
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.repeated import ended_by_itself, said_no_more
 from rtsim.runs.replay import fed_controllers, fed_external_inputs, scenario_of, to_repeat
 from rtsim.runs.request import Connections, Progress

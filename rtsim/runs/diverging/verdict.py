@@ -7,7 +7,7 @@ from typing import Any
 
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import Tag
-from rtsim.record.ending import RunEnding
+from rtsim.record.events import RunEnding
 from rtsim.runs.diverging.first import Place
 from rtsim.runs.diverging.inputs import Feeding
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S
-from rtsim.record.atomic_write import write_whole
 from rtsim.record.markup import block, flat, table, text
-from rtsim.record.page import page
+from rtsim.record.output_files import write_whole
+from rtsim.record.reports.page import page
 from rtsim.studies.folder import Folder, StudyError, ranges_text
 from rtsim.studies.indices import sensitivity
 from rtsim.studies.measures import ERROR, FAILED, LOST, NAN, TIMEOUT, margin_name

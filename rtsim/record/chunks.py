@@ -295,7 +295,10 @@ def _pieces(reader: IO[bytes], most: int) -> Iterator[bytes]:
         yield reader.read(_PIECE)
 
 
-# Reads everything that is readable in an MCAP file, even if the file is incomplete or damaged.
+# Salvage: everything that is readable in an incomplete or damaged file.
+#
+# The file is read from its start, record by record, and each record is checked.  Reading ends at
+# the first record that is cut off or damaged.  The mcap library parses the records.
 
 LARGEST_RECORD = 1 << 29
 MOST_CHANNELS = 1 << 16
@@ -445,7 +448,7 @@ class _Walk:
             self.out.broken = "the index at its end is damaged, but its data is not"
 
 
-# Rows of a track that stay in the recording's file and are read by row range or by column.
+# Rows that stay in the file: slices of rows remain there, columns and single rows become arrays.
 
 TOGETHER = 100 << 20
 """Bytes of columns that are read together and cached, because a pass over the file takes the same

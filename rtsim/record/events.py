@@ -1,4 +1,4 @@
-"""Events of a run, their protobuf encoding, and what they say: active faults, and how a run ended."""
+"""Events of a run, their protobuf encoding, and what they say: faults, and how a run ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text, tables and style of the report page.  All text from a recording is escaped here."""
+"""HTML of pages and of notebooks: text, tables and style.  All text from a recording is escaped."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def duration(ns: object) -> str:
     return f"{ns:.4g} ns"
 
 
-# What a notebook shows of a result: its facts, and the first rows of a table.
+# Results in a notebook.
 
 MOST_ROWS, LONGEST = 20, 200
 """Greatest numbers of rows of a table and of characters of a cell."""

@@ -1,4 +1,4 @@
-"""Latencies of a controller, measured in a recorded run, as a latency model for another run."""
+"""What a recording shows of a run: latencies of a controller, and averages of outputs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Claims a path for writing by one run at a time; only recordings may be overwritten.
+"""Output files: claimed by one run at a time, and written completely or not at all.
 
-The claim is a lock on the open file, which the writing process inherits.  It ends with that
-process, so a run that was killed does not block the next one.
+The claim of a recording is a lock on the open file, which the writing process inherits.  It ends
+with that process, so a run that was killed does not block the next one.  Only recordings may be
+overwritten by a run.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def _lock(file: int, path: Path) -> tuple[int, ...]:
     return (file,)
 
 
-# Writes files completely or not at all: if a write fails, an older file stays unchanged.
+# Files that are written completely or not at all: if a write fails, an older file stays unchanged.
 
 
 @contextmanager

@@ -45,7 +45,7 @@ from rtsim.record.table import (
 )
 from rtsim.record.views import Viewed, viewed_in
 
-# What a file declares and stores beside its rows: the tracks, and the events.
+# The tracks that a file declares, and its events.
 
 _LEAST_EVENTS = 1 << 20
 _EVENTS_DENSEST = 16

@@ -158,7 +158,7 @@ class MemoryRecorder:
         return Recording("memory", self._header, self._footer, tracks, list(self._events))
 
 
-# A recorder for runs that follow each other: it keeps the rows of one run, and shares the memory.
+# Recorders of runs that follow each other and share memory.
 
 Plain = Mapping[str, object]
 Begin = Callable[["TrackPool"], "PooledRecorder"]
@@ -250,7 +250,7 @@ class PooledRecorder(MemoryRecorder):
         return self._read
 
 
-# A recorder that gives its rows away as they come: memory stays flat, however long the run.
+# A recorder that gives its rows away as they come: memory stays flat.
 
 TakeRows = Callable[[TrackSpec, NDArray[np.int64]], object]
 """Takes new rows (n, width) of a track; the array is valid during the call only."""

@@ -1,8 +1,8 @@
 """Views of a run: named plots that every reader of the run shows.
 
 A scenario declares views with ``plot()``, and its recordings contain them.  Without a declaration,
-:func:`views_of` derives views from the wires of the scenario
-(:mod:`rtsim.record.default_views`).
+:func:`views_of` derives views from the wires of the scenario.  The order of derived views is: what
+controllers read and send, outputs of plants, values of other components, states.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def with_unit(title: str, unit: str) -> str:
     return title if unit in ("", "1") else f"{title} [{unit}]"
 
 
-# The views of a run whose scenario declares none, derived from its wires.
+# Views that are derived from the wires of a scenario.
 
 _COMMAND = re.compile(
     r"(?P<stem>.*?)_?(command|commanded|cmd|setpoint|set_point|reference|target|demand|wanted)\Z"
@@ -351,7 +351,8 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-# The signals of views in a recording: which track and which column has each of them.
+# The signals of views in a recording: plants, messages and external inputs have tracks.  The values
+# of a source have none, but the controllers that sample them do.
 
 INPUTS = "inputs/"
 """What the names of tracks of external inputs begin with."""

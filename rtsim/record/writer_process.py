@@ -1,4 +1,9 @@
-"""The process that writes a recording: its start, and how it ended."""
+"""The process that writes a recording: its start and end, and the frames that it is sent.
+
+A frame consists of a kind, a track number, a length and that many bytes; frames pass over a socket
+pair.  The writing process answers with lines of JSON: ``{"ready": true}``, after each chunk
+``{"kept": ns}``, ``{"error": "..."}`` and, at the end, ``{"done": true}``.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ from typing import IO, NamedTuple
 from rtsim.core.errors import RecordingError
 from rtsim.timing.background import ONE_THREAD
 
-# The protocol between the loop and the writing process: protocol frames over a socket pair.
+# The frames between the loop and the writing process.
 
 HEAD = struct.Struct("<BHI")
 LONGEST = 1 << 26

@@ -164,7 +164,7 @@ def _base64(values: NDArray[Any]) -> str:
     return base64.b64encode(values.tobytes()).decode()
 
 
-# Thins long traces for display without hiding spikes.
+# Thinning of long traces for display, which hides no spike.
 
 BUCKETS = 800
 _KEPT = 5  # rows that a bucket keeps at most: first, least, greatest, one NaN, last

@@ -165,7 +165,8 @@ def _short(numbers: str) -> str:
     return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), numbers)
 
 
-# The set-up of a run as a graph and as a table: components, wires, periods and latencies.
+# The set-up of a run: components, wires, periods and latencies, from the scenario's plain data
+# (:meth:`Scenario.describe`), which each recording has.
 
 _MOST_NAMES = 4
 """Number of signals that are named at an arrow."""

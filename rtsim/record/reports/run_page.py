@@ -30,7 +30,7 @@ from rtsim.record.table import MESSAGES
 from rtsim.record.views import SAMPLED, View, with_unit
 from rtsim.timing.frames import NO_SAMPLE, WorstFrame
 
-# The charts of a report about a recording, except those of its views.
+# The charts, except those of the views.
 
 MOST_LINES = 30
 """Greatest number of events, and of faults, that every chart marks."""
@@ -304,8 +304,8 @@ def _setup(recording: Recording) -> str:
     rest = {**{k: v for k, v in scenario.items() if k not in _STATED}, **header}
     plain = {k: v for k, v in rest.items() if not isinstance(v, (list, Mapping))}
     blocks = "".join(block(k, v) for k, v in rest.items() if k not in plain)
-    drawing = drawing.drawn(recording.header.get("scenario")).html()
-    return f"{drawing}{folds}<div class=columns>{block('settings', plain)}{blocks}</div>{views}"
+    picture = drawing.drawn(recording.header.get("scenario")).html()
+    return f"{picture}{folds}<div class=columns>{block('settings', plain)}{blocks}</div>{views}"
 
 
 def _fold(name: str, part: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The views of a recording as charts: finds the rows of each signal, thins and draws them."""
+"""Charts of a recording: its views, and one signal of several runs with its differences."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class _Points:
         return np.where(at >= 0, self.all(column)[np.maximum(at, 0)], np.nan)
 
 
-# Charts of one signal of several runs over each other, and of their differences from the first.
+# One signal of several runs over each other, and the differences from the first run.
 
 _DIFFERENCE_PX = 140
 

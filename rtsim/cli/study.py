@@ -10,13 +10,7 @@ from typing import Any
 
 import click
 
-from rtsim.cli.common import (
-    FAILED,
-    NO,
-    json_option,
-    reports_errors,
-    show_result,
-)
+from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.recordings import check_page
 from rtsim.cli.study_again import run_again
@@ -30,8 +24,9 @@ from rtsim.cli.study_tables import (
 )
 from rtsim.cli.trust import trust_options
 from rtsim.core.errors import ScenarioError
+from rtsim.core.outcome import Outcome
 from rtsim.studies.designs import MonteCarlo, Search
-from rtsim.studies.folder import Folder, ranges_text
+from rtsim.studies.folder import Folder
 from rtsim.studies.running import begin, carry_out
 from rtsim.studies.summary import Summary, summarise
 from rtsim.studies.workers import Where
@@ -46,8 +41,9 @@ _new_folder = click.option(
 _strict = click.option(
     "--strict",
     is_flag=True,
-    help="Exit with status 1 if a run misses a requirement, or ended at a guard that declares a "
-    "failure.",
+    help="Exit with status 1 if a run misses a requirement or ended at a guard that declares a "
+    "failure, and with status 2 if the study is undecided: no run was compared with a requirement, "
+    "or a search found no miss.",
 )
 
 
@@ -96,7 +92,8 @@ def start(
       rtsim study start tank.py --design saltelli:base=256 --workers 4
 
     Exit status: 0 if every run has its results; 1 if a run raised an error or a result is not a
-    number; 2 if runs are missing, were lost or took too long; 130 if interrupted.
+    number; 2 if runs are missing, were lost or took too long; 130 if interrupted. With --strict, it
+    is that of the outcome.
     """
     made = begin(scenario, composed.study(scenario), folder, where)
     _carry_out(made, where, strict, as_json, named=True)
@@ -156,9 +153,9 @@ def search(
       rtsim study search unstable --factor latency=range:0,0.03 \\
           --result 'peak=max_abs:plant.x,after=2' --require 'peak<0.5' --stop-at-failure
 
-    Exit status: 0 if the search has ended; 1 if, with --strict, a run misses a requirement, or if
-    a run raised an error or a result is not a number; 2 if runs are missing, were lost or took too
-    long; 130 if interrupted.
+    Exit status: 0 if the search has ended; 1 if a run raised an error or a result is not a number;
+    2 if runs are missing, were lost or took too long; 130 if interrupted. With --strict, it is 1 if
+    a run misses a requirement, and 2 if none does.
     """
     study = composed.study(scenario, MonteCarlo())
     names = [one.name for one in study.required]
@@ -235,6 +232,13 @@ def _show(
     folder: Folder, strict: bool, as_json: bool, of: str | None = None, digest: bool = False
 ) -> None:
     """Print the results of a study, and exit with its status."""
+    with folder.read_once():
+        status = _shown(folder, strict, as_json, of, digest)
+    sys.exit(status)
+
+
+def _shown(folder: Folder, strict: bool, as_json: bool, of: str | None, digest: bool) -> int:
+    """Print the results of a study, and return its exit status."""
     summary = summarise(folder)
     found = {"folder": str(folder.path), **summary}
     indices: Any = None
@@ -243,7 +247,7 @@ def _show(
         from rtsim.studies.indices import interactions, sensitivity
 
         indices, pairs = sensitivity(folder, of), interactions(folder, of)
-    status, why = _status(found, strict)
+    status, why = _status(summary, folder.path, strict)
     if as_json:
         more: dict[str, Any] = {} if indices is None else {"sensitivity": indices}
         if pairs:
@@ -260,7 +264,7 @@ def _show(
             click.echo(f"digest: {found['digest']}")
         if why is not None:
             click.echo(why)
-    sys.exit(status)
+    return status
 
 
 @study.command()
@@ -293,7 +297,7 @@ def report(folder: Path, output: Path | None, strict: bool, as_json: bool) -> No
 
     summary = write_report(opened, target)
     found = {"folder": str(folder), **summary}
-    status, why = _status(found, strict)
+    status, why = _status(summary, folder, strict)
     if as_json:
         show_result({**found, "report": str(target), "outcome": _name(summary)}, status, why)
     else:
@@ -307,33 +311,15 @@ def _name(summary: Summary) -> str:
     return summary.outcome.name.lower()
 
 
-def _status(found: dict[str, Any], strict: bool) -> tuple[int, str | None]:
-    """Return the exit status of a study, and why it is not 0."""
-    states = found["states"]
-    if wrong := states["error"] + states["nan"]:
-        return NO, f"{wrong} of {found['runs']} runs raised an error or have a result that is NaN"
-    if gone := states["timeout"] + states["lost"]:
-        return FAILED, f"{gone} of {found['runs']} runs took too long or lost their process"
-    if missing := found["runs"] - found["rows"]:
-        if found.get("ended") == "":
-            return FAILED, f"the search has not ended; type rtsim study resume {found['folder']}"
-        which = ranges_text(found["missing"])
-        return FAILED, (
-            f"{missing} of {found['runs']} runs are missing: {which}; type rtsim study resume "
-            f"{found['folder']}"
-        )
-    if strict:
-        if failed := states["failed"]:
-            guards = ", ".join(found["failures"])
-            return (
-                NO,
-                f"{failed} of {found['runs']} runs ended at a guard that declares a failure: "
-                f"{guards}",
-            )
-        for name, one in found["requirements"].items():
-            if missed := one["count"] - one["passed"]:
-                return NO, f"{missed} of {one['count']} runs miss the requirement {name}"
-    return 0, None
+def _status(summary: Summary, folder: Path, strict: bool) -> tuple[int, str | None]:
+    """Return the exit status of a study, and why it is not 0; ``strict``: that of its outcome."""
+    reasons = [one for one in summary.reasons() if strict or not one.strict]
+    outcome = Outcome.of_all(one.outcome for one in reasons) if reasons else Outcome.PASSED
+    for one in reasons:
+        if one.outcome is outcome:
+            more = f"; type rtsim study resume {folder}" if one.resumed else ""
+            return outcome.value, f"{one.why}{more}"
+    return outcome.value, None
 
 
 study.add_command(run_again)

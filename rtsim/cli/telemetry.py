@@ -16,6 +16,7 @@ from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from rtsim.engine.commands.inbox import Inbox
+    from rtsim.gateway.publishing import ViewerCounts
 
 
 def _address(ctx: click.Context, param: click.Parameter, value: str) -> str:  # noqa: ARG001
@@ -121,10 +122,11 @@ def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
     return {"telemetry": dict(found), "looks_lost": int(getattr(inbox, "lost", 0))}
 
 
-def telemetry_line(found: Mapping[str, Mapping[str, int]], looks: int = 0) -> str:
+def telemetry_line(found: Mapping[str, ViewerCounts], looks: int = 0) -> str:
     """Return the counts of messages as one line; ``looks`` is the number of dropped samples."""
     told = [
         f"{name}: {counts['sent']} messages sent, {counts['lost']} lost"
+        + (f", then {counts['failure']}" if "failure" in counts else "")
         for name, counts in found.items()
     ]
     return "; ".join([*told, f"{looks} samples dropped before sending"] if looks else told)

@@ -220,9 +220,9 @@ class Executive:
     def lose_recording(self, cause: str, kept_ns: int | None, end: bool) -> str:
         """Note that the recording failed with ``cause``, and has all rows up to ``kept_ns``.
 
-        With ``end`` the run ends after this tag.
+        ``None``: it is not known which rows it has.  With ``end`` the run ends after this tag.
         """
-        since = "from the start on" if kept_ns is None else f"after {Tag(kept_ns)}"
+        since = "perhaps from the start on" if kept_ns is None else f"after {Tag(kept_ns)}"
         self.unrecorded = f"{since}: {cause}"
         if end:
             self.stopping = self.stopping or RECORDING_LOST

@@ -286,7 +286,9 @@ def _found(plain: Callable[..., Any], signature: Signature, what: str, checked: 
 
 def kept(function: Callable[..., Any], signature: Signature) -> bool:
     """Return whether the machine code of ``function`` was compiled before and is in the cache."""
-    return _place(getattr(function, "py_func", function), signature).exists()
+    plain = getattr(function, "py_func", function)
+    place = _place(plain, signature)
+    return place.exists() or _here(place, plain).exists()
 
 
 @dataclass(frozen=True)
@@ -307,10 +309,11 @@ def _ready(wanted: _Wanted) -> Native:
     It is taken from this process or from its file; if neither has it, the function is compiled and
     saved.
     """
-    code = MachineCode.read(wanted.place)
-    if code is not None and code.raises_in in ("", where(wanted.plain)):
-        with suppress(RuntimeError):  # the file needs a symbol that this process lacks
-            return _native(wanted, code)
+    for place in (wanted.place, _here(wanted.place, wanted.plain)):
+        code = MachineCode.read(place)
+        if code is not None and code.raises_in in ("", where(wanted.plain)):
+            with suppress(RuntimeError):  # the file needs a symbol that this process lacks
+                return _native(wanted, code)
     return _native(wanted, _compile(wanted))
 
 
@@ -338,7 +341,7 @@ def _compile(wanted: _Wanted) -> MachineCode:
         code = lower(wanted.plain, wanted.signature, kept, wanted.checked)
     if not code.elsewhere:
         try:
-            code.write(wanted.place)
+            code.write(_here(wanted.place, wanted.plain) if code.raises_in else wanted.place)
         except OSError as error:
             not_kept(wanted.place.parent, error)
     return code
@@ -363,6 +366,16 @@ def _place(function: Callable[..., Any], signature: Signature, checked: bool = F
     """
     text = f"{source_hash(function)} {function.__module__} {signature} {checked} {_made_by()}"
     return cache_folder() / "compiled" / (f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
+
+
+def _here(place: Path, plain: Callable[..., Any]) -> Path:
+    """Return the path for machine code that contains the place of ``plain`` in its source.
+
+    Without a file of its own, each of two installations of rtsim that share the cache would replace
+    what the other has compiled.
+    """
+    located = hashlib.sha256(where(plain).encode()).hexdigest()[:8]
+    return place.with_name(f"{place.stem}-{located}{place.suffix}")
 
 
 _FORMS = (

@@ -18,6 +18,7 @@ from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.core.net.messagepack import EncodingError, Limits, pack, unpack
 from rtsim.core.net.sockets import Caller
 from rtsim.core.tag import NS_PER_S
+from rtsim.gateway.publishing import ViewerCounts
 from rtsim.gateway.registry import RegisteredRun, find, runs
 from rtsim.gateway.requests import VERSION
 from rtsim.gateway.shown import NEXT_TAG, At, Glance, ParameterTable, Sample, StateTable, Units
@@ -94,8 +95,11 @@ class Run:
         return self._state(self._asked("status"))
 
     @property
-    def telemetry(self) -> dict[str, dict[str, int]]:
-        """The number of messages ``sent`` and ``lost`` so far, by plotting tool."""
+    def telemetry(self) -> dict[str, ViewerCounts]:
+        """The number of messages ``sent`` and ``lost`` so far, by plotting tool.
+
+        A tool that gets nothing any more has the reason as ``failure``.
+        """
         return dict(self._asked("status")["telemetry"])
 
     @property

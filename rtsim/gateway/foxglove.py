@@ -89,6 +89,10 @@ class Foxglove:
             return 0, 0
         return self._server.counts.sent, self._server.counts.lost
 
+    @property
+    def failure(self) -> str:
+        return "" if self._server is None else self._server.failure
+
     def close(self) -> None:
         with closing(self._listener):
             if self._server is not None:

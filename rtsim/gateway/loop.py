@@ -24,7 +24,7 @@ from rtsim.gateway.catalogue import Counters, Sampler, catalogue, without_signal
 from rtsim.gateway.listening import check_free
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.placing import placed_bodies
-from rtsim.gateway.publishing import check_rates
+from rtsim.gateway.publishing import ViewerCounts, check_rates
 from rtsim.scenario.body import Body
 from rtsim.timing.background import ONE_THREAD
 from rtsim.timing.frames import NO_SAMPLE
@@ -48,8 +48,8 @@ class PipedInbox(Inbox):
         super().__init__()
         self.lost = 0
         """Number of samples that were dropped because the pipe was full."""
-        self.telemetry: dict[str, dict[str, int]] = {}
-        """Numbers of messages ``sent`` and ``lost`` by plotting tool, known after the run."""
+        self.telemetry: dict[str, ViewerCounts] = {}
+        """What became of the messages, by plotting tool, known after the run."""
         self.page: dict[str, Any] = {}
         """The figures of the page in the browser, known after the run; empty without a page."""
         self._pipe, self._about, self._leg = pipe, about, 0

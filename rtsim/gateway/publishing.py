@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NotRequired, Protocol, TypedDict
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
@@ -97,6 +97,14 @@ def check_rates(rates: Mapping[str, float], signals: Sequence[Mapping[str, Any]]
             raise UnknownName("topic", name, known, "this run's telemetry")
 
 
+class ViewerCounts(TypedDict):
+    """The numbers of messages to a viewer, and why it got nothing after a failure."""
+
+    sent: int
+    lost: int
+    failure: NotRequired[str]
+
+
 class Viewer(Protocol):
     """The interface of a viewer of a run; its methods must not block."""
 
@@ -113,6 +121,11 @@ class Viewer(Protocol):
     @property
     def counts(self) -> tuple[int, int]:
         """The number of messages that were sent, and the number that were lost."""
+        ...
+
+    @property
+    def failure(self) -> str:
+        """Why the viewer gets nothing any more; empty if it is served."""
         ...
 
     def close(self) -> None: ...
@@ -183,9 +196,15 @@ class SamplePublisher:
         return due
 
     @property
-    def counts(self) -> dict[str, dict[str, int]]:
-        """The numbers of messages ``sent`` and ``lost``, by viewer, as plain data."""
-        return {v.name: dict(zip(("sent", "lost"), v.counts, strict=True)) for v in self._viewers}
+    def counts(self) -> dict[str, ViewerCounts]:
+        """What became of the messages, by viewer, as plain data."""
+        found: dict[str, ViewerCounts] = {}
+        for viewer in self._viewers:
+            sent, lost = viewer.counts
+            found[viewer.name] = {"sent": sent, "lost": lost}
+            if viewer.failure:
+                found[viewer.name]["failure"] = viewer.failure
+        return found
 
 
 class PlotJuggler:
@@ -195,6 +214,7 @@ class PlotJuggler:
     """
 
     name = "plotjuggler"
+    failure = ""
 
     def __init__(self, endpoint: str) -> None:
         self._socket = Broadcast(endpoint)

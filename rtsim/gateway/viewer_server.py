@@ -12,13 +12,15 @@ sends a stream, in which no message replaces another.
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import selectors
 import socket
 import struct
+import sys
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +50,10 @@ _GOING_AWAY = b"\x88\x02\x03\xe9"
 _MESSAGE, _TIME = 1, 2
 _MESSAGE_HEAD, _TIME_HEAD = struct.Struct("<BIQ"), struct.Struct("<BQ")
 _ERROR = 2
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""Errors of ``accept`` after which the connection still waits, so that the next call fails too."""
+_PAUSE_NS = NS_PER_S
+"""Time without a call of ``accept`` after such an error, ns."""
 
 
 def frame(payload: bytes, first: int = _BINARY) -> bytes:
@@ -167,9 +173,13 @@ class _Line:
         """The channel of each subscription, by the viewer's number of it."""
         self.asked = bytearray()
         """The head of the request that opens the connection; not used afterwards."""
+        self.fragments = bytearray()
+        """The message that is being read; ``protocol`` limits the sum of its fragments."""
+        self.opcode = Opcode.TEXT
+        """The kind of that message."""
         self.protocol = ServerProtocol(subprotocols=[Subprotocol(PROTOCOL)], max_size=_MOST_ASKED)
         self.ending = False
-        """True if the connection ends when all frames are sent."""
+        """True if the connection ends when all frames are sent; nothing more is read from it."""
 
     @property
     def open(self) -> bool:
@@ -181,12 +191,20 @@ class ViewerServer(threading.Thread):
     """Serves the viewers of ``listener``; only requests that ``origin_check`` accepts are answered.
 
     Channels are added before the start.  :meth:`log` and :meth:`broadcast_time` never block.
+    ``clock`` returns wall-clock time, ns.
     """
 
     def __init__(
-        self, listener: socket.socket, name: str, origin_check: OriginCheck | None = None
-    ) -> None:
+        self, listener: socket.socket, name: str, origin_check: OriginCheck | None = None,
+        clock: Callable[[], int] = stopwatch,
+    ) -> None:  # fmt: skip
         super().__init__(name="viewers", daemon=True)
+        self.failure = ""
+        """Why no viewer is served any more; empty if the server works or was closed."""
+        self._clock = clock
+        self._paused_until_ns = 0
+        """Time at which connections are accepted again; 0 if they are accepted."""
+        self._told_no_room = False
         self._origin_check = origin_check or OriginCheck()
         self._listener, self._title = listener, name
         self._channels: list[Described] = []
@@ -248,60 +266,106 @@ class ViewerServer(threading.Thread):
             line.waiting.discard()
 
     def _wake(self) -> None:
-        with suppress(BlockingIOError):  # enough bytes wait to wake it
+        with suppress(BlockingIOError, BrokenPipeError):  # enough bytes wait, or it has failed
             self._waker.send(b"x")
 
     def close(self, seconds: float = 0.5) -> None:
         """Send waiting frames for at most ``seconds``, then stop."""
         if self.is_alive():
             self._to_all(_GOING_AWAY)
-            self._until_ns = stopwatch() + round(seconds * NS_PER_S)
+            self._until_ns = self._clock() + round(seconds * NS_PER_S)
             self._wake()
             self.join()
+        self._close_all()  # if the thread did not run
         self._waker.close()
 
     # -- the thread
 
     def run(self) -> None:
-        while not self._over():
-            for key, mask in self._selector.select(0.05 if self._until_ns else None):
-                with self._lock:
-                    if key.fileobj is self._listener:
-                        self._accept()
-                    elif key.fileobj is self._wake_end:
-                        with suppress(BlockingIOError):
-                            self._wake_end.recv(_CHUNK)
-                        for line in list(self._lines):
-                            self._pass(line, 0)
-                    elif isinstance(key.data, _Line) and key.data in self._lines:
-                        self._pass(key.data, mask)
+        """Serve until :meth:`close`; any error is reported, because the run goes on without it."""
+        try:
+            while not self._over():
+                self.turn()
+        except Exception as error:
+            self.failure = f"no viewer is served any more: {type(error).__name__}: {error}"
+            _report(self.failure)
+        finally:
+            self._close_all()
+
+    def _close_all(self) -> None:
         with self._lock:
-            for line in list(self._lines):
-                self._end(line)
+            for line in self._lines:
+                line.waiting.discard()
+                line.end.close()
+            self._lines.clear()
         self._selector.close()
         self._listener.close()
         self._wake_end.close()
 
+    def turn(self) -> None:
+        """Wait until a viewer or the run has something to do, and do it."""
+        if self._paused_until_ns and self._clock() >= self._paused_until_ns:
+            self._paused_until_ns = 0
+            self._selector.register(self._listener, selectors.EVENT_READ, None)
+        for key, mask in self._selector.select(self._longest_wait()):
+            with self._lock:
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.fileobj is self._wake_end:
+                    with suppress(BlockingIOError):
+                        self._wake_end.recv(_CHUNK)
+                    for line in list(self._lines):
+                        self._pass(line, 0)
+                elif isinstance(key.data, _Line) and key.data in self._lines:
+                    self._pass(key.data, mask)
+
+    def _longest_wait(self) -> float | None:
+        """Return the time after which :meth:`turn` looks at the clock, s; ``None`` for no limit."""
+        if self._until_ns:
+            return 0.05
+        if self._paused_until_ns:
+            return max(0, self._paused_until_ns - self._clock()) / NS_PER_S
+        return None
+
     def _over(self) -> bool:
         if not self._until_ns:
             return False
-        return stopwatch() > self._until_ns or not any(line.waiting for line in self._lines)
+        return self._clock() > self._until_ns or not any(line.waiting for line in self._lines)
 
     def _accept(self) -> None:
-        with suppress(OSError):
+        try:
             end, _ = self._listener.accept()
-            if len(self._lines) >= MOST_VIEWERS:
-                idle = [line for line in self._lines if not line.open]
-                if not idle:
-                    end.close()
-                    return
-                self._end(idle[0])  # a program that only connects must not keep viewers out
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                self._pause(error)
+            return  # any other error is of a connection that its program gave up
+        if len(self._lines) >= MOST_VIEWERS:
+            idle = [line for line in self._lines if not line.open]
+            if not idle:
+                end.close()
+                return
+            self._end(idle[0])  # a program that only connects must not keep viewers out
+        try:
             end.setblocking(False)
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            line = _Line(end, self.counts)
-            self._selector.register(end, selectors.EVENT_READ, line)
-            self._lines.append(line)
+        except OSError:  # its program has ended already
+            end.close()
+            return
+        line = _Line(end, self.counts)
+        self._selector.register(end, selectors.EVENT_READ, line)
+        self._lines.append(line)
+
+    def _pause(self, error: OSError) -> None:
+        """Accept no connection for a while: the one that waits would wake the thread at once."""
+        self._selector.unregister(self._listener)
+        self._paused_until_ns = self._clock() + _PAUSE_NS
+        if not self._told_no_room:
+            self._told_no_room = True
+            _report(
+                f"no further viewer can connect: {error.strerror}; close viewers, or raise the "
+                "limit of open files (ulimit -n); rtsim tries again each second"
+            )
 
     def _pass(self, line: _Line, mask: int) -> None:
         """Read what the viewer of ``line`` says, and send what waits for it."""
@@ -313,8 +377,13 @@ class ViewerServer(threading.Thread):
             self._end(line)
             return
         if line.ending and not line.waiting:
-            self._end(line)
-            return
+            if line.open:  # it reads too slowly
+                self._end(line)
+                return
+            with suppress(OSError):  # the next read tells that its program has closed it
+                # Closed with unread bytes, the connection would be reset, and the viewer would not
+                # read why it ended.
+                line.end.shutdown(socket.SHUT_WR)
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.waiting else 0)
         self._selector.modify(line.end, events, line)
 
@@ -326,6 +395,8 @@ class ViewerServer(threading.Thread):
             return
         if not data:
             raise RtsimError("the viewer has closed the connection")
+        if line.ending:
+            return
         if line.protocol.state is State.CONNECTING:
             line.asked += data
             if not self._origin_check.is_complete(line.asked):
@@ -339,18 +410,31 @@ class ViewerServer(threading.Thread):
         for event in line.protocol.events_received():
             if isinstance(event, Request):
                 line.protocol.send_response(line.protocol.accept(event))
-            elif isinstance(event, Frame) and event.opcode is Opcode.TEXT and event.fin:
-                self._obey(line, bytes(event.data))
+            elif isinstance(event, Frame):
+                self._collect(line, event)
         for part in line.protocol.data_to_send():
             if part:
                 line.waiting.add(part)
             else:
                 line.ending = True
+                line.subscribed.clear()
         if line.open and line.asked:
             line.asked.clear()
             plain = [channel.to_plain(k + 1) for k, channel in enumerate(self._channels)]
             line.waiting.add(self._hello())
             line.waiting.add(_said({"op": "advertise", "channels": plain}))
+
+    def _collect(self, line: _Line, event: Frame) -> None:
+        """Add a frame to the message that is being read, and obey the message if it is whole."""
+        if event.opcode in (Opcode.TEXT, Opcode.BINARY):
+            line.opcode = event.opcode
+        elif event.opcode is not Opcode.CONT:
+            return  # the protocol answers it itself, also between the fragments of a message
+        line.fragments += event.data
+        if event.fin:
+            message = bytes(line.fragments)
+            line.fragments.clear()
+            self._obey(line, message)
 
     def _hello(self) -> bytes:
         return _said(
@@ -363,6 +447,8 @@ class ViewerServer(threading.Thread):
     def _obey(self, line: _Line, text: bytes) -> None:
         """Subscribe or unsubscribe; tell the viewer if its message cannot be understood."""
         try:
+            if line.opcode is Opcode.BINARY:
+                raise ValueError("rtsim reads no binary messages")
             asked = json.loads(text)
             if asked["op"] == "subscribe":
                 for one in asked["subscriptions"]:
@@ -390,3 +476,8 @@ class ViewerServer(threading.Thread):
 
 def _said(what: Mapping[str, Any]) -> bytes:
     return frame(json.dumps(what).encode(), _TEXT)
+
+
+def _report(what: str) -> None:
+    """Print a line on the standard error of the run, which is also that of its gateway."""
+    print(f"rtsim: --foxglove: {what}", file=sys.stderr, flush=True)

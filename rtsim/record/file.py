@@ -102,8 +102,8 @@ class FileRecorder:
         self.handed = Handed()
         self.failed: str | None = None
         self.kept_ns: int | None = None
-        """The file has every row up to this simulated time at least; ``None`` if it may have none.
-        The writing process tells it after each chunk."""
+        """The file has every row up to this simulated time at least; ``None`` if nothing is known,
+        as before the first chunk.  The writing process tells it after each chunk."""
         self.on_failure: Callable[[str], object] | None = None
         """Called once with the cause if the recording fails during the run."""
         self._now = now
@@ -374,7 +374,7 @@ class FileRecorder:
             return
         self.close()
         kept = (
-            "no row of the run was kept"
+            "it is not known whether the file has rows of the run: the writing process told of none"
             if self.kept_ns is None
             else "the file can be opened as an incomplete recording, which has every row up to "
             f"{Tag(self.kept_ns)}"

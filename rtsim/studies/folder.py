@@ -84,6 +84,9 @@ class Folder:
         self._rows: list[tuple[Any, ...]] = []
         """Rows that are not written yet: the values of the schema, then the time histories.  One
         call adds a row, so that Ctrl-C cannot divide it."""
+        self._kept: dict[Path, Any] | None = None
+        """The columns of each file that were read and checked so far; ``None`` outside of
+        :meth:`read_once`."""
         self._accepted: set[str] = set()
         """The hashes of sources that were compared with those of the earlier runs."""
         self._began = self._written = stopwatch()
@@ -288,6 +291,33 @@ class Folder:
             raise StudyError(f"{path} cannot be read ({why}); {remedy}")
         return table
 
+    @contextmanager
+    def read_once(self) -> Iterator[None]:
+        """Read and check each column of the results at most once within the context."""
+        if self._kept is not None:
+            yield
+            return
+        self._kept = {}
+        try:
+            yield
+        finally:
+            self._kept = None
+
+    def _results(self, path: Path, columns: list[str], remedy: str) -> Any:
+        """Return columns of a file of results as :meth:`_part` does."""
+        if self._kept is None:
+            return self._part(path, columns, remedy)
+        table: Any = self._kept.get(path)
+        known = [] if table is None else table.column_names
+        new = [name for name in columns if name not in known]
+        if new:
+            more = self._part(path, new, remedy)
+            table = more if table is None else table
+            for name in new if known else ():
+                table = table.append_column(name, more[name])
+            self._kept[path] = table
+        return table.select(columns)
+
     def histories(self, signal: str) -> Iterator[tuple[Integers, Vector]]:
         """Yield the time histories of ``signal``, file by file: runs (n,) and values (n, points).
 
@@ -330,7 +360,7 @@ class Folder:
         parts, files = [schema.empty_table()], self._files()
         remedy = f"delete this file and type rtsim study resume {self.path}: its runs are repeated"
         for path in files:
-            part = self._part(path, wanted, remedy)
+            part = self._results(path, wanted, remedy)
             try:
                 parts.append(part.cast(schema))
             except arrow.ArrowException as error:

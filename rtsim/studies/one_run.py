@@ -49,9 +49,11 @@ _FASTEST, _UNSEEN = Pace(), Connections()
 class _Made:
     """A scenario with some arguments of its function, and the same prepared for many runs."""
 
-    def __init__(self, make: Callable[[], Scenario], sources: Sources) -> None:
+    def __init__(
+        self, make: Callable[[], Scenario], sources: Sources, files: dict[str, str]
+    ) -> None:
         self._sources = sources
-        self.files: dict[str, str] = {}
+        self.files = files
         """The files that were read to make and to prepare the scenario, with their hashes."""
         with sources.watched(self.files):
             self.scenario = make()
@@ -95,6 +97,9 @@ class Runner:
             if self._maker.sha256 != job.sha256:
                 raise SourcesChanged(f"{job.scenario} changed while it was loaded; try again")
         self._made: OrderedDict[tuple[tuple[str, str], ...], _Made] = OrderedDict()
+        self._latest: tuple[tuple[tuple[str, str], ...] | None, dict[str, str]] = None, {}
+        """Arguments of the latest scenario to be made, and the files that were read for it, also if
+        an error ended that."""
         self.ready = False
         """True if this process has built and compiled the scenario."""
 
@@ -158,8 +163,10 @@ class Runner:
     def _all_files(self, order: Ordered, files: Mapping[str, str]) -> dict[str, str]:
         """Return what the run ``order`` depended on: the files of its scenario, and ``files``."""
         out = dict(self._files)
-        made = self._made.get(self._arguments(order))
-        for name, digest in (*(made.files if made else {}).items(), *files.items()):
+        arguments = self._arguments(order)
+        made, (latest, read) = self._made.get(arguments), self._latest
+        for_it = made.files if made else read if latest == arguments else {}
+        for name, digest in (*for_it.items(), *files.items()):
             if out.setdefault(name, digest) != digest:
                 raise SourcesChanged(f"{name} changed while the study ran; start a new study")
         return out
@@ -246,7 +253,9 @@ class Runner:
         made = self._made.get(arguments)
         if made is None:
             make = partial(self._maker.make, dict(arguments))
-            made = self._made[arguments] = _Made(make, self._sources)
+            files: dict[str, str] = {}
+            self._latest = arguments, files
+            made = self._made[arguments] = _Made(make, self._sources, files)
             if len(self._made) > _KEPT:
                 self._made.popitem(last=False)
         self._made.move_to_end(arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -66,7 +67,8 @@ class Sources:
         self._files = files
         self._home = files[0].resolve().parent if files else None
         self._data = [(self._home or Path()) / one for one in data]
-        self._modules = {one.resolve() for path in files for one in modules_of(path)}
+        modules = (one.resolve() for path in files for one in modules_of(path))
+        self._modules = {one: signature(one) for one in modules}
         prefixes: tuple[str | Path, ...] = (
             sys.prefix,
             sys.base_prefix,
@@ -80,11 +82,25 @@ class Sources:
     def watched(self, into: dict[str, str]) -> Iterator[None]:
         """Add the files that are read within the context to ``into``: name and hash.
 
-        Raises :class:`SourcesChanged` if a file changed since it was read.
+        An error of the context does not change that.  Raises :class:`SourcesChanged` if a file
+        changed since it was read, or if a module is not the one of the scenario's hash.
         """
         declared = [(path, _content(path)) for path in self._data]
-        with reading() as found:
-            yield
+        found: dict[Path, Signature] = {}
+        try:
+            with reading() as found:
+                yield
+        except Exception:
+            self._collect(into, declared, found)
+            raise
+        self._collect(into, declared, found)
+
+    def _collect(
+        self,
+        into: dict[str, str],
+        declared: Sequence[tuple[Path, str]],
+        found: Mapping[Path, Signature],
+    ) -> None:
         for path, digest in declared:
             if _content(path) != digest:
                 raise SourcesChanged(f"{path} changed during a run; start a new study")
@@ -92,7 +108,13 @@ class Sources:
         imported: dict[Path, Signature | None] = {}
         for file in self._files:
             imported |= imported_by(file)
-        for path, before in (imported | found).items():
+        for path, before in imported.items():
+            if self._modules.get(real := path.resolve(), before) != before:
+                raise SourcesChanged(
+                    f"{real} is imported by the scenario, and changed before or after its import; "
+                    "restore it, or start a new study in a new process"
+                )
+        for path, before in {**imported, **found}.items():
             source = _source_of(path)
             if self._counts(source):
                 self._add(into, source, _hash(source, before if source == path else None))
@@ -159,8 +181,28 @@ def _content(path: Path) -> str:
                 "correct data= in study()"
             )
         return _hash(path, None)
-    files = sorted(one for one in path.rglob("*") if signature(one) is not None)
-    return digest_of([[one.relative_to(path).as_posix(), _hash(one, None)] for one in files])
+    return digest_of([[one.relative_to(path).as_posix(), what] for one, what in _tree(path)])
+
+
+def _tree(folder: Path) -> list[tuple[Path, str]]:
+    """Return the files in a folder, also those behind links, with their hashes.
+
+    A folder that links lead to again has the name at which it was met first in place of a hash, so
+    that links in a circle end.
+    """
+    found: list[tuple[Path, str]] = []
+    met: dict[Path, Path] = {}
+    for at, folders, files in os.walk(folder, followlinks=True):
+        here = Path(at)
+        first = met.setdefault(here.resolve(), here)
+        if first != here:
+            found.append((here, f"is {first.relative_to(folder).as_posix()}"))
+            folders.clear()
+            continue
+        folders.sort()
+        inside = (here / name for name in files)
+        found += [(one, _hash(one, None)) for one in inside if signature(one) is not None]
+    return sorted(found)
 
 
 def _hash(path: Path, before: Signature | None) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.studies.designs.base import Columns, Marks
-from rtsim.studies.folder import Folder, ranges
+from rtsim.studies.folder import Folder, ranges, ranges_text
 from rtsim.studies.interim_analysis import needed
 from rtsim.studies.measures import (
     ERROR,
@@ -27,6 +27,18 @@ from rtsim.studies.measures import (
 from rtsim.studies.plan import Plan
 
 
+class Reason(NamedTuple):
+    """Why the outcome of a study is not passed."""
+
+    outcome: Outcome
+    """Failed or undecided."""
+    why: str
+    strict: bool = False
+    """True if it changes the exit status of a command only with ``--strict``."""
+    resumed: bool = False
+    """True if ``rtsim study resume`` removes it."""
+
+
 class Summary(Judged, dict[str, Any]):
     """The results of a study as plain data, whose truth value is the outcome of the study.
 
@@ -36,13 +48,47 @@ class Summary(Judged, dict[str, Any]):
     """
 
     def _judge(self) -> Outcome:
-        required, states = self["requirements"].values(), self["states"]
-        missed = any(one["passed"] < one["count"] for one in required)
-        if self["failures"] or missed or states[ERROR] or states[NAN]:
-            return Outcome.FAILED
-        incomplete = self["rows"] < self["runs"] or states[TIMEOUT] or states[LOST]
-        compared = any(one["count"] for one in required) and "search" not in self
-        return Outcome.UNDECIDED if incomplete or not compared else Outcome.PASSED
+        reasons = [reason.outcome for reason in self.reasons()]
+        return Outcome.of_all(reasons) if reasons else Outcome.PASSED
+
+    def reasons(self) -> Iterator[Reason]:
+        """Yield why the study has not passed, the most important reason first; nothing if it has.
+
+        A search that found no miss has not passed.
+        """
+        failed, undecided = Outcome.FAILED, Outcome.UNDECIDED
+        states, runs, required = self["states"], self["runs"], self["requirements"]
+        search = "search" in self
+        if wrong := states[ERROR] + states[NAN]:
+            why = f"{wrong} of {runs} runs raised an error or have a result that is NaN"
+            yield Reason(failed, why)
+        if guards := self["failures"]:
+            why = f"{states[FAILED]} of {runs} runs ended at a guard that declares a failure"
+            yield Reason(failed, f"{why}: {', '.join(guards)}", strict=True)
+        for name, one in required.items():
+            if missed := one["count"] - one["passed"]:
+                why = f"{missed} of {one['count']} runs miss the requirement {name}"
+                yield Reason(failed, why, strict=True)
+        if gone := states[TIMEOUT] + states[LOST]:
+            why = f"{gone} of {runs} runs took too long or lost their process"
+            yield Reason(undecided, why)
+        if self.get("ended") == "":
+            yield Reason(undecided, "the search has not ended", resumed=True)
+        elif missing := max(0, runs - self["rows"]):
+            why = f"{missing} of {runs} runs are missing: {ranges_text(self['missing'])}"
+            yield Reason(undecided, why, resumed=True)
+        elif search:
+            why = (
+                "the search found no miss, which does not prove that none exists; to estimate the "
+                "share of runs that pass, type rtsim study start with the same requirement"
+            )
+            yield Reason(undecided, why, strict=True)
+        if not search and not any(one["count"] for one in required.values()):
+            why = (
+                "no run was compared with a requirement; give one by --require TEXT or by "
+                "requirements= in study(), and start a new study"
+            )
+            yield Reason(undecided, why, strict=True)
 
     @property
     def in_words(self) -> str:
@@ -68,6 +114,11 @@ def summarise(folder: Folder) -> Summary:
     declares the failure, with its text and the first such run.  ``ended`` says why a
     search has ended; it is empty if the search goes on.
     """
+    with folder.read_once():
+        return _summary(folder)
+
+
+def _summary(folder: Folder) -> Summary:
     plan = folder.plan
     folder.check_histories()
     columns = folder.columns()

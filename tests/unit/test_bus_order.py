@@ -317,3 +317,30 @@ def test_what_was_saved_does_not_change_with_the_run() -> None:
     bus.restore(saved)
     at(bus, "t", 2)
     assert json.dumps(saved) == before
+
+
+def test_the_numbers_of_a_recorded_status() -> None:
+    assert (DELIVERED, LOST, COPY) == (0, 1, 2)
+
+
+def test_a_bus_without_media_never_transmits() -> None:
+    bus, _ = bus_of(t=ZERO)
+    assert bus.next_transmission_ns == NEVER.ns
+    assert bus.transmit(0) == []
+
+
+def test_messages_of_some_topics_are_taken_in_their_order_and_put_back() -> None:
+    bus, told = bus_of(s=Script((50,), (10,), ordered=False), t=Script((5,)), u=Script((20,)))
+    for name in "sstu":
+        at(bus, name, 0)
+    taken = bus.take({"s", "u"})
+    assert taken == [told[1], told[3], told[0]]
+    assert bus.arrivals_except(set()) == [5]
+    assert bus.arrivals_except({"t"}) == []
+    bus.put(taken)
+    assert handed_out(bus) == [
+        (Tag(5), "t", 0),
+        (Tag(10), "s", 1),
+        (Tag(20), "u", 0),
+        (Tag(50), "s", 0),
+    ]

@@ -137,3 +137,7 @@ def test_one_of_a_run_that_never_waited_and_of_one_that_did() -> None:
     paced = certify(Pacer(FakeClock(2.0), frame_ns=1000))
     assert (paced.rate, paced.not_waited) == ("2", 0)
     assert paced.overruns == {"compute": 0, "wake": 0}
+
+
+def test_a_run_that_was_never_paused_was_held_for_no_time() -> None:
+    assert certificate().held_ns == 0

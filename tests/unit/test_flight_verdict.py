@@ -222,3 +222,11 @@ def test_a_flight_as_data() -> None:
     plain = flight().to_json()
     assert (plain["late"], plain["missed"], plain["outcome"]) == (0, 0, "undecided")
     assert plain["covered"]["rows"] == 0
+
+
+def test_a_signal_that_one_recording_lacks_has_no_values() -> None:
+    run, none = recorded((50, 0, 1.0)), MemoryRecorder()
+    none.start({})
+    at = SignalResult("p.x", first_failed=Tag(50), reason="x")
+    for pair in ((run, none.recording()), (none.recording(), run)):
+        assert LoopComparison(Comparison([]), run, run, pair).values(at) is None

@@ -9,6 +9,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,12 @@ def refuses(t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:  # noqa: 
         raise ValueError("beyond its table")
     if x[0] < 0.0:
         raise IndexError("row", x[0])  # known only when it is raised
+
+
+def limited(t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:  # noqa: ARG001
+    out[0] = 0.0
+    if x[0] > 1.0:
+        raise ValueError("beyond its table")
 
 
 def counts(i: Any, t: Any, x: Any, z: Any, u: Any, p: Any) -> None:  # noqa: ARG001
@@ -102,6 +109,18 @@ def test_a_damaged_file_is_compiled_again(damage: str, compiled: list[str], tmp_
     assert at(law, 2.0) == 6.5
     assert compiled == ["law", "law"]
     assert MachineCode.read(file) is not None
+
+
+def test_two_places_of_a_function_that_raises_have_a_file_each(compiled: list[str]) -> None:
+    """Two installations share the cache, and neither compiles again what the other has replaced."""
+    code = limited.__code__.replace(co_filename="/elsewhere/laws.py")
+    moved = FunctionType(code, limited.__globals__, "limited")
+    assert compiling._place(moved, EQUATION) == compiling._place(limited, EQUATION)
+    for _ in range(2):
+        for function in (limited, moved):
+            assert at(function, 0.5) == 0.0
+            another_process()
+    assert compiled == ["limited", "limited"]
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(

@@ -101,6 +101,46 @@ def test_the_outcome_is_what_the_requirements_say(required: tuple[str, ...], out
 
 
 @pytest.mark.parametrize(
+    ("required", "status", "why"),
+    [
+        (
+            (), 2,
+            "no run was compared with a requirement; give one by --require TEXT or by "
+            "requirements= in study(), and start a new study",
+        ),
+        (("peak<2",), 0, None),
+        (("peak<0",), 1, "2 of 2 runs miss the requirement peak"),
+    ],
+    ids=["none", "met", "missed"],
+)  # fmt: skip
+def test_strict_makes_the_outcome_the_exit_status(
+    required: tuple[str, ...], status: int, why: str | None
+) -> None:
+    words = [word for one in required for word in ("--require", one)]
+    found = [parsed(start(*FACTOR, *PEAK, "--runs", "2", *words, "--strict", "--json"))]
+    found += [
+        parsed(rtsim("show", "out", "--strict", "--json")),
+        parsed(rtsim("resume", "out", "--workers", "0", "--strict", "--json")),
+        parsed(rtsim("report", "out", "--strict", "--json")),
+    ]
+    assert [(one["exit_status"], one["why"]) for one in found] == [(status, why)] * 4
+    assert (why or "") in rtsim("show", "out", "--strict").stdout
+
+
+def test_a_miss_outranks_missing_runs_with_strict_only() -> None:
+    start(*FACTOR, *PEAK, "--runs", "2", "--require", "peak<0")
+    (part,) = Path("out/results").iterdir()
+    folder = Folder.open(Path("out"))
+    part.unlink()
+    values = {"peak": 1.0, "peak.margin": -1.0}
+    folder.add(Row(Ordered(0, 0, {"plant.x": 0.5}, {}), "ok", values=values))
+    folder.write()
+    assert parsed(rtsim("show", "out", "--json"))["why"].startswith("1 of 2 runs are missing: 1;")
+    strict = parsed(rtsim("show", "out", "--strict", "--json"))
+    assert (strict["exit_status"], strict["why"]) == (1, "1 of 1 runs miss the requirement peak")
+
+
+@pytest.mark.parametrize(
     ("state", "status", "outcome"),
     [
         ("error", 1, "failed"),

@@ -26,6 +26,7 @@ from rtsim.studies import Last, MonteCarlo, Study, resume, start, summarise
 from rtsim.studies import folder as folder_module
 from rtsim.studies.folder import Folder, StudyError, ranges, ranges_text
 from rtsim.studies.plan import Plan
+from rtsim.studies.tables import read as read_part
 
 STUDY = Study(
     factors={"plant.x": (0.5, 1.0)},
@@ -41,6 +42,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     """Four files of seven runs each; every run passes."""
     monkeypatch.chdir(tmp_path)
     return made_up("out", STUDY, x_of)
+
+
+@pytest.mark.parametrize("words", [("show",), ("report",)], ids=["show", "report"])
+@pytest.mark.usefixtures("folder")
+def test_a_command_reads_each_column_once(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[Path, str]] = []
+
+    def read(path: Path, columns: list[str]) -> Any:
+        found.extend((path, name) for name in columns)
+        return read_part(path, columns)
+
+    monkeypatch.setattr(folder_module, "read", read)
+    assert rtsim(*words, "out").exit_code == 0
+    assert len({path for path, _ in found}) == 4
+    assert len(found) == len(set(found))
+
+
+def test_columns_are_kept_within_a_pass_only(folder: Folder) -> None:
+    with folder.read_once():
+        assert folder.table("x").num_rows == folder.table("run", "x").num_rows == 28
+    rewritten(part(1), lambda table: with_value(table, "x", 0, 0.25))
+    with pytest.raises(StudyError, match="the checksum of its column x is wrong"):
+        folder.table("x")
 
 
 def part(number: int) -> Path:

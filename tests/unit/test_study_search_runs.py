@@ -247,8 +247,14 @@ def test_a_search_without_a_miss_is_never_passed() -> None:
     text = rtsim("show", "out").stdout
     assert "no miss found in 40 runs; this does not prove that none exists" in text
     assert "the largest number of runs is reached" in text
-    assert parsed(rtsim("show", "out", "--strict", "--json"))["outcome"] == "undecided"
+    strict = parsed(rtsim("show", "out", "--strict", "--json"))
+    assert (strict["outcome"], strict["exit_status"]) == ("undecided", 2)
+    assert strict["why"].startswith("the search found no miss, which does not prove that none")
     assert parsed(rtsim("report", "out", "--json"))["outcome"] == "undecided"
+    Path("out", ENDED).unlink()  # as after an interruption between the last row and the end
+    shown = parsed(rtsim("show", "out", "--json"))
+    assert (shown["rows"], shown["exit_status"]) == (40, 2)
+    assert shown["why"] == "the search has not ended; type rtsim study resume out"
 
 
 @pytest.mark.usefixtures("empty_project")

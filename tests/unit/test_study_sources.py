@@ -169,6 +169,72 @@ def test_a_project_below_a_folder_of_the_system_counts(
     assert tmp_path.exists()
 
 
+@pytest.mark.parametrize(
+    "broken",
+    ["float(Path(f'{table}.txt').read_text())", "float(Path('lag.txt').read_text())"],
+    ids=["while it is made", "while it runs"],
+)
+def test_a_run_with_an_error_states_the_files_that_it_read(file: str, broken: str) -> None:
+    text = Path(file).read_text()
+    if "lag" in broken:
+        text = text.replace("    y[0] =", f"    y[0] = {broken} if t > 0.15 else 0.0; y[0] +=")
+    Path(file).write_text(text)
+    Path("lag.txt").write_text("none")
+    Path("b.txt").write_text("0" if "lag" in broken else "none")
+    found = find_study(file)
+    assert found is not None
+    plan = begin(file, found, Path("out")).plan
+    row = Runner(plan.job, checked=True).row(Orders(plan)[2])
+    assert row.state == "error"
+    assert ("lag.txt" if "lag" in broken else "b.txt") in json.loads(row.sources)
+
+
+def test_a_module_that_is_edited_before_scenario_imports_it_is_refused(alone: Path) -> None:
+    text = READER.format(value="gain_helper.gain()", data=(), loaded=False)
+    text = text.replace("def scenario():\n", "def scenario():\n    import gain_helper\n")
+    (alone / "law.py").write_text(text.replace('/ "lib"', ""))
+    put_helper(1.0)
+    Path("lib/gain_helper.py").replace("gain_helper.py")
+    found = find_study("law.py")
+    assert found is not None
+    folder = begin("law.py", found, Path("out"))
+    sys.modules.pop("gain_helper", None)  # as in a worker
+    runner = Runner(folder.plan.job, checked=True)
+    Path("gain_helper.py").write_text("def gain():\n    return 22.0\n")
+    for _ in range(2):  # Python holds the module the second time
+        with pytest.raises(SourcesChanged, match=r"gain_helper.py is imported by the scenario"):
+            runner.row(Orders(folder.plan)[0])
+    sys.modules.pop("gain_helper", None)
+    put_helper(1.0)
+    Path("lib/gain_helper.py").replace("gain_helper.py")
+    assert Runner(folder.plan.job, checked=True).row(Orders(folder.plan)[0]).complete
+
+
+def test_declared_folders_are_followed_through_links(file: str, empty_project: Path) -> None:
+    (empty_project / "real/deep").mkdir(parents=True)
+    (empty_project / "real/deep/one.txt").write_text("1")
+    (empty_project / "data").mkdir()
+    (empty_project / "data/link").symlink_to(empty_project / "real")
+    (empty_project / "data/again").symlink_to(empty_project / "real")
+    (empty_project / "real/circle").symlink_to(empty_project / "data")
+
+    def digest() -> str:
+        found: dict[str, str] = {}
+        with sources_module.Sources(file, data=["data"]).watched(found):
+            pass
+        return found["data"]
+
+    seen = [digest(), digest()]
+    assert seen[0] == seen[1]
+    (empty_project / "real/deep/one.txt").write_text("one")
+    seen.append(digest())
+    (empty_project / "real/two.txt").write_text("2")
+    seen.append(digest())
+    (empty_project / "data/again").unlink()
+    seen.append(digest())
+    assert len(set(seen)) == 4
+
+
 def test_a_row_of_another_study_is_refused(file: str) -> None:
     found = find_study(file)
     assert found is not None

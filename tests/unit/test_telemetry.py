@@ -14,6 +14,7 @@ import zmq
 from click.testing import CliRunner
 
 from rtsim.cli import main
+from rtsim.cli.telemetry import telemetry_line
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway import publishing
@@ -47,6 +48,7 @@ class Seen:
 
     name = "seen"
     counts = (7, 2)
+    failure = ""
 
     def __init__(self) -> None:
         self.shown: list[tuple[int, list[str]]] = []
@@ -126,6 +128,14 @@ def test_viewers_are_told_when_time_goes_back_and_begin_once(wall: Time) -> None
     publisher.begin(RUN)
     assert (seen.begun, seen.agains) == (1, 1)
     assert publisher.counts == {"seen": {"sent": 7, "lost": 2}}
+
+
+def test_the_counts_say_why_a_viewer_got_nothing_any_more() -> None:
+    seen = Seen()
+    seen.failure = "no viewer is served any more: KeyError: 3"
+    counts = SamplePublisher([seen]).counts
+    assert counts == {"seen": {"sent": 7, "lost": 2, "failure": seen.failure}}
+    assert telemetry_line(counts) == f"seen: 7 messages sent, 2 lost, then {seen.failure}"
 
 
 def test_nobody_is_served_where_nobody_asked() -> None:

@@ -143,8 +143,8 @@ def test_a_recording_without_a_hash_takes_the_users_word(folder: Path) -> None:
 
 
 def test_scenarios_that_are_installed_run_from_anywhere(folder: Path, rtsim: Rtsim) -> None:
-    assert rtsim("run", "ball", "--until", "0.1", "-o", "ball.mcap").exit_code == 0
-    assert rtsim("replay", "ball.mcap").exit_code == 0
+    assert rtsim("run", "orbit", "--until", "0.1", "-o", "moon.mcap").exit_code == 0
+    assert rtsim("replay", "moon.mcap").exit_code == 0
     assert not was_run(folder)
 
 

@@ -15,7 +15,7 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Guard, Model
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve.guard_watch import GuardWatch
-from rtsim.solve.look import LEFT_AT
+from rtsim.solve.look import LEFT_AT, SIDE_BEFORE, SIGN
 from rtsim.solve.motion import Motion, moving
 from rtsim.solve.zeno import ZENO_IN_A_ROW, ZENO_NS
 
@@ -342,3 +342,43 @@ def test_how_far_a_reset_left_it_is_measured_from_where_it_had_been_left() -> No
         watch._here[LEFT_AT] = 0.0
         watch._turned_back(0, [1.0], [Motion(0.375, 1.0, at, -1.0)])
         assert watch._here[LEFT_AT].tolist() == [left], at
+
+
+def ramp(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    g[0] = t
+
+
+def test_a_guard_on_time_that_is_zero_at_the_start_has_no_sign_yet() -> None:
+    watch = watch_of(guarded(Guard("a", direction=1), guard=ramp))
+    assert watch._here[SIGN].tolist() == [0.0]
+    assert watch._here[SIDE_BEFORE].tolist() == [0.0]
+
+
+@pytest.mark.parametrize("came_to", [0.0, 1.0, -1.0])
+def test_a_restored_guard_has_its_sign_unless_it_came_to_zero(came_to: float) -> None:
+    plant, other = guarded(Guard("a")), guarded(Guard("a"))
+    saved = {**watch_of(plant).save(), "came_to": [came_to]}
+    watch_of(other).restore(saved, 0)
+    assert watch_of(other)._here[SIGN].tolist() == [0.0 if came_to else -1.0]
+
+
+@pytest.mark.parametrize(
+    ("direction", "motion", "side_before", "left_at", "fires"),
+    [
+        (1, Motion(-1.0, -1.0, 0.0, 1.0), 0.0, 0.0, True),  # set in motion at zero
+        (1, Motion(-1.0, 1.0, 0.0, 1.0), 0.0, 0.0, False),  # it moved so before
+        (-1, Motion(-1.0, -1.0, 0.0, 1.0), 0.0, 0.0, False),  # the other direction
+        (1, Motion(-1.0, -1.0, 0.5, 1.0), 0.0, 0.0, False),  # not at zero
+        (1, Motion(-1.0, -1.0, 0.5, 1.0), 0.0, 0.5, True),  # where a reset left it
+        (1, Motion(-1.0, -1.0, 0.0, 0.0), 0.0, 0.0, False),  # it stands
+        (0, Motion(-1.0, -1.0, 0.0, 1.0), -1.0, 0.0, True),
+        (0, Motion(-1.0, -1.0, 0.0, 1.0), 1.0, 0.0, False),
+    ],
+)
+def test_a_guard_that_a_reset_sets_in_motion_at_zero_fires_once(
+    direction: int, motion: Motion, side_before: float, left_at: float, fires: bool
+) -> None:
+    watch = watch_of(guarded(Guard("a", direction=direction)))
+    watch._own.clear()
+    watch._here[SIDE_BEFORE], watch._here[LEFT_AT] = side_before, left_at
+    assert watch._arrives(0, [motion]) is fires

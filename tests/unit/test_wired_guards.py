@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from engine_parts import check_equal, ran
+from fault_parts import copy_input
 from simpy.events import Event
 
 from rtsim.blocks import Constant, Diagram, Integrator, LevelCrossing, Sampler
+from rtsim.components.controller import PythonController
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.discrete.agenda import Agenda
@@ -182,6 +184,37 @@ def test_a_level_crossing_of_a_diagram_reads_a_wire(engine: str) -> None:
     assert recording.at(4)["b.x"] == 1.0
 
 
+def answers(agenda: Agenda, guard: str = "a.early") -> None:
+    def once() -> Generator[Event, Any, None]:
+        yield agenda.crossing(guard)
+        agenda.write(v=1.0)
+
+    agenda.process(once())
+
+
+def faulty(at: float) -> Scenario:
+    """A sample moves a guard at 0.5625 s, which sets off ``p``, which sets off ``c``.
+
+    The fault ``off`` of what ``c`` reads begins at ``at`` s.
+    """
+    out = wired("1/80", "1/80")
+    out.processes("p", Processes(partial(answers, guard="b.level"), outputs=Signals("v")),
+                  on=["b.level"])  # fmt: skip
+    c = PythonController(copy_input, Signals("u"), Signals("y"), memory=Signals("s"))
+    out.controller("c", c, on=["p"], inputs={"u": "a.w"})
+    out.faults({"name": "off", "where": "c.u", "kind": "offset", "amount": 10.0, "at": at})
+    return out
+
+
+@pytest.mark.parametrize(("at", "begins"), [(0.5625, True), (0.575, False)])
+def test_a_fault_that_begins_at_a_sample_acts_on_who_reads_there(at: float, begins: bool) -> None:
+    """Only the interpreter has processes."""
+    recording = ran(faulty(at), "interpreted").recording
+    (given,) = recording["messages/c.inputs.u"]
+    assert given == pytest.approx(10.5625 if begins else 0.5625)
+    assert [e.tag.ns for e in recording.events if e.kind == "Fault"] == [562_500_000] * begins
+
+
 # -- messages between two tags of the plant that reads them ----------------------------------------
 
 
@@ -195,14 +228,6 @@ def jumps(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
 
 JUMPS = Model("jumps", Signals("w"), runs, discrete=Signals("jump"), guard=early, reset=jumps,
               guards=(Guard("early", +1),))  # fmt: skip
-
-
-def answers(agenda: Agenda) -> None:
-    def once() -> Generator[Event, Any, None]:
-        yield agenda.crossing("a.early")
-        agenda.write(v=1.0)
-
-    agenda.process(once())
 
 
 def between(source: str, logged: bool = False) -> Scenario:

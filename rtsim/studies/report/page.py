@@ -225,8 +225,9 @@ def write_report(folder: Folder, path: str | Path) -> Summary:
 
     Raises :class:`StudyError` if a file cannot be read or the page cannot be written.
     """
-    runs = Runs(folder)
-    rendered = render(runs)
+    with folder.read_once():
+        runs = Runs(folder)
+        rendered = render(runs)
     try:
         write_whole(Path(path), rendered)
     except OSError as error:

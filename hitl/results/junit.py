@@ -21,7 +21,7 @@ from hitl.results.faults import faults_of
 from hitl.results.files import write
 from hitl.results.target import facts
 from rtsim.core.outcome import Outcome
-from rtsim.record.junit import Suite, finished, new_document
+from rtsim.record.reports.junit import Suite, finished, new_document
 from rtsim.record.verdict import SignalResult
 
 

@@ -19,9 +19,8 @@ from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.output_files import write_whole
-from rtsim.record.pairing import what_both_have
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import tolerance_of
+from rtsim.record.verdict import tolerance_of, what_both_have
 
 _path = click.Path(path_type=Path)
 _MICROSTEP = (
@@ -172,14 +171,14 @@ def _write_results(
 ) -> None:
     """Write the page and the JUnit file, if they are asked for, before the verdict is printed."""
     if html is not None:
-        from rtsim.record.comparison_page import comparison_page
+        from rtsim.record.reports.comparison_pages import comparison_page
 
         line = ProgressLine(str(html), enabled=sys.stderr.isatty() and not quiet)
         with closing(line):
             written = comparison_page(verdict, *both, line.say)
         _write(html, written, "--html")
     if junit is not None:
-        from rtsim.record.comparison_junit import comparison_junit
+        from rtsim.record.reports.junit import comparison_junit
 
         a, b = (Path(one.source).name for one in both)
         _write(junit, comparison_junit(verdict, f"{a} and {b}"), "--junit")
@@ -339,7 +338,7 @@ def _overlay_of(
     recordings: list[Recording], target: Path, line: ProgressLine, after: str
 ) -> dict[str, Any]:
     """Write the page of several recordings; return their files."""
-    from rtsim.record.overlay_page import write_overlay
+    from rtsim.record.reports.comparison_pages import write_overlay
 
     if to_ns(after, "--after"):
         raise ScenarioError("--after is for one recording; leave it out, or give one recording")

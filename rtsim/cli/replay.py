@@ -23,14 +23,12 @@ from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window
-from rtsim.record.comparison import Comparison
+from rtsim.record.comparison import SHARE, Comparison, Growth, by_range, growth
 from rtsim.record.comparison import compare as compare_recordings
-from rtsim.record.drift import SHARE, Growth, by_range, growth
 from rtsim.record.events import RunEnding
-from rtsim.record.exact import compare_exact
 from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording
-from rtsim.record.repeated import ended_otherwise
+from rtsim.record.replay_comparison import compare_exact, ended_otherwise
 from rtsim.record.verdict import tolerance_of
 from rtsim.runs.replay import changed_since, fed_tracks, rerun, scenario_of
 from rtsim.runs.resume import moment, nearest

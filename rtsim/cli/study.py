@@ -244,7 +244,7 @@ def _shown(folder: Folder, strict: bool, as_json: bool, of: str | None, digest: 
     indices: Any = None
     pairs: Any = {}
     if of is not None:
-        from rtsim.studies.indices import interactions, sensitivity
+        from rtsim.studies.summary import interactions, sensitivity
 
         indices, pairs = sensitivity(folder, of), interactions(folder, of)
     status, why = _status(summary, folder.path, strict)

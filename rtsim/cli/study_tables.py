@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from rtsim.studies.folder import Folder
+from rtsim.studies.summary import command, shown, worst_case
 from rtsim.studies.texts import runs_of
-from rtsim.studies.worst_case import command, shown, worst_case
 
 
 def print_study(folder: Folder, found: dict[str, Any]) -> None:

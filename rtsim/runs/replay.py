@@ -22,9 +22,9 @@ from rtsim.engine.commands.commands import CommandError, from_json
 from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.engine.trace import COMMAND, INSERTED, request_topic
 from rtsim.equations.source_hash import source_hash
+from rtsim.record.file import recorder_for_again
 from rtsim.record.reading import Recording
-from rtsim.record.repeated import end_of, ended_by_itself, said_no_more
-from rtsim.record.temporary import recorder_for_again
+from rtsim.record.replay_comparison import end_of, ended_by_itself, said_no_more
 from rtsim.runs.request import FedInputs, RunRequest, compilation_of
 from rtsim.runs.simulation import run
 from rtsim.scenario.loading import load_scenario

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     )
     from rtsim.studies.factors import normals
     from rtsim.studies.folder import Folder
-    from rtsim.studies.indices import interactions, sensitivity
     from rtsim.studies.interim_analysis import Stop
     from rtsim.studies.reductions import (
         REDUCTIONS,
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from rtsim.studies.requirements import Requirement
     from rtsim.studies.running import repeat, resume, start
     from rtsim.studies.study import Study
-    from rtsim.studies.summary import summarise
+    from rtsim.studies.summary import interactions, sensitivity, summarise
 
 _HOMES = {
     "rtsim.studies.factors": ("normals",),
@@ -60,7 +59,7 @@ _HOMES = {
         "SobolSequence", "Space", "Strata", "Table", "UnitDesign",
     ),
     "rtsim.studies.folder": ("Folder",),
-    "rtsim.studies.indices": ("interactions", "sensitivity"),
+    "rtsim.studies.summary": ("interactions", "sensitivity", "summarise"),
     "rtsim.studies.reductions": (
         "REDUCTIONS", "FirstCrossing", "IntegralSquaredError", "Last", "Max", "MaxAbs", "Mean",
         "MeanOfRows", "Min", "Overshoot", "Reduction", "Running", "SettlingTime",
@@ -70,7 +69,6 @@ _HOMES = {
     "rtsim.studies.running": ("repeat", "resume", "start"),
     "rtsim.studies.interim_analysis": ("Stop",),
     "rtsim.studies.study": ("Study",),
-    "rtsim.studies.summary": ("summarise",),
 }  # fmt: skip
 __all__ = [
     "DESIGNS", "REDUCTIONS", "Antithetic", "CommonRandomNumbers", "Design", "FirstCrossing",

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rtsim.core.errors import ScenarioError
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 

@@ -21,9 +21,9 @@ from rtsim.engine.faults.line_kinds import BoardFault, LineFault, Timed, faults_
 from rtsim.engine.faults.present import Present
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.events import FAULT
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.pace import Pace
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

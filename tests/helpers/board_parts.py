@@ -19,9 +19,9 @@ from hitl.protocol.wire import encode_message
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -20,9 +20,9 @@ from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.compiled.paced_frames import unpaceable
 from rtsim.engine.executive import Executive
 from rtsim.record import track as tracks
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.pace import Pace
 from rtsim.runs.simulation import simulate
 from rtsim.timing.certificate import certify

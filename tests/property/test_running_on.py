@@ -28,9 +28,9 @@ from rtsim.engine.executive import Executive
 from rtsim.engine.running_on import RunningOn
 from rtsim.engine.trace import Trace
 from rtsim.models.queues import scenario as queue
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder, NullRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import simulate
 
 LOOP: list[Executive] = []

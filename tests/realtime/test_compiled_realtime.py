@@ -10,9 +10,9 @@ from rtsim import Model, PythonController, Scenario, Signal, Signals
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.timing.frame import REST
 from rtsim.timing.pacing import Pacer

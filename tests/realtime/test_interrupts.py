@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 
 pytestmark = [

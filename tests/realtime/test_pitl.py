@@ -17,9 +17,9 @@ from hitl.controllers.board_link import ServedLink
 from hitl.firmware import firmware
 from hitl.interface import load_interface
 from rtsim.core.tag import Tag
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 
 from hitl.building import store
 from rtsim.cli import main
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 
 pytestmark = pytest.mark.skipif(

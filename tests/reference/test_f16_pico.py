@@ -16,9 +16,9 @@ from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
 from rtsim.components.controller import Controller
 from rtsim.models.f16.published import compare_with_nasa
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import simulate
 from rtsim.testing.determinism import trace_of
 

@@ -19,9 +19,9 @@ from hitl.controllers.sil import SilController
 from rtsim.components.controller import Controller
 from rtsim.models.f16.controller import LAW_OUTPUTS
 from rtsim.models.f16.published import compare_with_nasa
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -18,11 +18,10 @@ from scipy import stats
 from rtsim.core.estimates import interval
 from rtsim.studies.designs import Design, MonteCarlo, Morris, Replications, Saltelli, Strata
 from rtsim.studies.folder import Folder
-from rtsim.studies.indices import interactions, sensitivity
 from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.running import start
 from rtsim.studies.study import Study
-from rtsim.studies.summary import summarise
+from rtsim.studies.summary import interactions, sensitivity, summarise
 
 Function = Callable[[dict[str, Any]], float]
 PI = math.pi

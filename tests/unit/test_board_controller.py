@@ -19,7 +19,7 @@ from hitl.protocol.line import Budget
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
-from rtsim.record.exact import compare_exact
+from rtsim.record.replay_comparison import compare_exact
 
 LATE, MISSED, DISCARDED, FAILED = "Late", "Missed", "Discarded", "Failed"
 EXCHANGE = 1_222_500

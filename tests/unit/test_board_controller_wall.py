@@ -10,8 +10,8 @@ from board_parts import MS, MS_CYCLES, Rig, answers, patch_clock, told
 
 from hitl.controllers.board_line import WallLine
 from hitl.protocol.errors import BoardReset, OldFirmware, SilentBoard
-from rtsim.record.exact import compare_exact
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.testing import FakeClock

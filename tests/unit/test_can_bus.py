@@ -31,9 +31,9 @@ from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.linear import open_loop
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

@@ -22,10 +22,10 @@ from rtsim.core.signals import Vector
 from rtsim.models.ball import scenario as ball
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.file import FileRecorder
-from rtsim.record.overlay_page import render_overlay
 from rtsim.record.reading import Recording
 from rtsim.record.reports import charts
 from rtsim.record.reports.charts import Chart, Line, Thinning
+from rtsim.record.reports.comparison_pages import render_overlay
 from rtsim.record.reports.run_page import render
 from rtsim.record.reports.view_charts import MOST_OPEN, ViewCharts, shown_views
 from rtsim.record.views import View

@@ -26,7 +26,7 @@ from rtsim.components.latency import Fixed, Gamma, SerialLine, TruncatedNormal, 
 from rtsim.core.errors import LatencyError, ScenarioError, UnknownName
 from rtsim.models.ball import scenario as ball
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record.exact import compare_exact
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import RK4, SOLVERS, solver_named

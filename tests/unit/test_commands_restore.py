@@ -15,8 +15,8 @@ from rtsim.engine.checkpoint.kept import Files, Ring
 from rtsim.engine.checkpoint.past import CheckpointHistory
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.models import unstable
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario
 

@@ -14,10 +14,10 @@ from rtsim import Model, PythonController, Scenario, Signal, Signals, simulate
 from rtsim.cli.main import main
 from rtsim.core.signals import Vector
 from rtsim.record.comparison import compare
-from rtsim.record.comparison_junit import comparison_junit
-from rtsim.record.comparison_page import MOST_PLOTS, comparison_page
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.reports.comparison_pages import MOST_PLOTS, comparison_page
+from rtsim.record.reports.junit import comparison_junit
 from rtsim.record.reports.view_charts import Values, _difference
 
 

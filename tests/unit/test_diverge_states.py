@@ -27,8 +27,8 @@ from rtsim.core.errors import CheckpointError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.diverging import diverge, finder
 from rtsim.runs.diverging.repeating import RecordedRun
 from rtsim.scenario.scenario import Scenario

@@ -25,8 +25,8 @@ from rtsim.equations.compiling import plainly
 from rtsim.models import dryden as module
 from rtsim.models.dryden import DRYDEN_OUTPUTS, dryden, high_intensity, mean_wind, scales
 from rtsim.models.wind import AIR_INPUTS
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of

@@ -25,10 +25,10 @@ from rtsim.models.f16.plant import STANDARD_GRAVITY
 from rtsim.models.f16.trim import bound_f16
 from rtsim.models.terrain import HIGHEST, along_runway, cover, ground_grid, local, terrain
 from rtsim.models.units import DEG, FT, KT
-from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.record.reports.run_page import render
 from rtsim.runs.replay import rerun
 from rtsim.runs.result import RunResult

@@ -19,7 +19,7 @@ from rtsim.engine.faults import Fault, FaultError, read_faults
 from rtsim.engine.faults.condition import parse_condition
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.kinds import KINDS
-from rtsim.record.exact import compare_exact
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 

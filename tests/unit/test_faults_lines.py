@@ -18,9 +18,9 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.present import Present
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

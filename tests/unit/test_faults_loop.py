@@ -18,7 +18,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.faults.at_loop import DisturbedPacer
 from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.trace import Trace
-from rtsim.record.exact import compare_exact
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import _pacer
 from rtsim.testing import FakeClock

@@ -13,8 +13,8 @@ from semantics_parts import MS
 
 from rtsim.components.latency import Fixed, Reorder, Uniform
 from rtsim.core.random_streams import RandomStreams
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 
 

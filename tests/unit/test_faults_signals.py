@@ -14,7 +14,7 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.faults import FaultError
 from rtsim.equations.model import Model
-from rtsim.record.exact import compare_exact
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of

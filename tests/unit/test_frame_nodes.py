@@ -21,8 +21,8 @@ from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.controllers import check_controller

@@ -23,9 +23,9 @@ from rtsim.gateway.client import Run, connect
 from rtsim.gateway.loop import Gateway
 from rtsim.gateway.registry import find
 from rtsim.gateway.requests import VERSION
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import Progress, simulate
 from rtsim.testing import FakeClock
 

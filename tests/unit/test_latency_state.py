@@ -17,9 +17,9 @@ from rtsim.components.latency_state import remembers_nothing
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
 from rtsim.testing.controllers import check_controller

@@ -18,9 +18,9 @@ from scipy.optimize import least_squares
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Vector
 from rtsim.linear import margins, open_loop
-from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -26,9 +26,9 @@ from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.sequence import Reader, Shape, Writer
 from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK
 from rtsim.pilot.stick import FADE_NS, SAFE_NS, SharedStick
-from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -23,10 +23,10 @@ from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.seat import FREE_NS
 from rtsim.pilot.shared import ANSWER, MOST_ORDERS
 from rtsim.pilot.viewer.state import RunState, Telling
-from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
-from rtsim.record.pairing import what_both_have
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
+from rtsim.record.verdict import what_both_have
 from rtsim.runs.pace import Pace
 from rtsim.runs.replay import rerun
 from rtsim.runs.request import Connections, Output, Progress, RunRequest

@@ -33,9 +33,9 @@ from rtsim.components.controller import Controller
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Period
 from rtsim.engine.faults.at_lines import LineFaults
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -26,13 +26,13 @@ from rtsim.cli.main import main
 from rtsim.cli.messages import message_rows
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
-from rtsim.record import chunks, reading, temporary
+from rtsim.record import chunks, file, reading
 from rtsim.record.chunks import HEAD, MessageBlock, StoredWords, runs
 from rtsim.record.comparison import compare
-from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.record.schema import HEADER, sealed
 from rtsim.record.verdict import EXACT, ComparedSignal, Tolerance
 
@@ -190,8 +190,8 @@ def test_a_long_flight_is_replayed_beside_itself(
     treat_as_large(monkeypatch)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    recorder = temporary.recorder_for_again(Recording.open(path))
-    assert isinstance(recorder, temporary.SpareRecorder)
+    recorder = file.recorder_for_again(Recording.open(path))
+    assert isinstance(recorder, file.SpareRecorder)
     recorder.close()
     del recorder
     done = CliRunner().invoke(main, ["replay", str(path)])
@@ -205,7 +205,7 @@ def test_what_cannot_be_recorded_beside_it_is_no_difference(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    recorder = temporary.SpareRecorder()
+    recorder = file.SpareRecorder()
     recorder.failed = "No space left on device (errno 28)"
     with pytest.raises(RecordingError, match=r"No space left.*set TMPDIR"):
         recorder.recording()
@@ -217,7 +217,7 @@ from pathlib import Path
 import rtsim.record.chunks as chunks, rtsim.record.chunks as stored
 from rtsim.record import reading
 from rtsim.record.comparison import compare
-from rtsim.record.exact import compare_exact
+from rtsim.record.replay_comparison import compare_exact
 for module in (chunks, reading):
     module.SMALL = 1 << 22
 stored.TOGETHER, stored.PIECE = 1 << 22, 1 << 20

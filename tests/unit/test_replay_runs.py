@@ -19,9 +19,9 @@ from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.source_hash import source_hash
 from rtsim.record.events import Event
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs import replay
 from rtsim.runs.replay import (
     changed_since,

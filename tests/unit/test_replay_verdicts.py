@@ -15,7 +15,7 @@ from test_cli import data, rtsim
 from rtsim.cli import replay as replay_module
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
-from rtsim.record.drift import by_range
+from rtsim.record.comparison import by_range
 from rtsim.record.events import died_of
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder

@@ -17,9 +17,9 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.engine.executive import Executive
 from rtsim.equations.model import Model
 from rtsim.models.unstable import scenario as unstable
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import changed_since, rerun
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario

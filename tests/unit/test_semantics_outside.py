@@ -14,9 +14,9 @@ from rtsim.core.errors import ControllerError, RtsimError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.executive import Executive
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -13,9 +13,9 @@ from rtsim.components.latency import Fixed
 from rtsim.core.errors import ControllerError, RtsimError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

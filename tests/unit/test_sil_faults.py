@@ -25,8 +25,8 @@ from hitl.worker.ending import Died
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
-from rtsim.record.exact import compare_exact
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 

@@ -31,8 +31,8 @@ from rtsim.cli import main
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.pace import Pace
 from rtsim.runs.request import RunRequest
 from rtsim.runs.simulation import pacer_of

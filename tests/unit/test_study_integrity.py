@@ -25,8 +25,8 @@ from rtsim.record.reading import Recording
 from rtsim.studies import Last, MonteCarlo, Study, resume, start, summarise
 from rtsim.studies import folder as folder_module
 from rtsim.studies.folder import Folder, StudyError, ranges, ranges_text
+from rtsim.studies.folder import read as read_part
 from rtsim.studies.plan import Plan
-from rtsim.studies.tables import read as read_part
 
 STUDY = Study(
     factors={"plant.x": (0.5, 1.0)},

@@ -29,13 +29,12 @@ from rtsim.studies.designs import (
     Table,
 )
 from rtsim.studies.folder import Folder
-from rtsim.studies.indices import sensitivity
 from rtsim.studies.plan import Ordered
 from rtsim.studies.report.numbers import Runs
 from rtsim.studies.report.page import render
 from rtsim.studies.running import start
 from rtsim.studies.study import Study
-from rtsim.studies.summary import summarise
+from rtsim.studies.summary import sensitivity, summarise
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 TWO = {"plant.x": (0.0, 1.0), "plant.v": (0.0, 1.0)}

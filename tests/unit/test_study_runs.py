@@ -32,13 +32,12 @@ from rtsim.studies.designs import (
 )
 from rtsim.studies.designs.screening import sobol_indices
 from rtsim.studies.folder import Folder, StudyError
-from rtsim.studies.indices import sensitivity
 from rtsim.studies.plan import Orders, Plan, find_study
 from rtsim.studies.progress import Tally
 from rtsim.studies.reductions import Last, Max, MaxAbs
 from rtsim.studies.running import chosen, recorded, repeat, resume, start
 from rtsim.studies.study import Study
-from rtsim.studies.summary import summarise
+from rtsim.studies.summary import sensitivity, summarise
 
 SCENARIO = """
 import math

@@ -14,10 +14,10 @@ from rtsim.core.errors import RtsimError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
-from rtsim.record.exact import compare_exact
-from rtsim.record.pairing import what_both_have
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
+from rtsim.record.verdict import what_both_have
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.testing import FakeClock

@@ -25,9 +25,9 @@ from rtsim.gateway.client import ControlError, connect
 from rtsim.gateway.listening import listen
 from rtsim.gateway.loop import Gateway
 from rtsim.models import unstable
-from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.timing.policy import parse_policy
 

@@ -21,7 +21,7 @@ from rtsim.models.initial import euler_matrix, initial_state
 from rtsim.models.nesc import BRICK, SPHERE
 from rtsim.models.orbit import scenario as orbit
 from rtsim.models.wind import AIR_INPUTS, MOVING_AIR, in_moving_air
-from rtsim.record.exact import compare_exact
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import PlantComponent

@@ -14,9 +14,9 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.record.events import RunEnding, died_of
 from rtsim.record.fingerprint import differences as other_fingerprint
 from rtsim.record.fingerprint import fingerprint
-from rtsim.record.pairing import what_both_have
 from rtsim.record.reading import Recording
-from rtsim.record.repeated import end_of
+from rtsim.record.replay_comparison import end_of
+from rtsim.record.verdict import what_both_have
 from rtsim.runs.diverging.first import Place, differences, failure, last_before
 from rtsim.runs.diverging.inputs import Teller, fed
 from rtsim.runs.diverging.narrowing import Beneath, Both, Narrowing

@@ -20,8 +20,8 @@ from rtsim.engine.commands.command_handler import AT_A_TAG
 from rtsim.engine.trace import COMMAND, INSERTED, request_topic
 from rtsim.record.events import FAULT, FAULT_ENDED, Event, died_of
 from rtsim.record.events import in_words as in_words_of_end
-from rtsim.record.exact import first_unequal
 from rtsim.record.reading import Recording, TrackData
+from rtsim.record.replay_comparison import first_unequal
 from rtsim.runs.diverging.values import Value, ValuePair
 from rtsim.scenario.builder import predecessors
 

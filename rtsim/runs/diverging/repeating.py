@@ -18,7 +18,7 @@ from rtsim.engine.checkpoint.taking import CheckpointSource, Taking, check_savab
 from rtsim.engine.system import System
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.repeated import ended_by_itself, said_no_more
+from rtsim.record.replay_comparison import ended_by_itself, said_no_more
 from rtsim.runs.replay import fed_controllers, fed_external_inputs, scenario_of, to_repeat
 from rtsim.runs.request import Connections, Progress
 from rtsim.runs.resume import fits, live_scenario

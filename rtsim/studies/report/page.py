@@ -15,7 +15,6 @@ from rtsim.record.markup import block, flat, table, text
 from rtsim.record.output_files import write_whole
 from rtsim.record.reports.page import page
 from rtsim.studies.folder import Folder, StudyError, ranges_text
-from rtsim.studies.indices import sensitivity
 from rtsim.studies.measures import ERROR, FAILED, LOST, NAN, TIMEOUT, margin_name
 from rtsim.studies.report import figures
 from rtsim.studies.report.numbers import (
@@ -28,8 +27,7 @@ from rtsim.studies.report.numbers import (
     quantiles_of,
     ranked,
 )
-from rtsim.studies.summary import Summary
-from rtsim.studies.worst_case import command, shown, worst_case
+from rtsim.studies.summary import Summary, command, sensitivity, shown, worst_case
 
 # The first part: states, pass rates, results, alternatives.
 

@@ -2,7 +2,7 @@
 
 A socket pair connects the two processes.  ``pump`` sends without blocking; data that the socket
 cannot take stays in memory, is counted, and is sent first at the next call, or by a thread if it
-is much (:mod:`rtsim.record.outbox`).  If this process is killed, the writing process sees the end
+is much (:class:`Outbox`).  If this process is killed, the writing process sees the end
 of the stream and closes the file.  If the writing process dies, :attr:`FileRecorder.on_failure` is
 called at once, and :meth:`FileRecorder.finish` raises an error.
 """

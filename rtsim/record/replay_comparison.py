@@ -1,4 +1,4 @@
-"""Comparison of a recording with its replay: bit for bit, and whether both ended in the same way."""
+"""Comparison of a recording with its replay: bit for bit, and how both ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of a study: estimates with intervals, pass rates, sensitivities, the worst case found."""
+"""The results of a study: estimates with intervals, pass rates, sensitivities, the worst case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages about a comparison of two runs, and about several runs over each other."""
+"""HTML pages about a comparison of two runs, and about several runs over each other."""
 
 from __future__ import annotations
 

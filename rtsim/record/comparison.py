@@ -314,8 +314,8 @@ def _different_meaning(mine: Signal | str, theirs: Signal | str | None) -> str:
 
 # The same run on two machines.
 #
-# Another processor, compiler or library version may round differently in the last bits, and a closed
-# loop amplifies these differences.  Therefore values are compared with a tolerance that is
+# Another processor, compiler or library version may round differently in the last bits, and a
+# closed loop amplifies these differences.  Therefore values are compared with a tolerance that is
 # proportional to the range of each signal, instead of bit for bit.
 
 SHARE = 1e-9

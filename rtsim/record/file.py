@@ -13,18 +13,15 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -35,8 +32,6 @@ from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.events import Value
 from rtsim.record.output_files import claim
-from rtsim.record.reading import Recording
-from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.track import Batch, Track, Tracks
 from rtsim.record.writer_process import (
     LONGEST_STATUS,
@@ -520,45 +515,3 @@ def _json(value: object) -> bytes:
         raise RecordingError(
             f"a header, a footer or an event contains data that is not plain JSON: {error}"
         ) from error
-
-
-# Temporary recordings: in memory, or in a temporary file if the run is too large.
-
-LARGE_FOLDERS = ("/var/tmp",)
-"""Folders for large temporary files; ``TMPDIR`` takes precedence."""
-
-
-class SpareRecorder(FileRecorder):
-    """Records into a temporary file, which is removed when its :meth:`recording` is released."""
-
-    def __init__(self) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="rtsim-", dir=_folder()))
-        self._forget = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        super().__init__(folder / "spare.mcap")
-
-    @cached_property
-    def _recorded(self) -> Recording:
-        self.close()
-        if self.failed is not None:
-            raise RecordingError(
-                f"the temporary recording of the repeated run in {self.path.parent.parent} failed: "
-                f"{self.failed}; set TMPDIR to a folder with enough space"
-            )
-        out = Recording.open(self.path)
-        self._forget()
-        return replace(out, source="memory")
-
-    def recording(self) -> Recording:
-        """Return the recording; its rows stay in the open file, whose name is already deleted."""
-        return self._recorded
-
-
-def recorder_for_again(recording: Recording) -> MemoryRecorder | SpareRecorder:
-    """Return a recorder for a run that records as much data as ``recording`` contains."""
-    return SpareRecorder() if recording.large else MemoryRecorder()
-
-
-def _folder() -> str | None:
-    if os.environ.get("TMPDIR"):
-        return None  # the tempfile module uses TMPDIR
-    return next((f for f in LARGE_FOLDERS if os.access(f, os.W_OK)), None)

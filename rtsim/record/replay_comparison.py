@@ -1,16 +1,24 @@
-"""Comparison of a recording with its replay: bit for bit, and how both ended."""
+"""A run that is repeated: its temporary recording, and its comparison with the recorded run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import shutil
+import tempfile
+import weakref
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
-from rtsim.core.errors import ControllerError
+from rtsim.core.errors import ControllerError, RecordingError
 from rtsim.core.tag import START, Tag
 from rtsim.record.chunks import pieces
 from rtsim.record.events import LACKING, died_of, in_words, last_error, names_lack
+from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording, TrackData
+from rtsim.record.recorders import MemoryRecorder
 
 
 @dataclass(frozen=True)
@@ -160,3 +168,45 @@ def ended_otherwise(
 def end_of(recording: Recording) -> int:
     """Return the time (ns) up to which a run is repeated: its end, or just after an error's tag."""
     return recording.end_ns + (died_of(recording) is not None)
+
+
+# Temporary recordings: in memory, or in a temporary file if the run is too large.
+
+LARGE_FOLDERS = ("/var/tmp",)
+"""Folders for large temporary files; ``TMPDIR`` takes precedence."""
+
+
+class TemporaryRecorder(FileRecorder):
+    """Records into a temporary file, which is removed when its :meth:`recording` is released."""
+
+    def __init__(self) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="rtsim-", dir=_folder()))
+        self._forget = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        super().__init__(folder / "spare.mcap")
+
+    @cached_property
+    def _recorded(self) -> Recording:
+        self.close()
+        if self.failed is not None:
+            raise RecordingError(
+                f"the temporary recording of the repeated run in {self.path.parent.parent} failed: "
+                f"{self.failed}; set TMPDIR to a folder with enough space"
+            )
+        out = Recording.open(self.path)
+        self._forget()
+        return replace(out, source="memory")
+
+    def recording(self) -> Recording:
+        """Return the recording; its rows stay in the open file, whose name is already deleted."""
+        return self._recorded
+
+
+def recorder_for_repeat(recording: Recording) -> MemoryRecorder | TemporaryRecorder:
+    """Return a recorder for a run that records as much data as ``recording`` contains."""
+    return TemporaryRecorder() if recording.large else MemoryRecorder()
+
+
+def _folder() -> str | None:
+    if os.environ.get("TMPDIR"):
+        return None  # the tempfile module uses TMPDIR
+    return next((f for f in LARGE_FOLDERS if os.access(f, os.W_OK)), None)

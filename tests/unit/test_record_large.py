@@ -26,7 +26,7 @@ from rtsim.cli.main import main
 from rtsim.cli.messages import message_rows
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
-from rtsim.record import chunks, file, reading
+from rtsim.record import chunks, reading, replay_comparison
 from rtsim.record.chunks import HEAD, MessageBlock, StoredWords, runs
 from rtsim.record.comparison import compare
 from rtsim.record.file import FileRecorder
@@ -190,8 +190,8 @@ def test_a_long_flight_is_replayed_beside_itself(
     treat_as_large(monkeypatch)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    recorder = file.recorder_for_again(Recording.open(path))
-    assert isinstance(recorder, file.SpareRecorder)
+    recorder = replay_comparison.recorder_for_repeat(Recording.open(path))
+    assert isinstance(recorder, replay_comparison.TemporaryRecorder)
     recorder.close()
     del recorder
     done = CliRunner().invoke(main, ["replay", str(path)])
@@ -205,7 +205,7 @@ def test_what_cannot_be_recorded_beside_it_is_no_difference(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    recorder = file.SpareRecorder()
+    recorder = replay_comparison.TemporaryRecorder()
     recorder.failed = "No space left on device (errno 28)"
     with pytest.raises(RecordingError, match=r"No space left.*set TMPDIR"):
         recorder.recording()

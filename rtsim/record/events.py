@@ -332,7 +332,9 @@ def died_of(recording: Recording) -> Event | None:
     """
     error = last_error(recording)
     outside = error is not None and (
-        error.source == _OF_THE_LOOP or is_lack(error.source) or error.text.startswith(_OF_A_DEVICE)
+        error.source == _OF_THE_LOOP
+        or _is_lack(error.source)
+        or error.text.startswith(_OF_A_DEVICE)
     )
     return None if outside else error
 
@@ -342,7 +344,7 @@ def in_words(died: Event | None) -> str:
     return "" if died is None else _EACH_TIME.sub("", f"{died.tag} {died.source}: {died.text}")
 
 
-def is_lack(name: str) -> bool:
+def _is_lack(name: str) -> bool:
     """Return True if ``name`` is an exception type for a missing file, library, memory etc."""
     known = getattr(builtins, name, None)
     return isinstance(known, type) and issubclass(known, LACKING)
@@ -350,4 +352,4 @@ def is_lack(name: str) -> bool:
 
 def names_lack(text: str) -> bool:
     """Return True if ``text``, a component's error message, names such an exception type."""
-    return any(map(is_lack, _NAMED.findall(text)))
+    return any(map(_is_lack, _NAMED.findall(text)))

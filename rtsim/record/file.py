@@ -2,7 +2,7 @@
 
 A socket pair connects the two processes.  ``pump`` sends without blocking; data that the socket
 cannot take stays in memory, is counted, and is sent first at the next call, or by a thread if it
-is much (:class:`Outbox`).  If this process is killed, the writing process sees the end
+is much (:class:`_Outbox`).  If this process is killed, the writing process sees the end
 of the stream and closes the file.  If the writing process dies, :attr:`FileRecorder.on_failure` is
 called at once, and :meth:`FileRecorder.finish` raises an error.
 """
@@ -53,7 +53,7 @@ _LOOK_NS = 1_000_000_000
 _SEND_POLL_S = 0.05
 
 
-class Outbox:
+class _Outbox:
     """Frames for ``outlet``, a socket that does not block; the process ``reader`` reads them.
 
     The thread that records puts frames and sends them.  A paced loop in compiled code calls Python
@@ -260,7 +260,7 @@ class FileRecorder:
                 )
             undo.pop_all()
         self._socket.setblocking(False)
-        self._outbox = Outbox(self._socket, self._process.pid)
+        self._outbox = _Outbox(self._socket, self._process.pid)
 
     def track(
         self,

@@ -54,7 +54,7 @@ _MOST_COLUMNS = 2 * MOST_COLUMNS
 """Greatest number of columns of all tracks together."""
 
 
-def declared_tracks(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
+def _declared_tracks(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
     """Return the layout of each track that the header declares.
 
     Columns are counted first, because few bytes can declare arrays of any size.  Raises
@@ -72,7 +72,7 @@ def declared_tracks(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
     return [TrackSpec.from_json(data) for data in header["tracks"]]
 
 
-def stored_events(path: Path, parts: Salvaged) -> tuple[list[Event], str | None]:
+def _stored_events(path: Path, parts: Salvaged) -> tuple[list[Event], str | None]:
     """Return the events, and what is damaged in them.
 
     Raises :class:`RecordingError` for too many.
@@ -401,8 +401,8 @@ def _assemble(path: Path, parts: Salvaged) -> Recording:
     if header is None:
         raise RecordingError(f"{path} is damaged: the checksum of its header is wrong")
     footer = unsealed(parts.metadata.get(FOOTER, {}))
-    tracks = {s.name: _track(s, parts) for s in declared_tracks(path, header)}
-    events, damage = stored_events(path, parts)
+    tracks = {s.name: _track(s, parts) for s in _declared_tracks(path, header)}
+    events, damage = _stored_events(path, parts)
     broken = broken or damage
     if broken is None and footer is None:
         broken = "the run was cut off before its end"

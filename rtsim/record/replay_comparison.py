@@ -172,7 +172,7 @@ def end_of(recording: Recording) -> int:
 
 # Temporary recordings: in memory, or in a temporary file if the run is too large.
 
-LARGE_FOLDERS = ("/var/tmp",)
+_LARGE_FOLDERS = ("/var/tmp",)
 """Folders for large temporary files; ``TMPDIR`` takes precedence."""
 
 
@@ -209,4 +209,4 @@ def recorder_for_repeat(recording: Recording) -> MemoryRecorder | TemporaryRecor
 def _folder() -> str | None:
     if os.environ.get("TMPDIR"):
         return None  # the tempfile module uses TMPDIR
-    return next((f for f in LARGE_FOLDERS if os.access(f, os.W_OK)), None)
+    return next((f for f in _LARGE_FOLDERS if os.access(f, os.W_OK)), None)

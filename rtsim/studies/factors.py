@@ -233,7 +233,7 @@ def spread(given: object) -> Spread:
     if isinstance(given, Spread):
         return given
     if isinstance(given, str):
-        return spread_of_text(given)
+        return _spread_of_text(given)
     if isinstance(given, tuple) and len(given) == 2:
         return Range(_number("range", given[0]), _number("range", given[1]))
     if isinstance(given, list):
@@ -254,7 +254,7 @@ def _single(value: object) -> Value:
     return value
 
 
-def spread_of_text(text: str) -> Spread:
+def _spread_of_text(text: str) -> Spread:
     """Return the spread of ``range:LOW,HIGH``, ``values:A,B,...`` or ``NAME:ARGUMENTS``."""
     call = call_of(text)
     if call.name == "range":

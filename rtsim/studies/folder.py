@@ -55,7 +55,7 @@ _KEY = b"rtsim"
 """The key of rtsim in the metadata of a file."""
 
 
-def column_digests(table: Any) -> dict[str, str]:
+def _column_digests(table: Any) -> dict[str, str]:
     """Return the SHA-256 of each column of a pyarrow table, as 64 hex digits, by its name."""
     return {name: _digest(table[name].combine_chunks()) for name in table.column_names}
 
@@ -77,11 +77,11 @@ def _digest(column: Any) -> str:
 
 def sealed(table: Any, about: Mapping[str, str]) -> Any:
     """Return the table with ``about`` and the digests of its columns in its metadata."""
-    seal = {**about, "columns": column_digests(table)}
+    seal = {**about, "columns": _column_digests(table)}
     return table.replace_schema_metadata({_KEY: json.dumps(seal)})
 
 
-def broken_seal(table: Any, about: Mapping[str, str]) -> str:
+def _broken_seal(table: Any, about: Mapping[str, str]) -> str:
     """Return in which way a table that was read is not what :func:`sealed` made; empty if it is.
 
     ``table`` may have some of the columns only.
@@ -94,7 +94,7 @@ def broken_seal(table: Any, about: Mapping[str, str]) -> str:
     for key, value in about.items():
         if seal.get(key) != value:
             return f"its {key} is {seal.get(key)}, but expected is {value}"
-    for name, digest in column_digests(table).items():
+    for name, digest in _column_digests(table).items():
         if columns.get(name) != digest:
             return f"the checksum of its column {name} is wrong"
     return ""
@@ -114,7 +114,7 @@ def read(path: Path, columns: list[str]) -> Any:
     return table.select(columns)
 
 
-def array_of(column: Any) -> NDArray[Any]:
+def _array_of(column: Any) -> NDArray[Any]:
     """Return a column as an array in which equal texts are one object."""
     if str(column.type) != "string" or column.null_count:
         return np.asarray(column)
@@ -123,7 +123,7 @@ def array_of(column: Any) -> NDArray[Any]:
     return np.asarray(texts[found.indices.to_numpy()])
 
 
-def schema_of(plan: Plan) -> Any:
+def _schema_of(plan: Plan) -> Any:
     """Return the columns of the results of a study, as a pyarrow schema."""
     arrow = pyarrow()
     kinds = {
@@ -146,7 +146,7 @@ def schema_of(plan: Plan) -> Any:
 # The study in a notebook: how its runs ended, and the range of each result.
 
 
-def shown_study(path: Path, plan: Plan, columns: Mapping[str, NDArray[np.generic]]) -> str:
+def _shown_study(path: Path, plan: Plan, columns: Mapping[str, NDArray[np.generic]]) -> str:
     """Return a study as HTML: counts and ranges, which are facts of any design.
 
     ``path``: the folder of the study; ``columns``: its results, one element for each run.
@@ -324,7 +324,7 @@ class Folder:
     def schema(self) -> Any:
         """The columns of the results, as a pyarrow schema."""
         if self._schema is None:
-            self._schema = schema_of(self.plan)
+            self._schema = _schema_of(self.plan)
         return self._schema
 
     @cached_property
@@ -412,7 +412,7 @@ class Folder:
         arrow = pyarrow()
         try:
             table = read(path, columns)
-            why = broken_seal(table, self._about(path))
+            why = _broken_seal(table, self._about(path))
         except (OSError, ValueError, arrow.ArrowException) as error:
             why = str(error)
         if why:
@@ -527,7 +527,7 @@ class Folder:
                 )
 
     def _repr_html_(self) -> str:
-        return shown_study(self.path, self.plan, self.columns())
+        return _shown_study(self.path, self.plan, self.columns())
 
     @property
     def ended(self) -> Ended:
@@ -568,7 +568,7 @@ class Folder:
         wall-clock time and the number of attempts are left out.
         """
         kept = [name for name in self._names if name not in ("wall_s", "attempts")]
-        columns = column_digests(self.table(*kept))
+        columns = _column_digests(self.table(*kept))
         return hashlib.sha256(json.dumps([self.plan.digest, columns]).encode()).hexdigest()
 
     @property
@@ -583,7 +583,7 @@ class Folder:
         """
         names = names or tuple(name for name in self.schema.names if name not in _ABOUT)
         table = self.table(*names)
-        return {name: array_of(table[name]) for name in names}
+        return {name: _array_of(table[name]) for name in names}
 
     def left(self, runs: int) -> NDArray[np.int64]:
         """Return the numbers (n,) below ``runs`` of the runs that have no row, in their order."""

@@ -336,7 +336,7 @@ _READY_S = 60.0
 """Wall-clock time that a new process has to build and compile its scenario, at least."""
 
 
-def runner_of(job_text: str) -> Runner:
+def _runner_of(job_text: str) -> Runner:
     """Return the runner of a job; the scenario is loaded at the first call.
 
     Raises :class:`ScenarioError` if this process has other versions, or other source files, than
@@ -369,7 +369,7 @@ def run_batch(
     does not include what is done once in a process: loading, building and compiling the scenario.
     """
     with _ONE_AT_A_TIME:
-        runner = runner_of(job_text)
+        runner = _runner_of(job_text)
         limit = runner.job.limit if limited else None
         began()
         if limit is not None and not runner.ready:
@@ -391,7 +391,7 @@ def check_worker(job_text: str, order: Ordered) -> str:
     try:
         with _ONE_AT_A_TIME:
             _RUNNERS.clear()
-            runner_of(job_text).check(order)
+            _runner_of(job_text).check(order)
     except RtsimError as error:
         return str(error)
     return ""

@@ -60,7 +60,7 @@ def chosen(folder: Folder) -> list[int]:
     return [int(run) for run in runs[wanted]]
 
 
-def record_selected(
+def _record_selected(
     folder: Folder, job: Job, show: Callable[[int, int], object] = lambda *_: None
 ) -> None:
     """Write the recordings that the plan keeps and that are not there yet.
@@ -191,7 +191,7 @@ def carry_out(
 
     The scenario that the plan names must be trusted (docs/trust.md), unless the user has just
     ``named`` it.  ``show`` is called about once per second, and then
-    ``keeping`` as :func:`record_selected` calls it.
+    ``keeping`` as :func:`_record_selected` calls it.
     """
     where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)
@@ -204,7 +204,7 @@ def carry_out(
                 campaign.run()
             else:
                 Searching(campaign).run()
-    record_selected(folder, job, keeping)
+    _record_selected(folder, job, keeping)
     return tally
 
 

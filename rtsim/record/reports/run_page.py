@@ -141,7 +141,7 @@ def log_histogram(values: Vector, counts: Vector) -> tuple[Vector, Vector, int]:
     return 10.0 ** (edges / fine), heights, below
 
 
-def samples_of(
+def _samples_of(
     recording: Recording, certificate: Mapping[str, Any]
 ) -> dict[str, tuple[Vector, Vector]]:
     """Return timing samples by name: from the timing track, or without one from the certificate."""
@@ -480,7 +480,7 @@ def _seconds(tag: Tag) -> str:
 
 def _timing(recording: Recording) -> str:
     certificate = mapping(mapping(recording.footer).get("certificate"))
-    samples = samples_of(recording, certificate)
+    samples = _samples_of(recording, certificate)
     out = timing_histograms(samples) if samples else ""
     summaries = {k: v for k, v in certificate.items() if "median" in mapping(v)}
     if summaries:

@@ -37,7 +37,7 @@ def scipy_generator(seed: int) -> Any:
     return {"rng" if version >= (1, 15) else "seed": np.random.default_rng(seed)}
 
 
-def pair_means(pairs: Vector, values: Vector) -> Vector:
+def _pair_means(pairs: Vector, values: Vector) -> Vector:
     """Return the mean of each complete pair, (m,)."""
     names, which, count = np.unique(pairs, return_inverse=True, return_counts=True)
     sums = np.bincount(which, weights=values, minlength=len(names))
@@ -113,7 +113,7 @@ class Antithetic(MonteCarlo):
         return Points(out.values, out.draws, {"pair": out.draws // 2})
 
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:
-        return super().mean(columns, pair_means(columns["pair"], values), level)
+        return super().mean(columns, _pair_means(columns["pair"], values), level)
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
         """Return the share of runs; its interval is that of half as many independent runs.

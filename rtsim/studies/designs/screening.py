@@ -29,7 +29,7 @@ _RESAMPLES = 1000
 """Bootstrap samples for each interval."""
 
 
-def problem_of(space: Space) -> dict[str, Any]:
+def _problem_of(space: Space) -> dict[str, Any]:
     """Return the factors as SALib describes them, each from 0 to 1."""
     names = list(space.names)
     return {"num_vars": len(names), "names": np.array(names), "bounds": [[0.0, 1.0]] * len(names)}
@@ -67,12 +67,12 @@ def _analysed(space: Space, values: Vector, second: bool, level: float) -> Any:
     from SALib.analyze import sobol
 
     return sobol.analyze(
-        problem_of(space), np.asarray(values), calc_second_order=second, conf_level=level,
+        _problem_of(space), np.asarray(values), calc_second_order=second, conf_level=level,
         num_resamples=_RESAMPLES, seed=seed32_of(space.seed, "bootstrap"),
     )  # fmt: skip
 
 
-def morris_effects(
+def _morris_effects(
     space: Space, values: Vector, grid: Vector, levels: int, level: float = LEVEL
 ) -> Indices:
     """Return the elementary effects of each factor from results (n,) on the ``grid`` (n, factors).
@@ -84,7 +84,7 @@ def morris_effects(
     from SALib.analyze import morris
 
     found = morris.analyze(
-        problem_of(space), np.asarray(grid), np.asarray(values), num_levels=levels,
+        _problem_of(space), np.asarray(grid), np.asarray(values), num_levels=levels,
         conf_level=level, num_resamples=_RESAMPLES, seed=seed32_of(space.seed, "bootstrap"),
     )  # fmt: skip
     keys = {"mu": "mu", "mu_star": "mu_star", "mu_star_half": "mu_star_conf", "sigma": "sigma"}
@@ -182,7 +182,7 @@ class Morris(Sensitivity):
         begin, end = first // size, (first + count - 1) // size + 1
         rows = [
             morris.sample(
-                problem_of(space), 1, num_levels=self.levels,
+                _problem_of(space), 1, num_levels=self.levels,
                 seed=seed32_of(space.seed, f"{self.name}/{trajectory}"),
             )
             for trajectory in range(begin, end)
@@ -201,7 +201,7 @@ class Morris(Sensitivity):
 
     def indices(self, space: Space, values: Vector, kept: Marks, level: float) -> Indices:
         grid = self.grid(space, 0, len(kept))[kept]
-        return morris_effects(space, values, grid, self.levels, level)
+        return _morris_effects(space, values, grid, self.levels, level)
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class Saltelli(Sensitivity):
         if key not in _SAMPLES:
             _SAMPLES.clear()
             _SAMPLES[key] = sobol.sample(
-                problem_of(space), self.base, calc_second_order=self.second, scramble=True,
+                _problem_of(space), self.base, calc_second_order=self.second, scramble=True,
                 seed=seed32_of(space.seed, self.name),
             )  # fmt: skip
         return _SAMPLES[key]

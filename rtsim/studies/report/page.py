@@ -106,14 +106,14 @@ def _warnings(found: dict[str, Any]) -> list[str]:
     return out
 
 
-def figure_of(value: float | None) -> str:
+def _figure_of(value: float | None) -> str:
     """Return a number as the page shows it."""
     return "" if value is None or np.isnan(value) else f"{value:.5g}"
 
 
-def interval_of(one: dict[str, Any]) -> str:
+def _interval_of(one: dict[str, Any]) -> str:
     """Return the interval of an estimate in the summary; empty without one."""
-    return f"{figure_of(one['low'])} to {figure_of(one['high'])}" if "low" in one else ""
+    return f"{_figure_of(one['low'])} to {_figure_of(one['high'])}" if "low" in one else ""
 
 
 def result(runs: Runs) -> str:
@@ -164,9 +164,9 @@ def _results(runs: Runs) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     for name, one in runs.found["results"].items():
         quantiles = [one.get(key) for key in ("q05", "median", "q95")]
-        ends = [figure_of(v) for v in (one.get("min"), *quantiles, one.get("max"))]
-        mean = figure_of(one.get("mean")) or "no estimate"
-        between = interval_of(one) if len(runs.series) < 2 else ""
+        ends = [_figure_of(v) for v in (one.get("min"), *quantiles, one.get("max"))]
+        mean = _figure_of(one.get("mean")) or "no estimate"
+        between = _interval_of(one) if len(runs.series) < 2 else ""
         rows.append((name, one["count"], one["not_finite"], mean, between, *ends))
     return rows
 
@@ -182,9 +182,9 @@ def _requirements(runs: Runs) -> tuple[list[Any], list[tuple[str, float, float, 
             title += f" [{required.name}]"
         run = one.get("worst_run")
         least = one.get("worst_margin", 0.0)
-        worst = ("", "") if run is None else ("NaN" if np.isnan(least) else figure_of(least), run)
-        share, alone = figure_of(one.get("share")), len(runs.series) < 2
-        between = interval_of(one) if alone else ""
+        worst = ("", "") if run is None else ("NaN" if np.isnan(least) else _figure_of(least), run)
+        share, alone = _figure_of(one.get("share")), len(runs.series) < 2
+        between = _interval_of(one) if alone else ""
         rows.append((title, one["count"], one["passed"], share, between, *worst))
         if alone and "share" in one:
             shares.append((title, one["share"], one["low"], one["high"]))
@@ -193,8 +193,10 @@ def _requirements(runs: Runs) -> tuple[list[Any], list[tuple[str, float, float, 
             own = series.design.share(series.columns, met, runs.level)
             if own is not None:
                 name = f"{title} at {series.label}"
-                between = interval_of(asdict(own))
-                rows.append((name, len(met), int(met.sum()), figure_of(own.share), between, "", ""))
+                between = _interval_of(asdict(own))
+                rows.append(
+                    (name, len(met), int(met.sum()), _figure_of(own.share), between, "", "")
+                )
                 shares.append((name, own.share, own.low, own.high))
     return rows, shares
 
@@ -202,9 +204,9 @@ def _requirements(runs: Runs) -> tuple[list[Any], list[tuple[str, float, float, 
 def _alternatives(runs: Runs) -> str:
     rows = [
         (
-            name, str(row["value"]), figure_of(row.get("mean")), interval_of(row),
-            figure_of(row.get("difference", {}).get("mean")),
-            interval_of(row.get("difference", {})),
+            name, str(row["value"]), _figure_of(row.get("mean")), _interval_of(row),
+            _figure_of(row.get("difference", {}).get("mean")),
+            _interval_of(row.get("difference", {})),
         )
         for name, each in runs.found.get("alternatives", {}).items()
         for row in each
@@ -277,7 +279,7 @@ def _distributions(runs: Runs) -> str:
             out += "<p class=soft>No finite range of results to draw.</p>"
         elif plot:
             rows = [
-                (f"{100 * one.at:g} % {series.label}", figure_of(one.value), _ends(one))
+                (f"{100 * one.at:g} % {series.label}", _figure_of(one.value), _ends(one))
                 for series in runs.series
                 for one in quantiles_of(series, name, runs.level)
             ]
@@ -301,7 +303,7 @@ def _infinite(runs: Runs, name: str) -> str:
 
 
 def _ends(one: Any) -> str:
-    low, high = figure_of(one.low), figure_of(one.high)
+    low, high = _figure_of(one.low), _figure_of(one.high)
     return f"{low} to {high}" if low and high else "too few runs" if low or high else "n/a"
 
 
@@ -365,7 +367,7 @@ def _sensitivity(runs: Runs) -> str:
             out += f"<p class=soft>No indices: {text(str(error))}.</p>"
             continue
         keys = list(next(iter(found.values())))
-        rows = [(factor, *(figure_of(one[key]) for key in keys)) for factor, one in found.items()]
+        rows = [(factor, *(_figure_of(one[key]) for key in keys)) for factor, one in found.items()]
         listed = table(("factor", *(key.replace("_", " ") for key in keys)), rows, numeric=1)
         out += figures.indices(found) + listed
     return out
@@ -405,8 +407,8 @@ def _worst(runs: Runs, worst: list[Worst]) -> str:
         return ""
     rows = [
         (
-            one.run, one.requirement, figure_of(one.margin) or "NaN",
-            *(figure_of(float(numbers(runs.ended[n])[one.place])) for n in runs.plan.results),
+            one.run, one.requirement, _figure_of(one.margin) or "NaN",
+            *(_figure_of(float(numbers(runs.ended[n])[one.place])) for n in runs.plan.results),
             _command(runs, one.run),
         )
         for one in worst
